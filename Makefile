@@ -1,0 +1,160 @@
+# dgemm_ooc.  `make help` lists the targets; every variable below can be set on the command line.
+,          := ,
+ifneq ($(filter setup,$(MAKECMDGOALS)),)
+# What setup installs is only seen by a make that starts after it.
+.PHONY: $(MAKECMDGOALS)
+setup:
+	@sh tests/setup.sh
+$(filter-out setup,$(MAKECMDGOALS)): setup
+	@$(MAKE) --no-print-directory $@
+else
+
+VERSION    := 0.1.0
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+BUILD      ?= build$(if $(SANITIZE),-sanitize)
+SANITIZE   ?=
+CFLAGS     ?= -O2 -g
+CUDA_ARCH  ?= 80 90 100
+CUDA_HOME  ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
+CUDA       ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
+MPI_HOME   ?=
+HDF5_HOME  ?=
+HDF5       ?= $(firstword $(shell for p in hdf5-serial hdf5 hdf5-openmpi; do pkg-config --exists $$p && echo $$p; done))
+MPICC      ?= $(if $(MPI_HOME),$(MPI_HOME)/bin/mpicc,mpicc)
+PYTHON     ?= $(firstword $(shell for p in python3 /usr/bin/python3; do $$p -c "import h5py, numpy, pytest" 2>/dev/null && echo $$p; done) python3)
+V          ?= 0
+MAKEFLAGS  += --no-builtin-rules
+Q          := $(if $(filter 1,$(V)),,@)
+
+HDF5_CFLAGS := $(if $(HDF5_HOME),-I$(HDF5_HOME)/include,$(shell pkg-config --cflags $(HDF5) 2>/dev/null))
+HDF5_LIBS   := $(if $(HDF5_HOME),-L$(HDF5_HOME)/lib -Wl$(,)-rpath$(,)$(HDF5_HOME)/lib -lhdf5,$(shell pkg-config --libs $(HDF5) 2>/dev/null))
+GIT         := $(shell git describe --always --dirty 2>/dev/null)
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
+            -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
+            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+LIBS     := $(HDF5_LIBS) -ljansson -lpthread -lm -ldl
+
+MAINS   := src/main.c $(wildcard src/h5mat*.c)
+SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
+ifeq ($(CUDA),1)
+  SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
+  FLAGS   += -DHAVE_CUDA -DCUBLAS_DIR='"$(CUDA_HOME)/lib64"' -I$(CUDA_HOME)/include -DDGEMM_OOC_ARCHES='"$(CUDA_ARCH:%=sm_%)"'
+  LIBS    += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
+  NEWEST  := $(lastword $(CUDA_ARCH))
+  NVFLAGS := -O3 -std=c++17 -Isrc -Ikernels $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+             -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -Wall,-Wextra
+else
+  SOURCES := $(filter-out kernels/device_cuda.c kernels/gemm_cublas.c,$(SOURCES))
+endif
+
+# The CPU kernel, once an instruction set; the program takes the best that the CPU has.
+ifeq ($(shell uname -m),x86_64)
+  ISAS := avx512 avx2 baseline
+else
+  ISAS := baseline
+endif
+ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
+ISA_avx2   := -march=x86-64-v3
+OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
+LIBRARY  := $(BUILD)/libdgemm_ooc.a
+PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
+UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
+
+.PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
+all: $(PROGRAMS)
+
+help:
+	@echo "make [all]      build $(PROGRAMS)"
+	@echo "make setup      install the Debian/Ubuntu packages that are missing"
+	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
+	@echo "make check      unit tests;  make test: everything;  make test-gpu: on a machine with a GPU"
+	@echo "make bench      measure;  make install PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
+	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
+	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
+
+# Rebuild when the flags change, and say then what was found where.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS)' | cmp -s - $@ || \
+	  { $(MAKE) --no-print-directory summary; echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS)' >$@; }
+FORCE:
+
+summary:
+	@echo "dgemm_ooc $(VERSION) in $(BUILD)/"
+	@echo "  MPI    $$($(MPICC) --showme:version 2>/dev/null || $(MPICC) --version | head -n 1)"
+	@echo "  HDF5   $(if $(HDF5_HOME),$(HDF5_HOME),$(if $(HDF5),$(HDF5) $(shell pkg-config --modversion $(HDF5)),NOT FOUND: make setup, or HDF5_HOME=))"
+	@echo "  CUDA   $(if $(filter 1,$(CUDA)),$(CUDA_HOME) for $(CUDA_ARCH:%=sm_%),none: this build runs on the CPU only (CUDA_HOME= where nvcc is))"
+	@echo "  tests  $(PYTHON)"
+
+$(BUILD)/kernels/cpu_kernel_%.o: kernels/cpu_kernel.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< ($*)"
+	$(Q)$(MPICC) $(FLAGS) -O3 -ffp-contract=fast $(ISA_$*) -DISA=$* -MMD -MP -c $< -o $@
+
+$(BUILD)/%.c.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(MPICC) $(FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  NVCC    $<"
+	$(Q)$(CUDA_HOME)/bin/nvcc $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# The version names the commit, so it is compiled anew whenever something is.
+$(BUILD)/src/version.c.o: FLAGS += -DDGEMM_OOC_GIT='"$(if $(GIT),git $(GIT),no git)"'
+$(BUILD)/src/version.c.o: $(filter-out $(BUILD)/src/version.c.o,$(OBJECTS))
+
+$(LIBRARY): $(OBJECTS)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c)) $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lcmocka -o $@
+
+demo: all
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
+
+check: all $(UNITS)
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests/unit
+
+test: all $(UNITS) $(GPUTESTS)
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests
+
+test-gpu: all $(UNITS) $(GPUTESTS)
+	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
+
+bench: all $(BUILD)/tests/bench/bench_gemm_cpu
+	@$(BUILD)/tests/bench/bench_gemm_cpu
+
+$(BUILD)/tests/bench/%: LIBS += -lopenblas
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+
+uninstall:
+	rm -f $(PROGRAMS:$(BUILD)/%=$(DESTDIR)$(PREFIX)/bin/%)
+
+dist:
+	git archive --prefix=dgemm_ooc-$(VERSION)/ -o dgemm_ooc-$(VERSION).tar.gz HEAD
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+endif

@@ -1,0 +1,275 @@
+/* Moving elements of any dataset through the library. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+enum {
+    CACHE_MIN = 1 << 20,  /* bytes of a dataset's chunk cache */
+    CACHE_MAX = 64 << 20,
+    CALL_MAX = 512 << 20, /* bytes of one call, below every 2 GiB limit there is */
+    CALL_CHUNKS = 1024,   /* chunks of one call, unless one row of them is more */
+    SLOTS_MAX = 100003,   /* of a chunk cache; a prime, as it should be */
+};
+
+/* What the library takes, as measured with room to spare. */
+enum {
+    BASE_BYTES = 8 << 20,        /* metadata, conversion and sieve buffers */
+    CALL_CHUNK_BYTES = 8 << 10,  /* for each chunk of one call's selection */
+    SLOT_BYTES = 8,
+    ENTRY_BYTES = 512,           /* for each chunk in the cache */
+    CHUNK_COPIES = 3,            /* of one chunk, while it goes through its filters */
+    SOURCE_BYTES = 4 << 20,      /* for each source of a virtual dataset */
+    RECORD_BYTES = 128,          /* for each chunk in the file, up to ... */
+    RECORDS_MAX = 32 << 20,
+};
+
+struct matfile {
+    hid_t file, dataset;
+    struct matrix_info info;
+};
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t chunks_per_row(const struct matrix_info *info)
+{
+    return (uint64_t)((info->cols + info->chunk_cols - 1) / info->chunk_cols);
+}
+
+/* A row of chunks stays in the cache where it fits, so that blocks that share chunks undo their
+ * filters once; of a longer row, what a narrow panel touches of it. */
+static size_t cache_bytes(const struct matrix_info *info)
+{
+    uint64_t row = chunks_per_row(info) * info->chunk_bytes;
+    if (info->chunk_bytes > CACHE_MAX)
+        return CACHE_MIN;
+    return max_u64(min_u64(row, CACHE_MAX), CACHE_MIN);
+}
+
+static bool is_prime(size_t n)
+{
+    for (size_t d = 3; d * d <= n; d += 2)
+        if (n % d == 0)
+            return false;
+    return n % 2 == 1;
+}
+
+/* A hundred slots a chunk, as the library's manual advises, within reason. */
+static size_t cache_slots(const struct matrix_info *info)
+{
+    size_t slots = cache_bytes(info) / max_u64(info->chunk_bytes, 1) * 100 + 521;
+    if (slots >= SLOTS_MAX)
+        return SLOTS_MAX;
+    while (!is_prime(slots))
+        slots++;
+    return slots;
+}
+
+/* Chunks that one call may touch. */
+static uint64_t call_chunks(const struct matrix_info *info)
+{
+    return max_u64(CALL_CHUNKS, 2 * (chunks_per_row(info) + 1));
+}
+
+/* The library's records of all chunks, as far as it keeps them in memory. */
+static uint64_t records_bytes(const struct matrix_info *info)
+{
+    if (info->chunk_bytes == 0)
+        return 0;
+    uint64_t rows = (uint64_t)((info->rows + info->chunk_rows - 1) / info->chunk_rows);
+    return min_u64(rows * chunks_per_row(info) * RECORD_BYTES, RECORDS_MAX);
+}
+
+size_t matfile_read_overhead(const struct matrix_info *info)
+{
+    if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
+        return BASE_BYTES + (size_t)info->sources * SOURCE_BYTES;
+    size_t slots = cache_slots(info), cache = cache_bytes(info);
+    uint64_t entries = min_u64(slots, cache / info->chunk_bytes + 1);
+    return BASE_BYTES + cache + cache / 2 /* lost between its chunks */ +
+           CHUNK_COPIES * info->chunk_bytes + slots * SLOT_BYTES + entries * ENTRY_BYTES +
+           call_chunks(info) * CALL_CHUNK_BYTES + records_bytes(info);
+}
+
+static hid_t dataset_access(const struct matrix_info *info, bool write)
+{
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
+        return access;
+    /* Nothing is kept back when writing: a full disk shows in the call that filled it. */
+    if (write)
+        H5Pset_chunk_cache(access, 1, 0, 1.0);
+    else
+        H5Pset_chunk_cache(access, cache_slots(info), cache_bytes(info), 1.0);
+    return access;
+}
+
+static int open_dataset(struct matfile *m, bool write, struct error *err)
+{
+    m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
+    if (m->file < 0)
+        return EXIT_INPUT;
+    int rc = 0;
+    hid_t access = dataset_access(&m->info, write);
+    m->dataset = H5Dopen2(m->file, m->info.dataset, access);
+    if (m->dataset < 0)
+        rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", m->info.file,
+                       m->info.dataset, h5_why());
+    h5_close(access);
+    return rc;
+}
+
+static int open_matfile(const struct matrix_info *info, bool write, struct matfile **file,
+                        struct error *err)
+{
+    struct matfile *m = malloc(sizeof *m);
+    if (!m)
+        return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
+    *m = (struct matfile){.file = -1, .dataset = -1, .info = *info};
+    h5_enter();
+    int rc = open_dataset(m, write, err);
+    h5_leave();
+    if (rc) {
+        matfile_close(m);
+        m = NULL;
+    }
+    *file = m;
+    return rc;
+}
+
+int matfile_open(const struct matrix_info *info, struct matfile **file, struct error *err)
+{
+    return open_matfile(info, false, file, err);
+}
+
+int matfile_open_write(const struct matrix_info *info, struct matfile **file, struct error *err)
+{
+    return open_matfile(info, true, file, err);
+}
+
+void matfile_close(struct matfile *file)
+{
+    if (!file)
+        return;
+    h5_enter();
+    h5_close(file->dataset);
+    h5_close(file->file);
+    h5_leave();
+    free(file);
+}
+
+/* One call; exactly one of `to` and `from` is set. */
+static int transfer(struct matfile *m, enum scalar type, const struct block *b, void *to,
+                    const void *from, struct error *err)
+{
+    /* Records are written late, so keep room for all of them. */
+    uint64_t bytes = (uint64_t)(b->rows * b->cols) * scalar_size(type);
+    if (from && h5_check_room(m->info.file, bytes + records_bytes(&m->info) + H5_ROOM, err))
+        return err->code;
+    int rc = 0;
+    hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col};
+    hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols};
+    hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
+    herr_t status = H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
+    if (status >= 0)
+        status = to ? H5Dread(m->dataset, h5_native(type), here, there, H5P_DEFAULT, to)
+                    : H5Dwrite(m->dataset, h5_native(type), here, there, H5P_DEFAULT, from);
+    if (status < 0) {
+        const char *why = h5_why();
+        rc = error_add(err, h5_exit_code(EXIT_RUNTIME),
+                       "%s: %s dataset \"%s\" at row %" PRId64 ", column %" PRId64 " failed: %s",
+                       m->info.file, to ? "reading" : "writing", m->info.dataset, b->row, b->col,
+                       why);
+    }
+    h5_close(here);
+    h5_close(there);
+    return rc;
+}
+
+/* Elements of one call: limited in bytes and, since the library keeps books on every chunk of a
+ * selection, in chunks too. */
+static int64_t call_elements(const struct matrix_info *info, enum scalar type,
+                             const struct block *b)
+{
+    uint64_t elements = CALL_MAX / scalar_size(type);
+    if (info->chunk_bytes == 0)
+        return (int64_t)elements;
+    uint64_t row_of_chunks = (uint64_t)info->chunk_rows * (uint64_t)b->cols;
+    uint64_t rows_of_chunks = call_chunks(info) / (chunks_per_row(info) + 1) - 1; /* >= 1 */
+    return (int64_t)min_u64(elements, max_u64(rows_of_chunks * row_of_chunks, 1));
+}
+
+static int transfer_all(struct matfile *m, enum scalar type, const struct block *block, void *to,
+                        const void *from, struct error *err)
+{
+    char *to_bytes = to;
+    const char *from_bytes = from;
+    int64_t elements = call_elements(&m->info, type, block);
+    int64_t parts = block_parts(block, elements);
+    int rc = 0;
+    for (int64_t i = 0; i < parts && !rc; i++) {
+        struct block part = block_part(block, elements, i);
+        size_t bytes = (size_t)(part.rows * part.cols) * scalar_size(type);
+        h5_enter();
+        rc = transfer(m, type, &part, to_bytes, from_bytes, err);
+        h5_leave();
+        if (to_bytes)
+            to_bytes += bytes;
+        else
+            from_bytes += bytes;
+    }
+    return rc;
+}
+
+int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
+                 struct error *err)
+{
+    return transfer_all(file, type, block, to, NULL, err);
+}
+
+int matfile_write(struct matfile *file, enum scalar type, const struct block *block,
+                  const void *from, struct error *err)
+{
+    return transfer_all(file, type, block, NULL, from, err);
+}
+
+int matfile_sync(struct matfile *file, struct error *err)
+{
+    h5_enter();
+    int rc = h5_sync(file->file, file->info.file, err);
+    h5_leave();
+    return rc;
+}
+
+static const char *make_version(char *text, size_t size)
+{
+    unsigned major, minor, release;
+    H5get_libversion(&major, &minor, &release);
+#ifdef H5_HAVE_PARALLEL
+    const char *parallel = ", parallel";
+#else
+    const char *parallel = "";
+#endif
+    snprintf(text, size, "HDF5 %u.%u.%u%s", major, minor, release, parallel);
+    return text;
+}
+
+const char *matfile_version(void)
+{
+    static char text[64];
+    h5_enter();
+    const char *version = make_version(text, sizeof text);
+    h5_leave();
+    return version;
+}

@@ -1,0 +1,188 @@
+/* New datasets, and renaming and removing them. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+/* Readable by every version since 1.8, whatever library this is. */
+static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
+{
+    hid_t access = h5_file_access(mode, true);
+    H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110);
+    hid_t id = H5Fcreate(file, H5F_ACC_EXCL, H5P_DEFAULT, access);
+    if (id < 0)
+        error_add(err, EXIT_INPUT, "%s cannot be created: %s", file, h5_why());
+    h5_close(access);
+    return id;
+}
+
+/* Close a file that was written to: only then all of it has been written. */
+static int close_written(hid_t id, const char *file, struct error *err)
+{
+    if (H5Fclose(id) >= 0)
+        return 0;
+    const char *why = h5_why();
+    return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing it out failed: %s", file, why);
+}
+
+static int complain(const struct matrix_info *info, const char *what, struct error *err)
+{
+    const char *why = h5_why();
+    return error_add(err, h5_exit_code(EXIT_INPUT), "%s: %s \"%s\" failed: %s", info->file, what,
+                     info->dataset, why);
+}
+
+static hsize_t smaller(int64_t a, int64_t b)
+{
+    return (hsize_t)(a < b ? a : b);
+}
+
+/* A dataset without elements has no chunks either. */
+static hid_t creation_plist(const struct matrix_info *info, const struct matfile_layout *layout,
+                            struct error *err)
+{
+    hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t chunk[2] = {smaller(layout->chunk_rows, info->rows),
+                        smaller(layout->chunk_cols, info->cols)};
+    bool chunked = chunk[0] > 0 && chunk[1] > 0;
+    bool ok = H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER) >= 0 &&
+              H5Pset_obj_track_times(plist, false) >= 0;
+    if (!chunked)
+        ok = ok && H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY) >= 0;
+    else
+        ok = ok && H5Pset_chunk(plist, 2, chunk) >= 0 &&
+             (!layout->shuffle || H5Pset_shuffle(plist) >= 0) &&
+             (!layout->gzip_level || H5Pset_deflate(plist, (unsigned)layout->gzip_level) >= 0);
+    if (ok)
+        return plist;
+    complain(info, "setting up dataset", err);
+    h5_close(plist);
+    return -1;
+}
+
+static herr_t write_attribute(hid_t dataset, const struct matfile_attribute *attribute)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t type = H5Tcopy(attribute->text ? H5T_C_S1 : H5T_NATIVE_DOUBLE);
+    if (attribute->text) {
+        H5Tset_size(type, H5T_VARIABLE);
+        H5Tset_cset(type, H5T_CSET_UTF8);
+    }
+    const void *value = attribute->text ? (const void *)&attribute->text : &attribute->number;
+    hid_t id = H5Acreate2(dataset, attribute->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    herr_t status = id < 0 ? -1 : H5Awrite(id, type, value);
+    if (status < 0)
+        h5_why();
+    h5_close(id);
+    h5_close(type);
+    h5_close(space);
+    return status;
+}
+
+static int make_dataset(hid_t file, const struct matrix_info *info,
+                        const struct matfile_layout *layout,
+                        const struct matfile_attribute *attributes, struct error *err)
+{
+    hid_t plist = creation_plist(info, layout, err);
+    if (plist < 0)
+        return err->code;
+    int rc = 0;
+    hsize_t extents[2] = {(hsize_t)info->rows, (hsize_t)info->cols};
+    hid_t type = h5_native(info->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE);
+    hid_t space = H5Screate_simple(2, extents, NULL), links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    hid_t dataset = H5Dcreate2(file, info->dataset, type, space, links, plist, H5P_DEFAULT);
+    if (dataset < 0)
+        rc = complain(info, "creating dataset", err);
+    for (; attributes && attributes->name && !rc; attributes++)
+        if (write_attribute(dataset, attributes) < 0)
+            rc = complain(info, "writing the attributes of dataset", err);
+    h5_close(dataset);
+    h5_close(links);
+    h5_close(space);
+    h5_close(plist);
+    return rc;
+}
+
+static int add_dataset(hid_t file, const struct matrix_info *info,
+                       const struct matfile_layout *layout,
+                       const struct matfile_attribute *attributes, struct error *err)
+{
+    char missing[MATFILE_NAME_MAX];
+    if (!h5_first_missing(file, info->dataset, missing))
+        return error_add(err, EXIT_INPUT, "%s already holds \"%s\": name another dataset",
+                         info->file, info->dataset);
+    int rc = make_dataset(file, info, layout, attributes, err);
+    if (rc && H5Lexists(file, missing, H5P_DEFAULT) > 0)
+        H5Ldelete(file, missing, H5P_DEFAULT);
+    return rc;
+}
+
+int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
+                   const struct matfile_attribute *attributes, struct error *err)
+{
+    bool create = new_file || access(info->file, F_OK);
+    enum h5_mode mode = layout->chunk_rows ? H5_WRITE : H5_WRITE_ALIGNED;
+    if (h5_check_room(info->file, H5_ROOM, err))
+        return err->code;
+    h5_enter();
+    hid_t id = create ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
+    int rc = id < 0 ? EXIT_INPUT : add_dataset(id, info, layout, attributes, err);
+    if (id >= 0) {
+        int close_rc = close_written(id, info->file, err);
+        rc = rc ? rc : close_rc;
+    }
+    h5_leave();
+
+    struct matrix_info made;
+    if (!rc)
+        rc = matfile_describe(info->file, info->dataset, &made, err);
+    if (!rc)
+        *info = made;
+    else if (create && id >= 0)
+        unlink(info->file);
+    return rc;
+}
+
+static int rename_in(hid_t id, const char *file, const char *from, const char *to,
+                     struct error *err)
+{
+    hid_t links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    bool ok = H5Lexists(id, to, H5P_DEFAULT) <= 0 || H5Ldelete(id, to, H5P_DEFAULT) >= 0;
+    int rc = 0;
+    if (!ok || H5Lmove(id, from, id, to, links, H5P_DEFAULT) < 0) {
+        const char *why = h5_why();
+        rc = error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: renaming \"%s\" to \"%s\" failed: %s",
+                       file, from, to, why);
+    }
+    h5_close(links);
+    return rc ? rc : h5_sync(id, file, err);
+}
+
+int matfile_rename(const char *file, const char *from, const char *to, struct error *err)
+{
+    if (h5_check_room(file, H5_ROOM, err))
+        return err->code;
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_WRITE, err);
+    int rc = id < 0 ? EXIT_INPUT : rename_in(id, file, from, to, err);
+    if (id >= 0) {
+        int close_rc = close_written(id, file, err);
+        rc = rc ? rc : close_rc;
+    }
+    h5_leave();
+    return rc;
+}
+
+void matfile_remove(const char *file, const char *dataset)
+{
+    struct error ignored = {0};
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_WRITE, &ignored);
+    if (id >= 0 && H5Lexists(id, dataset, H5P_DEFAULT) > 0)
+        H5Ldelete(id, dataset, H5P_DEFAULT);
+    h5_close(id);
+    h5_leave();
+}

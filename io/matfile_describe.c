@@ -1,0 +1,228 @@
+/* What a dataset is, and whether its bytes may be moved without HDF5. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+static int refuse(const struct matrix_info *info, struct error *err, const char *reason)
+{
+    return error_add(err, EXIT_INPUT, "%s: dataset \"%s\" %s", info->file, info->dataset, reason);
+}
+
+int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
+{
+    hsize_t extents[H5S_MAX_RANK];
+    hid_t space = H5Dget_space(dataset);
+    H5S_class_t class = H5Sget_simple_extent_type(space);
+    int rank = class == H5S_SIMPLE ? H5Sget_simple_extent_dims(space, extents, NULL) : 0;
+    h5_close(space);
+
+    if (class == H5S_NULL)
+        return refuse(info, err, "has no elements at all (null), it is not a matrix");
+    if (class == H5S_SCALAR)
+        return refuse(info, err, "is a scalar, not a matrix");
+    if (rank != 2) {
+        char text[400] = "";
+        h5_append(text, sizeof text, "has %d dimension%s (", rank, rank == 1 ? "" : "s");
+        for (int i = 0; i < rank; i++)
+            h5_append(text, sizeof text, "%s%llu", i ? "x" : "", (unsigned long long)extents[i]);
+        h5_append(text, sizeof text, "), not two; reshape it to rows x columns");
+        return refuse(info, err, text);
+    }
+    uint64_t limit = INT64_MAX / sizeof(double);
+    if (extents[0] > limit || extents[1] > limit ||
+        (extents[1] > 0 && extents[0] > limit / extents[1]))
+        return refuse(info, err, "is too large: its bytes do not fit 63 bits");
+    info->rows = (int64_t)extents[0];
+    info->cols = (int64_t)extents[1];
+    return 0;
+}
+
+int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err)
+{
+    hid_t type = H5Dget_type(dataset);
+    h5_type_text(type, text);
+    info->element_bytes = H5Tget_size(type);
+    bool real = h5_type_class(type, &info->elements);
+    h5_close(type);
+    if (real)
+        return 0;
+    if (strcmp(text, "complex") == 0)
+        return refuse(info, err, "is complex; complex matrices are not supported yet, store the "
+                                 "real and imaginary parts as two matrices");
+    char reason[128];
+    snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
+    return refuse(info, err, reason);
+}
+
+static const char *filter_name(H5Z_filter_t id, const char *stored)
+{
+    static const struct {
+        H5Z_filter_t id;
+        const char *name;
+    } known[] = {{1, "gzip"},      {2, "shuffle"},   {3, "fletcher32"}, {4, "szip"},
+                 {5, "nbit"},      {6, "scaleoffset"}, {32000, "lzf"},  {32001, "blosc"},
+                 {32004, "lz4"},   {32008, "bitshuffle"}, {32013, "zfp"}, {32015, "zstd"},
+                 {32017, "sz"},    {32026, "blosc2"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].id == id)
+            return known[i].name;
+    return stored[0] ? stored : "filter";
+}
+
+/* Name the filters in `text`; complain about those that this library cannot undo. */
+static int read_filters(hid_t plist, const struct matrix_info *info, char *text, size_t size,
+                        struct error *err)
+{
+    int rc = 0, count = H5Pget_nfilters(plist);
+    for (int i = 0; i < count; i++) {
+        char stored[32] = "";
+        unsigned flags, config;
+        size_t values = 0;
+        H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, sizeof stored,
+                                         stored, &config);
+        stored[sizeof stored - 1] = '\0';
+        const char *name = filter_name(id, stored);
+        h5_append(text, size, "%s%s", i ? "+" : " ", name);
+        if (H5Zfilter_avail(id) <= 0)
+            rc = error_add(err, EXIT_INPUT,
+                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
+                           "set HDF5_PLUGIN_PATH to the folder of its plug-in, or store it without",
+                           info->file, info->dataset, (int)id, name);
+    }
+    return rc;
+}
+
+static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t size,
+                       const char **reason, struct error *err)
+{
+    hsize_t extents[2] = {0, 0};
+    H5Pget_chunk(plist, 2, extents);
+    info->chunk_rows = (int64_t)extents[0];
+    info->chunk_cols = (int64_t)extents[1];
+    info->chunk_bytes = extents[0] * extents[1] * info->element_bytes;
+    h5_append(text, size, "chunked %" PRId64 "x%" PRId64, info->chunk_rows, info->chunk_cols);
+    *reason = H5Pget_nfilters(plist) > 0 ? "filtered" : "chunked";
+    return read_filters(plist, info, text, size, err);
+}
+
+/* `reason`: why its bytes cannot be moved by offset; null as far as the layout goes. */
+static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
+                       const char **reason, struct error *err)
+{
+    int rc = 0;
+    size_t sources = 0;
+    hid_t plist = H5Dget_create_plist(dataset);
+    H5D_layout_t layout = H5Pget_layout(plist);
+    int external = H5Pget_external_count(plist);
+    if (layout == H5D_CHUNKED) {
+        rc = read_chunks(plist, info, text, size, reason, err);
+    } else if (layout == H5D_COMPACT) {
+        h5_append(text, size, "compact");
+        *reason = "small, kept in its header";
+    } else if (layout == H5D_VIRTUAL) {
+        H5Pget_virtual_count(plist, &sources);
+        info->sources = (int64_t)sources;
+        h5_append(text, size, "virtual of %zu sources", sources);
+        *reason = "put together from others";
+    } else if (external > 0) {
+        h5_append(text, size, "contiguous in %d external file%s", external,
+                  external > 1 ? "s" : "");
+        *reason = "its bytes are elsewhere";
+    } else {
+        h5_append(text, size, "contiguous");
+    }
+    h5_close(plist);
+    return rc;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool is_at(const char *file, const char *path, haddr_t address)
+{
+    struct error ignored = {0};
+    hid_t id = h5_open_file(file, H5_READ, &ignored);
+    hid_t dataset = id < 0 ? -1 : H5Dopen2(id, path, H5P_DEFAULT);
+    bool same = dataset >= 0 && H5Dget_offset(dataset) == address;
+    h5_close(dataset);
+    h5_close(id);
+    return same;
+}
+
+/* An external link may have led to another file, whose bytes these are; name it, so that whoever
+ * moves the bytes opens that one.  The library's path is not always one in that file, so try it. */
+static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info)
+{
+    char file[PATH_MAX], path[MATFILE_NAME_MAX];
+    ssize_t file_length = H5Fget_name(dataset, file, sizeof file);
+    ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
+    if (file_length <= 0 || file_length >= (ssize_t)sizeof file)
+        return false;
+    if (is_same_file(file, info->file))
+        return true;
+    if (path_length <= 0 || path_length >= (ssize_t)sizeof path || !is_at(file, path, address))
+        return false;
+    memcpy(info->file, file, sizeof file);
+    memcpy(info->dataset, path, sizeof path);
+    return true;
+}
+
+static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
+{
+    hid_t type = H5Dget_type(dataset);
+    bool native = (info->elements == ELEMENT_DOUBLE && H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) ||
+                  (info->elements == ELEMENT_FLOAT && H5Tequal(type, H5T_NATIVE_FLOAT) > 0);
+    h5_close(type);
+    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
+    if (!native)
+        return "converted";
+    if (bytes == 0)
+        return NULL;
+    haddr_t address = H5Dget_offset(dataset);
+    if (address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes)
+        return "never written";
+    if (!follow_external_link(dataset, address, info))
+        return "behind an external link";
+    info->offset = address;
+    return NULL;
+}
+
+static int check_not_truncated(const struct matrix_info *info, struct error *err)
+{
+    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
+    if (!info->by_offset || bytes == 0 || info->file_bytes >= info->offset + bytes)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "%s is cut short, copy it again: dataset \"%s\" ends at byte %" PRIu64
+                     ", the file at byte %" PRIu64,
+                     info->file, info->dataset, info->offset + bytes, info->file_bytes);
+}
+
+int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
+{
+    char layout[sizeof info->layout] = "", type[H5_TYPE_TEXT];
+    const char *reason = NULL;
+    int rc = h5_extents(dataset, info, err);
+    if (!rc)
+        rc = h5_type(dataset, info, type, err);
+    if (!rc)
+        rc = read_layout(dataset, info, layout, sizeof layout, &reason, err);
+    if (rc)
+        return rc;
+    if (!reason)
+        reason = why_not_by_offset(dataset, info);
+    info->by_offset = !reason;
+    info->file_bytes = h5_file_bytes(info->file);
+    h5_append(layout, sizeof layout, " %s", type);
+    if (reason)
+        h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);
+    memcpy(info->layout, layout, sizeof layout);
+    return check_not_truncated(info, err);
+}

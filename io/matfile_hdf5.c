@@ -1,0 +1,221 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
+static bool entered;
+static H5E_auto2_t saved_printer;
+static void *saved_printer_data;
+
+/* Of the last failure; guarded by the mutex. */
+static char why[512];
+static int why_errno;
+
+void h5_enter(void)
+{
+    pthread_mutex_lock(&library);
+    if (!entered) {
+        H5dont_atexit();
+        entered = true;
+    }
+    H5Eget_auto2(H5E_DEFAULT, &saved_printer, &saved_printer_data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void h5_leave(void)
+{
+    H5Eset_auto2(H5E_DEFAULT, saved_printer, saved_printer_data);
+    pthread_mutex_unlock(&library);
+}
+
+static herr_t take_innermost(unsigned depth, const H5E_error2_t *entry, void *context)
+{
+    (void)context;
+    if (depth == 0 && entry->desc)
+        snprintf(why, sizeof why, "%s", entry->desc);
+    return 0;
+}
+
+/* The library reports failed system calls at length; its error number says it in two words. */
+const char *h5_why(void)
+{
+    snprintf(why, sizeof why, "no reason given");
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, NULL);
+    const char *number = strstr(why, "errno = ");
+    why_errno = number ? atoi(number + strlen("errno = ")) : 0;
+    if (why_errno)
+        snprintf(why, sizeof why, "%s (errno %d)", strerror(why_errno), why_errno);
+    return why;
+}
+
+int h5_errno(void)
+{
+    return why_errno;
+}
+
+int h5_exit_code(int otherwise)
+{
+    return why_errno == ENOSPC || why_errno == EDQUOT ? EXIT_RESOURCES : otherwise;
+}
+
+void h5_append(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+void h5_close(hid_t id)
+{
+    if (id >= 0)
+        H5Idec_ref(id);
+}
+
+hid_t h5_file_access(enum h5_mode mode, bool locking)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_sec2(access); /* offsets are bytes of one plain file with this driver */
+    if (mode == H5_WRITE_ALIGNED)
+        H5Pset_alignment(access, 64 << 10, 1 << 20);
+#if (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)) || H5_VERSION_GE(1, 12, 1)
+    H5Pset_file_locking(access, locking, true);
+#else
+    (void)locking;
+#endif
+    return access;
+}
+
+/* The format signature stands at byte 0, or behind a user block of 512, 1024, 2048, ... bytes. */
+static bool has_signature(int descriptor, uint64_t bytes)
+{
+    for (uint64_t at = 0; at + 8 <= bytes; at = at ? 2 * at : 512) {
+        char found[8];
+        if (pread(descriptor, found, sizeof found, (off_t)at) != sizeof found)
+            return false;
+        if (memcmp(found, "\211HDF\r\n\032\n", sizeof found) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The system's own errors say more than the library's, so ask the system first. */
+static int check_plain_file(const char *file, bool write, struct error *err)
+{
+    int descriptor = open(file, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0 && errno == ENOENT)
+        return error_add(err, EXIT_INPUT, "%s: no such file", file);
+    if (descriptor < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+        return error_add(err, EXIT_INPUT, "%s: no permission to %s it (%s)", file,
+                         write ? "write" : "read", strerror(errno));
+    if (descriptor < 0)
+        return error_add(err, EXIT_INPUT, "%s: cannot be opened: %s", file, strerror(errno));
+
+    int rc = 0;
+    struct stat status;
+    if (fstat(descriptor, &status))
+        rc = error_add(err, EXIT_INPUT, "%s: cannot be examined: %s", file, strerror(errno));
+    else if (!S_ISREG(status.st_mode))
+        rc = error_add(err, EXIT_INPUT, "%s: is a %s, not a file", file,
+                       S_ISDIR(status.st_mode) ? "directory" : "device or pipe");
+    else if (!has_signature(descriptor, (uint64_t)status.st_size))
+        rc = error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s", file,
+                       status.st_size ? "" : " (it is empty)");
+    close(descriptor);
+    return rc;
+}
+
+/* Linux's numbers of "this file system has no locks"; ENOTSUPP (524) leaks out of some NFS. */
+static bool lock_unsupported(int number)
+{
+    return number == ENOLCK || number == ENOSYS || number == EOPNOTSUPP || number == 524;
+}
+
+static hid_t try_open(const char *file, enum h5_mode mode, bool locking)
+{
+    hid_t access = h5_file_access(mode, locking);
+    hid_t id = H5Fopen(file, mode == H5_READ ? H5F_ACC_RDONLY : H5F_ACC_RDWR, access);
+    if (id < 0)
+        h5_why();
+    H5Pclose(access);
+    return id;
+}
+
+hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
+{
+    if (check_plain_file(file, mode != H5_READ, err))
+        return -1;
+    hid_t id = try_open(file, mode, true);
+    if (id < 0 && lock_unsupported(why_errno))
+        id = try_open(file, mode, false);
+    if (id >= 0)
+        return id;
+    if (why_errno == EAGAIN)
+        error_add(err, EXIT_INPUT,
+                  "%s is open %s elsewhere (errno %d): close it there, or set "
+                  "HDF5_USE_FILE_LOCKING=FALSE if you are sure",
+                  file, mode == H5_READ ? "for writing" : "or being read", why_errno);
+    else if (lock_unsupported(why_errno))
+        error_add(err, EXIT_INPUT,
+                  "%s is on a file system without file locks (errno %d): set "
+                  "HDF5_USE_FILE_LOCKING=FALSE",
+                  file, why_errno);
+    else if (strstr(why, "truncated file"))
+        error_add(err, EXIT_INPUT, "%s is cut short, copy it again: %s", file, why);
+    else
+        error_add(err, EXIT_INPUT, "%s: HDF5 cannot open it: %s", file, why);
+    return -1;
+}
+
+uint64_t h5_file_bytes(const char *file)
+{
+    struct stat status;
+    return stat(file, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+int h5_check_room(const char *file, uint64_t bytes, struct error *err)
+{
+    char place[PATH_MAX];
+    const char *slash = strrchr(file, '/');
+    if (access(file, F_OK) == 0)
+        snprintf(place, sizeof place, "%s", file);
+    else
+        snprintf(place, sizeof place, "%.*s", slash ? (int)(slash - file + 1) : 1,
+                 slash ? file : ".");
+    struct statvfs status;
+    if (statvfs(place, &status) || status.f_blocks == 0)
+        return 0;
+    uint64_t free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+    if (free_bytes >= bytes)
+        return 0;
+    return error_add(err, EXIT_RESOURCES,
+                     "%s: its file system has %" PRIu64 " bytes free, %" PRIu64
+                     " are needed to go on; make room there",
+                     file, free_bytes, bytes);
+}
+
+int h5_sync(hid_t file, const char *name, struct error *err)
+{
+    void *handle = NULL;
+    if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0) {
+        const char *text = h5_why();
+        return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing it out failed: %s", name,
+                         text);
+    }
+    if (fsync(*(int *)handle))
+        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+                         "%s: making it durable failed: %s", name, strerror(errno));
+    return 0;
+}

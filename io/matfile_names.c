@@ -1,0 +1,165 @@
+/* Finding datasets in a file by their names, and saying what is there when one is missing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+enum { LISTED_MAX = 10 };
+
+/* Walk over all links of a file, symbolic and external ones too, to the datasets of rank two. */
+struct walk {
+    herr_t (*found)(hid_t dataset, const char *path, struct walk *walk);
+    const char *file;
+    matfile_visit *visit; /* of matfile_each */
+    void *context;
+    char *text; /* of listing what is there */
+    size_t size;
+    int count;
+};
+
+static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, void *context)
+{
+    (void)link;
+    herr_t stop = 0;
+    struct walk *walk = context;
+    hid_t object = H5Oopen(root, path, H5P_DEFAULT);
+    if (object >= 0 && H5Iget_type(object) == H5I_DATASET) {
+        hid_t space = H5Dget_space(object);
+        if (H5Sget_simple_extent_ndims(space) == 2)
+            stop = walk->found(object, path, walk);
+        h5_close(space);
+    }
+    h5_close(object);
+    return stop;
+}
+
+static herr_t list_dataset(hid_t dataset, const char *path, struct walk *walk)
+{
+    struct error ignored = {0};
+    struct matrix_info info = {0};
+    char type[H5_TYPE_TEXT];
+    if (walk->count++ == LISTED_MAX) {
+        h5_append(walk->text, walk->size, ", ...");
+        return 1;
+    }
+    h5_extents(dataset, &info, &ignored);
+    h5_type(dataset, &info, type, &ignored);
+    h5_append(walk->text, walk->size, "%s/%s (%s %" PRId64 "x%" PRId64 ")",
+           walk->count > 1 ? ", " : "", path, type, info.rows, info.cols);
+    return 0;
+}
+
+static const char *list_datasets(hid_t file, char *text, size_t size)
+{
+    struct walk walk = {.found = list_dataset, .text = text, .size = size};
+    snprintf(text, size, "datasets here: ");
+    H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk);
+    return walk.count ? text : "there is no two-dimensional dataset in it";
+}
+
+bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
+{
+    for (size_t i = 1; i <= strlen(path); i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        snprintf(missing, MATFILE_NAME_MAX, "%.*s", (int)i, path);
+        if (H5Lexists(file, missing, H5P_DEFAULT) <= 0)
+            return true;
+    }
+    return false;
+}
+
+static int describe_name(hid_t file, struct matrix_info *info, struct error *err)
+{
+    int rc;
+    char text[1500], missing[MATFILE_NAME_MAX];
+    hid_t object = H5Oopen(file, info->dataset, H5P_DEFAULT);
+    const char *reason = object < 0 ? h5_why() : "";
+    if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
+        rc = h5_describe(object, info, err);
+    else if (object >= 0)
+        rc = error_add(err, EXIT_INPUT, "%s: \"%s\" is a %s, not a dataset; %s", info->file,
+                       info->dataset, H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
+                       list_datasets(file, text, sizeof text));
+    else if (!h5_first_missing(file, info->dataset, missing))
+        rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
+                       info->dataset, reason);
+    else
+        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s", info->file, info->dataset,
+                       list_datasets(file, text, sizeof text));
+    h5_close(object);
+    return rc;
+}
+
+static int set_names(struct matrix_info *info, const char *file, const char *dataset,
+                     struct error *err)
+{
+    memset(info, 0, sizeof *info);
+    if (strlen(file) >= sizeof info->file)
+        return error_add(err, EXIT_INPUT, "the file name %.40s... is too long", file);
+    if (strlen(dataset) >= sizeof info->dataset)
+        return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", dataset);
+    strcpy(info->file, file);
+    strcpy(info->dataset, dataset);
+    return 0;
+}
+
+int matfile_describe(const char *file, const char *dataset, struct matrix_info *info,
+                     struct error *err)
+{
+    if (set_names(info, file, dataset, err))
+        return EXIT_INPUT;
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_READ, err);
+    int rc = id < 0 ? EXIT_INPUT : describe_name(id, info, err);
+    h5_close(id);
+    h5_leave();
+    return rc;
+}
+
+static herr_t visit_dataset(hid_t dataset, const char *path, struct walk *walk)
+{
+    struct matrix_info info;
+    struct error problem = {0};
+    char name[MATFILE_NAME_MAX + 1];
+    snprintf(name, sizeof name, "/%s", path);
+    if (!set_names(&info, walk->file, name, &problem))
+        h5_describe(dataset, &info, &problem);
+    walk->visit(&info, &problem, walk->context);
+    return 0;
+}
+
+int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err)
+{
+    struct walk walk = {
+        .found = visit_dataset, .file = file, .visit = visit, .context = context};
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_READ, err);
+    int rc = id < 0 ? EXIT_INPUT : 0;
+    if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk) < 0)
+        rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
+    h5_close(id);
+    h5_leave();
+    return rc;
+}
+
+int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
+                   struct error *err)
+{
+    char missing[MATFILE_NAME_MAX];
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_READ, err);
+    if (id >= 0) {
+        hid_t found = H5Oopen(id, name, H5P_DEFAULT);
+        if (found >= 0 && H5Iget_type(found) == H5I_DATASET)
+            *object = MATFILE_DATASET;
+        else
+            *object = h5_first_missing(id, name, missing) ? MATFILE_NOTHING : MATFILE_OTHER;
+        h5_close(found);
+    }
+    h5_close(id);
+    h5_leave();
+    return id < 0 ? EXIT_INPUT : 0;
+}

@@ -1,0 +1,44 @@
+#include "matname.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+
+/* Where the dataset's colon is; the end of the text when there is none. */
+static size_t find_colon(const char *text)
+{
+    size_t length = strlen(text);
+    if (access(text, F_OK) == 0)
+        return length;
+    for (size_t i = length; i-- > 0;)
+        if (text[i] == ':' && text[i + 1] == '/')
+            return i;
+    const char *colon = strrchr(text, ':');
+    if (!colon)
+        return length;
+    char file[PATH_MAX];
+    snprintf(file, sizeof file, "%.*s", (int)(colon - text), text);
+    return access(file, F_OK) == 0 ? (size_t)(colon - text) : length;
+}
+
+int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
+                  char dataset[MATFILE_NAME_MAX], struct error *err)
+{
+    if (strlen(text) >= PATH_MAX)
+        return error_add(err, EXIT_USAGE, "the name %.40s... is too long", text);
+    size_t colon = find_colon(text);
+    const char *path = text[colon] ? text + colon + 1 : default_dataset;
+    size_t length = strlen(path);
+    if (colon == 0)
+        return error_add(err, EXIT_USAGE, "\"%s\" names no file; write FILE.h5:/path", text);
+    if (length == 0 || path[length - 1] == '/')
+        return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path", text);
+    if (length >= MATFILE_NAME_MAX)
+        return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);
+    snprintf(file, PATH_MAX, "%.*s", (int)colon, text);
+    snprintf(dataset, MATFILE_NAME_MAX, "%s", path);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* The back end that is right for every dataset, through the library. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "error.h"
+#include "store_impl.h"
+
+static int hdf5_open(struct store *s, struct error *err)
+{
+    struct stat status;
+    if (stat(s->info.file, &status))
+        return error_add(err, EXIT_INPUT, "%s: %s", s->info.file, strerror(errno));
+    int rc = store_check_bytes(s, (uint64_t)status.st_size, err);
+    return rc ? rc : matfile_open(&s->info, &s->matfile, err);
+}
+
+static void hdf5_close(struct store *s)
+{
+    matfile_close(s->matfile);
+}
+
+static int hdf5_read(struct store *s, const struct block *block, void *to, struct error *err)
+{
+    return matfile_read(s->matfile, s->type, block, to, err);
+}
+
+const struct store_backend store_hdf5 = {
+    .open = hdf5_open, .close = hdf5_close, .read = hdf5_read};

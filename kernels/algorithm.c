@@ -1,0 +1,50 @@
+/* The algorithms of this build, and which one to take. */
+#include "gemm.h"
+
+#include <string.h>
+
+const struct algorithm_info algorithm_table[] = {
+#ifdef HAVE_CUDA
+    {ALGORITHM_NAIVE, "naive", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_SHARED, "shared", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_REGISTER, "register", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_CUBLAS, "cublas", .on_gpu = true, .same_bits = false},
+#endif
+    {ALGORITHM_CPU, "cpu", .on_gpu = false, .same_bits = true},
+    {.name = NULL},
+};
+
+/* The numbers are those of the GPU kernels alone. */
+static bool is_number_of(const char *name, const struct algorithm_info *info)
+{
+    return info->on_gpu && name[0] == '0' + (int)info->id && name[1] == '\0';
+}
+
+const struct algorithm_info *algorithm_find(const char *name)
+{
+    for (const struct algorithm_info *info = algorithm_table; info->name; info++)
+        if (strcmp(name, info->name) == 0 || is_number_of(name, info))
+            return info;
+    return NULL;
+}
+
+const struct algorithm_info *algorithm_of(enum algorithm id)
+{
+    for (const struct algorithm_info *info = algorithm_table; info->name; info++)
+        if (info->id == id)
+            return info;
+    return NULL;
+}
+
+/* Of the GPU kernels that keep the bits, register is the fastest for every type and machine. */
+enum algorithm algorithm_auto(bool on_gpu, enum scalar type)
+{
+    (void)type;
+    return on_gpu ? ALGORITHM_REGISTER : ALGORITHM_CPU;
+}
+
+/* For cuBLAS, what NVIDIA recommends on Hopper; a workspace of its own makes runs repeatable. */
+size_t algorithm_workspace(enum algorithm id)
+{
+    return id == ALGORITHM_CUBLAS ? (size_t)32 << 20 : 0;
+}

@@ -1,0 +1,23 @@
+/* Which of the compiled instruction sets this CPU has. */
+#include "cpu_kernel.h"
+
+enum { ISA_MAX = 3 };
+
+extern const struct cpu_kernel cpu_kernels_baseline[];
+#ifdef __x86_64__
+extern const struct cpu_kernel cpu_kernels_avx2[], cpu_kernels_avx512[];
+#endif
+
+const struct cpu_kernel *cpu_kernels(int rank)
+{
+    const struct cpu_kernel *usable[ISA_MAX];
+    int count = 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f"))
+        usable[count++] = cpu_kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        usable[count++] = cpu_kernels_avx2;
+#endif
+    usable[count++] = cpu_kernels_baseline;
+    return rank < count ? usable[rank] : NULL;
+}

@@ -1,0 +1,28 @@
+/* The CUDA kernels as C sees them.
+ *
+ * Each function starts its work on a stream and returns at once.  What it returns is the launch's
+ * own error; one that strikes later shows at the next call that waits for the stream. */
+#ifndef DGEMM_OOC_CUDA_LAUNCH_H
+#define DGEMM_OOC_CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+
+#include "gemm.h"
+#include "vector.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
+
+cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
+cudaError_t project_cuda(const struct project *project, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

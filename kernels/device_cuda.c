@@ -1,0 +1,293 @@
+/* The CUDA device.
+ *
+ * Which GPU a CUDA call means is a property of the calling thread, and our calls come from any
+ * thread, so every call selects its GPU first; where that changes nothing it costs nothing. */
+#include "device.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cuda_launch.h"
+#include "error.h"
+#include "gemm_cublas.h"
+
+typedef cudaError_t launcher(const struct gemm *gemm, cudaStream_t stream);
+
+struct gpu {
+    struct device base; /* first, so that a device is the gpu around it */
+    int index;
+    cudaStream_t streams[STREAM_COUNT];
+    launcher *gemm;             /* null for ALGORITHM_CUBLAS */
+    struct gemm_cublas *cublas; /* null for all others */
+};
+
+static launcher *const launchers[] = {
+    [ALGORITHM_NAIVE] = gemm_naive,
+    [ALGORITHM_SHARED] = gemm_shared,
+    [ALGORITHM_REGISTER] = gemm_register,
+};
+
+static launcher *launcher_of(enum algorithm algorithm)
+{
+    return algorithm < sizeof launchers / sizeof *launchers ? launchers[algorithm] : NULL;
+}
+
+static struct gpu *gpu_of(struct device *dev)
+{
+    return (struct gpu *)dev;
+}
+
+/* A struct event is a CUDA event by another name; nobody looks inside. */
+static cudaEvent_t cuda_event(struct event *event)
+{
+    return (cudaEvent_t)(void *)event;
+}
+
+/* Whether the call failed; then `code` and the reason are added to err. */
+static bool failed(int index, int code, cudaError_t status, const char *what, struct error *err)
+{
+    if (status == cudaSuccess)
+        return false;
+    cudaGetLastError(); /* forget it, or the next kernel launch would report it as its own */
+    error_add(err, code, "GPU %d: %s: %s", index, what, cudaGetErrorString(status));
+    return true;
+}
+
+/* Make one CUDA call on GPU `index`: 0, or `code` with a complaint. */
+#define ON_GPU(index, code, what, call, err)                                                       \
+    (failed((index), (code), cudaSetDevice(index), "selecting it", (err)) ||                       \
+             failed((index), (code), (call), (what), (err))                                        \
+         ? (code)                                                                                  \
+         : 0)
+
+static int gpu_alloc(struct device *dev, size_t bytes, void **memory, struct error *err)
+{
+    char what[64];
+    snprintf(what, sizeof what, "allocating %zu bytes of its memory", bytes);
+    *memory = NULL;
+    return ON_GPU(gpu_of(dev)->index, EXIT_RESOURCES, what, cudaMalloc(memory, bytes), err);
+}
+
+static void gpu_release(struct device *dev, void *memory)
+{
+    cudaSetDevice(gpu_of(dev)->index);
+    cudaFree(memory);
+}
+
+static int gpu_pin(struct device *dev, void *host, size_t bytes, struct error *err)
+{
+    char what[64];
+    snprintf(what, sizeof what, "pinning %zu bytes of host memory", bytes);
+    return ON_GPU(gpu_of(dev)->index, EXIT_RESOURCES, what,
+                  cudaHostRegister(host, bytes, cudaHostRegisterPortable), err);
+}
+
+static void gpu_unpin(struct device *dev, void *host)
+{
+    cudaSetDevice(gpu_of(dev)->index);
+    if (cudaHostUnregister(host) != cudaSuccess)
+        cudaGetLastError();
+}
+
+/* Threads that wait for an event sleep: the cores belong to the readers and writers. */
+static int gpu_event_create(struct device *dev, struct event **event, struct error *err)
+{
+    cudaEvent_t created = NULL;
+    int rc = ON_GPU(gpu_of(dev)->index, EXIT_RUNTIME, "creating an event",
+                    cudaEventCreateWithFlags(&created, cudaEventBlockingSync), err);
+    *event = (struct event *)(void *)created;
+    return rc;
+}
+
+static void gpu_event_destroy(struct device *dev, struct event *event)
+{
+    cudaSetDevice(gpu_of(dev)->index);
+    if (event)
+        cudaEventDestroy(cuda_event(event));
+}
+
+static int gpu_record(struct device *dev, struct event *event, enum stream stream,
+                      struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "recording an event",
+                  cudaEventRecord(cuda_event(event), gpu->streams[stream]), err);
+}
+
+static int gpu_wait(struct device *dev, enum stream stream, struct event *event, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "making a stream wait",
+                  cudaStreamWaitEvent(gpu->streams[stream], cuda_event(event), 0), err);
+}
+
+static int gpu_sync(struct device *dev, struct event *event, struct error *err)
+{
+    return ON_GPU(gpu_of(dev)->index, EXIT_RUNTIME, "waiting for its work",
+                  cudaEventSynchronize(cuda_event(event)), err);
+}
+
+static double gpu_elapsed(struct device *dev, struct event *start, struct event *stop)
+{
+    float ms = 0;
+    cudaSetDevice(gpu_of(dev)->index);
+    if (cudaEventElapsedTime(&ms, cuda_event(start), cuda_event(stop)) == cudaSuccess)
+        return ms * 1e-3;
+    cudaGetLastError();
+    return 0;
+}
+
+static int gpu_copy(struct device *dev, enum stream stream, const struct copy *c, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    cudaStream_t on = gpu->streams[stream];
+    bool dense = c->rows == 1 || (c->dst_pitch == c->width && c->src_pitch == c->width);
+    if (c->width == 0 || c->rows == 0)
+        return 0;
+    if (dense)
+        return ON_GPU(gpu->index, EXIT_RUNTIME, "copying",
+                      cudaMemcpyAsync(c->dst, c->src, c->width * c->rows, cudaMemcpyDefault, on),
+                      err);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "copying rows",
+                  cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width, c->rows,
+                                    cudaMemcpyDefault, on),
+                  err);
+}
+
+static int gpu_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    if (gpu->cublas)
+        return gemm_cublas_run(gpu->cublas, gemm, err);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "GEMM", gpu->gemm(gemm, gpu->streams[STREAM_COMPUTE]),
+                  err);
+}
+
+static int gpu_combine(struct device *dev, const struct combine *combine, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "combining a tile",
+                  combine_cuda(combine, gpu->streams[STREAM_COMPUTE]), err);
+}
+
+static int gpu_project(struct device *dev, const struct project *project, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying with a vector",
+                  project_cuda(project, gpu->streams[STREAM_COMPUTE]), err);
+}
+
+/* Also closes what device_gpu_open left half open. */
+static void gpu_close(struct device *dev)
+{
+    struct gpu *gpu = gpu_of(dev);
+    cudaSetDevice(gpu->index);
+    gemm_cublas_close(gpu->cublas);
+    for (int s = 0; s < STREAM_COUNT; s++)
+        if (gpu->streams[s])
+            cudaStreamDestroy(gpu->streams[s]);
+    cudaGetLastError();
+    free(gpu);
+}
+
+static const struct device gpu_functions = {
+    .close = gpu_close,
+    .alloc = gpu_alloc,
+    .release = gpu_release,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
+    .event_create = gpu_event_create,
+    .event_destroy = gpu_event_destroy,
+    .record = gpu_record,
+    .wait = gpu_wait,
+    .sync = gpu_sync,
+    .elapsed = gpu_elapsed,
+    .copy = gpu_copy,
+    .gemm = gpu_gemm,
+    .combine = gpu_combine,
+    .project = gpu_project,
+};
+
+int device_gpu_count(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess)
+        return count;
+    cudaGetLastError();
+    return 0;
+}
+
+/* Leaves the GPU selected, and taken by this process. */
+static int describe(int index, struct device_info *info, struct error *err)
+{
+    struct cudaDeviceProp prop;
+    int clock_khz = 0;
+    *info = (struct device_info){.kind = DEVICE_GPU};
+    int rc = ON_GPU(index, EXIT_RUNTIME, "asking for its name",
+                    cudaGetDeviceProperties(&prop, index), err);
+    if (rc == 0)
+        rc = ON_GPU(index, EXIT_RUNTIME, "asking for its free memory",
+                    cudaMemGetInfo(&info->memory_free, &info->memory_total), err);
+    if (rc != 0)
+        return rc;
+    /* The clock left cudaDeviceProp in CUDA 13; the attribute is there in all versions. */
+    if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, index) != cudaSuccess)
+        cudaGetLastError();
+    snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
+    info->units = prop.multiProcessorCount;
+    info->clock_khz = clock_khz;
+    info->compute_capability = prop.major * 10 + prop.minor;
+    return 0;
+}
+
+/* Whether this process holds the GPU.  Only the driver itself can tell, and the CUDA runtime loads
+ * it rather than links with it, since the program must start where there is none. */
+static bool is_held(int index)
+{
+    int (*get_state)(int device, unsigned *flags, int *active) = NULL;
+    unsigned flags;
+    int active = 0;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!driver)
+        return false;
+    *(void **)&get_state = dlsym(driver, "cuDevicePrimaryCtxGetState");
+    bool held = get_state && get_state(index, &flags, &active) == 0 && active;
+    dlclose(driver);
+    return held;
+}
+
+int device_gpu_info(int index, struct device_info *info, struct error *err)
+{
+    bool held = is_held(index);
+    int rc = describe(index, info, err);
+    if (rc == 0 && !held)
+        cudaDeviceReset();
+    return rc;
+}
+
+int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
+{
+    *dev = NULL;
+    struct gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return error_add(err, EXIT_RESOURCES, "GPU %d: no host memory to open it", index);
+    gpu->base = gpu_functions;
+    gpu->index = index;
+    gpu->gemm = launcher_of(algorithm);
+
+    int rc = describe(index, &gpu->base.info, err);
+    for (int s = 0; s < STREAM_COUNT && rc == 0; s++)
+        rc = ON_GPU(index, EXIT_RUNTIME, "creating a stream",
+                    cudaStreamCreateWithFlags(&gpu->streams[s], cudaStreamNonBlocking), err);
+    if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
+        rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], &gpu->cublas, err);
+    else if (rc == 0 && !gpu->gemm)
+        rc = error_add(err, EXIT_USAGE, "GPU %d: it has no kernel for this --algo", index);
+    if (rc == 0)
+        *dev = &gpu->base;
+    else
+        gpu_close(&gpu->base);
+    return rc;
+}

@@ -1,0 +1,29 @@
+/* The GPU side of device.h in a build without CUDA. */
+#include "device.h"
+
+#include "error.h"
+
+static int no_gpu(struct error *err)
+{
+    return error_add(err, EXIT_RESOURCES, "this build has no GPU support; build with nvcc");
+}
+
+int device_gpu_count(void)
+{
+    return 0;
+}
+
+int device_gpu_info(int index, struct device_info *info, struct error *err)
+{
+    (void)index;
+    *info = (struct device_info){.kind = DEVICE_GPU};
+    return no_gpu(err);
+}
+
+int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
+{
+    (void)index;
+    (void)algorithm;
+    *dev = NULL;
+    return no_gpu(err);
+}

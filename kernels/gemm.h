@@ -1,0 +1,65 @@
+/* The GEMM kernels behind one interface.
+ *
+ * Column-major BLAS: C := alpha op(A) op(B) + beta C, with C m x n, op(A) m x k, op(B) k x n.
+ *
+ * The bits.  A kernel whose `same_bits` is true computes every element as ONE running sum
+ *     s = fma(op(A)[i,0], op(B)[0,j], s), fma(op(A)[i,1], op(B)[1,j], s), ...   k ascending
+ * With alpha = 1 and beta = 1 the sum starts from C's own value, so calls over consecutive slabs of k
+ * give the bits of one call over all of k, whatever the slabs, the tiles or the threads.  With any other
+ * alpha or beta the sum starts from zero and C := fma(alpha, s, beta * C), or alpha * s where beta = 0.
+ * beta = 0 never reads C.  k = 0 or alpha = 0 never reads A and B. */
+#ifndef DGEMM_OOC_GEMM_H
+#define DGEMM_OOC_GEMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "scalar.h"
+
+/* Slab edges are multiples of this, so that no kernel ever splits one of its k steps in two. */
+enum { GEMM_QUANTUM = 16 };
+
+struct gemm {
+    enum scalar type;
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    double alpha, beta; /* rounded to `type` before use */
+    const void *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc; /* elements between columns as stored */
+};
+
+enum algorithm {
+    ALGORITHM_NAIVE = 0,
+    ALGORITHM_SHARED = 1,
+    ALGORITHM_REGISTER = 2,
+    ALGORITHM_CUBLAS = 7,
+    ALGORITHM_CPU = 8,
+};
+
+struct algorithm_info {
+    enum algorithm id;
+    const char *name;
+    bool on_gpu;
+    bool same_bits; /* promises the running sum above */
+};
+
+/* All algorithms of this build, ended by one with a null name. */
+extern const struct algorithm_info algorithm_table[];
+
+/* By name or by number ("2" means "register"); null when there is none. */
+const struct algorithm_info *algorithm_find(const char *name);
+const struct algorithm_info *algorithm_of(enum algorithm id);
+
+/* The best algorithm of a device that keeps the bits; depends on the type and the hardware alone. */
+enum algorithm algorithm_auto(bool on_gpu, enum scalar type);
+
+/* Device bytes that an algorithm takes for itself. */
+size_t algorithm_workspace(enum algorithm id);
+
+/* The CPU kernel.  `threads` at most work on one product; `workspace` holds
+ * gemm_cpu_workspace(threads) bytes, 64-byte aligned. */
+size_t gemm_cpu_workspace(int threads);
+void gemm_cpu(const struct gemm *g, int threads, void *workspace);
+
+#endif

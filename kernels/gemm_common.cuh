@@ -1,0 +1,164 @@
+/* What the hand-written GEMM kernels share: how a sum starts, grows and ends, how operands are
+ * addressed and brought into shared memory, and how a kernel is chosen and its grid laid out.
+ *
+ * The contract on the bits (gemm.h) is kept here: every element is one chain of fused
+ * multiply-adds, and they are explicit, so that no compiler flag decides what is fused. */
+#ifndef DGEMM_OOC_GEMM_COMMON_CUH
+#define DGEMM_OOC_GEMM_COMMON_CUH
+
+#include <limits.h>
+
+#include "cuda_launch.h"
+
+/* struct gemm once its type is known. */
+template <typename T>
+struct product {
+    int64_t m, n, k;
+    T alpha, beta;
+    bool resume; /* alpha = beta = 1: the sums start from C */
+    const T *a, *b;
+    T *c;
+    int64_t lda, ldb, ldc;
+};
+
+__device__ __forceinline__ float multiply_add(float a, float b, float s)
+{
+    return fmaf(a, b, s);
+}
+
+__device__ __forceinline__ double multiply_add(double a, double b, double s)
+{
+    return fma(a, b, s);
+}
+
+template <typename T>
+__device__ __forceinline__ T sum_start(const product<T> &g, const T *c)
+{
+    return g.resume ? *c : T(0);
+}
+
+template <typename T>
+__device__ __forceinline__ void sum_finish(const product<T> &g, T sum, T *c)
+{
+    if (g.resume)
+        *c = sum;
+    else if (g.beta == T(0))
+        *c = g.alpha * sum;
+    else
+        *c = multiply_add(g.alpha, sum, g.beta * *c);
+}
+
+/* op(A) or op(B): element (x, p), where x counts along m or n and p along k.
+ * DEEP: neighbours along k are neighbours in memory, otherwise those along x. */
+template <typename T, bool DEEP>
+struct operand {
+    const T *memory;
+    int64_t ld, width, depth;
+    T padding; /* stands for the elements beyond width and depth */
+
+    __device__ __forceinline__ T at(int64_t x, int64_t p) const
+    {
+        return memory[DEEP ? p + x * ld : x + p * ld];
+    }
+};
+
+/* Padding multiplies to -0 * +0 = -0, the one number that changes no sum: adding +0 would turn a
+ * sum of -0 into +0, and the bits would tell where a kernel's k steps end. */
+template <bool TRANS_A, typename T>
+__device__ __forceinline__ operand<T, TRANS_A> operand_a(const product<T> &g)
+{
+    return {g.a, g.lda, g.m, g.k, -T(0)};
+}
+
+template <bool TRANS_B, typename T>
+__device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
+{
+    return {g.b, g.ldb, g.n, g.k, T(0)};
+}
+
+/* A piece of an operand in shared memory, k major.  Eight bytes of padding a row spread a column
+ * over all banks: a warp (half a warp for doubles) that walks along k meets no bank twice. */
+template <typename T, int SIDE, int STEP>
+struct staged {
+    T at[STEP][SIDE + 8 / sizeof(T)];
+};
+
+/* The whole block copies the piece at (x0, p0).  Consecutive threads follow whichever index is
+ * contiguous in memory, so that every warp's loads are coalesced in all four transpositions. */
+template <int THREADS, typename T, int SIDE, int STEP, bool DEEP>
+__device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, DEEP> &from,
+                                      int64_t x0, int64_t p0)
+{
+#pragma unroll
+    for (int first = 0; first < SIDE * STEP; first += THREADS) {
+        int element = first + threadIdx.x;
+        int x = DEEP ? element / STEP : element % SIDE;
+        int p = DEEP ? element % STEP : element / SIDE;
+        if (SIDE * STEP % THREADS != 0 && element >= SIDE * STEP)
+            break;
+        bool inside = x0 + x < from.width && p0 + p < from.depth;
+        piece.at[p][x] = inside ? from.at(x0 + x, p0 + p) : from.padding;
+    }
+}
+
+/* Where in C this block's tile starts.  The grid is one row of blocks, down the columns of tiles,
+ * since only its first dimension is large enough for every matrix. */
+struct origin {
+    int64_t i, j;
+};
+
+template <int TILE_M, int TILE_N>
+__device__ __forceinline__ origin tile_origin(int64_t m)
+{
+    unsigned tiles_m = (unsigned)((m + TILE_M - 1) / TILE_M);
+    return {(int64_t)(blockIdx.x % tiles_m) * TILE_M, (int64_t)(blockIdx.x / tiles_m) * TILE_N};
+}
+
+template <typename T>
+product<T> product_of(const struct gemm *gemm)
+{
+    T alpha = (T)gemm->alpha, beta = (T)gemm->beta;
+    product<T> g = {};
+    g.m = gemm->m;
+    g.n = gemm->n;
+    g.k = alpha == T(0) ? 0 : gemm->k;
+    g.alpha = alpha;
+    g.beta = beta;
+    g.resume = alpha == T(1) && beta == T(1);
+    g.a = static_cast<const T *>(gemm->a);
+    g.b = static_cast<const T *>(gemm->b);
+    g.c = static_cast<T *>(gemm->c);
+    g.lda = gemm->lda;
+    g.ldb = gemm->ldb;
+    g.ldc = gemm->ldc;
+    return g;
+}
+
+/* KERNEL names a family: TILE_M, TILE_N, THREADS, and function<T, TRANS_A, TRANS_B>(), a __global__
+ * function in which each block computes one tile of C. */
+template <class KERNEL, typename T>
+cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
+{
+    void (*const kernels[2][2])(product<T>) = {
+        {KERNEL::template function<T, false, false>(), KERNEL::template function<T, false, true>()},
+        {KERNEL::template function<T, true, false>(), KERNEL::template function<T, true, true>()},
+    };
+    int64_t tiles_m = (gemm->m + KERNEL::TILE_M - 1) / KERNEL::TILE_M;
+    int64_t tiles_n = (gemm->n + KERNEL::TILE_N - 1) / KERNEL::TILE_N;
+    if (tiles_m == 0 || tiles_n == 0)
+        return cudaSuccess;
+    if (tiles_m > INT_MAX / tiles_n)
+        return cudaErrorInvalidConfiguration;
+    auto kernel = kernels[gemm->trans_a][gemm->trans_b];
+    kernel<<<(unsigned)(tiles_m * tiles_n), KERNEL::THREADS, 0, stream>>>(product_of<T>(gemm));
+    return cudaGetLastError();
+}
+
+template <class KERNEL>
+cudaError_t launch(const struct gemm *gemm, cudaStream_t stream)
+{
+    return gemm->type == SCALAR_FLOAT ? launch_typed<KERNEL, float>(gemm, stream)
+                                      : launch_typed<KERNEL, double>(gemm, stream);
+}
+
+#endif

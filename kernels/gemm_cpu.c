@@ -1,0 +1,225 @@
+/* GEMM on the CPU: the loops of GotoBLAS and BLIS around the inner loops of cpu_kernel.c.
+ *
+ *     for each range of columns of C, for each range of k:  pack op(B)   all threads together
+ *         for each range of rows of C:                      pack op(A)   all threads together
+ *             for each task, a rectangle of C:              multiply     a thread each
+ *
+ * Not a BLAS, since none promises the bits of gemm.h.  Here a running sum waits in C itself, exact, from
+ * one range of k to the next, so that ranges, tasks and threads leave no trace in the result.  Where C is
+ * still needed for beta * C at the end, the sums wait in a scratch block instead. */
+#include "gemm.h"
+
+#include <math.h>
+
+#include "cpu_kernel.h"
+
+enum {
+    STEPS_BYTES = 2048,        /* k steps of one row: a panel of op(B) fits a first-level cache */
+    A_BYTES = 384 * 1024,      /* packed op(A), a thread's share: fits its second-level cache */
+    B_BYTES = 2 * 1024 * 1024, /* packed op(B): fits a cache that threads share */
+    SUMS_SIDE_BYTES = 4096,    /* the scratch block: SUMS_COLS columns of so many bytes */
+    SUMS_COLS = 256,
+    TASKS = 4,                /* a thread: so few that each is long, so many that no thread waits long */
+    THREAD_WORK = 256 * 1024, /* fma steps that repay another thread */
+};
+
+/* op(A) or op(B), seen as rows of k elements each. */
+struct operand {
+    const char *data;
+    int64_t across, along; /* elements from one row to the next, and from one k step to the next */
+};
+
+struct product {
+    const struct cpu_kernel *kernel;
+    int64_t size; /* bytes of an element */
+    int64_t m, n, k, ldc;
+    struct operand a, b;
+    char *c;
+    bool from_c; /* the sums start from C */
+    double alpha;
+    int threads;
+    char *packed_a, *packed_b;
+    int64_t m_step, n_step, k_step; /* what the packed operands hold at a time */
+};
+
+size_t gemm_cpu_workspace(int threads)
+{
+    return SUMS_SIDE_BYTES * SUMS_COLS + B_BYTES + (size_t)threads * A_BYTES;
+}
+
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t parts_of(int64_t count, int64_t largest)
+{
+    return (count + largest - 1) / largest;
+}
+
+/* Part `index` of `parts` nearly equal ones; all but the last one are multiples of `unit`. */
+static struct range range_of(int64_t count, int64_t unit, int64_t parts, int64_t index)
+{
+    int64_t units = parts_of(count, unit), each = units / parts, more = units % parts;
+    int64_t begin = (each * index + min_of(index, more)) * unit;
+    return (struct range){begin, min_of((each + (index < more)) * unit, count - begin)};
+}
+
+static struct cpu_panel panel_of(const struct product *g, const struct operand *from, struct range rows,
+                                 struct range k)
+{
+    int64_t first = rows.begin * from->across + k.begin * from->along;
+    return (struct cpu_panel){from->data + first * g->size, rows.count, k.count, from->across, from->along};
+}
+
+/* No thread waits here: all meet after packing op(A). */
+static void pack_b(const struct product *g, struct range cols, struct range k)
+{
+    int64_t width = g->kernel->tile_cols, panels = parts_of(cols.count, width);
+#pragma omp for nowait
+    for (int64_t i = 0; i < panels; i++) {
+        struct range part = {cols.begin + i * width, min_of(width, cols.count - i * width)};
+        struct cpu_panel panel = panel_of(g, &g->b, part, k);
+        g->kernel->pack_b(&panel, g->packed_b + i * width * k.count * g->size);
+    }
+}
+
+static void pack_a(const struct product *g, struct range rows, struct range k)
+{
+    int64_t width = g->kernel->tile_rows, panels = parts_of(rows.count, width);
+#pragma omp for
+    for (int64_t i = 0; i < panels; i++) {
+        struct range part = {rows.begin + i * width, min_of(width, rows.count - i * width)};
+        struct cpu_panel panel = panel_of(g, &g->a, part, k);
+        g->kernel->pack_a(&panel, g->packed_a + i * width * k.count * g->size);
+    }
+}
+
+/* Rows of a task: near those of a square, but no more than a second-level cache takes. */
+static int64_t task_rows(const struct product *g, int64_t rows, int64_t cols)
+{
+    double side = sqrt((double)rows * (double)cols / (TASKS * g->threads));
+    int64_t tiles = (int64_t)side / g->kernel->tile_rows + 1;
+    return min_of(tiles * g->kernel->tile_rows, g->m_step / g->threads);
+}
+
+static void multiply(const struct product *g, struct range rows, struct range cols, struct range k)
+{
+    int64_t tile_rows = g->kernel->tile_rows, tile_cols = g->kernel->tile_cols;
+    int64_t down = parts_of(rows.count, task_rows(g, rows.count, cols.count));
+    int64_t right = min_of(parts_of(TASKS * g->threads, down), parts_of(cols.count, tile_cols));
+#pragma omp for schedule(dynamic)
+    for (int64_t task = 0; task < down * right; task++) {
+        struct range i = range_of(rows.count, tile_rows, down, task % down);
+        struct range j = range_of(cols.count, tile_cols, right, task / down);
+        struct cpu_block block = {
+            .rows = i.count,
+            .cols = j.count,
+            .k = k.count,
+            .ldc = g->ldc,
+            .a = g->packed_a + i.begin * k.count * g->size,
+            .b = g->packed_b + j.begin * k.count * g->size,
+            .c = g->c + (rows.begin + i.begin + (cols.begin + j.begin) * g->ldc) * g->size,
+            .from_c = g->from_c || k.begin > 0,
+            .scale = k.begin + k.count == g->k ? g->alpha : 1,
+        };
+        g->kernel->multiply(&block);
+    }
+}
+
+static void multiply_rows(const struct product *g, struct range cols, struct range k)
+{
+    int64_t parts = parts_of(g->m, g->m_step);
+    for (int64_t i = 0; i < parts; i++) {
+        struct range rows = range_of(g->m, g->kernel->tile_rows, parts, i);
+        pack_a(g, rows, k);
+        multiply(g, rows, cols, k);
+    }
+}
+
+/* C := alpha (op(A) op(B) [+ C]).  Without a k step there is still the end of the sums to do. */
+static void product_run(const struct product *g)
+{
+    int64_t n_parts = parts_of(g->n, g->n_step);
+    int64_t k_parts = g->k == 0 ? 1 : parts_of(g->k, g->k_step);
+#pragma omp parallel num_threads(g->threads) if (g->threads > 1)
+    for (int64_t j = 0; j < n_parts; j++) {
+        struct range cols = range_of(g->n, g->kernel->tile_cols, n_parts, j);
+        for (int64_t p = 0; p < k_parts; p++) {
+            struct range k = range_of(g->k, 1, k_parts, p);
+            pack_b(g, cols, k);
+            multiply_rows(g, cols, k);
+        }
+    }
+}
+
+/* C := alpha sums + beta C for one block of C. */
+static void sums_finish(const struct product *g, const void *sums, double beta, char *c, int64_t ldc)
+{
+    int64_t column_bytes = ldc * g->size, sums_bytes = g->ldc * g->size;
+#pragma omp parallel for num_threads(g->threads) if (g->threads > 1)
+    for (int64_t j = 0; j < g->n; j++) {
+        char *column = c + j * column_bytes;
+        g->kernel->combine(g->m, g->alpha, (const char *)sums + j * sums_bytes, beta, column, column);
+    }
+}
+
+/* C := alpha op(A) op(B) + beta C, block by block through the scratch block. */
+static void product_add(const struct product *g, double beta, char *sums)
+{
+    struct product part = *g;
+    part.c = sums;
+    part.ldc = SUMS_SIDE_BYTES / g->size;
+    for (int64_t j = 0; j < g->n; j += SUMS_COLS)
+        for (int64_t i = 0; i < g->m; i += part.ldc) {
+            part.m = min_of(part.ldc, g->m - i);
+            part.n = min_of(SUMS_COLS, g->n - j);
+            part.a.data = g->a.data + i * g->a.across * g->size;
+            part.b.data = g->b.data + j * g->b.across * g->size;
+            part.alpha = 1;
+            product_run(&part);
+            part.alpha = g->alpha;
+            sums_finish(&part, sums, beta, g->c + (i + j * g->ldc) * g->size, g->ldc);
+        }
+}
+
+static double rounded(enum scalar type, double x)
+{
+    return type == SCALAR_FLOAT ? (double)(float)x : x;
+}
+
+static int threads_for(const struct gemm *g, int threads)
+{
+    double repaid = 1 + (double)g->m * (double)g->n * (double)g->k / THREAD_WORK;
+    return repaid < threads ? (int)repaid : threads;
+}
+
+void gemm_cpu(const struct gemm *g, int threads, void *workspace)
+{
+    double alpha = rounded(g->type, g->alpha), beta = rounded(g->type, g->beta);
+    int64_t size = (int64_t)scalar_size(g->type);
+    struct product product = {
+        .kernel = &cpu_kernels(0)[g->type],
+        .size = size,
+        .m = g->m,
+        .n = g->n,
+        .k = alpha == 0 ? 0 : g->k,
+        .ldc = g->ldc,
+        .a = {g->a, g->trans_a ? g->lda : 1, g->trans_a ? 1 : g->lda},
+        .b = {g->b, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1},
+        .c = g->c,
+        .from_c = alpha == 1 && beta == 1,
+        .alpha = alpha,
+        .threads = threads_for(g, threads),
+        .packed_b = workspace,
+        .packed_a = (char *)workspace + B_BYTES,
+        .k_step = STEPS_BYTES / size,
+    };
+    const struct cpu_kernel *kernel = product.kernel;
+    product.m_step = A_BYTES / STEPS_BYTES / kernel->tile_rows * kernel->tile_rows * product.threads;
+    product.n_step = B_BYTES / STEPS_BYTES / kernel->tile_cols * kernel->tile_cols;
+    if (product.from_c || beta == 0)
+        product_run(&product);
+    else
+        product_add(&product, beta, product.packed_a + (size_t)threads * A_BYTES);
+}

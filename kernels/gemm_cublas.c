@@ -1,0 +1,171 @@
+/* cuBLAS through dlopen.  The header gives the types of its functions, the library found at run
+ * time gives the functions; of the major versions that have the 64-bit interface any will do. */
+#include "gemm_cublas.h"
+
+#include <cublas_v2.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_launch.h"
+#include "error.h"
+
+struct gemm_cublas {
+    int index;
+    cudaStream_t stream;
+    void *workspace;
+    cublasHandle_t handle;
+    __typeof__(cublasCreate_v2) *create;
+    __typeof__(cublasDestroy_v2) *destroy;
+    __typeof__(cublasSetStream_v2) *set_stream;
+    __typeof__(cublasSetWorkspace_v2) *set_workspace;
+    __typeof__(cublasSetMathMode) *set_math_mode;
+    __typeof__(cublasDgemm_v2_64) *dgemm;
+    __typeof__(cublasSgemm_v2_64) *sgemm;
+    __typeof__(cublasGetStatusString) *status_string;
+};
+
+#define QUOTE(x) #x
+#define QUOTE_VALUE(x) QUOTE(x)
+
+#define CUBLAS_MAJOR QUOTE_VALUE(CUBLAS_VER_MAJOR)
+
+/* The version that this was built with comes first: the driver is most likely new enough for it. */
+static const char *const library_names[] = {
+    ("libcublas.so." CUBLAS_MAJOR),
+#ifdef CUBLAS_DIR
+    (CUBLAS_DIR "/libcublas.so." CUBLAS_MAJOR),
+#endif
+    "libcublas.so.13",
+    "libcublas.so.12",
+    "libcublas.so",
+#ifdef CUBLAS_DIR
+    (CUBLAS_DIR "/libcublas.so"),
+#endif
+};
+
+#define MEMBER(name) offsetof(struct gemm_cublas, name)
+
+static const struct {
+    size_t member;
+    const char *name;
+} functions[] = {
+    {MEMBER(create), "cublasCreate_v2"},          {MEMBER(destroy), "cublasDestroy_v2"},
+    {MEMBER(set_stream), "cublasSetStream_v2"},   {MEMBER(set_workspace), "cublasSetWorkspace_v2"},
+    {MEMBER(set_math_mode), "cublasSetMathMode"}, {MEMBER(dgemm), "cublasDgemm_v2_64"},
+    {MEMBER(sgemm), "cublasSgemm_v2_64"},         {MEMBER(status_string), "cublasGetStatusString"},
+};
+
+/* The library is never unloaded: the driver keeps its kernels for as long as the process lives. */
+static int load(struct gemm_cublas *cublas, struct error *err)
+{
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof library_names / sizeof *library_names && !library; i++)
+        library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return error_add(err, EXIT_RESOURCES,
+                         "cuBLAS was not found (%s): choose another --algo, or name its directory "
+                         "in LD_LIBRARY_PATH",
+                         dlerror());
+
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (!function)
+            return error_add(err, EXIT_RESOURCES,
+                             "the cuBLAS found has no %s: choose another --algo, or name the "
+                             "directory of cuBLAS 12 or later in LD_LIBRARY_PATH",
+                             functions[i].name);
+        memcpy((char *)cublas + functions[i].member, &function, sizeof function);
+    }
+    return 0;
+}
+
+static int check(const struct gemm_cublas *cublas, cublasStatus_t status, const char *what,
+                 struct error *err)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return 0;
+    return error_add(err, EXIT_RUNTIME, "GPU %d: cuBLAS: %s: %s", cublas->index, what,
+                     cublas->status_string(status));
+}
+
+static int start(struct gemm_cublas *cublas, struct error *err)
+{
+    const size_t bytes = algorithm_workspace(ALGORITHM_CUBLAS);
+    cudaError_t status = cudaMalloc(&cublas->workspace, bytes);
+    if (status != cudaSuccess) {
+        cudaGetLastError();
+        return error_add(err, EXIT_RESOURCES, "GPU %d: allocating %zu bytes for cuBLAS: %s",
+                         cublas->index, bytes, cudaGetErrorString(status));
+    }
+
+    /* The default mode is plain FP32 and FP64: TF32 and emulation happen only where they are asked
+     * for.  The pedantic mode forbids them too, but may be slower, NVIDIA says. */
+    int rc = check(cublas, cublas->create(&cublas->handle), "starting", err);
+    if (rc == 0)
+        rc = check(cublas, cublas->set_math_mode(cublas->handle, CUBLAS_DEFAULT_MATH),
+                   "setting the math mode", err);
+    /* In this order: a new stream resets the workspace. */
+    if (rc == 0)
+        rc = check(cublas, cublas->set_stream(cublas->handle, cublas->stream), "setting the stream",
+                   err);
+    if (rc == 0)
+        rc = check(cublas, cublas->set_workspace(cublas->handle, cublas->workspace, bytes),
+                   "setting the workspace", err);
+    return rc;
+}
+
+int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **out, struct error *err)
+{
+    *out = NULL;
+    struct gemm_cublas *cublas = calloc(1, sizeof *cublas);
+    if (!cublas)
+        return error_add(err, EXIT_RESOURCES, "GPU %d: no host memory for cuBLAS", index);
+    cublas->index = index;
+    cublas->stream = stream;
+    int rc = load(cublas, err);
+    if (rc == 0)
+        rc = start(cublas, err);
+    if (rc == 0)
+        *out = cublas;
+    else
+        gemm_cublas_close(cublas);
+    return rc;
+}
+
+int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct error *err)
+{
+    /* Whether cuBLAS leaves A and B unread in these cases, it does not say. */
+    bool scale_only = g->k == 0 || g->alpha == 0;
+    cudaError_t cuda = cudaSetDevice(cublas->index);
+    if (cuda == cudaSuccess && scale_only)
+        cuda = gemm_naive(g, cublas->stream);
+    if (cuda != cudaSuccess)
+        return error_add(err, EXIT_RUNTIME, "GPU %d: GEMM: %s", cublas->index,
+                         cudaGetErrorString(cuda));
+    if (scale_only || g->m == 0 || g->n == 0)
+        return 0;
+
+    cublasOperation_t op_a = g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_b = g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasStatus_t status;
+    if (g->type == SCALAR_FLOAT) {
+        float alpha = (float)g->alpha, beta = (float)g->beta;
+        status = cublas->sgemm(cublas->handle, op_a, op_b, g->m, g->n, g->k, &alpha, g->a, g->lda,
+                               g->b, g->ldb, &beta, g->c, g->ldc);
+    } else
+        status = cublas->dgemm(cublas->handle, op_a, op_b, g->m, g->n, g->k, &g->alpha, g->a,
+                               g->lda, g->b, g->ldb, &g->beta, g->c, g->ldc);
+    return check(cublas, status, "GEMM", err);
+}
+
+void gemm_cublas_close(struct gemm_cublas *cublas)
+{
+    if (!cublas)
+        return;
+    if (cublas->handle)
+        cublas->destroy(cublas->handle);
+    if (cublas->workspace)
+        cudaFree(cublas->workspace);
+    free(cublas);
+}

@@ -1,0 +1,38 @@
+/* Algorithm 0, naive: one thread, one element of C.
+ *
+ * The idea: m n independent sums are parallel work enough.  Neighbouring threads take neighbouring
+ * rows, so that a warp reads (A not transposed) and writes whole lines of a column.  But each
+ * element of A is loaded n times and each of B m times: two loads for one multiply-add, and the
+ * caches set the pace. */
+#include "gemm_common.cuh"
+
+template <typename T, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N>
+__global__ void __launch_bounds__(TILE_M *TILE_N) naive(const product<T> g)
+{
+    const origin tile = tile_origin<TILE_M, TILE_N>(g.m);
+    const int64_t i = tile.i + threadIdx.x % TILE_M, j = tile.j + threadIdx.x / TILE_M;
+    if (i >= g.m || j >= g.n)
+        return;
+
+    const auto a = operand_a<TRANS_A>(g);
+    const auto b = operand_b<TRANS_B>(g);
+    T *c = g.c + i + j * g.ldc;
+    T sum = sum_start(g, c);
+    for (int64_t p = 0; p < g.k; p++)
+        sum = multiply_add(a.at(i, p), b.at(j, p), sum);
+    sum_finish(g, sum, c);
+}
+
+struct naive_family {
+    static constexpr int TILE_M = 32, TILE_N = 8, THREADS = TILE_M * TILE_N;
+    template <typename T, bool TRANS_A, bool TRANS_B>
+    static auto function()
+    {
+        return naive<T, TRANS_A, TRANS_B, TILE_M, TILE_N>;
+    }
+};
+
+cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream)
+{
+    return launch<naive_family>(gemm, stream);
+}

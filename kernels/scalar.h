@@ -1,0 +1,19 @@
+/* The element types of a matrix. */
+#ifndef DGEMM_OOC_SCALAR_H
+#define DGEMM_OOC_SCALAR_H
+
+#include <stddef.h>
+
+enum scalar { SCALAR_FLOAT, SCALAR_DOUBLE };
+
+static inline size_t scalar_size(enum scalar type)
+{
+    return type == SCALAR_FLOAT ? sizeof(float) : sizeof(double);
+}
+
+static inline const char *scalar_name(enum scalar type)
+{
+    return type == SCALAR_FLOAT ? "float" : "double";
+}
+
+#endif

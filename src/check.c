@@ -1,0 +1,160 @@
+#include "check.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "device.h"
+#include "error.h"
+#include "schedule.h"
+
+static size_t vector_bytes(int64_t count)
+{
+    return (size_t)count * sizeof(double);
+}
+
+/* +1 or -1 for a column of C, the same in every run (the finaliser of splitmix64). */
+static double sign_of_column(int64_t col)
+{
+    uint64_t z = (uint64_t)col + 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z >> 63) ? 1 : -1;
+}
+
+static double roundoff(enum scalar type)
+{
+    return type == SCALAR_DOUBLE ? DBL_EPSILON / 2 : FLT_EPSILON / 2;
+}
+
+int check_open(struct check *c, const struct problem *p, const struct plan *plan,
+               struct device *device, void *memory, struct error *err)
+{
+    double u = roundoff(p->type), v = roundoff(SCALAR_DOUBLE), k = (double)p->k, n = (double)p->n;
+    *c = (struct check){.problem = p,
+                        .plan = plan,
+                        .device = device,
+                        .on = memory != NULL && plan->slabs > 0,
+                        .limit = plan->slabs > 0 ? 1.01 * (k + (2 * n + k) * v / u) : 0};
+    if (!c->on)
+        return 0;
+    c->x = memory;
+    c->t = c->x + plan->tile_cols;
+    c->rows = c->t + 2 * plan->slab;
+    size_t bytes = vector_bytes(plan->tile_cols + 3 * plan->tile_rows);
+    void *host = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!host)
+        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+    if (device->pin(device, host, bytes, err)) {
+        free(host);
+        return err->code;
+    }
+    c->host = host;
+    if (device->event_create(device, &c->ready, err) || device->event_create(device, &c->done, err))
+        return err->code;
+    return 0;
+}
+
+void check_close(struct check *c)
+{
+    struct device *dev = c->device;
+    if (c->ready)
+        dev->event_destroy(dev, c->ready);
+    if (c->done)
+        dev->event_destroy(dev, c->done);
+    if (c->host)
+        dev->unpin(dev, c->host);
+    free(c->host);
+    *c = (struct check){0};
+}
+
+int check_begin(struct check *c, const struct block *tile, struct error *err)
+{
+    struct device *dev = c->device;
+    if (!c->on)
+        return 0;
+    c->tile = *tile;
+    for (int64_t j = 0; j < tile->cols; j++)
+        c->host[j] = sign_of_column(tile->col + j);
+    size_t bytes = vector_bytes(tile->cols);
+    struct copy copy = {c->x, c->host, bytes, bytes, bytes, 1};
+    if (dev->copy(dev, STREAM_IN, &copy, err) || dev->record(dev, c->ready, STREAM_IN, err) ||
+        dev->wait(dev, STREAM_COMPUTE, c->ready, err))
+        return err->code;
+    return 0;
+}
+
+int check_slab(struct check *c, int64_t slab, const void *panel_a, const void *panel_b,
+               struct error *err)
+{
+    struct device *dev = c->device;
+    if (!c->on)
+        return 0;
+    const struct problem *p = c->problem;
+    const struct plan *plan = c->plan;
+    struct block a = schedule_panel(p, plan, OPERAND_A, &c->tile, slab);
+    struct block b = schedule_panel(p, plan, OPERAND_B, &c->tile, slab);
+    double *t_abs = c->t + plan->slab, *y = c->rows, *y_abs = c->rows + plan->tile_rows;
+    struct project inner = {p->type, p->trans[1],         false, b.rows, b.cols,
+                            panel_b, plan->ld[OPERAND_B], c->x,  NULL,   c->t,
+                            t_abs};
+    struct project outer = {p->type, p->trans[0],         slab > 0, a.rows, a.cols,
+                            panel_a, plan->ld[OPERAND_A], c->t,     t_abs,  y,
+                            y_abs};
+    if (dev->project(dev, &inner, err) || dev->project(dev, &outer, err))
+        return err->code;
+    return 0;
+}
+
+int check_end(struct check *c, const void *acc, struct error *err)
+{
+    struct device *dev = c->device;
+    if (!c->on)
+        return 0;
+    int64_t stride = c->plan->tile_rows;
+    struct project product = {
+        c->problem->type,       false, false, c->tile.rows,         c->tile.cols, acc,
+        c->plan->ld[OPERAND_C], c->x,  NULL,  c->rows + 2 * stride, NULL};
+    double *host = c->host + c->plan->tile_cols;
+    struct copy copy = {
+        host, c->rows, vector_bytes(stride), vector_bytes(stride), vector_bytes(c->tile.rows), 3};
+    if (dev->project(dev, &product, err) || dev->record(dev, c->ready, STREAM_COMPUTE, err) ||
+        dev->wait(dev, STREAM_OUT, c->ready, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
+        dev->record(dev, c->done, STREAM_OUT, err))
+        return err->code;
+    return 0;
+}
+
+int check_judge(struct check *c, struct error *err)
+{
+    if (!c->on)
+        return 0;
+    if (c->device->sync(c->device, c->done, err))
+        return err->code;
+    bool is_double = c->problem->type == SCALAR_DOUBLE;
+    double u = roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
+    double underflow = (double)c->tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
+    const double *y = c->host + c->plan->tile_cols;
+    const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;
+    for (int64_t i = 0; i < c->tile.rows; i++) {
+        if (!(y_abs[i] <= largest)) {
+            c->not_finite++;
+            continue;
+        }
+        double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
+        if (!(residual <= c->residual)) {
+            c->residual = residual;
+            c->worst = c->tile;
+        }
+        if (!(residual <= c->limit))
+            return error_add(err, EXIT_VERIFY,
+                             "the product failed its check: row %" PRId64
+                             " of the tile at (%" PRId64 ", %" PRId64
+                             ") has residual %.3g, limit %.3g; the device (%s) or its "
+                             "memory may be faulty",
+                             c->tile.row + i, c->tile.row, c->tile.col, residual, c->limit,
+                             c->device->info.name);
+    }
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* The online check of the product (after Freivalds): while the panels of a tile are on the
+ * device, y = op(A) (op(B) x) is accumulated from the very same bytes for a vector x of signs,
+ * and at the end acc x is compared with y.
+ *
+ * The limit is proven, not fitted.  With unit roundoff u of the product's type and v of double,
+ * sums of k products in any order obey |acc - op(A) op(B)| <= k u |op(A)| |op(B)|, and the two
+ * sides are evaluated in double with at most (2n + k) v of the same |op(A)| |op(B)| |x|, which
+ * is accumulated too (Higham, Accuracy and Stability, 3.1 and 3.5; second-order terms are
+ * covered by a factor 1.01).  So in every row
+ *     |acc x - y| <= limit * u |op(A)| |op(B)| |x|,   limit = 1.01 (k + (2n + k) v / u). */
+#ifndef DGEMM_OOC_CHECK_H
+#define DGEMM_OOC_CHECK_H
+
+#include "plan.h"
+
+struct device;
+struct event;
+struct error;
+
+struct check {
+    bool on;
+    const struct problem *problem;
+    const struct plan *plan;
+    struct device *device;
+    double *x, *t, *rows; /* device: x; op(B) x and |op(B)| |x|; y, |y| and acc x */
+    double *host;         /* pinned: x, then y, |y| and acc x */
+    struct event *ready, *done;
+    struct block tile;
+
+    double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
+    double limit;       /* that it may have */
+    struct block worst; /* the tile that has it */
+    int64_t not_finite; /* rows that hold NaN or Inf, or overflow, and cannot be judged */
+};
+
+/* `memory`: plan_check_bytes of device memory, which stay the caller's; null: no check. */
+int check_open(struct check *check, const struct problem *p, const struct plan *plan,
+               struct device *device, void *memory, struct error *err);
+void check_close(struct check *check);
+
+/* Of a tile: before its first slab, after the product of each slab, and after the last one.
+ * These only enqueue work on the device. */
+int check_begin(struct check *check, const struct block *tile, struct error *err);
+int check_slab(struct check *check, int64_t slab, const void *panel_a, const void *panel_b,
+               struct error *err);
+int check_end(struct check *check, const void *acc, struct error *err);
+
+/* Wait for the tile's vectors and compare them.  A row beyond the limit: EXIT_VERIFY. */
+int check_judge(struct check *check, struct error *err);
+
+#endif

@@ -1,0 +1,48 @@
+/* The ranks: who there is, and decisions that all of them take together.  The only user of MPI;
+ * only the main thread calls it. */
+#ifndef DGEMM_OOC_COMM_H
+#define DGEMM_OOC_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+struct comm {
+    int rank, size;
+    int local_rank, local_size; /* on this node */
+    int nodes;
+    bool raised; /* this rank has told the others that it failed */
+};
+
+/* Rank and size as the launcher's environment states them, before MPI runs: 0 and 1 without a
+ * launcher. */
+int comm_launcher_rank(void);
+int comm_launcher_size(void);
+
+/* Collective.  Complains when the launcher started several ranks that MPI sees as one each. */
+int comm_open(struct comm *comm, struct error *err);
+void comm_close(void);
+
+/* Collective.  Send `bytes` of plain data from `root` to all. */
+void comm_share(void *data, size_t bytes, int root);
+
+/* Collective.  All ranks leave with the complaint of the lowest failing rank, and with its code:
+ * 0 when none failed. */
+int comm_agree(struct comm *comm, struct error *err);
+
+/* Between agreements: tell the other ranks that this one failed; and whether one of them said
+ * so.  The next comm_agree settles it. */
+void comm_raise(struct comm *comm);
+bool comm_raised(const struct comm *comm);
+
+/* Collective. */
+void comm_barrier(void);
+uint64_t comm_min(uint64_t value);
+void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
+
+/* "Open MPI 4.1.4", one line. */
+void comm_version(char *text, size_t size);
+
+#endif

@@ -1,0 +1,30 @@
+/* Errors as values: complaints gathered in one place, printed once, by one rank.
+ *
+ * A function that can fail returns 0 or one of the exit codes below and adds one sentence to the
+ * `struct error` it was given, at the lowest level that knows the cause.  Nothing below main
+ * prints or exits.  Checks that do not depend on each other all run, so that the user sees every
+ * complaint at once; the first one decides the exit code. */
+#ifndef DGEMM_OOC_ERROR_H
+#define DGEMM_OOC_ERROR_H
+
+enum exit_code {
+    EXIT_COMPLETE = 0,
+    EXIT_RUNTIME = 1,   /* something failed while running */
+    EXIT_USAGE = 2,     /* the command line is wrong */
+    EXIT_INPUT = 3,     /* a file or matrix is not what it must be */
+    EXIT_RESOURCES = 4, /* not enough memory, disk or GPUs */
+    EXIT_VERIFY = 5,    /* the product failed its check */
+};
+
+/* Plain data: may be copied and sent between ranks. */
+struct error {
+    int code;        /* of the first complaint; 0: none */
+    int complaints;  /* how many */
+    char text[4000]; /* one line each */
+};
+
+/* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */
+int error_add(struct error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,96 @@
+/* h5mat: make, describe and compare matrices in HDF5 files. */
+#include "h5mat.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "matfile.h"
+
+#ifndef DGEMM_OOC_VERSION
+#error "build with -DDGEMM_OOC_VERSION='\"x.y.z\"'"
+#endif
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv, struct error *err);
+};
+
+static const struct command commands[] = {
+    {"gen", h5mat_gen}, {"info", h5mat_info}, {"diff", h5mat_diff}};
+
+static const char doc[] =
+    "Make, describe and compare matrices in HDF5 files.\v"
+    "Commands:\n"
+    "  gen FILE.h5[:/path]                  make a matrix\n"
+    "  info FILE.h5[:/path]                 say what matrices there are\n"
+    "  diff FILE1.h5:/path FILE2.h5:/path   compare two\n"
+    "\n"
+    "h5mat COMMAND --help tells more.  Exit codes: 0 done, 1 failure while running, 2 usage, 3 bad "
+    "input, 4 not enough memory or disk, 5 the matrices differ.";
+
+struct parse {
+    const struct command *command;
+    int first; /* index of the command's name in argv */
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+            if (strcmp(arg, commands[i].name) == 0)
+                parse->command = &commands[i];
+        if (!parse->command)
+            argp_error(state, "no command \"%s\"; there are gen, info and diff", arg);
+        parse->first = state->next - 1;
+        state->next = state->argc; /* the rest is the command's */
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which command? There are gen, info and diff");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_VERSION, matfile_version());
+}
+
+static void print_errors(struct error *err)
+{
+    char *rest = err->text;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+        fprintf(stderr, "h5mat: %s\n", line);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .parser = parse_option, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
+    struct parse parse = {0};
+    struct error err = {0};
+    static char program[] = "h5mat";
+    argv[0] = program; /* in front of errors, however it was called */
+    argp_err_exit_status = EXIT_USAGE;
+    argp_program_version_hook = print_version;
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parse);
+
+    char name[32];
+    snprintf(name, sizeof name, "h5mat %s", parse.command->name);
+    argv[parse.first] = name;
+    int code = parse.command->run(argc - parse.first, argv + parse.first, &err);
+    if (err.complaints)
+        print_errors(&err);
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("h5mat: standard output");
+        code = code ? code : EXIT_RUNTIME;
+    }
+    return code;
+}

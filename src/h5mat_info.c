@@ -1,0 +1,99 @@
+/* h5mat info: say what matrices a file holds, and how dgemm_ooc would read them. */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "h5mat.h"
+#include "matname.h"
+
+struct info_arguments {
+    const char *name;
+};
+
+struct listing {
+    int count;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct info_arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (arguments->name)
+            argp_error(state, "one FILE.h5 only; %s is a second one", arg);
+        arguments->name = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which file? For example: %s x.h5", state->name);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char *type_words(enum element_class elements)
+{
+    static const char *const words[] = {"float", "double", "other real", "integer"};
+    return words[elements];
+}
+
+static void print_matrix(const struct matrix_info *info)
+{
+    uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
+    const char *colon = strchr(info->layout, ':');
+    int length = colon ? (int)(colon - info->layout) : (int)strlen(info->layout);
+    printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", info->dataset, info->rows,
+           info->cols, type_words(info->elements), bytes);
+    printf("  layout: %.*s", length, info->layout);
+    if (info->by_offset)
+        printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
+    else
+        printf("\n  read:  %s%s\n", info->layout + length + strlen(": read"),
+               info->elements > ELEMENT_DOUBLE ? ", with --type d or s" : "");
+}
+
+static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)
+{
+    struct listing *listing = context;
+    listing->count++;
+    if (problem->code == 0)
+        print_matrix(info);
+    else
+        printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", info->dataset,
+               info->rows, info->cols, problem->text);
+}
+
+static int list_all(const char *file, struct error *err)
+{
+    struct listing listing = {0};
+    int rc = matfile_each(file, list_matrix, &listing, err);
+    if (!rc && listing.count == 0)
+        rc = error_add(err, EXIT_INPUT, "%s: there is no two-dimensional dataset in it", file);
+    return rc;
+}
+
+int h5mat_info(int argc, char **argv, struct error *err)
+{
+    static const struct argp argp = {
+        .parser = parse_option,
+        .args_doc = "FILE.h5[:/path]",
+        .doc = "Describe the matrices of a file, or one of them: shape, type, bytes, layout, "
+               "offset, and how dgemm_ooc would read it."};
+    struct info_arguments arguments = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+
+    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    static const char all[] = "*";
+    int rc = matname_split(arguments.name, all, file, dataset, err);
+    if (rc)
+        return rc;
+    if (strcmp(dataset, all) == 0)
+        return list_all(file, err);
+    struct matrix_info info;
+    rc = matfile_describe(file, dataset, &info, err);
+    if (!rc)
+        print_matrix(&info);
+    return rc;
+}

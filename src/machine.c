@@ -1,0 +1,195 @@
+#include "machine.h"
+
+#include <jansson.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "options.h"
+#include "quantity.h"
+
+int machine_threads(int local_ranks)
+{
+    const char *wanted = getenv("OMP_NUM_THREADS");
+    if (wanted && atoi(wanted) > 0)
+        return atoi(wanted);
+    cpu_set_t set;
+    int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
+    if (usable == online) /* not bound: the ranks of the node share the CPUs */
+        usable /= local_ranks;
+    return usable > 1 ? usable : 1;
+}
+
+/* The number after `key` in a file of "key value" lines; a file that is one number has key "". */
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    char line[256];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0)
+            found = sscanf(line + strlen(key), "%lu", value) == 1;
+    fclose(file);
+    return found;
+}
+
+/* Host memory that can be had now: what is free, and what the control group allows. */
+static uint64_t host_memory_available(void)
+{
+    uint64_t bytes = (uint64_t)4 << 30, kib, limit;
+    if (read_number("/proc/meminfo", "MemAvailable:", &kib))
+        bytes = kib * 1024;
+    if (read_number("/sys/fs/cgroup/memory.max", "", &limit) && limit < bytes)
+        bytes = limit;
+    return bytes;
+}
+
+/* FLOPs per multiprocessor and clock of the fastest unit for the type. */
+static double gpu_flops_per_clock(int capability, enum scalar type)
+{
+    bool tensor_fp64 = capability == 80 || capability == 90 || capability == 100;
+    if (type == SCALAR_FLOAT)
+        return capability == 75 || capability == 80 ? 128 : 256;
+    return capability == 90 ? 256 : tensor_fp64 ? 128 : 4;
+}
+
+static void assume_gpu_rates(const struct device_info *info, struct machine *m)
+{
+    double clock = info->clock_khz > 0 ? info->clock_khz * 1e3 : 1.5e9;
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        m->gemm_flops_per_s[type] =
+            0.8 * info->units * clock * gpu_flops_per_clock(info->compute_capability, type);
+    m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
+}
+
+static void assume_cpu_rates(struct machine *m)
+{
+    m->gemm_flops_per_s[SCALAR_DOUBLE] = 40e9 * m->threads;
+    m->gemm_flops_per_s[SCALAR_FLOAT] = 80e9 * m->threads;
+    m->in_bytes_per_s = m->out_bytes_per_s = 8e9;
+}
+
+/* Rates of the file system that holds the input: a disk, or a file system in memory. */
+static void assume_disk_rates(const char *input, struct machine *m)
+{
+    struct statfs fs;
+    bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+    m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
+    m->disk_write_bytes_per_s = in_memory ? 10e9 : 1.5e9;
+    m->disk_run_bytes = in_memory ? 4 << 10 : 32 << 10;
+}
+
+void machine_probe(const struct options *options, int ranks, int local_ranks,
+                   const struct device_info *device, struct machine *m)
+{
+    *m = (struct machine){.gpu = device != NULL,
+                          .ranks = ranks,
+                          .ranks_per_node = local_ranks,
+                          .threads = machine_threads(local_ranks)};
+    assume_disk_rates(options->a.file, m);
+    m->host_memory = (size_t)(host_memory_available() / 2 / (uint64_t)local_ranks);
+    m->device_memory = m->host_memory;
+    if (device) {
+        int gpus = device_gpu_count();
+        int sharing = gpus > 0 ? (local_ranks + gpus - 1) / gpus : 1;
+        snprintf(m->name, sizeof m->name, "%s", device->name);
+        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
+        assume_gpu_rates(device, m);
+    } else {
+        snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
+                 m->threads == 1 ? "" : "s");
+        assume_cpu_rates(m);
+    }
+    if (options->host_memory)
+        m->host_memory = options->host_memory;
+    if (options->gpu_memory)
+        m->device_memory = options->gpu_memory;
+}
+
+static bool read_member(const char *key, const json_t *value, const char **device,
+                        struct machine *m)
+{
+    struct {
+        const char *key;
+        double *to;
+    } numbers[] = {
+        {"disk_read_bytes_per_s", &m->disk_read_bytes_per_s},
+        {"disk_write_bytes_per_s", &m->disk_write_bytes_per_s},
+        {"disk_run_bytes", &m->disk_run_bytes},
+        {"in_bytes_per_s", &m->in_bytes_per_s},
+        {"out_bytes_per_s", &m->out_bytes_per_s},
+        {"gemm_float_flops_per_s", &m->gemm_flops_per_s[SCALAR_FLOAT]},
+        {"gemm_double_flops_per_s", &m->gemm_flops_per_s[SCALAR_DOUBLE]},
+    };
+    struct {
+        const char *key;
+        size_t *to;
+    } sizes[] = {
+        {"device_memory_bytes", &m->device_memory},
+        {"host_memory_bytes", &m->host_memory},
+    };
+    struct {
+        const char *key;
+        int *to;
+    } counts[] = {
+        {"ranks", &m->ranks},
+        {"ranks_per_node", &m->ranks_per_node},
+        {"threads", &m->threads},
+    };
+    bool positive = json_is_number(value) && json_number_value(value) > 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (strcmp(key, numbers[i].key) == 0)
+            return positive && (*numbers[i].to = json_number_value(value), true);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (strcmp(key, sizes[i].key) == 0)
+            return positive && json_number_value(value) < 0x1p62 &&
+                   (*sizes[i].to = (size_t)json_number_value(value), true);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (strcmp(key, counts[i].key) == 0)
+            return json_is_integer(value) && positive && json_number_value(value) <= 1 << 24 &&
+                   (*counts[i].to = (int)json_integer_value(value), true);
+    if (strcmp(key, "device") == 0)
+        return (*device = json_string_value(value)) != NULL;
+    if (strcmp(key, "name") == 0 && json_is_string(value)) {
+        snprintf(m->name, sizeof m->name, "%s", json_string_value(value));
+        return true;
+    }
+    return false;
+}
+
+int machine_read(const struct options *options, struct machine *m, struct error *err)
+{
+    json_error_t where;
+    json_t *root = json_load_file(options->machine, JSON_REJECT_DUPLICATES, &where);
+    if (!json_is_object(root)) {
+        error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine,
+                  root ? "not a JSON object" : where.text, where.line);
+        json_decref(root);
+        return err->code;
+    }
+    const char *key, *device = m->gpu ? "gpu" : "cpu";
+    json_t *value;
+    json_object_foreach(root, key, value) if (!read_member(key, value, &device, m))
+        error_add(err, EXIT_USAGE,
+                  "--machine %s: \"%s\" is no member that a machine has, or "
+                  "its value is none that it can have",
+                  options->machine, key);
+    m->gpu = strcmp(device, "gpu") == 0;
+    if (!m->gpu && strcmp(device, "cpu") != 0)
+        error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
+                  options->machine);
+    json_decref(root);
+    if (options->host_memory)
+        m->host_memory = options->host_memory;
+    if (options->gpu_memory)
+        m->device_memory = options->gpu_memory;
+    return err->code;
+}

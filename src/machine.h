@@ -1,0 +1,44 @@
+/* The machine: what each rank may use, and how fast the links are.
+ *
+ * Memories are read from the machine or given; rates are assumed from the kind of device unless
+ * a machine file states them.  They steer the plan and its prediction, never the bits of the
+ * result. */
+#ifndef DGEMM_OOC_MACHINE_H
+#define DGEMM_OOC_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "device.h"
+
+struct options;
+struct error;
+
+/* Plain data. */
+struct machine {
+    char name[96];
+    bool gpu;
+    int ranks, ranks_per_node;
+    int threads;          /* CPU threads a rank */
+    size_t device_memory; /* bytes a rank may take on its device */
+    size_t host_memory;   /* bytes a rank may take on its host, the CPU device included */
+    double disk_read_bytes_per_s,
+        disk_write_bytes_per_s;             /* of the file system, all ranks together */
+    double disk_run_bytes;                  /* a read of this length runs at half the rate */
+    double in_bytes_per_s, out_bytes_per_s; /* host to device and back, each rank */
+    double gemm_flops_per_s[2];             /* each rank; float, double */
+};
+
+/* This machine, for one of `ranks` ranks of which `local_ranks` share this node.  `device`: the
+ * GPU to use, or null for the CPU. */
+void machine_probe(const struct options *options, int ranks, int local_ranks,
+                   const struct device_info *device, struct machine *machine);
+
+/* Replace what `options->machine` states: a JSON object with members of the names above. */
+int machine_read(const struct options *options, struct machine *machine, struct error *err);
+
+/* CPU threads for each of `local_ranks` ranks: OMP_NUM_THREADS, or the CPUs this process may
+ * use, shared with the others unless the launcher bound each to its own. */
+int machine_threads(int local_ranks);
+
+#endif

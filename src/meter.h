@@ -1,0 +1,43 @@
+/* A meter: how long one stage was busy, and what it moved. */
+#ifndef DGEMM_OOC_METER_H
+#define DGEMM_OOC_METER_H
+
+#include <stdint.h>
+#include <time.h>
+
+struct meter {
+    double
+        busy_s; /* time with at least one thread at work, or the sum of the device's operations */
+    uint64_t bytes; /* or floating-point operations, of a stage that computes */
+    int active;     /* threads at work now */
+    double since;   /* when the first of them began */
+};
+
+static inline double clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The caller holds the lock that guards the meter. */
+static inline void meter_begin(struct meter *meter)
+{
+    if (meter->active++ == 0)
+        meter->since = clock_now();
+}
+
+static inline void meter_end(struct meter *meter, uint64_t bytes)
+{
+    meter->bytes += bytes;
+    if (--meter->active == 0)
+        meter->busy_s += clock_now() - meter->since;
+}
+
+static inline void meter_add(struct meter *meter, double seconds, uint64_t bytes)
+{
+    meter->busy_s += seconds;
+    meter->bytes += bytes;
+}
+
+#endif

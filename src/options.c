@@ -1,0 +1,350 @@
+#include "options.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "matname.h"
+#include "quantity.h"
+#include "version.h"
+
+enum {
+    KEY_ALPHA = 0x100,
+    KEY_BETA,
+    KEY_TRANSA,
+    KEY_TRANSB,
+    KEY_TYPE,
+    KEY_ALGO,
+    KEY_DEVICE,
+    KEY_GPU_MEMORY,
+    KEY_HOST_MEMORY,
+    KEY_GRID,
+    KEY_TILE,
+    KEY_IO,
+    KEY_VERIFY,
+    KEY_RANKS,
+    KEY_RANKS_PER_NODE,
+    KEY_MACHINE,
+    KEY_REPORT,
+};
+
+static const struct argp_option option_table[] = {
+    {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
+    {"a", 'a', "NAME", 0, "left operand (default A)", 0},
+    {"b", 'b', "NAME", 0, "right operand (default B)", 0},
+    {"c", 'c', "NAME", 0, "C, read only if beta is not 0 (default C)", 0},
+    {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
+    {"alpha", KEY_ALPHA, "X", 0, "default 1", 0},
+    {"beta", KEY_BETA, "X", 0, "default 0", 0},
+    {"transa", KEY_TRANSA, "N|T", 0, "op(A): A as it is, or transposed", 0},
+    {"transb", KEY_TRANSB, "N|T", 0, "op(B)", 0},
+    {"type", KEY_TYPE, "d|s", 0, "convert the operands to double or float while reading", 0},
+    {0, 0, 0, 0, "Machine", 2},
+    {"algo", KEY_ALGO, "NAME", 0, "auto, naive, shared, register, cublas (or 0 1 2 7), cpu", 0},
+    {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
+    {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0, "device memory to use, per rank (512M, 8G)", 0},
+    {"host-memory", KEY_HOST_MEMORY, "SIZE", 0, "host memory to use, per rank", 0},
+    {"io", KEY_IO, "auto|buffered|hdf5", 0, "how operands are read", 0},
+    {0, 0, 0, 0, "Plan", 3},
+    {"dry-run", 'n', 0, 0, "print the plan and stop; needs no GPU and no launcher", 0},
+    {"ranks", KEY_RANKS, "N", 0, "with --dry-run: plan for N ranks", 0},
+    {"ranks-per-node", KEY_RANKS_PER_NODE, "R", 0, "with --dry-run: R of them on a node", 0},
+    {"machine", KEY_MACHINE, "FILE.json", 0, "rates and memories of the machine", 0},
+    {"grid", KEY_GRID, "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
+    {"tile", KEY_TILE, "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
+    {0, 0, 0, 0, "Run", 4},
+    {"verify", KEY_VERIFY, "off|online", 0, "check the product as it is made (default online)", 0},
+    {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
+    {"force", 'f', 0, 0, "replace an existing output", 0},
+    {"quiet", 'q', 0, 0, "print the result line only", 0},
+    {"verbose", 'v', 0, 0, "print more", 0},
+    {"help", 'h', 0, 0, "print this help", -1},
+    {"version", 'V', 0, 0, "print the version and what it was built with", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+/* Exits; the ranks that keep silent leave with the same code. */
+static void usage_error(struct argp_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+
+struct parse {
+    struct options *options;
+    const char *a, *b, *c, *output, *input;
+};
+
+static void usage_error(struct argp_state *state, const char *format, ...)
+{
+    char text[PATH_MAX + 256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    argp_error(state, "%s", text);
+    exit(EXIT_USAGE);
+}
+
+static double parse_number(const char *text, struct argp_state *state, const char *name)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        usage_error(state, "--%s %s: give a finite number", name, text);
+    return value;
+}
+
+static int parse_count(const char *text, struct argp_state *state, const char *name)
+{
+    int64_t value = 0;
+    if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
+        usage_error(state, "--%s %s: give a positive number", name, text);
+    return (int)value;
+}
+
+static uint64_t parse_bytes(const char *text, struct argp_state *state, const char *name)
+{
+    uint64_t bytes = 0;
+    if (!quantity_parse_bytes(text, &bytes) || bytes == 0)
+        usage_error(state, "--%s %s: give a size such as 512M or 8G", name, text);
+    return bytes;
+}
+
+/* The index of `text` in the words of "one|two|three"; a usage error when it is none of them. */
+static int parse_word(const char *text, const char *words, struct argp_state *state,
+                      const char *name)
+{
+    size_t length = strlen(text);
+    const char *word = words;
+    for (int i = 0; word; i++) {
+        size_t size = strcspn(word, "|");
+        if (size == length && strncasecmp(word, text, size) == 0)
+            return i;
+        word = strchr(word, '|');
+        word = word ? word + 1 : NULL;
+    }
+    usage_error(state, "--%s %s: choose one of %s", name, text, words);
+}
+
+static int parse_algorithm(const char *text, struct argp_state *state)
+{
+    if (strcmp(text, "auto") == 0)
+        return ALGORITHM_AUTO;
+    const struct algorithm_info *algorithm = algorithm_find(text);
+    if (!algorithm) {
+        char names[128] = "auto";
+        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
+        usage_error(state, "--algo %s: this build has %s", text, names);
+    }
+    return algorithm->id;
+}
+
+static void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state)
+{
+    if (snprintf(to, PATH_MAX, "%s", from) >= PATH_MAX)
+        usage_error(state, "the path %.40s... is too long", from);
+}
+
+static void parse_grid(const char *text, struct options *options, struct argp_state *state)
+{
+    int64_t grid[2] = {0, 0};
+    if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
+        usage_error(state, "--grid %s: give PxQ, such as 2x4", text);
+    options->grid_rows = (int)grid[0];
+    options->grid_cols = (int)grid[1];
+}
+
+static void parse_tile(const char *text, struct options *options, struct argp_state *state)
+{
+    int64_t tile[3] = {0, 0, 0};
+    if (!quantity_parse_extents(text, 3, tile))
+        usage_error(state, "--tile %s: give MxNxK, such as 8192x8192x1024", text);
+    options->tile_rows = tile[0];
+    options->tile_cols = tile[1];
+    options->slab = tile[2];
+}
+
+static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)
+{
+    switch (key) {
+    case 'n': o->dry_run = true; return 0;
+    case KEY_RANKS: o->ranks = parse_count(arg, state, "ranks"); return 0;
+    case KEY_RANKS_PER_NODE:
+        o->ranks_per_node = parse_count(arg, state, "ranks-per-node");
+        return 0;
+    case KEY_MACHINE: copy_path(o->machine, arg, state); return 0;
+    case KEY_GRID: parse_grid(arg, o, state); return 0;
+    case KEY_TILE: parse_tile(arg, o, state); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct parse *p = state->input;
+    struct options *o = p->options;
+    switch (key) {
+    case 'a': p->a = arg; return 0;
+    case 'b': p->b = arg; return 0;
+    case 'c': p->c = arg; return 0;
+    case 'o': p->output = arg; return 0;
+    case KEY_ALPHA: o->alpha = parse_number(arg, state, "alpha"); return 0;
+    case KEY_BETA: o->beta = parse_number(arg, state, "beta"); return 0;
+    case KEY_TRANSA: o->trans_a = parse_word(arg, "N|T", state, "transa"); return 0;
+    case KEY_TRANSB: o->trans_b = parse_word(arg, "N|T", state, "transb"); return 0;
+    case KEY_TYPE:
+        o->type = parse_word(arg, "s|d", state, "type") ? SCALAR_DOUBLE : SCALAR_FLOAT;
+        o->convert = true;
+        return 0;
+    case KEY_ALGO: o->algorithm = parse_algorithm(arg, state); return 0;
+    case KEY_DEVICE:
+        o->device = (enum device_choice)parse_word(arg, "auto|gpu|cpu", state, "device");
+        return 0;
+    case KEY_GPU_MEMORY: o->gpu_memory = parse_bytes(arg, state, "gpu-memory"); return 0;
+    case KEY_HOST_MEMORY: o->host_memory = parse_bytes(arg, state, "host-memory"); return 0;
+    case KEY_IO:
+        o->io = (enum io_choice)parse_word(arg, "auto|buffered|hdf5", state, "io");
+        return 0;
+    case KEY_VERIFY: o->verify = parse_word(arg, "off|online", state, "verify"); return 0;
+    case KEY_REPORT: copy_path(o->report, arg, state); return 0;
+    case 'f': o->force = true; return 0;
+    case 'q': o->verbosity = -1; return 0;
+    case 'v': o->verbosity = 1; return 0;
+    case ARGP_KEY_ARG:
+        if (p->input)
+            usage_error(state, "one INPUT.h5 only; %s is a second one", arg);
+        p->input = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS: usage_error(state, "which matrices? For example: dgemm_ooc input.h5");
+    default: return parse_plan_option(key, arg, o, state);
+    }
+}
+
+static void name_operand(struct operand_name *name, const char *text, const char *dataset,
+                         const char *input, struct argp_state *state)
+{
+    struct error err = {0};
+    if (text && !strchr(text, ':')) { /* a dataset of the input file */
+        dataset = text;
+        text = NULL;
+    }
+    if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
+        usage_error(state, "%s", err.text);
+    if (!text &&
+        snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >= (int)sizeof name->dataset)
+        usage_error(state, "the dataset name %.40s... is too long", dataset);
+}
+
+/* input.h5 -> input-C.h5, beside the input. */
+static void name_output(struct operand_name *output, const char *text, struct argp_state *state,
+                        const char *input)
+{
+    char name[PATH_MAX];
+    if (!text) {
+        const char *slash = strrchr(input, '/');
+        const char *dot = strrchr(slash ? slash : input, '.');
+        int stem = (int)(dot ? (size_t)(dot - input) : strlen(input));
+        if (snprintf(name, sizeof name, "%.*s-C%s", stem, input, dot ? dot : ".h5") >= PATH_MAX)
+            usage_error(state, "the path %.40s... is too long", input);
+        text = name;
+    }
+    struct error err = {0};
+    if (matname_split(text, "C", output->file, output->dataset, &err))
+        usage_error(state, "%s", err.text);
+}
+
+static void finish(struct parse *p, struct argp_state *state)
+{
+    struct options *o = p->options;
+    name_operand(&o->a, p->a, "A", p->input, state);
+    name_operand(&o->b, p->b, "B", p->input, state);
+    name_operand(&o->c, p->c, "C", p->input, state);
+    name_output(&o->output, p->output, state, p->input);
+    if (!o->dry_run && (o->ranks || o->ranks_per_node))
+        usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
+                           "the launcher decides the ranks of a run");
+    const struct algorithm_info *algorithm =
+        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
+    if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
+        usage_error(state, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
+    if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
+        usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
+}
+
+static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
+{
+    bool silent = state->flags & ARGP_NO_ERRS;
+    switch (key) {
+    case ARGP_KEY_SUCCESS: finish(state->input, state); return 0;
+    case 'h':
+        if (!silent)
+            argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
+        exit(EXIT_COMPLETE);
+    case 'V':
+        if (!silent)
+            printf("dgemm_ooc %s\n", version_text());
+        exit(EXIT_COMPLETE);
+    default: return parse_option(key, arg, state);
+    }
+}
+
+/* DGEMM_OOC_GPU_MEMORY=6G reads as --gpu-memory=6G before the command line's own words. */
+static char *option_from_environment(const struct argp_option *option)
+{
+    char name[64] = "DGEMM_OOC_", *text = NULL;
+    size_t length = strlen(name);
+    for (const char *c = option->name; *c; c++)
+        name[length++] = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
+    const char *value = getenv(name);
+    if (!value || !*value)
+        return NULL;
+    if (option->arg)
+        return asprintf(&text, "--%s=%s", option->name, value) < 0 ? NULL : text;
+    if (strcmp(value, "0") == 0)
+        return NULL;
+    return asprintf(&text, "--%s", option->name) < 0 ? NULL : text;
+}
+
+static char **join_environment(int *argc, char **argv)
+{
+    size_t options = sizeof option_table / sizeof option_table[0];
+    char **all = calloc((size_t)*argc + options + 1, sizeof *all);
+    if (!all)
+        return argv;
+    int count = 0;
+    all[count++] = argv[0];
+    for (const struct argp_option *o = option_table; o->name || o->doc; o++) {
+        char *text = o->name ? option_from_environment(o) : NULL;
+        if (text)
+            all[count++] = text;
+    }
+    for (int i = 1; i < *argc; i++)
+        all[count++] = argv[i];
+    *argc = count;
+    return all; /* argp keeps pointers into it: lives as long as the program */
+}
+
+static const char doc[] =
+    "C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file.\v"
+    "Run it as it is, or on N ranks: mpirun -n N dgemm_ooc INPUT.h5, srun -n N dgemm_ooc "
+    "INPUT.h5.\n"
+    "Every option can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n\n"
+    "Exit status: 0 complete; 1 run-time failure; 2 usage; 3 bad input; 4 not enough memory, disk "
+    "or "
+    "GPUs; 5 verification failed.";
+
+void options_parse(int argc, char **argv, bool silent, struct options *options)
+{
+    static const struct argp argp = {option_table, parse_or_finish, "INPUT.h5", doc, 0, 0, 0};
+    *options = (struct options){
+        .alpha = 1, .algorithm = ALGORITHM_AUTO, .verify = true, .type = SCALAR_DOUBLE};
+    struct parse parse = {.options = options};
+    argp_err_exit_status = EXIT_USAGE;
+    char **all = join_environment(&argc, argv);
+    if (argp_parse(&argp, argc, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse))
+        exit(EXIT_USAGE);
+}

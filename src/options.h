@@ -1,0 +1,47 @@
+/* The command line of dgemm_ooc.  Plain data: rank 0's is sent to all ranks. */
+#ifndef DGEMM_OOC_OPTIONS_H
+#define DGEMM_OOC_OPTIONS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gemm.h"
+#include "matfile.h"
+
+enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
+enum io_choice { IO_AUTO, IO_BUFFERED, IO_HDF5 };
+enum { ALGORITHM_AUTO = -1 };
+
+struct operand_name {
+    char file[PATH_MAX];
+    char dataset[MATFILE_NAME_MAX];
+};
+
+struct options {
+    struct operand_name a, b, c, output;
+    double alpha, beta;
+    bool trans_a, trans_b;
+    bool convert; /* --type given: operands are converted to `type` */
+    enum scalar type;
+    int algorithm; /* enum algorithm or ALGORITHM_AUTO */
+    enum device_choice device;
+    uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
+    int grid_rows, grid_cols;         /* 0: planned */
+    int64_t tile_rows, tile_cols, slab;
+    enum io_choice io;
+    bool verify;
+    bool dry_run;
+    int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */
+    char machine[PATH_MAX];
+    char report[PATH_MAX];
+    bool force;
+    int verbosity; /* -1 quiet, 0, 1 verbose */
+};
+
+/* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which wins.  Prints
+ * --help and --version and exits; bad usage prints one sentence (unless `silent`) and exits with
+ * EXIT_USAGE. */
+void options_parse(int argc, char **argv, bool silent, struct options *options);
+
+#endif

@@ -1,0 +1,30 @@
+/* The output file: made under the name FILE.part, given its final name when it is complete and
+ * durable. Rank 0 alone calls this; it tells the others where the bytes go. */
+#ifndef DGEMM_OOC_OUTPUT_H
+#define DGEMM_OOC_OUTPUT_H
+
+#include "options.h"
+#include "problem.h"
+
+struct output {
+    struct matrix_info info; /* of the part file: what the ranks write to */
+    int lock;                /* descriptor that holds the part file's lock; -1: none */
+};
+
+/* Complain about everything that would keep the output from being written: it exists, it is an
+ * input, its directory is missing or not writable, too little space, another run at work on it.
+ * Touches nothing. */
+int output_check(const struct options *options, const struct problem *p, struct error *err);
+
+/* Create the part file with all of C's space in it.  SIGINT, SIGTERM and SIGHUP remove it from
+ * now on. */
+int output_create(struct output *output, const struct options *options, const struct problem *p,
+                  struct error *err);
+
+/* Everything is written and synced: give the file its final name. */
+int output_finish(struct output *output, const struct options *options, struct error *err);
+
+/* Remove what is not complete. */
+void output_drop(struct output *output);
+
+#endif

@@ -1,0 +1,81 @@
+/* The planner: a pure function from problem and machine to a plan.  No MPI, no CUDA, no files.
+ *
+ * C is cut into super-blocks, each a grid of P x Q tiles, one a rank; a tile's accumulators stay
+ * in device memory while slabs of k stream past, so that C is written once and A and B are read
+ * once per super-block column and row.  The planner looks at every grid, at slabs from one
+ * quantum to all of k and at tiles from all of C down to what the memory holds, predicts the
+ * time of each link and takes the least; it never takes more memory than the machine's limits.
+ * Traffic is judged against 2mnk/sqrt(S) + mn, the lower bound for a fast memory of S elements
+ * (Smith et al., arXiv:1702.02017; Kwasniewski et al., arXiv:1908.09606). */
+#ifndef DGEMM_OOC_PLAN_H
+#define DGEMM_OOC_PLAN_H
+
+#include "machine.h"
+#include "problem.h"
+
+enum {
+    PANEL_BUFFERS = 2
+}; /* device slabs for each of A and B: one is filled while the other is used */
+
+enum link { LINK_READ, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
+
+/* What moves and what is computed. */
+struct traffic {
+    uint64_t read_bytes, in_bytes, out_bytes, write_bytes;
+    double flops;
+};
+
+/* Plain data; the same on every rank. */
+struct plan {
+    int grid_rows, grid_cols; /* ranks over C's rows and columns; rank = row * cols + col */
+    int64_t tile_rows, tile_cols,
+        slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
+    int64_t supers_down, supers_across; /* super-blocks */
+    int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
+    int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
+    int64_t slot_elements;     /* a slot holds a part of a panel or of a tile */
+    int slots_in, slots_out;   /* staging slots of each direction */
+    int readers, writers;      /* threads */
+
+    size_t slot_bytes;
+    size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
+    struct traffic total, worst;     /* of all ranks; the largest of any rank */
+    double link_s[LINK_COUNT];       /* time that each link needs */
+    enum link limit;                 /* the one that needs most */
+    double wall_s;                   /* predicted, with filling and draining the pipeline */
+    double bound_bytes;              /* least traffic with the disk for this much device memory */
+    double factor;                   /* planned traffic over it */
+    int idle_ranks;                  /* ranks that never have a tile */
+};
+
+/* Choices that the user forces; 0 means that the planner chooses. */
+struct plan_request {
+    int grid_rows, grid_cols;
+    int64_t tile_rows, tile_cols, slab;
+    bool verify;      /* room for the online check */
+    size_t workspace; /* device bytes that the algorithm takes for itself */
+};
+
+/* Complains (EXIT_RESOURCES) when nothing fits, with what is needed, what there is and the
+ * smallest limit that would work; EXIT_USAGE when a forced grid or tile is impossible. */
+int plan_make(const struct problem *problem, const struct machine *machine,
+              const struct plan_request *request, struct plan *plan, struct error *err);
+
+/* Largest panel of A or B on the device, in bytes. */
+size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
+                        enum operand operand);
+
+/* The online check's vectors on the device, in bytes: x; op(B) x and |op(B)||x|; y, |y| and acc
+ * x. */
+size_t plan_check_bytes(const struct plan *plan);
+
+/* Size of one device buffer, rounded as the planner counts it. */
+size_t plan_buffer_bytes(size_t bytes);
+
+/* Print problem and plan, in at most 80 columns. */
+void plan_print(const struct problem *problem, const struct machine *machine,
+                const struct plan *plan);
+
+const char *plan_link_name(enum link link);
+
+#endif

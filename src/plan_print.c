@@ -1,0 +1,93 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "plan.h"
+#include "quantity.h"
+
+const char *plan_link_name(enum link link)
+{
+    static const char *const names[] = {"disk read", "host to device", "multiply", "device to host",
+                                        "disk write"};
+    return names[link];
+}
+
+static void print_operand(const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s:%s\n            %s%s\n", "ABC"[operand],
+           info -> rows, info -> cols,
+           operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", info->file,
+           info->dataset, info->layout,
+           problem_reads(p, operand) ? problem_by_offset(p, operand) ? "" : ", through H5Dread"
+                                     : ", not read");
+}
+
+static void print_problem(const struct problem *p)
+{
+    printf("Problem     C = %g op(A) op(B)", p->alpha);
+    if (p->beta != 0)
+        printf(" + %g C", p->beta);
+    printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", scalar_name(p->type), p->m, p->n,
+           p->k);
+    for (int operand = 0; operand < (p->beta != 0 ? 3 : 2); operand++)
+        print_operand(p, (enum operand)operand);
+}
+
+static void print_shape(const struct machine *m, const struct plan *plan)
+{
+    printf("Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks, m->ranks == 1 ? "" : "s",
+           m->ranks_per_node);
+    printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
+           plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
+           plan->slabs ? plan->slab : 0);
+    printf("            %" PRId64 "x%" PRId64 " super-block%s, %" PRId64 " slab%s each\n",
+           plan->supers_down, plan->supers_across,
+           plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
+           plan->slabs == 1 ? "" : "s");
+    if (plan->idle_ranks)
+        printf("            %d rank%s without a tile: C is too small for so many\n",
+               plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
+    printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
+           quantity_bytes((double)plan->slot_bytes));
+    printf("  memory    device %s of %s, host %s of %s%s\n",
+           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
+           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
+           m->gpu ? "" : " (device included)");
+}
+
+static void print_link(enum link link, const char *amount, const char *rate, double seconds)
+{
+    printf("  %-15s %12s  at %-14s %12s\n", plan_link_name(link), amount, rate,
+           quantity_time(seconds));
+}
+
+static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
+{
+    const struct traffic *t = &plan->total, *w = &plan->worst;
+    char flops[32];
+    snprintf(flops, sizeof flops, "%.4g TFLOP", w->flops / 1e12);
+    printf("Links       (disk: all ranks; the others: the busiest rank; rates assumed)\n");
+    print_link(LINK_READ, quantity_bytes((double)t->read_bytes),
+               quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
+    print_link(LINK_IN, quantity_bytes((double)w->in_bytes), quantity_rate(m->in_bytes_per_s),
+               plan->link_s[LINK_IN]);
+    print_link(LINK_GEMM, flops, quantity_flops(m->gemm_flops_per_s[p->type]),
+               plan->link_s[LINK_GEMM]);
+    print_link(LINK_OUT, quantity_bytes((double)w->out_bytes), quantity_rate(m->out_bytes_per_s),
+               plan->link_s[LINK_OUT]);
+    print_link(LINK_WRITE, quantity_bytes((double)t->write_bytes),
+               quantity_rate(m->disk_write_bytes_per_s), plan->link_s[LINK_WRITE]);
+}
+
+void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan)
+{
+    print_problem(p);
+    print_shape(m, plan);
+    print_links(p, m, plan);
+    printf("Predicted   %s, limited by %s; disk traffic %s,\n"
+           "            %.2f x the lower bound for this much device memory (%s)\n",
+           quantity_time(plan->wall_s), plan_link_name(plan->limit),
+           quantity_bytes((double)(plan->total.read_bytes + plan->total.write_bytes)), plan->factor,
+           quantity_bytes(plan->bound_bytes));
+    fflush(stdout);
+}

@@ -1,0 +1,114 @@
+#include "problem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "options.h"
+
+static const char *const operand_names[] = {"A", "B", "C"};
+
+bool problem_by_offset(const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    enum element_class wanted = p->type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    return info->by_offset && info->elements == wanted && !p->force_hdf5;
+}
+
+static const char *element_name(enum element_class elements)
+{
+    static const char *const names[] = {"float", "double", "another real type", "integer"};
+    return names[elements];
+}
+
+static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *err)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    if (p->k == k_of_b)
+        return;
+    int64_t other_k_a = p->trans[0] ? a->cols : a->rows;
+    int64_t other_k_b = p->trans[1] ? b->rows : b->cols;
+    const char *remedy = "no transposition of one of them would fit";
+    char text[64];
+    if (other_k_b == p->k) {
+        snprintf(text, sizeof text, "--transb %s would fit", p->trans[1] ? "N" : "T");
+        remedy = text;
+    } else if (other_k_a == k_of_b) {
+        snprintf(text, sizeof text, "--transa %s would fit", p->trans[0] ? "N" : "T");
+        remedy = text;
+    } else if (other_k_a == other_k_b) {
+        snprintf(text, sizeof text, "--transa %s --transb %s would fit", p->trans[0] ? "N" : "T",
+                 p->trans[1] ? "N" : "T");
+        remedy = text;
+    }
+    error_add(err, EXIT_INPUT,
+              "op(A) is %" PRId64 "x%" PRId64 ", op(B) is %" PRId64 "x%" PRId64
+              ": inner sizes %" PRId64 " and %" PRId64 " differ; %s",
+              p->m, p->k, k_of_b, p->n, p->k, k_of_b, remedy);
+}
+
+static void check_c(const struct problem *p, struct error *err)
+{
+    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    if (c->rows == p->m && c->cols == p->n)
+        return;
+    error_add(err, EXIT_INPUT,
+              "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
+              "; with --beta 0 it is not read",
+              c->file, c->dataset, c->rows, c->cols, p->m, p->n);
+}
+
+/* The type of the product is that of the operands; a conversion only happens when asked for. */
+static void check_types(struct problem *p, const struct options *options, int count,
+                        struct error *err)
+{
+    if (options->convert) {
+        p->type = options->type;
+        return;
+    }
+    enum element_class first = p->matrix[0].elements;
+    for (int i = 0; i < count; i++) {
+        const struct matrix_info *info = &p->matrix[i];
+        if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
+            error_add(err, EXIT_INPUT,
+                      "%s:%s holds %s elements; give --type d (or s) to convert them while reading",
+                      info->file, info->dataset, element_name(info->elements));
+        else if (first <= ELEMENT_DOUBLE && info->elements != first)
+            error_add(err, EXIT_INPUT,
+                      "%s is %s but A is %s; give --type d (or s) to convert while reading",
+                      operand_names[i], element_name(info->elements), element_name(first));
+    }
+    p->type = first == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+}
+
+int problem_open(const struct options *options, struct problem *p, struct error *err)
+{
+    *p = (struct problem){.trans = {options->trans_a, options->trans_b},
+                          .alpha = options->alpha,
+                          .beta = options->beta,
+                          .force_hdf5 = options->io == IO_HDF5};
+    const struct operand_name *names[] = {&options->a, &options->b, &options->c};
+    int count = problem_reads_c(p) ? 3 : 2, failed = 0;
+    for (int i = 0; i < count; i++)
+        failed |= matfile_describe(names[i]->file, names[i]->dataset, &p->matrix[i], err);
+    if (failed)
+        return err->code;
+
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    p->m = p->trans[0] ? a->cols : a->rows;
+    p->k = p->trans[0] ? a->rows : a->cols;
+    p->n = p->trans[1] ? b->rows : b->cols;
+    check_types(p, options, count, err);
+    check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
+    if (p->m == 0 || p->n == 0)
+        error_add(err, EXIT_INPUT,
+                  "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
+    if (problem_reads_c(p))
+        check_c(p, err);
+    for (int i = 0; i < count && options->io == IO_BUFFERED; i++)
+        if (!problem_by_offset(p, (enum operand)i))
+            error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
+                      operand_names[i], p->matrix[i].layout);
+    return err->code;
+}

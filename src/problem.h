@@ -1,0 +1,49 @@
+/* The problem: C = alpha op(A) op(B) + beta C0, as the files state it.
+ *
+ * Row-major throughout, as the files are and as users see them; the one place where rows become the
+ * columns that a BLAS-like kernel wants is slab_multiply in run.c. */
+#ifndef DGEMM_OOC_PROBLEM_H
+#define DGEMM_OOC_PROBLEM_H
+
+#include "matfile.h"
+
+struct options;
+struct error;
+
+enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
+
+/* Plain data: rank 0 makes it, all ranks get a copy. */
+struct problem {
+    enum scalar type;
+    int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
+    bool trans[2];   /* of A, of B */
+    double alpha, beta;
+    struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
+    bool force_hdf5;                          /* --io hdf5 */
+};
+
+/* Describe the operands and check that they fit together.  Complains about all that is wrong at
+ * once. */
+int problem_open(const struct options *options, struct problem *problem, struct error *err);
+
+/* alpha = 0 or k = 0: A and B are never read. */
+static inline bool problem_reads_ab(const struct problem *p)
+{
+    return p->alpha != 0 && p->k > 0;
+}
+
+/* beta = 0: C0 is never read. */
+static inline bool problem_reads_c(const struct problem *p)
+{
+    return p->beta != 0;
+}
+
+static inline bool problem_reads(const struct problem *p, enum operand operand)
+{
+    return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
+}
+
+/* Whether the operand's bytes are moved by offset; otherwise HDF5 reads them. */
+bool problem_by_offset(const struct problem *p, enum operand operand);
+
+#endif

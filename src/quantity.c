@@ -1,0 +1,100 @@
+#include "quantity.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool quantity_parse_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "kmgtp";
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    char *end;
+    double value = strtod(text, &end);
+    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
+    if (unit) {
+        value = ldexp(value, 10 * (int)(unit - units + 1));
+        end++;
+        if (end[0] == 'i' && end[1] == 'B')
+            end++;
+    }
+    if (*end == 'B')
+        end++;
+    if (*end || !(value < 0x1p63))
+        return false;
+    *bytes = (uint64_t)value;
+    return true;
+}
+
+bool quantity_parse_extents(const char *text, int count, int64_t *extents)
+{
+    for (int i = 0; i < count; i++) {
+        char *end;
+        if (!isdigit((unsigned char)*text))
+            return false;
+        errno = 0;
+        extents[i] = strtoll(text, &end, 10);
+        if (errno || extents[i] < 1)
+            return false;
+        if (*end != (i + 1 < count ? 'x' : '\0'))
+            return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+static char *next_text(void)
+{
+    static _Thread_local char texts[5][32];
+    static _Thread_local int next;
+    next = (next + 1) % 5;
+    return texts[next];
+}
+
+static const char *scaled(double value, double step, const char *const *units, int count)
+{
+    int i = 0;
+    while (value >= step * 0.9995 && i + 1 < count) {
+        value /= step;
+        i++;
+    }
+    char *text = next_text();
+    int decimals = value >= 99.95 || (i == 0 && step == 1024) ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(text, sizeof(char[32]), "%.*f %s", decimals, value, units[i]);
+    return text;
+}
+
+const char *quantity_bytes(double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    return scaled(bytes, 1024, units, 6);
+}
+
+const char *quantity_rate(double bytes_per_s)
+{
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+    return scaled(bytes_per_s, 1000, units, 5);
+}
+
+const char *quantity_flops(double flops_per_s)
+{
+    static const char *const units[] = {"FLOP/s",  "kFLOP/s", "MFLOP/s",
+                                        "GFLOP/s", "TFLOP/s", "PFLOP/s"};
+    return scaled(flops_per_s, 1000, units, 6);
+}
+
+const char *quantity_time(double seconds)
+{
+    char *text = next_text();
+    if (seconds < 1)
+        snprintf(text, sizeof(char[32]), "%.1f ms", seconds * 1e3);
+    else if (seconds < 600)
+        snprintf(text, sizeof(char[32]), "%.2f s", seconds);
+    else
+        snprintf(text, sizeof(char[32]), "%lld:%02lld:%02lld", (long long)seconds / 3600,
+                 (long long)seconds / 60 % 60, (long long)seconds % 60);
+    return text;
+}

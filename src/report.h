@@ -1,0 +1,43 @@
+/* What a run did: time, bytes and memory of every stage over all ranks, planned beside measured. */
+#ifndef DGEMM_OOC_REPORT_H
+#define DGEMM_OOC_REPORT_H
+
+#include "run.h"
+
+struct stage_report {
+    double busy_s[3]; /* least, mean, most over the ranks that have tiles */
+    double amount;    /* bytes, or floating-point operations, of all ranks */
+};
+
+/* Plain data; the same on all ranks. */
+struct report {
+    double startup_s; /* from the start of the program to the start of the pipeline */
+    double wall_s;    /* from there until C has its final name */
+    struct stage_report stages[STAGE_COUNT];
+    enum stage limit;                /* the busiest */
+    double host_bytes, device_bytes; /* peak of any rank, measured */
+    double residual, residual_limit;
+    double not_finite; /* rows that could not be checked */
+    bool checked;
+    bool same_bits; /* the algorithm promises them */
+    char algorithm[16];
+};
+
+/* Remember how much host memory this rank uses before the run's own. */
+void report_baseline(void);
+
+/* Collective.  Gather the stages of all ranks; startup, wall and algorithm are the caller's to
+ * set. */
+void report_gather(const struct run *run, const struct machine *machine, struct report *report);
+
+void report_print(const struct report *report, const struct problem *p,
+                  const struct machine *machine, const struct plan *plan);
+
+/* Write it as one JSON object, under a temporary name first. */
+int report_write(const char *path, const struct report *report, const struct problem *p,
+                 const struct machine *machine, const struct plan *plan, struct error *err);
+
+/* "RESULT: C complete, residual R (limit L): PASSED" */
+void report_result(const struct report *report);
+
+#endif

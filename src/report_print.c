@@ -1,0 +1,132 @@
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "error.h"
+#include "quantity.h"
+#include "report.h"
+#include "version.h"
+
+static const char *const stage_titles[] = {"disk read",    "host to device", "multiply",
+                                           "online check", "device to host", "disk write"};
+static const char *const stage_keys[] = {"read", "in", "gemm", "check", "out", "write"};
+
+static void print_stage(const struct report *r, enum stage stage)
+{
+    const struct stage_report *s = &r->stages[stage];
+    char amount[32] = "", rate[32] = "";
+    double busy = s->busy_s[1];
+    if (stage == STAGE_GEMM) {
+        snprintf(amount, sizeof amount, "%.4g TFLOP", s->amount / 1e12);
+        snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_flops(s->amount / busy) : "");
+    } else if (s->amount > 0) {
+        snprintf(amount, sizeof amount, "%s", quantity_bytes(s->amount));
+        snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_rate(s->amount / busy) : "");
+    }
+    printf("  %-15s %8.3f %8.3f %8.3f %5.1f%% %12s %14s\n", stage_titles[stage], s->busy_s[0],
+           s->busy_s[1], s->busy_s[2], 100 * busy / r->wall_s, amount, rate);
+}
+
+void report_print(const struct report *r, const struct problem *p, const struct machine *m,
+                  const struct plan *plan)
+{
+    printf("Report      %s on %s, %s\n", r->algorithm, m->name,
+           r->same_bits ? "the same bits on any number of ranks" : "bits not promised");
+    printf("  busy, seconds        min      avg      max   wall       amount   all at avg\n");
+    for (int i = 0; i < STAGE_COUNT; i++)
+        print_stage(r, (enum stage)i);
+    double limit = r->stages[r->limit].busy_s[2];
+    printf("Wall        %s (planned %s) after %s of start-up; %s\n", quantity_time(r->wall_s),
+           quantity_time(plan->wall_s), quantity_time(r->startup_s),
+           quantity_flops(2.0 * (double)p->m * (double)p->n * (double)p->k / r->wall_s));
+    printf("Overlap     %.2f of the wall is the busiest stage, %s\n", limit / r->wall_s,
+           stage_titles[r->limit]);
+    printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),
+           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory));
+    printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
+           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
+    if (r->not_finite > 0)
+        printf("Note        %.0f rows hold NaN or Inf and could not be checked\n", r->not_finite);
+}
+
+void report_result(const struct report *r)
+{
+    if (r->checked)
+        printf("RESULT: C complete, residual %.3g (limit %.3g): PASSED\n", r->residual,
+               r->residual_limit);
+    else
+        printf("RESULT: C complete, not checked\n");
+}
+
+static json_t *stages_json(const struct report *r)
+{
+    json_t *stages = json_object();
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        const struct stage_report *s = &r->stages[i];
+        json_object_set_new(stages, stage_keys[i],
+                            json_pack("{s:f, s:f, s:f, s:f}", "busy_min_s", s->busy_s[0],
+                                      "busy_avg_s", s->busy_s[1], "busy_max_s", s->busy_s[2],
+                                      i == STAGE_GEMM ? "flops" : "bytes", s->amount));
+    }
+    return stages;
+}
+
+static json_t *problem_json(const struct problem *p)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "type", scalar_name(p->type), "m",
+                     (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "alpha",
+                     p->alpha, "beta", p->beta, "trans_a", p->trans[0], "trans_b", p->trans[1]);
+}
+
+static json_t *machine_json(const struct machine *m)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "name", m->name, "device",
+                     m->gpu ? "gpu" : "cpu", "ranks", m->ranks, "ranks_per_node", m->ranks_per_node,
+                     "threads", m->threads, "device_memory_bytes", (json_int_t)m->device_memory,
+                     "host_memory_bytes", (json_int_t)m->host_memory);
+}
+
+static json_t *plan_json(const struct plan *plan)
+{
+    return json_pack("{s:[ii], s:[II], s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f}",
+                     "grid", plan->grid_rows, plan->grid_cols, "tile", (json_int_t)plan->tile_rows,
+                     (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "super_blocks",
+                     (json_int_t)plan->supers_down, (json_int_t)plan->supers_across, "slabs",
+                     (json_int_t)plan->slabs, "slot_bytes", (json_int_t)plan->slot_bytes,
+                     "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
+                     (json_int_t)plan->host_bytes, "read_bytes", (json_int_t)plan->total.read_bytes,
+                     "write_bytes", (json_int_t)plan->total.write_bytes, "limit",
+                     plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
+}
+
+static json_t *report_json(const struct report *r, const struct problem *p, const struct machine *m,
+                           const struct plan *plan)
+{
+    char date[32], version[64];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    snprintf(version, sizeof version, "%.*s", (int)strcspn(version_text(), "\n"), version_text());
+    return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
+                     " s:o, s:o, s:o, s:o}",
+                     "schema", 1, "program", version, "date", date, "algorithm", r->algorithm,
+                     "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s", r->wall_s,
+                     "host_peak_bytes", r->host_bytes, "device_peak_bytes", r->device_bytes,
+                     "busiest_stage", stage_keys[r->limit], "checked", r->checked, "residual",
+                     r->residual, "residual_limit", r->residual_limit, "rows_not_finite",
+                     r->not_finite, "stages", stages_json(r), "problem", problem_json(p), "machine",
+                     machine_json(m), "plan", plan_json(plan));
+}
+
+int report_write(const char *path, const struct report *r, const struct problem *p,
+                 const struct machine *m, const struct plan *plan, struct error *err)
+{
+    char part[PATH_MAX];
+    json_t *root = report_json(r, p, m, plan);
+    if (snprintf(part, sizeof part, "%s.part", path) >= PATH_MAX || !root ||
+        json_dump_file(root, part, JSON_INDENT(2)) || rename(part, path))
+        error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
+    json_decref(root);
+    return err->code;
+}

@@ -1,0 +1,252 @@
+/* Someone new: start at run_execute, then tile_multiply and tile_drain. */
+#include "run.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "device.h"
+#include "error.h"
+
+static int read_block(void *context, const struct transfer *t, void *memory, struct error *err)
+{
+    struct run *run = context;
+    return store_read(run->stores[t->operand], &t->block, memory, err);
+}
+
+static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
+{
+    struct run *run = context;
+    return store_write(run->output, &t->block, memory, err);
+}
+
+/* Where element (row, col) of a device matrix lies. */
+static void *element(const struct run *run, void *matrix, int64_t ld, int64_t row, int64_t col)
+{
+    return (char *)matrix + (size_t)(row * ld + col) * scalar_size(run->problem->type);
+}
+
+/* Copy the next filled slot to the device; `matrix` holds `block` of the file there. */
+static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block *block,
+                   struct error *err)
+{
+    struct device *dev = run->device;
+    struct slot *slot;
+    if (staging_take(&run->in, &slot, err))
+        return err->code;
+    const struct block *part = &slot->transfer.block;
+    assert(part->row >= block->row && part->row + part->rows <= block->row + block->rows);
+    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
+    struct copy copy = {element(run, matrix, ld, part->row - block->row, part->col - block->col),
+                        slot->memory,
+                        (size_t)ld * size,
+                        width,
+                        width,
+                        (size_t)part->rows};
+    if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_IN, err))
+        return err->code;
+    staging_give(&run->in, slot);
+    return 0;
+}
+
+/* The panel of A or B for one slab of the tile, on the device: the newest one if it is that,
+ * else the next buffer, once the product that last read it is done. */
+static int panel_load(struct run *run, enum operand operand, const struct block *tile, int64_t slab,
+                      struct panel **loaded, struct error *err)
+{
+    struct device *dev = run->device;
+    struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
+    struct panel *panel = &run->panels[operand][run->newest[operand]];
+    if (!block_equal(&panel->block, &block)) {
+        run->newest[operand] = (run->newest[operand] + 1) % PANEL_BUFFERS;
+        panel = &run->panels[operand][run->newest[operand]];
+        if (dev->sync(dev, panel->used, err))
+            return err->code;
+        panel->block = block;
+        int64_t parts = block_parts(&block, run->plan->slot_elements);
+        for (int64_t i = 0; i < parts; i++)
+            if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
+                return err->code;
+        if (dev->record(dev, panel->full, STREAM_IN, err))
+            return err->code;
+    }
+    *loaded = panel;
+    return dev->wait(dev, STREAM_COMPUTE, panel->full, err);
+}
+
+/* Account for a step's time once it is done, so that its events can serve another. */
+static int step_settle(struct run *run, struct step *step, struct error *err)
+{
+    struct device *dev = run->device;
+    if (step->flops == 0)
+        return 0;
+    if (dev->sync(dev, step->events[2], err))
+        return err->code;
+    meter_add(&run->stages[STAGE_GEMM], dev->elapsed(dev, step->events[0], step->events[1]),
+              step->flops);
+    meter_add(&run->stages[STAGE_CHECK], dev->elapsed(dev, step->events[1], step->events[2]), 0);
+    step->flops = 0;
+    return 0;
+}
+
+/* acc (+)= op(A) slab * op(B) slab.  Row-major C = op(A) op(B) is column-major C' = op(B)'
+ * op(A)': here, and nowhere else, rows turn into the columns of BLAS. */
+static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct panel *a,
+                         struct panel *b, struct error *err)
+{
+    const struct problem *p = run->problem;
+    struct device *dev = run->device;
+    int64_t k = p->trans[0] ? a->block.rows : a->block.cols;
+    struct gemm gemm = {
+        .type = p->type,
+        .trans_a = p->trans[1],
+        .trans_b = p->trans[0],
+        .m = tile->cols,
+        .n = tile->rows,
+        .k = k,
+        .alpha = 1,
+        .a = b->memory,
+        .lda = run->plan->ld[OPERAND_B],
+        .b = a->memory,
+        .ldb = run->plan->ld[OPERAND_A],
+        .beta = slab > 0,
+        .c = run->acc,
+        .ldc = run->plan->ld[OPERAND_C],
+    };
+    struct step *step = &run->steps[run->step_count++ % STEPS];
+    if (step_settle(run, step, err))
+        return err->code;
+    step->flops = 2 * (uint64_t)(tile->rows * tile->cols) * (uint64_t)k;
+    if (dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
+        dev->record(dev, step->events[1], STREAM_COMPUTE, err) ||
+        check_slab(&run->check, slab, a->memory, b->memory, err) ||
+        dev->record(dev, step->events[2], STREAM_COMPUTE, err) ||
+        dev->record(dev, a->used, STREAM_COMPUTE, err) ||
+        dev->record(dev, b->used, STREAM_COMPUTE, err))
+        return err->code;
+    return 0;
+}
+
+static int tile_multiply(struct run *run, const struct block *tile, struct error *err)
+{
+    if (check_begin(&run->check, tile, err))
+        return err->code;
+    for (int64_t slab = 0; slab < run->plan->slabs && !comm_raised(run->comm); slab++) {
+        struct panel *a, *b;
+        if (panel_load(run, OPERAND_A, tile, slab, &a, err) ||
+            panel_load(run, OPERAND_B, tile, slab, &b, err) ||
+            slab_multiply(run, tile, slab, a, b, err))
+            return err->code;
+    }
+    return check_end(&run->check, run->acc, err);
+}
+
+/* A strip of C0 to the device; `index` alternates between the two buffers. */
+static int strip_load(struct run *run, const struct block *strip, int64_t index, struct error *err)
+{
+    struct device *dev = run->device;
+    if (dev->wait(dev, STREAM_IN, run->c0_used[index % 2], err) ||
+        copy_in(run, run->c0[index % 2], strip->cols, strip, err) ||
+        dev->record(dev, run->c0_used[index % 2], STREAM_IN, err))
+        return err->code;
+    return dev->wait(dev, STREAM_COMPUTE, run->c0_used[index % 2], err);
+}
+
+/* One strip: C = alpha acc + beta C0, and out. */
+static int strip_drain(struct run *run, const struct block *tile, int64_t index, struct error *err)
+{
+    const struct problem *p = run->problem;
+    struct device *dev = run->device;
+    struct block strip = block_part(tile, run->plan->slot_elements, index);
+    int64_t ld = run->plan->ld[OPERAND_C];
+    void *acc = element(run, run->acc, ld, strip.row - tile->row, strip.col - tile->col);
+    double alpha = run->plan->slabs ? p->alpha : 0;
+    struct combine combine = {p->type, strip.rows,         strip.cols, alpha,     p->beta,
+                              acc,     run->c0[index % 2], ld,         strip.cols};
+    struct slot *slot;
+    if (problem_reads_c(p) && strip_load(run, &strip, index, err))
+        return err->code;
+    if (dev->combine(dev, &combine, err))
+        return err->code;
+    if (problem_reads_c(p) && dev->record(dev, run->c0_used[index % 2], STREAM_COMPUTE, err))
+        return err->code;
+    if (staging_take(&run->out, &slot, err))
+        return err->code;
+    size_t size = scalar_size(p->type), width = (size_t)strip.cols * size;
+    struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)strip.rows};
+    if (dev->record(dev, slot->ready, STREAM_COMPUTE, err) ||
+        dev->wait(dev, STREAM_OUT, slot->ready, err) ||
+        dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_OUT, err))
+        return err->code;
+    slot->transfer = (struct transfer){OPERAND_C, strip};
+    staging_give(&run->out, slot);
+    return 0;
+}
+
+/* The finished tile leaves strip by strip; the next one's first product waits until it is gone. */
+static int tile_drain(struct run *run, const struct block *tile, struct error *err)
+{
+    struct device *dev = run->device;
+    int64_t strips = block_parts(tile, run->plan->slot_elements);
+    for (int64_t i = 0; i < strips && !comm_raised(run->comm); i++)
+        if (strip_drain(run, tile, i, err))
+            return err->code;
+    if (dev->record(dev, run->drained, STREAM_OUT, err) ||
+        dev->wait(dev, STREAM_COMPUTE, run->drained, err))
+        return err->code;
+    return check_judge(&run->check, err);
+}
+
+static int start_staging(struct run *run, struct error *err)
+{
+    const struct plan *plan = run->plan;
+    struct staging_plan in = {.direction = STAGING_IN,
+                              .slots = plan->slots_in,
+                              .threads = plan->readers,
+                              .slot_bytes = plan->slot_bytes,
+                              .element_bytes = scalar_size(run->problem->type),
+                              .device = run->device,
+                              .move = read_block,
+                              .context = run};
+    struct staging_plan out = in;
+    cursor_start(&in.schedule, run->problem, plan, run->comm->rank);
+    out.direction = STAGING_OUT;
+    out.slots = plan->slots_out;
+    out.threads = plan->writers;
+    out.move = write_block;
+    if (staging_open(&run->in, &in, err) || staging_open(&run->out, &out, err))
+        return err->code;
+    return 0;
+}
+
+static int finish(struct run *run, struct error *err)
+{
+    for (int i = 0; i < STEPS; i++)
+        if (step_settle(run, &run->steps[i], err))
+            return err->code;
+    if (staging_finish(&run->in, err) || staging_finish(&run->out, err))
+        return err->code;
+    run->stages[STAGE_READ] = run->in.disk;
+    run->stages[STAGE_IN] = run->in.link;
+    run->stages[STAGE_OUT] = run->out.link;
+    run->stages[STAGE_WRITE] = run->out.disk;
+    return 0;
+}
+
+int run_execute(struct run *run, struct store *output, struct error *err)
+{
+    run->output = output;
+    if (start_staging(run, err))
+        return err->code;
+    for (int64_t super = 0; super < schedule_supers(run->plan); super++) {
+        struct block tile = schedule_tile(run->problem, run->plan, run->comm->rank, super);
+        if (block_empty(&tile))
+            continue;
+        if (tile_multiply(run, &tile, err) || tile_drain(run, &tile, err))
+            return err->code;
+        if (comm_raised(run->comm))
+            return 0;
+    }
+    return finish(run, err);
+}

@@ -1,0 +1,64 @@
+/* The run of one rank: the pipeline of the design, from files through slots and device to the
+ * output. */
+#ifndef DGEMM_OOC_RUN_H
+#define DGEMM_OOC_RUN_H
+
+#include "check.h"
+#include "comm.h"
+#include "staging.h"
+#include "store.h"
+
+/* A panel of A or B on the device. */
+struct panel {
+    void *memory;
+    struct block block; /* what it holds, in its file's coordinates */
+    struct event *full; /* all of it has been copied in */
+    struct event *used; /* the last product that reads it is done */
+};
+
+enum { STEP_EVENTS = 3, STEPS = 4 };
+
+/* Points on the compute stream around one slab's work: begin, product done, check done. */
+struct step {
+    struct event *events[STEP_EVENTS];
+    uint64_t flops;
+};
+
+enum stage { STAGE_READ, STAGE_IN, STAGE_GEMM, STAGE_CHECK, STAGE_OUT, STAGE_WRITE, STAGE_COUNT };
+
+struct run {
+    const struct problem *problem;
+    const struct plan *plan;
+    struct comm *comm;
+    struct device *device;
+
+    struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
+    struct store *output;
+    struct staging in, out;
+    struct panel panels[2][PANEL_BUFFERS]; /* of A and of B */
+    int newest[2];                         /* the panel that was filled last */
+    char *memory;                          /* all device memory, carved up by run_open.c */
+    size_t carved;                         /* bytes of it in use */
+    void *acc;                             /* the tile's accumulators */
+    void *c0[2];                           /* strips of C0 on the device */
+    struct event *c0_used[2];
+    struct event *drained; /* the tile has left the device */
+    struct step steps[STEPS];
+    int64_t step_count;
+    struct check check;
+
+    struct meter stages[STAGE_COUNT];
+};
+
+/* Open the operands' files and allocate everything that the plan counts.  After a failure
+ * run_close is still due. */
+int run_open(struct run *run, const struct problem *p, const struct plan *plan, struct comm *comm,
+             struct device *device, const struct plan_request *request, struct error *err);
+
+/* Start the staging threads, compute all tiles of this rank and wait until they are in the
+ * output (but not yet synced).  Ends early, without a complaint, when another rank raised. */
+int run_execute(struct run *run, struct store *output, struct error *err);
+
+void run_close(struct run *run);
+
+#endif

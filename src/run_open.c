@@ -1,0 +1,111 @@
+/* What a run is made of: files, device memory, events. */
+#include <assert.h>
+
+#include "device.h"
+#include "error.h"
+#include "run.h"
+
+static int open_stores(struct run *run, struct error *err)
+{
+    const struct problem *p = run->problem;
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, (enum operand)operand))
+            store_open(&p->matrix[operand], p->type, STORE_READ,
+                       !problem_by_offset(p, (enum operand)operand), &run->stores[operand], err);
+    return err->code;
+}
+
+/* The next `bytes` of the device memory that the plan counts. */
+static void *carve(struct run *run, size_t bytes)
+{
+    char *memory = run->memory + run->carved;
+    run->carved += plan_buffer_bytes(bytes);
+    return memory;
+}
+
+static void carve_memory(struct run *run, const struct plan_request *request, void **check)
+{
+    const struct plan *plan = run->plan;
+    run->acc = carve(run, plan_panel_bytes(run->problem, plan, OPERAND_C));
+    for (int i = 0; i < PANEL_BUFFERS && plan->slabs > 0; i++)
+        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            run->panels[operand][i].memory =
+                carve(run, plan_panel_bytes(run->problem, plan, (enum operand)operand));
+    for (int i = 0; i < 2 && problem_reads_c(run->problem); i++)
+        run->c0[i] = carve(run, plan->slot_bytes);
+    *check = request->verify && plan->slabs > 0 ? carve(run, plan_check_bytes(plan)) : NULL;
+    assert(run->carved + request->workspace == plan->device_bytes);
+}
+
+/* Call `visit` for every event of the run. */
+static int for_events(struct run *run,
+                      int (*visit)(struct device *, struct event **, struct error *),
+                      struct error *err)
+{
+    struct event **events[2 * PANEL_BUFFERS * 2 + 3 + STEPS * STEP_EVENTS];
+    int count = 0;
+    for (int i = 0; i < 2 * PANEL_BUFFERS; i++) {
+        events[count++] = &run->panels[i / PANEL_BUFFERS][i % PANEL_BUFFERS].full;
+        events[count++] = &run->panels[i / PANEL_BUFFERS][i % PANEL_BUFFERS].used;
+    }
+    for (int i = 0; i < STEPS * STEP_EVENTS; i++)
+        events[count++] = &run->steps[i / STEP_EVENTS].events[i % STEP_EVENTS];
+    events[count++] = &run->c0_used[0];
+    events[count++] = &run->c0_used[1];
+    events[count++] = &run->drained;
+    for (int i = 0; i < count; i++)
+        if (visit(run->device, events[i], err))
+            return err->code;
+    return 0;
+}
+
+static int create_event(struct device *dev, struct event **event, struct error *err)
+{
+    return dev->event_create(dev, event, err);
+}
+
+static int destroy_event(struct device *dev, struct event **event, struct error *err)
+{
+    (void)err;
+    if (*event)
+        dev->event_destroy(dev, *event);
+    return 0;
+}
+
+int run_open(struct run *run, const struct problem *p, const struct plan *plan, struct comm *comm,
+             struct device *device, const struct plan_request *request, struct error *err)
+{
+    void *check;
+    *run = (struct run){.problem = p, .plan = plan, .comm = comm, .device = device};
+    if (open_stores(run, err) || for_events(run, create_event, err) ||
+        device->alloc(device, plan->device_bytes - request->workspace, (void **)&run->memory, err))
+        return err->code;
+    carve_memory(run, request, &check);
+    return check_open(&run->check, p, plan, device, check, err);
+}
+
+/* Nothing may be freed while the device still works on it. */
+static void wait_for_device(struct run *run)
+{
+    struct error ignored = {0};
+    for (int stream = 0; stream < STREAM_COUNT && run->drained; stream++)
+        if (run->device->record(run->device, run->drained, (enum stream)stream, &ignored) == 0)
+            run->device->sync(run->device, run->drained, &ignored);
+}
+
+void run_close(struct run *run)
+{
+    struct error ignored = {0};
+    if (!run->device)
+        return;
+    wait_for_device(run);
+    staging_close(&run->in);
+    staging_close(&run->out);
+    check_close(&run->check);
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        store_close(run->stores[operand]);
+    for_events(run, destroy_event, &ignored);
+    if (run->memory)
+        run->device->release(run->device, run->memory);
+    *run = (struct run){0};
+}

@@ -1,0 +1,114 @@
+#include "schedule.h"
+
+#include "quantity.h"
+#include "store.h"
+
+int64_t schedule_supers(const struct plan *plan)
+{
+    return plan->supers_down * plan->supers_across;
+}
+
+static void cut(int64_t extent, int64_t size, int64_t index, int64_t *start, int64_t *length)
+{
+    *start = min_i64(index * size, extent);
+    *length = min_i64(size, extent - *start);
+}
+
+struct block schedule_tile(const struct problem *p, const struct plan *plan, int rank,
+                           int64_t super)
+{
+    struct block tile = {0};
+    if (rank >= plan->grid_rows * plan->grid_cols)
+        return tile;
+    int64_t down = super / plan->supers_across, across = super % plan->supers_across;
+    if (down % 2)
+        across = plan->supers_across - 1 - across;
+    cut(p->m, plan->tile_rows, down * plan->grid_rows + rank / plan->grid_cols, &tile.row,
+        &tile.rows);
+    cut(p->n, plan->tile_cols, across * plan->grid_cols + rank % plan->grid_cols, &tile.col,
+        &tile.cols);
+    return tile;
+}
+
+struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
+                            const struct block *tile, int64_t slab)
+{
+    int64_t k_start, k_size;
+    cut(p->k, plan->slab, slab, &k_start, &k_size);
+    struct block panel = operand == OPERAND_A
+                             ? (struct block){tile->row, k_start, tile->rows, k_size}
+                             : (struct block){k_start, tile->col, k_size, tile->cols};
+    if (p->trans[operand])
+        panel = (struct block){panel.col, panel.row, panel.cols, panel.rows};
+    return panel;
+}
+
+void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan, int rank)
+{
+    *cursor = (struct cursor){.problem = p, .plan = plan, .rank = rank};
+}
+
+/* Step to the next panel or tile that has to be read.  The stages of a tile are A and B of each
+ * slab in turn and then, where beta asks for it, C0. */
+static bool next_block(struct cursor *c)
+{
+    int64_t panels = 2 * c->plan->slabs;
+    while (c->super < schedule_supers(c->plan)) {
+        int64_t stage = c->stage++;
+        if (stage == 0)
+            c->tile = schedule_tile(c->problem, c->plan, c->rank, c->super);
+        if (block_empty(&c->tile) || stage > panels) {
+            c->super++;
+            c->stage = 0;
+        } else if (stage < panels) {
+            c->operand = stage % 2 ? OPERAND_B : OPERAND_A;
+            c->block = schedule_panel(c->problem, c->plan, c->operand, &c->tile, stage / 2);
+            if (block_equal(&c->block, &c->last[c->operand]))
+                continue;
+            c->last[c->operand] = c->block;
+            return true;
+        } else if (problem_reads_c(c->problem)) {
+            c->operand = OPERAND_C;
+            c->block = c->tile;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cursor_next(struct cursor *c, struct transfer *transfer)
+{
+    if (!c->reading || c->part == block_parts(&c->block, c->plan->slot_elements)) {
+        c->reading = next_block(c);
+        c->part = 0;
+        if (!c->reading)
+            return false;
+    }
+    transfer->operand = c->operand;
+    transfer->block = block_part(&c->block, c->plan->slot_elements, c->part++);
+    return true;
+}
+
+struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
+{
+    struct traffic t = {0};
+    uint64_t element = scalar_size(p->type), read = 0, written = 0;
+    struct block last = {.row = -1, .col = -1};
+    for (int64_t super = 0; super < schedule_supers(plan); super++) {
+        struct block tile = schedule_tile(p, plan, rank, super);
+        if (block_empty(&tile))
+            continue;
+        if (plan->slabs > 1 || (plan->slabs == 1 && tile.row != last.row))
+            read += (uint64_t)(tile.rows * p->k);
+        if (plan->slabs > 1 || (plan->slabs == 1 && tile.col != last.col))
+            read += (uint64_t)(p->k * tile.cols);
+        if (problem_reads_c(p))
+            read += (uint64_t)(tile.rows * tile.cols);
+        written += (uint64_t)(tile.rows * tile.cols);
+        last = tile;
+    }
+    t.read_bytes = t.in_bytes = element * read;
+    t.write_bytes = t.out_bytes = element * written;
+    t.flops = plan->slabs > 0 ? 2.0 * (double)written * (double)p->k : 0;
+    return t;
+}

@@ -1,0 +1,60 @@
+/* The order of all work, as pure functions of the plan.
+ *
+ * Super-blocks go in serpentine order, so that at each turn one panel is the one before; within
+ * a tile slabs go in ascending k.  Readers and the pipeline walk the same order, each with its
+ * own cursor: the readers' cursor says what this rank reads, the pipeline's what it needs.
+ * (Today the two are the same; ranks that share panels will read different parts of them.) */
+#ifndef DGEMM_OOC_SCHEDULE_H
+#define DGEMM_OOC_SCHEDULE_H
+
+#include "plan.h"
+
+int64_t schedule_supers(const struct plan *plan);
+
+/* The tile of C that `rank` holds in super-block `super`; rows or cols are 0 where it lies
+ * outside C or the rank is not in the grid. */
+struct block schedule_tile(const struct problem *p, const struct plan *plan, int rank,
+                           int64_t super);
+
+/* The panel of A or B that the tile needs for one slab, in the coordinates of its file. */
+struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
+                            const struct block *tile, int64_t slab);
+
+static inline bool block_equal(const struct block *x, const struct block *y)
+{
+    return x->row == y->row && x->col == y->col && x->rows == y->rows && x->cols == y->cols;
+}
+
+static inline bool block_empty(const struct block *b)
+{
+    return b->rows == 0 || b->cols == 0;
+}
+
+/* One slot's worth of a matrix. */
+struct transfer {
+    enum operand operand;
+    struct block block;
+};
+
+/* All transfers from the files that a rank needs, in order. */
+struct cursor {
+    const struct problem *problem;
+    const struct plan *plan;
+    int rank;
+    int64_t super, stage, part;
+    struct block tile, block; /* the tile, and the panel that is being read */
+    enum operand operand;
+    struct block last[2]; /* newest panel of A, of B: read again only when another is needed */
+    bool reading;
+};
+
+void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan,
+                  int rank);
+
+/* False at the end. */
+bool cursor_next(struct cursor *cursor, struct transfer *transfer);
+
+/* What a rank moves and computes in the whole run. */
+struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank);
+
+#endif

@@ -1,0 +1,80 @@
+/* Staging: a ring of pinned slots between the disk and the device.
+ *
+ * Threads move bytes between slots and files, the main thread enqueues copies between slots and
+ * the device, both in the order of the schedule.  A slot's state says whose turn it is, and a
+ * stage waits for a state, never for time:
+ *
+ *   input    FREE -> (thread reads) MOVING -> FULL -> (main enqueues the copy) IN_FLIGHT -> FREE ...
+ *   output   FREE -> (main enqueues the copy) IN_FLIGHT -> (thread writes) MOVING -> FREE ...
+ *
+ * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now. */
+#ifndef DGEMM_OOC_STAGING_H
+#define DGEMM_OOC_STAGING_H
+
+#include <pthread.h>
+
+#include "error.h"
+#include "meter.h"
+#include "schedule.h"
+
+struct device;
+struct event;
+
+enum slot_state { SLOT_FREE, SLOT_MOVING, SLOT_FULL, SLOT_IN_FLIGHT };
+
+struct slot {
+    void *memory;
+    struct event *ready, *start, *done; /* of the device copy; `ready` is the user's */
+    enum slot_state state;
+    int64_t turn;
+    struct transfer transfer;
+};
+
+enum staging_direction { STAGING_IN, STAGING_OUT };
+
+/* What the ring is made of and who moves its bytes. */
+struct staging_plan {
+    enum staging_direction direction;
+    int slots, threads;
+    size_t slot_bytes, element_bytes;
+    struct device *device;
+    struct cursor schedule; /* of an input ring: what to read, in order */
+    int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
+    void *context; /* for `move`, which is called from several threads at once */
+};
+
+struct staging {
+    struct staging_plan plan;
+    char *memory; /* all slots, pinned */
+    struct slot *slots;
+    pthread_t *threads;
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t claimed;   /* numbers taken by the threads */
+    int64_t used;      /* numbers taken by the main thread */
+    int64_t submitted; /* output: numbers given to the threads */
+    bool stop;         /* no more output will come, or something failed */
+    struct error error;
+    struct meter disk, link; /* what the threads moved; what the device copied */
+};
+
+/* Allocate and pin the slots and start the threads.  After a failure staging_close is still due. */
+int staging_open(struct staging *ring, const struct staging_plan *plan, struct error *err);
+
+/* Next slot: of an input ring the next one filled, of an output ring the next one free.  Waits. */
+int staging_take(struct staging *ring, struct slot **slot, struct error *err);
+
+/* The copy from or to the slot has been enqueued between its events `start` and `done`.  An
+ * input slot is read anew, an output slot written as `slot->transfer` says, once that copy is
+ * done. */
+void staging_give(struct staging *ring, struct slot *slot);
+
+/* Wait until all that was given has been copied and, for output, written. */
+int staging_finish(struct staging *ring, struct error *err);
+
+/* Stop the threads wherever they are and free everything.  The device must not be at work on
+ * slots. */
+void staging_close(struct staging *ring);
+
+#endif

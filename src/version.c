@@ -1,0 +1,26 @@
+#include "version.h"
+
+#include <stdio.h>
+
+#include "comm.h"
+#include "matfile.h"
+
+#ifndef DGEMM_OOC_GIT
+#define DGEMM_OOC_GIT "no git"
+#endif
+
+const char *version_text(void)
+{
+    static char text[512];
+    char mpi[128];
+    comm_version(mpi, sizeof mpi);
+    snprintf(text, sizeof text, "%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_VERSION,
+             DGEMM_OOC_GIT, __VERSION__, mpi, matfile_version(),
+#ifdef HAVE_CUDA
+             "CUDA for " DGEMM_OOC_ARCHES
+#else
+             "no CUDA: runs on the CPU only"
+#endif
+    );
+    return text;
+}

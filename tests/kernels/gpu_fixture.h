@@ -1,0 +1,192 @@
+/* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
+ *
+ * Elements lie one off any alignment, with gaps between columns: what reads a gap of an input meets
+ * NaN, what writes into a gap of an output is caught. */
+#ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
+#define DGEMM_OOC_TESTS_GPU_FIXTURE_H
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device.h"
+#include "error.h"
+
+enum { GPU = 0, MARGIN = 5, GAP = 3, ALGORITHMS = 4, EXIT_SKIPPED = 77 };
+static const double guard = -12345;
+
+static struct error err;
+static struct device *devices[ALGORITHMS]; /* one for each algorithm; null: not on this machine */
+static const struct algorithm_info *infos[ALGORITHMS];
+static struct event *reached;
+
+static inline void ok(int rc)
+{
+    if (rc != 0)
+        fail_msg("%s", err.text);
+}
+
+/* Column-major, rows x cols; row-major matrices are stored as their transposes. */
+struct matrix {
+    enum scalar type;
+    int64_t rows, cols, ld;
+    size_t count;
+    void *host, *device;
+};
+
+static inline double raw_get(const struct matrix *m, size_t at)
+{
+    return m->type == SCALAR_FLOAT ? ((float *)m->host)[at] : ((double *)m->host)[at];
+}
+
+static inline void raw_set(struct matrix *m, size_t at, double value)
+{
+    if (m->type == SCALAR_FLOAT)
+        ((float *)m->host)[at] = (float)value;
+    else
+        ((double *)m->host)[at] = value;
+}
+
+static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)
+{
+    return (size_t)(MARGIN + i + j * m->ld);
+}
+
+static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
+{
+    return (char *)m->device + index_of(m, i, j) * scalar_size(m->type);
+}
+
+static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
+{
+    struct matrix m = {type, rows, cols, rows + GAP, 0, NULL, NULL};
+    m.count = index_of(&m, 0, cols) + MARGIN;
+    m.host = malloc(m.count * scalar_size(type));
+    assert_non_null(m.host);
+    for (size_t at = 0; at < m.count; at++)
+        raw_set(&m, at, gaps);
+    ok(devices[0]->alloc(devices[0], m.count * scalar_size(type), &m.device, &err));
+    return m;
+}
+
+static inline void matrix_free(struct matrix *m)
+{
+    free(m->host);
+    devices[0]->release(devices[0], m->device);
+}
+
+static inline void finish(struct device *dev, enum stream stream)
+{
+    ok(dev->record(dev, reached, stream, &err));
+    ok(dev->sync(dev, reached, &err));
+}
+
+static inline void copy_rows(const struct copy *copy, enum stream stream)
+{
+    ok(devices[0]->copy(devices[0], stream, copy, &err));
+    finish(devices[0], stream);
+}
+
+static inline void upload(const struct matrix *m)
+{
+    size_t bytes = m->count * scalar_size(m->type);
+    copy_rows(&(struct copy){m->device, m->host, bytes, bytes, bytes, 1}, STREAM_IN);
+}
+
+static inline void download(const struct matrix *m)
+{
+    size_t bytes = m->count * scalar_size(m->type);
+    copy_rows(&(struct copy){m->host, m->device, bytes, bytes, bytes, 1}, STREAM_OUT);
+}
+
+/* Everything but the elements must still be `guard`. */
+static inline void check_guards(const struct matrix *m)
+{
+    for (size_t at = 0; at < m->count; at++) {
+        int64_t beyond = (int64_t)at - MARGIN;
+        bool element = beyond >= 0 && beyond % m->ld < m->rows && beyond / m->ld < m->cols;
+        if (!element && raw_get(m, at) != guard)
+            fail_msg("a gap of a %lld x %lld matrix was overwritten", (long long)m->rows,
+                     (long long)m->cols);
+    }
+}
+
+enum data { INTEGER, RANDOM, SPECIAL, DATA_COUNT };
+
+static inline double next_value(enum data data, enum scalar type)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    double value = data == RANDOM ? (double)(state >> 11) * 0x1p-52 - 1 : (double)(state % 17) - 8;
+    return type == SCALAR_FLOAT ? (float)value : value;
+}
+
+static inline double fused(enum scalar type, double a, double b, double s)
+{
+    return type == SCALAR_FLOAT ? fmaf((float)a, (float)b, (float)s) : fma(a, b, s);
+}
+
+static inline double times(enum scalar type, double a, double b)
+{
+    return type == SCALAR_FLOAT ? (float)a * (float)b : a * b;
+}
+
+static inline bool same_bits(double x, double y)
+{
+    return (isnan(x) && isnan(y)) || memcmp(&x, &y, sizeof x) == 0;
+}
+
+static inline bool close_to(double got, long double exact, long double bound)
+{
+    if (isnan(exact) || isinf(exact))
+        return isnan(exact) ? isnan(got) : got == exact;
+    return fabsl(got - exact) <= bound;
+}
+
+static inline long double epsilon(enum scalar type)
+{
+    return type == SCALAR_FLOAT ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* Open one device for each algorithm.  False: there is no GPU here, and nothing to test. */
+static inline bool fixture_open(void)
+{
+    static const enum algorithm ids[ALGORITHMS] = {ALGORITHM_NAIVE, ALGORITHM_SHARED,
+                                                   ALGORITHM_REGISTER, ALGORITHM_CUBLAS};
+    if (device_gpu_count() == 0) {
+        printf("skipped: no GPU\n");
+        return false;
+    }
+    for (int i = 0; i < ALGORITHMS; i++) {
+        infos[i] = algorithm_of(ids[i]);
+        if (device_gpu_open(GPU, ids[i], &devices[i], &err) != 0) {
+            printf("%s is not tested: %s\n", infos[i]->name, err.text);
+            err = (struct error){0};
+        }
+    }
+    if (!devices[0] || devices[0]->event_create(devices[0], &reached, &err) != 0) {
+        fprintf(stderr, "the GPU does not open: %s\n", err.text);
+        exit(EXIT_RUNTIME);
+    }
+    return true;
+}
+
+static inline void fixture_close(void)
+{
+    devices[0]->event_destroy(devices[0], reached);
+    for (int i = 0; i < ALGORITHMS; i++)
+        if (devices[i])
+            devices[i]->close(devices[i]);
+}
+
+#endif

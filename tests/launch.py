@@ -1,0 +1,44 @@
+"""Starts the programs of this build, alone or on several ranks."""
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
+GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
+SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
+LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
+
+
+def environment(**extra):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DGEMM_OOC_")}
+    env.setdefault("OMP_NUM_THREADS", "1")
+    env["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
+    env["OMPI_MCA_hwloc_base_binding_policy"] = "none"
+    if os.getuid() == 0:  # Open MPI wants to hear twice that root may run it
+        env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    env.update(extra)
+    return env
+
+
+def command(program, *args, ranks=0, wrapper=()):
+    launcher = ["mpirun", "-n", str(ranks)] if ranks else []
+    return [*wrapper, *launcher, str(BUILD / program), *map(str, args)]
+
+
+def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
+    """Start it, on the CPU unless told otherwise; ranks=0 is without a launcher."""
+    return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd,
+                            env=environment(**{"DGEMM_OOC_DEVICE": "cpu", **extra}), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(program, *args, timeout=300, **how):
+    """Run to the end; as start.  Returns the finished process."""
+    with start(program, *args, **how) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)

@@ -1,0 +1,109 @@
+"""Matrices in files, runs of dgemm_ooc on them, and the products that NumPy expects."""
+import hashlib
+import json
+
+import h5py
+import numpy as np
+
+from launch import run
+
+
+def random(shape, dtype="f8", seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def whole(shape, dtype="f8", seed=0):
+    """Small whole numbers but zero: sums of their products are exact, signs of zero too."""
+    rng = np.random.default_rng([seed, *shape])
+    return (rng.integers(1, 9, shape) * rng.choice([-1, 1], shape)).astype(dtype)
+
+
+def write(path, **matrices):
+    """Datasets of an HDF5 file by their names; None is left out."""
+    with h5py.File(path, "a") as file:
+        for name, matrix in matrices.items():
+            if matrix is not None:
+                file[name] = matrix
+    return path
+
+
+def read(path, name="C"):
+    with h5py.File(path, "r") as file:
+        return file[name][()]
+
+
+def sparse(path, name, shape, dtype):
+    """A contiguous dataset that has its place in the file, but takes no room on the disk."""
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    with h5py.File(path, "a") as file:
+        kind = h5py.h5t.py_create(np.dtype(dtype))
+        h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), plist)
+    return path
+
+
+def operands(path, m, n, k, dtype="f8", trans="NN", kind=random):
+    """Write A, B and C0 of an m x n product, stored as the transpositions ask; return them."""
+    a = kind((k, m) if trans[0] == "T" else (m, k), dtype, 1)
+    b = kind((n, k) if trans[1] == "T" else (k, n), dtype, 2)
+    c = kind((m, n), dtype, 3)
+    write(path, A=a, B=b, C=c)
+    return a, b, c
+
+
+def scalars(trans="NN", alpha=1, beta=0):
+    return ["--transa", trans[0], "--transb", trans[1], f"--alpha={alpha}", f"--beta={beta}"]
+
+
+def oriented(a, b, trans):
+    return a.T if trans[0] == "T" else a, b.T if trans[1] == "T" else b
+
+
+def product(a, b, c=None, trans="NN", alpha=1, beta=0):
+    """alpha op(A) op(B) + beta C in float64, as BLAS defines it: what is times 0 is not read."""
+    a, b = (x.astype("f8") for x in oriented(a, b, trans))
+    ab = alpha * (a @ b) if alpha else np.zeros((a.shape[0], b.shape[1]))
+    return ab + beta * c.astype("f8") if beta else ab
+
+
+def bound(a, b, c=None, trans="NN", alpha=1, beta=0, eps=None):
+    """How far rounding may take each element of the product: c k eps |A||B|."""
+    a, b = (np.abs(x).astype("f8") for x in oriented(a, b, trans))
+    largest = abs(alpha) * (a @ b) if alpha else np.zeros((a.shape[0], b.shape[1]))
+    if beta:
+        largest += abs(beta) * np.abs(c).astype("f8")
+    return (a.shape[1] + 3) * largest * eps
+
+
+def multiply(source, *options, ranks=0, device="cpu", **env):
+    """Run to a good end; return the report."""
+    path = source.with_suffix(".json")
+    done = run("dgemm_ooc", source, "--report", path, *options, ranks=ranks,
+               DGEMM_OOC_DEVICE=device, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("RESULT: C complete"), done.stdout
+    assert not list(source.parent.glob("*.part"))
+    return json.loads(path.read_text())
+
+
+def output_of(source):
+    """Where C goes by default."""
+    return source.with_name(f"{source.stem}-C.h5")
+
+
+def is_out_of_core(report):
+    """Several super-blocks, slabs and strips: every loop of the pipeline went round."""
+    plan, element = report["plan"], 8 if report["problem"]["type"] == "double" else 4
+    down, across = plan["super_blocks"]
+    rows, cols = plan["tile"]
+    return down * across > 1 and plan["slabs"] > 1 and plan["slot_bytes"] < rows * cols * element
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def snapshot(folder):
+    """All files of a folder and what is in them."""
+    return {path.name: digest(path) for path in folder.rglob("*") if path.is_file()}

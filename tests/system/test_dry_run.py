@@ -1,0 +1,138 @@
+"""--dry-run plans for machines that are not there, quickly, and leaves nothing behind."""
+import json
+import re
+import time
+
+import h5py
+import pytest
+
+from launch import run
+from matrices import operands, snapshot, sparse
+
+GPU_NODE = {"name": "a GPU that is not there", "device": "gpu", "device_memory_bytes": 80 << 30,
+            "host_memory_bytes": 200 << 30, "threads": 16, "in_bytes_per_s": 5e10,
+            "out_bytes_per_s": 5e10, "gemm_double_flops_per_s": 5e13,
+            "gemm_float_flops_per_s": 4.5e13, "disk_read_bytes_per_s": 2e11,
+            "disk_write_bytes_per_s": 1e11, "disk_run_bytes": 65536}
+
+
+@pytest.fixture
+def source(tmp_path):
+    operands(tmp_path / "input.h5", 400, 300, 200)
+    return tmp_path / "input.h5"
+
+
+@pytest.fixture
+def huge(tmp_path):
+    """Operands of a million by a million; 16 TB that take no room."""
+    try:
+        for name in "AB":
+            sparse(tmp_path / f"{name}.h5", name, (1_000_000, 1_000_000), "f8")
+    except OSError as error:
+        pytest.skip(f"this file system has no sparse files of 8 TB: {error}")
+    return [tmp_path / "A.h5", "-b", f"{tmp_path / 'B.h5'}:/B"]
+
+
+def machine(folder, **members):
+    path = folder / "machine.json"
+    path.write_text(json.dumps(members))
+    return ["--machine", path]
+
+
+def dry_run(*options, **how):
+    done = run("dgemm_ooc", "--dry-run", *options, **how)
+    assert "RESULT" not in done.stdout
+    return done
+
+
+def plan(*options, **how):
+    done = dry_run(*options, **how)
+    assert (done.returncode, done.stderr) == (0, "")
+    for word in ("Problem ", "Plan ", "slots ", "memory ", "Links ", "disk read", "host to device",
+                 "multiply", "device to host", "disk write", "Predicted ", "lower bound"):
+        assert word in done.stdout
+    return done.stdout
+
+
+def test_this_machine(source):
+    text = plan(source, "--beta", 2, "--transa", "N")
+    assert "C = 1 op(A) op(B) + 2 C, double, C 400x300, k 200" in text
+
+
+def test_leaves_nothing_behind(source):
+    before = snapshot(source.parent)
+    plan(source, "--report", source.with_name("report.json"))
+    assert snapshot(source.parent) == before
+
+
+def test_machine_that_is_not_there(source):
+    text = plan(source, *machine(source.parent, **GPU_NODE), "--ranks", 64, "--ranks-per-node", 4)
+    assert GPU_NODE["name"] in text and "64 ranks, 4 on a node" in text
+    assert "of 80.0 GiB" in text and "of 200 GiB" in text
+
+
+def test_forced_grid_and_tile(source):
+    text = plan(source, "--ranks", 6, "--grid", "2x3", "--tile", "50x40x32")
+    assert "grid 2x3, tile 50x40, slab 32" in text
+    assert "4x3 super-blocks, 7 slabs each" in text
+
+
+def test_limits_of_the_command_line_win_over_the_machine_file(source):
+    text = plan(source, *machine(source.parent, **GPU_NODE), "--gpu-memory", "3G")
+    assert "of 3.00 GiB" in text
+
+
+def test_needs_no_mpi(source):
+    plan(source, OMPI_MCA_pml="there_is_no_such_component")
+
+
+def test_speaks_once_under_a_launcher(source):
+    assert plan(source, ranks=3).count("Predicted ") == 1
+
+
+@pytest.mark.parametrize("members, words", [
+    ({"disk_read": 1}, '"disk_read"'),
+    ({"threads": -1}, '"threads"'),
+    ({"host_memory_bytes": "8G"}, '"host_memory_bytes"'),
+    ({"device": "tpu"}, '"device"'),
+])
+def test_bad_machine_file(source, members, words):
+    done = dry_run(source, *machine(source.parent, **members))
+    assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"threads": 1, "threads": 2}'])
+def test_machine_file_that_is_no_object(source, text):
+    path = source.with_name("machine.json")
+    path.write_text(text)
+    done = dry_run(source, "--machine", path)
+    assert done.returncode == 2 and str(path) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_missing_machine_file(source):
+    done = dry_run(source, "--machine", source.with_name("none.json"))
+    assert done.returncode == 2 and "none.json" in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--gpu-memory", "1K"], ["--host-memory", "1K"]],
+                         ids=["device", "host"])
+def test_limits_too_small(source, options):
+    done = dry_run(source, *options)
+    assert done.returncode == 4
+    smallest = re.search(f"at least {options[0]} ([0-9]+)", done.stderr).group(1)
+    plan(source, options[0], smallest)
+
+
+def test_bad_input_is_bad_here_too(source):
+    with h5py.File(source, "a") as file:
+        del file["B"]
+    done = dry_run(source)
+    assert done.returncode == 3 and 'no dataset "B"' in done.stderr
+
+
+def test_huge_problem_on_many_ranks_is_planned_quickly(huge, tmp_path):
+    start = time.monotonic()
+    text = plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 1024, "--ranks-per-node", 8)
+    assert time.monotonic() - start < 2
+    assert "C 1000000x1000000, k 1000000" in text and "7.28 TiB" in text

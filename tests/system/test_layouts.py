@@ -1,0 +1,231 @@
+"""Operands in every layout that h5py can give them."""
+import os
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import LARGE, run
+from matrices import (digest, multiply, output_of, product, random, read, scalars, sparse, whole,
+                      write)
+
+M, N, K = 61, 47, 83
+LIMITS = ["--gpu-memory", "40K", "--host-memory", "64M"]
+
+
+def contiguous(file, name, matrix):
+    file.create_dataset(name, data=matrix)
+
+
+def chunked(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=(16, 7))
+
+
+def filtered(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=(13, 32), compression="gzip", shuffle=True,
+                        fletcher32=True)
+
+
+def lzf(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=(32, 32), compression="lzf")
+
+
+def resizable(file, name, matrix):
+    file.create_dataset(name, data=matrix, maxshape=(None, None))
+
+
+def big_endian(file, name, matrix):
+    file.create_dataset(name, data=matrix.astype(">f8"))
+
+
+def single(file, name, matrix):
+    file.create_dataset(name, data=matrix.astype("f4"))
+
+
+def compact(file, name, matrix):
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_layout(h5py.h5d.COMPACT)
+    space, kind = h5py.h5s.create_simple(matrix.shape), h5py.h5t.py_create(matrix.dtype)
+    dataset = h5py.h5d.create(file.id, name.encode(), kind, space, plist)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(matrix))
+
+
+def external_storage(file, name, matrix):
+    halves = [(f"{file.filename}.{name}{i}", 64 * i, matrix.nbytes // 2) for i in range(2)]
+    file.create_dataset(name, data=matrix, external=halves)
+
+
+def virtual(file, name, matrix):
+    path = f"{file.filename}.{name}.parts"
+    layout, half = h5py.VirtualLayout(matrix.shape, matrix.dtype), matrix.shape[0] // 2
+    with h5py.File(path, "w") as parts:
+        for part, rows in {"upper": slice(0, half), "lower": slice(half, None)}.items():
+            parts[part] = matrix[rows]
+            layout[rows] = h5py.VirtualSource(parts[part])
+    file.create_virtual_dataset(name, layout)
+
+
+def soft_link(file, name, matrix):
+    file[f"some/where/{name}_really"] = matrix
+    file[name] = h5py.SoftLink(f"/some/where/{name}_really")
+
+
+def external_link(file, name, matrix):
+    path = f"{file.filename}.{name}"
+    write(path, **{"there/matrix": matrix})
+    file[name] = h5py.ExternalLink(os.path.basename(path), "/there/matrix")
+
+
+def link_to_chunked(file, name, matrix):
+    path = f"{file.filename}.{name}"
+    with h5py.File(path, "w") as other:
+        chunked(other, "matrix", matrix)
+    file[name] = h5py.ExternalLink(path, "matrix")
+
+
+# What is read how: the plan says of each operand whether its bytes are moved by offset.
+BY_OFFSET = [contiguous, soft_link, external_link]
+BY_HDF5 = [chunked, filtered, lzf, resizable, big_endian, compact, external_storage, virtual,
+           link_to_chunked]
+
+
+def is_by_offset(source, *options):
+    """Whether all operands are, as --io buffered demands it."""
+    done = run("dgemm_ooc", source, "--io", "buffered", "--dry-run", *options)
+    assert done.returncode in (0, 3), done.stderr
+    if done.returncode:
+        assert "cannot be read by offset" in done.stderr and "--io" in done.stderr
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("layout", BY_OFFSET + BY_HDF5, ids=lambda layout: layout.__name__)
+def test_every_operand_in_this_layout(tmp_path, layout):
+    source = tmp_path / "input.h5"
+    a, b, c = whole((M, K)), whole((K, N), seed=1), whole((M, N), seed=2)
+    with h5py.File(source, "w") as file:
+        for name, matrix in {"A": a, "B": b, "C": c}.items():
+            layout(file, name, matrix)
+    multiply(source, *LIMITS, "--beta", 1)
+    np.testing.assert_array_equal(read(output_of(source)), product(a, b, c, beta=1))
+    assert is_by_offset(source, "--beta", 1) == (layout in BY_OFFSET)
+
+
+@pytest.mark.parametrize("layouts", [(filtered, contiguous, big_endian),
+                                     (contiguous, virtual, chunked)],
+                         ids=lambda layouts: "-".join(x.__name__ for x in layouts))
+def test_mixed_layouts_transposed_on_three_ranks(tmp_path, layouts):
+    source = tmp_path / "input.h5"
+    a, b, c = whole((K, M)), whole((N, K), seed=1), whole((M, N), seed=2)
+    with h5py.File(source, "w") as file:
+        for layout, name, matrix in zip(layouts, "ABC", (a, b, c)):
+            layout(file, name, matrix)
+    multiply(source, *scalars("TT", 2, -1), *LIMITS, ranks=3)
+    np.testing.assert_array_equal(read(output_of(source)), product(a, b, c, "TT", 2, -1))
+
+
+def test_float_file_as_double(tmp_path):
+    """Converted while reading: the product of what the floats hold, with the digits of doubles."""
+    source = tmp_path / "input.h5"
+    a, b = random((M, K)), random((K, N))
+    with h5py.File(source, "w") as file:
+        single(file, "A", a)
+        single(file, "B", b)
+    multiply(source, *LIMITS, "--type", "d")
+    got = read(output_of(source))
+    assert got.dtype == "f8"
+    expected = a.astype("f4").astype("f8") @ b.astype("f4").astype("f8")
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_never_written_reads_as_its_fill_value(tmp_path):
+    source, b = tmp_path / "input.h5", whole((K, N))
+    with h5py.File(source, "w") as file:
+        file.create_dataset("A", (M, K), "f8", fillvalue=3)
+        contiguous(file, "B", b)
+    multiply(source, *LIMITS)
+    np.testing.assert_array_equal(read(output_of(source)), np.full((M, K), 3) @ b)
+    assert not is_by_offset(source)
+
+
+@pytest.mark.parametrize("layout", [contiguous, chunked], ids=["contiguous", "chunked"])
+def test_behind_a_user_block(tmp_path, layout):
+    source, a, b = tmp_path / "input.h5", whole((M, K)), whole((K, N))
+    with h5py.File(source, "w", userblock_size=512) as file:
+        layout(file, "A", a)
+        layout(file, "B", b)
+    with open(source, "r+b") as file:
+        file.write(b"somebody's header".ljust(512, b"!"))
+    before = digest(source)
+    multiply(source, *LIMITS)
+    np.testing.assert_array_equal(read(output_of(source)), a @ b)
+    assert digest(source) == before
+
+
+def test_fortran_order_needs_no_copy(tmp_path):
+    """What Fortran, MATLAB and Julia write: h5py sees the transpose."""
+    a, b = whole((M, K)), whole((K, N))
+    source = write(tmp_path / "input.h5", A=np.asfortranarray(a).T, B=np.asfortranarray(b).T)
+    multiply(source, *LIMITS, "--transa", "T", "--transb", "T")
+    np.testing.assert_array_equal(read(output_of(source)), a @ b)
+
+
+@pytest.mark.parametrize("bounds", ["earliest", "latest"])
+def test_format_versions(tmp_path, bounds):
+    source, a, b = tmp_path / "input.h5", whole((M, K)), whole((K, N))
+    with h5py.File(source, "w", libver=bounds) as file:
+        contiguous(file, "A", a)
+        chunked(file, "group/B", b)
+    multiply(source, *LIMITS, "-b", "group/B")
+    np.testing.assert_array_equal(read(output_of(source)), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_reading_through_hdf5_gives_the_same_bits(tmp_path, dtype):
+    source = tmp_path / "input.h5"
+    write(source, A=random((M, K), dtype), B=random((K, N), dtype), C=random((M, N), dtype))
+    results = []
+    for mode in "auto", "buffered", "hdf5":
+        multiply(source, *LIMITS, "--beta", 2.5, "--io", mode, "--force")
+        results.append(read(output_of(source)).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+def room_for(folder, file_bytes, what):
+    if shutil.disk_usage(folder).free < file_bytes + (1 << 30):
+        pytest.skip(f"too little disk for {what}: {file_bytes >> 30} GiB")
+
+
+ROWS, COLS = (1 << 16) + 3, (1 << 15) + 5  # more than 2^31 elements, more than 8 GiB of floats
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_more_than_2_to_31_elements_in_a(tmp_path, trans):
+    """Sparse on disk: only the last rows, beyond 2^31 elements and 4 GiB, hold anything."""
+    source, last = tmp_path / "input.h5", whole((2, COLS), "f4")
+    sparse(source, "A", (ROWS, COLS), "f4")
+    with h5py.File(source, "a") as file:
+        file["A"][-2:] = last
+        file["B"] = b = whole((ROWS if trans == "T" else COLS, 1), "f4", seed=1)
+    assert os.stat(source).st_blocks * 512 < 1 << 28
+    report = multiply(source, "--transa", trans, "--host-memory", "256M", OMP_NUM_THREADS="2")
+    assert report["plan"]["read_bytes"] > 1 << 33
+    if trans == "T":
+        expected = last.T.astype("f8") @ b[-2:]
+    else:
+        expected = np.zeros((ROWS, 1))
+        expected[-2:] = last.astype("f8") @ b
+    np.testing.assert_array_equal(read(output_of(source)), expected)
+
+
+@pytest.mark.skipif(not LARGE, reason="writes 8 GiB: set DGEMM_OOC_TEST_LARGE=1")
+def test_more_than_2_to_31_elements_in_c(tmp_path):
+    room_for(tmp_path, 4 * ROWS * COLS, "C")
+    a, b = whole((ROWS, 1), "f4"), whole((1, COLS), "f4")
+    source = write(tmp_path / "input.h5", A=a, B=b)
+    multiply(source, "--host-memory", "256M", OMP_NUM_THREADS="2")
+    with h5py.File(output_of(source)) as file:
+        for start in range(0, ROWS, 4096):
+            rows = slice(start, start + 4096)
+            np.testing.assert_array_equal(file["C"][rows], a[rows] * b)
+    output_of(source).unlink()

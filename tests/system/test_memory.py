@@ -1,0 +1,42 @@
+"""Memory stays under the limits, and every byte that the plan counts moves, once."""
+import pytest
+
+from launch import SANITIZED
+from matrices import multiply, operands
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
+
+
+def assert_kept(report):
+    machine, plan, stages = report["machine"], report["plan"], report["stages"]
+    assert report["host_peak_bytes"] <= plan["host_bytes"] <= machine["host_memory_bytes"]
+    assert report["device_peak_bytes"] <= plan["device_bytes"] <= machine["device_memory_bytes"]
+    assert stages["read"]["bytes"] == stages["in"]["bytes"] == plan["read_bytes"]
+    assert stages["write"]["bytes"] == stages["out"]["bytes"] == plan["write_bytes"]
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("size, dtype, options", [
+    ((2000, 2000, 2000), "f8", ["--host-memory", "16M"]),
+    ((2000, 2000, 2000), "f4", ["--host-memory", "12M", "--beta", "1"]),
+    ((1000, 1300, 1700), "f8", ["--host-memory", "24M", "--gpu-memory", "512K", "--beta", "2"]),
+    ((3000, 30, 3000), "f8", ["--host-memory", "10M", "--transa", "T", "--verify", "off"]),
+    ((20, 4000, 3000), "f4", ["--host-memory", "10M", "--transb", "T"]),
+    ((3000, 2500, 3), "f8", ["--host-memory", "10M"]),
+    ((900, 800, 700), "f8", ["--host-memory", "40M", "--io", "hdf5"]),
+    ((900, 800, 700), "f8", []),
+], ids=lambda value: "x".join(map(str, value)) if isinstance(value, tuple) else None)
+def test_limits_are_kept_and_bytes_add_up(tmp_path, device, ranks, size, dtype, options):
+    source = tmp_path / "input.h5"
+    trans = "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
+    operands(source, *size, dtype, trans)
+    assert_kept(multiply(source, *options, ranks=ranks, device=device))
+
+
+def test_least_traffic_when_all_fits(tmp_path):
+    """A, B and C0 are read once and C is written once."""
+    source = tmp_path / "input.h5"
+    matrices = operands(source, 300, 200, 100)
+    report = multiply(source, "--beta", 1)
+    assert report["stages"]["read"]["bytes"] == sum(matrix.nbytes for matrix in matrices)
+    assert report["stages"]["write"]["bytes"] == 300 * 200 * 8

@@ -1,0 +1,303 @@
+/* The planner and the schedule over thousands of random problems and machines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "error.h"
+#include "quantity.h"
+#include "schedule.h"
+#include "store.h"
+
+static uint64_t random_state = 1;
+
+static int64_t random_below(int64_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((random_state >> 33) % (uint64_t)limit);
+}
+
+static struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
+{
+    struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .trans = {flags & 2, flags & 4},
+                        .alpha = flags & 8 ? 0 : 1,
+                        .beta = flags & 16 ? 2 : 0};
+    int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
+    int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
+    for (int i = 0; i < OPERAND_COUNT; i++) {
+        p.matrix[i].rows = rows[i];
+        p.matrix[i].cols = cols[i];
+        p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+        p.matrix[i].by_offset = true;
+    }
+    return p;
+}
+
+static struct machine make_machine(int ranks, size_t device, size_t host, bool gpu)
+{
+    return (struct machine){.gpu = gpu,
+                            .ranks = ranks,
+                            .ranks_per_node = ranks,
+                            .threads = 4,
+                            .device_memory = device,
+                            .host_memory = host,
+                            .disk_read_bytes_per_s = 2e9,
+                            .disk_write_bytes_per_s = 1e9,
+                            .disk_run_bytes = 65536,
+                            .in_bytes_per_s = 50e9,
+                            .out_bytes_per_s = 50e9,
+                            .gemm_flops_per_s = {50e12, 50e12}};
+}
+
+/* Mark what the tiles of all ranks cover; every element of C exactly once. */
+static void check_cover(const struct problem *p, const struct machine *m, const struct plan *plan)
+{
+    unsigned char *count = calloc((size_t)(p->m * p->n), 1);
+    for (int rank = 0; rank < m->ranks; rank++)
+        for (int64_t super = 0; super < schedule_supers(plan); super++) {
+            struct block tile = schedule_tile(p, plan, rank, super);
+            assert_true(tile.rows <= plan->tile_rows && tile.cols <= plan->tile_cols);
+            for (int64_t i = 0; i < tile.rows; i++)
+                for (int64_t j = 0; j < tile.cols; j++)
+                    count[(tile.row + i) * p->n + tile.col + j]++;
+        }
+    for (int64_t i = 0; i < p->m * p->n; i++)
+        assert_int_equal(count[i], 1);
+    free(count);
+}
+
+/* The slabs of a panel cover k in ascending order, edges at multiples of the quantum. */
+static void check_slabs(const struct problem *p, const struct plan *plan, const struct block *tile)
+{
+    int64_t reached = 0;
+    for (int64_t slab = 0; slab < plan->slabs; slab++) {
+        struct block a = schedule_panel(p, plan, OPERAND_A, tile, slab);
+        struct block b = schedule_panel(p, plan, OPERAND_B, tile, slab);
+        assert_int_equal(reached % GEMM_QUANTUM, 0);
+        assert_int_equal(p->trans[0] ? a.row : a.col, reached);
+        assert_int_equal(p->trans[1] ? b.col : b.row, reached);
+        reached += p->trans[0] ? a.rows : a.cols;
+        assert_int_equal(p->trans[0] ? a.cols : a.rows, tile->rows);
+        assert_int_equal(p->trans[1] ? b.rows : b.cols, tile->cols);
+    }
+    if (plan->slabs)
+        assert_int_equal(reached, p->k);
+}
+
+/* What the cursors read is what the plan promised, slot by slot. */
+static void check_traffic(const struct problem *p, const struct machine *m, const struct plan *plan)
+{
+    uint64_t read = 0, element = scalar_size(p->type);
+    for (int rank = 0; rank < m->ranks; rank++) {
+        struct cursor cursor;
+        struct transfer t;
+        cursor_start(&cursor, p, plan, rank);
+        while (cursor_next(&cursor, &t)) {
+            int64_t size = t.block.rows * t.block.cols;
+            assert_true(size > 0 && size <= plan->slot_elements);
+            assert_true(t.block.row >= 0 &&
+                        t.block.row + t.block.rows <= p->matrix[t.operand].rows);
+            assert_true(t.block.col >= 0 &&
+                        t.block.col + t.block.cols <= p->matrix[t.operand].cols);
+            assert_true(problem_reads(p, t.operand));
+            read += (uint64_t)size * element;
+        }
+    }
+    assert_int_equal(read, plan->total.read_bytes);
+    assert_int_equal(plan->total.write_bytes, (uint64_t)(p->m * p->n) * element);
+    assert_true(plan->factor >= 0.999);
+}
+
+static void check_plan(const struct problem *p, const struct machine *m, const struct plan *plan)
+{
+    assert_true(plan->device_bytes <= m->device_memory);
+    assert_true(plan->host_bytes <= m->host_memory);
+    assert_true(plan->grid_rows * plan->grid_cols <= m->ranks);
+    assert_int_equal(plan->slab % GEMM_QUANTUM, 0);
+    assert_int_equal(plan->slabs, problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0);
+    assert_true(plan->slots_in >= 4 && plan->slots_out >= 2);
+    check_cover(p, m, plan);
+    check_traffic(p, m, plan);
+    for (int64_t super = 0; super < schedule_supers(plan); super++) {
+        struct block tile = schedule_tile(p, plan, 0, super);
+        if (!block_empty(&tile))
+            check_slabs(p, plan, &tile);
+    }
+}
+
+static bool limit_named(const struct error *err, const char *option, size_t *bytes)
+{
+    const char *at = strstr(err->text, option);
+    return at && sscanf(at + strlen(option), " %zu", bytes) == 1;
+}
+
+/* The limits that the message names are enough, and one byte less is not. */
+static void check_refusal(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, const struct error *why)
+{
+    struct machine m = *machine;
+    struct plan plan;
+    struct error err = {0};
+    bool device = limit_named(why, "--gpu-memory", &m.device_memory);
+    bool host = limit_named(why, "--host-memory", &m.host_memory);
+    assert_int_equal(why->code, EXIT_RESOURCES);
+    assert_true(device || host);
+    if (plan_make(p, &m, request, &plan, &err))
+        fail_msg("first: %s\nthen: %s", why->text, err.text);
+    check_plan(p, &m, &plan);
+    if (device)
+        m.device_memory--;
+    else
+        m.host_memory--;
+    assert_int_equal(plan_make(p, &m, request, &plan, &err), EXIT_RESOURCES);
+}
+
+static void test_random_plans(void **state)
+{
+    (void)state;
+    int planned = 0, refused = 0;
+    for (int trial = 0; trial < 4000; trial++) {
+        struct problem p = make_problem(1 + random_below(90), 1 + random_below(90),
+                                        random_below(200), (int)random_below(32));
+        size_t device = (size_t)1 << (8 + random_below(12)),
+               host = (size_t)1 << (20 + random_below(8));
+        struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
+        struct plan_request request = {.verify = random_below(2),
+                                       .workspace = random_below(3) == 0};
+        if (random_below(4) == 0) {
+            request.grid_rows = 1 + (int)random_below(m.ranks);
+            request.grid_cols = m.ranks / request.grid_rows;
+        }
+        if (random_below(4) == 0) {
+            request.tile_rows = 1 + random_below(p.m);
+            request.tile_cols = 1 + random_below(p.n);
+            request.slab = 1 + random_below(100);
+        }
+        struct plan plan;
+        struct error err = {0};
+        if (plan_make(&p, &m, &request, &plan, &err) == 0) {
+            planned++;
+            check_plan(&p, &m, &plan);
+        } else {
+            refused++;
+            check_refusal(&p, &m, &request, &err);
+        }
+    }
+    assert_true(planned > 1000 && refused > 100);
+}
+
+/* At each turn of the serpentine one panel is the one before, and is not read again. */
+static void test_serpentine(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(64, 64, 16, 1);
+    struct machine m = make_machine(1, 1 << 20, 1 << 28, true);
+    struct plan_request request = {.tile_rows = 16, .tile_cols = 16, .slab = 16};
+    struct plan plan;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(schedule_supers(&plan), 16);
+    for (int64_t super = 1; super < 16; super++) {
+        struct block one = schedule_tile(&p, &plan, 0, super - 1);
+        struct block two = schedule_tile(&p, &plan, 0, super);
+        assert_true((one.row == two.row) != (one.col == two.col));
+    }
+    /* A once; B four times less the three turns' panels. */
+    assert_int_equal(plan.total.read_bytes, 8 * (64 * 16 + 16 * (64 + 3 * 48)));
+}
+
+/* Large problems are planned in no time, with 64-bit counts, and the traffic comes near the
+ * bound. */
+static void test_large(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(1000000, 900001, 1100000, 1);
+    struct machine m = make_machine(1024, (size_t)120 << 30, (size_t)200 << 30, true);
+    struct plan_request request = {.verify = true};
+    struct plan plan;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.total.write_bytes, UINT64_C(8) * 1000000 * 900001);
+    assert_true(plan.total.flops == 2.0 * 1000000 * 900001 * 1100000);
+
+    m.ranks = 1;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(plan.factor < 1.25);
+    assert_true(plan.slab >= 128);
+}
+
+/* What fits in device memory is read once, in slabs so that reading and computing overlap. */
+static void test_small_fits(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(20000, 20000, 20000, 1);
+    struct machine m = make_machine(1, (size_t)100 << 30, (size_t)100 << 30, true);
+    struct plan_request request = {.verify = true};
+    struct plan plan;
+    struct error err = {0};
+    m.disk_read_bytes_per_s = m.disk_write_bytes_per_s = 20e9;
+    m.disk_run_bytes = 4096;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.total.read_bytes, (uint64_t)16 * 20000 * 20000);
+    assert_true(plan.slabs > 4);
+    assert_true(plan.factor < 1.001);
+}
+
+static void test_impossible_requests(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(10, 10, 10, 1);
+    struct machine m = make_machine(4, 1 << 30, 1 << 30, true);
+    struct plan plan;
+    struct plan_request grid = {.grid_rows = 3, .grid_cols = 2};
+    struct plan_request tile = {.tile_rows = 11, .tile_cols = 1, .slab = 1};
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &grid, &plan, &err), EXIT_USAGE);
+    assert_non_null(strstr(err.text, "--grid 3x2 needs 6 ranks"));
+    err = (struct error){0};
+    assert_int_equal(plan_make(&p, &m, &tile, &plan, &err), EXIT_USAGE);
+    assert_non_null(strstr(err.text, "C is only 10x10"));
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    int64_t extents[3];
+    assert_true(quantity_parse_bytes("8G", &bytes) && bytes == (uint64_t)8 << 30);
+    assert_true(quantity_parse_bytes("1.5k", &bytes) && bytes == 1536);
+    assert_true(quantity_parse_bytes("512MiB", &bytes) && bytes == 512u << 20);
+    assert_true(quantity_parse_bytes("123", &bytes) && bytes == 123);
+    const char *const bad[] = {"", "G", "-1", "8X", "8GG", "1e30", "nan", "8G "};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(quantity_parse_bytes(bad[i], &bytes));
+    assert_true(quantity_parse_extents("4x2x1", 3, extents) && extents[1] == 2);
+    assert_false(quantity_parse_extents("4x2", 3, extents));
+    assert_false(quantity_parse_extents("0x2x1", 3, extents));
+    assert_false(quantity_parse_extents("4x2x1x", 3, extents));
+    assert_string_equal(quantity_bytes(1536), "1.50 KiB");
+    assert_string_equal(quantity_rate(2.41e9), "2.41 GB/s");
+    assert_string_equal(quantity_time(3723), "1:02:03");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),
+        cmocka_unit_test(test_impossible_requests),
+        cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

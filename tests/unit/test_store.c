@@ -1,0 +1,473 @@
+/* Matrix files and byte movers, on real files in a scratch directory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <hdf5.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "matname.h"
+#include "store.h"
+
+static const struct matfile_layout contiguous = {0};
+static const struct matfile_layout chunked = {.chunk_rows = 7, .chunk_cols = 5};
+static const struct matfile_layout compressed = {
+    .chunk_rows = 16, .chunk_cols = 9, .gzip_level = 4, .shuffle = true};
+
+static uint64_t random_state = 1;
+
+static int64_t random_below(int64_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((random_state >> 33) % (uint64_t)limit);
+}
+
+static struct block random_block(int64_t rows, int64_t cols)
+{
+    struct block b = {.row = random_below(rows), .col = random_below(cols)};
+    b.rows = random_below(rows - b.row + 1);
+    b.cols = random_below(cols - b.col + 1);
+    return b;
+}
+
+static double value_at(int64_t row, int64_t col)
+{
+    return (double)(row * 1000 + col) + 0.25;
+}
+
+static double get(enum scalar type, const void *data, int64_t i)
+{
+    return type == SCALAR_DOUBLE ? ((const double *)data)[i] : ((const float *)data)[i];
+}
+
+static void fill(enum scalar type, const struct block *b, void *to)
+{
+    for (int64_t i = 0; i < b->rows * b->cols; i++) {
+        double value = value_at(b->row + i / b->cols, b->col + i % b->cols);
+        if (type == SCALAR_DOUBLE)
+            ((double *)to)[i] = value;
+        else
+            ((float *)to)[i] = (float)value;
+    }
+}
+
+static void check(enum scalar type, const struct block *b, const void *data)
+{
+    for (int64_t i = 0; i < b->rows * b->cols; i++)
+        if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
+            fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
+                     (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
+}
+
+static void succeed(int rc, const struct error *err)
+{
+    if (rc || err->complaints)
+        fail_msg("code %d: %s", rc, err->text);
+}
+
+static void complained(const struct error *err, int code, const char *words)
+{
+    assert_int_equal(err->code, code);
+    if (!strstr(err->text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+}
+
+static struct matrix_info matrix(const char *file, int64_t rows, int64_t cols, enum scalar type)
+{
+    struct matrix_info info = {.rows = rows, .cols = cols};
+    info.elements = type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    snprintf(info.file, sizeof info.file, "%s", file);
+    snprintf(info.dataset, sizeof info.dataset, "/g/A");
+    return info;
+}
+
+/* Make `file` anew with a dataset /g/A full of value_at. */
+static struct matrix_info make(const char *file, int64_t rows, int64_t cols, enum scalar type,
+                               const struct matfile_layout *layout)
+{
+    struct error err = {0};
+    struct matrix_info info = matrix(file, rows, cols, type);
+    struct block whole = {.rows = rows, .cols = cols};
+    void *data = malloc((size_t)(rows * cols) * sizeof(double) + 1);
+    fill(type, &whole, data);
+    unlink(file);
+    succeed(matfile_create(&info, true, layout, NULL, &err), &err);
+    if (info.by_offset) {
+        struct store *store;
+        succeed(store_open(&info, type, STORE_WRITE, false, &store, &err), &err);
+        succeed(store_reserve(store, &err), &err);
+        int64_t parts = block_parts(&whole, 13);
+        for (int64_t i = parts - 1, at; i >= 0; i--) {
+            struct block part = block_part(&whole, 13, i);
+            at = part.row * cols + part.col;
+            succeed(store_write(store, &part, (char *)data + (size_t)at * scalar_size(type), &err),
+                    &err);
+        }
+        succeed(store_sync(store, &err), &err);
+        store_close(store);
+    } else {
+        struct matfile *out;
+        succeed(matfile_open_write(&info, &out, &err), &err);
+        succeed(matfile_write(out, type, &whole, data, &err), &err);
+        succeed(matfile_sync(out, &err), &err);
+        matfile_close(out);
+        succeed(matfile_describe(file, "/g/A", &info, &err), &err);
+    }
+    free(data);
+    return info;
+}
+
+static void read_blocks(const struct matrix_info *info, enum scalar type, bool force_hdf5)
+{
+    struct error err = {0};
+    struct store *store;
+    succeed(store_open(info, type, STORE_READ, force_hdf5, &store, &err), &err);
+    double *data = malloc((size_t)(info->rows * info->cols) * sizeof *data + 1);
+    struct block whole = {.rows = info->rows, .cols = info->cols};
+    succeed(store_read(store, &whole, data, &err), &err);
+    check(type, &whole, data);
+    for (int i = 0; i < 100 && info->rows > 0 && info->cols > 0; i++) {
+        struct block b = random_block(info->rows, info->cols);
+        succeed(store_read(store, &b, data, &err), &err);
+        check(type, &b, data);
+    }
+    free(data);
+    store_close(store);
+}
+
+static void check_parts(const struct block *b, int64_t elements)
+{
+    int64_t seen = 0, parts = block_parts(b, elements);
+    for (int64_t i = 0; i < parts; i++) {
+        struct block p = block_part(b, elements, i);
+        assert_true(p.rows > 0 && p.cols > 0 && p.rows * p.cols <= elements);
+        assert_true(p.rows == 1 || p.cols == b->cols);
+        assert_int_equal(p.row - b->row, seen / b->cols);
+        assert_int_equal(p.col - b->col, seen % b->cols);
+        seen += p.rows * p.cols;
+    }
+    assert_int_equal(seen, b->rows * b->cols);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        struct block b = random_block(40, 60);
+        check_parts(&b, 1 + random_below(i % 2 ? 80 : 3000));
+    }
+    struct block huge = {.row = 5, .rows = INT64_C(1) << 31, .cols = INT64_C(1) << 31};
+    int64_t parts = block_parts(&huge, INT64_C(1) << 33);
+    struct block last = block_part(&huge, INT64_C(1) << 33, parts - 1);
+    assert_int_equal(last.row + last.rows, 5 + huge.rows);
+}
+
+static void test_round_trips(void **state)
+{
+    (void)state;
+    static const struct matfile_layout *const layouts[] = {&contiguous, &chunked, &compressed};
+    static const int64_t extents[][2] = {{1, 1}, {1, 50}, {50, 1}, {33, 47}, {0, 5}, {5, 0}};
+    for (int l = 0; l < 3; l++)
+        for (size_t e = 0; e < sizeof extents / sizeof *extents; e++)
+            for (int t = 0; t < 2; t++) {
+                enum scalar type = (enum scalar)t;
+                struct matrix_info info =
+                    make("trip.h5", extents[e][0], extents[e][1], type, layouts[l]);
+                bool empty = info.rows == 0 || info.cols == 0;
+                assert_int_equal(info.by_offset, l == 0 || empty);
+                read_blocks(&info, type, false);
+                read_blocks(&info, type, true);
+                read_blocks(&info, SCALAR_DOUBLE, false);
+            }
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct matrix_info info = make("described.h5", 100, 77, SCALAR_FLOAT, &compressed);
+    assert_string_equal(info.layout, "chunked 16x9 shuffle+gzip f32: read by HDF5 (filtered)");
+    assert_int_equal(info.chunk_bytes, 16 * 9 * 4);
+    assert_true(matfile_read_overhead(&info) > 1 << 20);
+    info = make("described.h5", 200, 100, SCALAR_DOUBLE, &contiguous);
+    assert_string_equal(info.layout, "contiguous f64");
+    assert_int_equal(info.offset % (1 << 20), 0);
+    assert_true(info.file_bytes >= info.offset + 200 * 100 * 8);
+    assert_int_equal(matfile_describe("described.h5", "A", &info, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT,
+               "described.h5: no dataset \"A\"; datasets here: /g/A (f64 200x100)");
+    err = (struct error){0};
+    matfile_describe("described.h5", "g", &info, &err);
+    complained(&err, EXIT_INPUT, "is a group");
+    err = (struct error){0};
+    matfile_describe("missing.h5", "A", &info, &err);
+    complained(&err, EXIT_INPUT, "missing.h5: no such file");
+}
+
+static void test_attributes(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct matrix_info info = matrix("attributes.h5", 3, 4, SCALAR_DOUBLE);
+    static const struct matfile_attribute attributes[] = {
+        {.name = "operation", .text = "C = α A B"},
+        {.name = "alpha", .number = 0.1},
+        {.name = NULL},
+    };
+    unlink(info.file);
+    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
+
+    char *text = NULL;
+    double number = 0;
+    hid_t file = H5Fopen("attributes.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t a = H5Aopen_by_name(file, "/g/A", "operation", H5P_DEFAULT, H5P_DEFAULT);
+    hid_t b = H5Aopen_by_name(file, "/g/A", "alpha", H5P_DEFAULT, H5P_DEFAULT);
+    hid_t type = H5Aget_type(a);
+    assert_true(H5Aread(a, type, &text) >= 0);
+    assert_true(H5Aread(b, H5T_NATIVE_DOUBLE, &number) >= 0);
+    assert_string_equal(text, "C = α A B");
+    assert_true(number == 0.1);
+    H5free_memory(text);
+    H5Tclose(type);
+    H5Aclose(a);
+    H5Aclose(b);
+    H5Fclose(file);
+}
+
+static void test_new_files(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct stat status;
+    struct matrix_info info = make("old.h5", 10, 10, SCALAR_DOUBLE, &contiguous);
+    struct matrix_info again = matrix("old.h5", 2, 2, SCALAR_DOUBLE);
+    assert_int_equal(matfile_create(&again, true, &contiguous, NULL, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "old.h5 cannot be created: File exists");
+    err = (struct error){0};
+    assert_int_equal(matfile_create(&again, false, &contiguous, NULL, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "old.h5 already holds \"/g/A\"");
+    read_blocks(&info, SCALAR_DOUBLE, false);
+
+    static const char *const targets[] = {"old.h5", "nowhere.h5"};
+    for (int i = 0; i < 2; i++) {
+        struct matrix_info planted = matrix("link.h5", 2, 2, SCALAR_DOUBLE);
+        unlink("link.h5");
+        assert_int_equal(symlink(targets[i], "link.h5"), 0);
+        err = (struct error){0};
+        assert_int_equal(matfile_create(&planted, true, &contiguous, NULL, &err), EXIT_INPUT);
+        assert_int_equal(lstat("link.h5", &status), 0);
+    }
+    assert_int_equal(stat("nowhere.h5", &status), -1);
+    read_blocks(&info, SCALAR_DOUBLE, false);
+
+    struct store *store;
+    snprintf(info.file, sizeof info.file, "link.h5");
+    unlink("link.h5");
+    assert_int_equal(symlink("old.h5", "link.h5"), 0);
+    err = (struct error){0};
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, false, &store, &err),
+                     EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "symbolic link");
+}
+
+static void test_failed_creation(void **state)
+{
+    (void)state;
+    struct stat status;
+    struct error err = {0};
+    struct matfile_layout too_large = {.chunk_rows = 1 << 20, .chunk_cols = 1 << 20};
+    struct matrix_info info = matrix("failed.h5", 1 << 20, 1 << 20, SCALAR_DOUBLE);
+    enum matfile_object object;
+    unlink("failed.h5");
+    assert_int_equal(matfile_create(&info, true, &too_large, NULL, &err), EXIT_INPUT);
+    assert_int_equal(stat("failed.h5", &status), -1);
+
+    make("failed.h5", 5, 5, SCALAR_DOUBLE, &contiguous);
+    snprintf(info.dataset, sizeof info.dataset, "/g/new/deeper/B");
+    err = (struct error){0};
+    assert_int_equal(matfile_create(&info, false, &too_large, NULL, &err), EXIT_INPUT);
+    err = (struct error){0};
+    succeed(matfile_lookup("failed.h5", "/g/new", &object, &err), &err);
+    assert_int_equal(object, MATFILE_NOTHING);
+}
+
+static void test_rename(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    enum matfile_object object;
+    make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
+    struct matrix_info other = matrix("renamed.h5", 2, 2, SCALAR_FLOAT);
+    snprintf(other.dataset, sizeof other.dataset, "/B");
+    succeed(matfile_create(&other, false, &contiguous, NULL, &err), &err);
+    succeed(matfile_rename("renamed.h5", "/g/A", "/B", &err), &err);
+    succeed(matfile_describe("renamed.h5", "/B", &other, &err), &err);
+    assert_int_equal(other.cols, 6);
+    read_blocks(&other, SCALAR_DOUBLE, false);
+    succeed(matfile_lookup("renamed.h5", "/g/A", &object, &err), &err);
+    assert_int_equal(object, MATFILE_NOTHING);
+    succeed(matfile_lookup("renamed.h5", "/g", &object, &err), &err);
+    assert_int_equal(object, MATFILE_OTHER);
+    matfile_remove("renamed.h5", "/B");
+    succeed(matfile_lookup("renamed.h5", "/B", &object, &err), &err);
+    assert_int_equal(object, MATFILE_NOTHING);
+}
+
+static void test_other_sizes(void **state)
+{
+    (void)state;
+    struct store *store;
+    struct error err = {0};
+    struct matrix_info info = make("sizes.h5", 300, 400, SCALAR_DOUBLE, &contiguous), again;
+    double *data = malloc(300 * 400 * sizeof *data);
+    struct block whole = {.rows = 300, .cols = 400};
+
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err), 0);
+    assert_int_equal(truncate("sizes.h5", (off_t)info.offset + 1000), 0);
+    assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
+    complained(&err, EXIT_RUNTIME, "sizes.h5 ends at byte");
+    store_close(store);
+    free(data);
+
+    for (int force = 0; force < 2; force++) {
+        err = (struct error){0};
+        assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, force, &store, &err),
+                         EXIT_INPUT);
+        complained(&err, EXIT_INPUT, "where it was examined");
+    }
+    err = (struct error){0};
+    assert_int_equal(matfile_describe("sizes.h5", "/g/A", &again, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "cut short");
+    unlink("sizes.h5");
+    err = (struct error){0};
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err),
+                     EXIT_INPUT);
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct matrix_info info = make("locked.h5", 3, 3, SCALAR_DOUBLE, &contiguous);
+    int descriptor = open("locked.h5", O_RDWR);
+    assert_int_equal(flock(descriptor, LOCK_EX), 0);
+    assert_int_equal(matfile_describe("locked.h5", "/g/A", &info, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "locked.h5 is open for writing elsewhere (errno 11)");
+    complained(&err, EXIT_INPUT, "HDF5_USE_FILE_LOCKING=FALSE");
+    close(descriptor);
+    err = (struct error){0};
+    succeed(matfile_describe("locked.h5", "/g/A", &info, &err), &err);
+}
+
+static void *read_some(void *context)
+{
+    struct store *store = context;
+    struct error err = {0};
+    double *data = malloc(200 * 300 * sizeof *data);
+    for (int64_t i = 0; i < 200; i++) {
+        struct block b = {.row = i % 50, .col = i, .rows = 150, .cols = 100};
+        succeed(store_read(store, &b, data, &err), &err);
+        check(SCALAR_DOUBLE, &b, data);
+    }
+    free(data);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    static const struct matfile_layout *const layouts[] = {&contiguous, &compressed};
+    for (int l = 0; l < 2; l++) {
+        struct error err = {0};
+        struct store *store;
+        pthread_t threads[4];
+        struct matrix_info info = make("threads.h5", 200, 300, SCALAR_DOUBLE, layouts[l]);
+        succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err), &err);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, read_some, store), 0);
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        store_close(store);
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    static const struct {
+        const char *text, *file, *dataset; /* null file: refused */
+    } cases[] = {
+        {"none.h5", "none.h5", "A"},
+        {"none.h5:/x", "none.h5", "/x"},
+        {"none.h5:/g/x:y", "none.h5", "/g/x:y"},
+        {"/a/b:/c.h5:/x", "/a/b:/c.h5", "/x"},
+        {"run-12:30.h5", "run-12:30.h5", "A"},
+        {"run-12:30.h5:/x", "run-12:30.h5", "/x"},
+        {"here.h5:x", "here.h5", "x"},
+        {"with:colon.h5", "with:colon.h5", "A"},
+        {"with:/x", "with", "/x"},
+        {"", NULL, NULL},
+        {":/x", NULL, NULL},
+        {"here.h5:", NULL, NULL},
+        {"here.h5:/", NULL, NULL},
+        {"here.h5:/g/", NULL, NULL},
+    };
+    close(open("here.h5", O_CREAT | O_WRONLY, 0600));
+    close(open("with:colon.h5", O_CREAT | O_WRONLY, 0600));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err = {0};
+        int rc = matname_split(cases[i].text, "A", file, dataset, &err);
+        assert_int_equal(rc, cases[i].file ? 0 : EXIT_USAGE);
+        if (rc)
+            continue;
+        assert_string_equal(file, cases[i].file);
+        assert_string_equal(dataset, cases[i].dataset);
+    }
+    char *text = calloc(1, 2 * PATH_MAX);
+    memset(text, 'x', 2 * PATH_MAX - 1);
+    struct error err = {0};
+    assert_int_equal(matname_split(text, "A", file, dataset, &err), EXIT_USAGE);
+    memcpy(text, "f.h5:/", 6);
+    text[PATH_MAX - 1] = '\0';
+    assert_int_equal(matname_split(text, "A", file, dataset, &err), EXIT_USAGE);
+    free(text);
+}
+
+static int enter_scratch(void **state)
+{
+    static char directory[] = "/tmp/test_store.XXXXXX";
+    *state = mkdtemp(directory);
+    return *state ? chdir(directory) : -1;
+}
+
+static int remove_scratch(void **state)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
+    return chdir("/") || system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_description),  cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_new_files),    cmocka_unit_test(test_failed_creation),
+        cmocka_unit_test(test_rename),       cmocka_unit_test(test_other_sizes),
+        cmocka_unit_test(test_lock),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
+}

@@ -1,0 +1,32 @@
+"""The sizes that a reader can hold: functions, files and lines of the C and CUDA sources."""
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
+                 if p.suffix in {".c", ".h", ".cu", ".cuh"})
+LINE, FUNCTION, FILE = 100, 70, 500
+
+
+def functions(lines):
+    """(first line, length) of every block that opens in column 0 or with a one-line head."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("{"):
+            start = number
+        elif line.startswith("}") and start:
+            yield start, number - start + 1
+            start = None
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_sizes(path):
+    lines = path.read_text().splitlines()
+    complaints = [f"{path.name}:{i}: {len(line)} columns" for i, line in enumerate(lines, 1)
+                  if len(line) > LINE]
+    complaints += [f"{path.name}:{start}: a function of {length} lines"
+                   for start, length in functions(lines) if length > FUNCTION]
+    if len(lines) > FILE:
+        complaints.append(f"{path.name}: {len(lines)} lines")
+    assert not complaints, "\n".join(complaints)
