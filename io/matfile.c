@@ -8,7 +8,7 @@
 #include "matfile_impl.h"
 
 enum {
-    CACHE_MIN = 1 << 20,  /* bytes of a dataset's chunk cache */
+    CACHE_MIN = 1 << 20, /* bytes of a dataset's chunk cache */
     CACHE_MAX = 64 << 20,
     CALL_MAX = 512 << 20, /* bytes of one call, below every 2 GiB limit there is */
     CALL_CHUNKS = 1024,   /* chunks of one call, unless one row of them is more */
@@ -17,13 +17,13 @@ enum {
 
 /* What the library takes, as measured with room to spare. */
 enum {
-    BASE_BYTES = 8 << 20,        /* metadata, conversion and sieve buffers */
-    CALL_CHUNK_BYTES = 8 << 10,  /* for each chunk of one call's selection */
+    BASE_BYTES = 8 << 20,       /* metadata, conversion and sieve buffers */
+    CALL_CHUNK_BYTES = 8 << 10, /* for each chunk of one call's selection */
     SLOT_BYTES = 8,
-    ENTRY_BYTES = 512,           /* for each chunk in the cache */
-    CHUNK_COPIES = 3,            /* of one chunk, while it goes through its filters */
-    SOURCE_BYTES = 4 << 20,      /* for each source of a virtual dataset */
-    RECORD_BYTES = 128,          /* for each chunk in the file, up to ... */
+    ENTRY_BYTES = 512,      /* for each chunk in the cache */
+    CHUNK_COPIES = 3,       /* of one chunk, while it goes through its filters */
+    SOURCE_BYTES = 4 << 20, /* for each source of a virtual dataset */
+    RECORD_BYTES = 128,     /* for each chunk in the file, up to ... */
     RECORDS_MAX = 32 << 20,
 };
 

@@ -25,12 +25,12 @@ enum element_class { ELEMENT_FLOAT, ELEMENT_DOUBLE, ELEMENT_OTHER_REAL, ELEMENT_
 struct matrix_info {
     char file[PATH_MAX]; /* where an external link leads to another file, that file */
     char dataset[MATFILE_NAME_MAX];
-    int64_t rows, cols;          /* row-major extents, as h5py shows them */
-    enum element_class elements; /* FLOAT and DOUBLE in either byte order */
-    uint64_t element_bytes;      /* of one element in the file */
-    bool by_offset;              /* contiguous, native, whole: bytes can be moved without HDF5 */
-    uint64_t offset;             /* bytes from the start of the file; only when by_offset */
-    uint64_t file_bytes;         /* a rank that sees another size sees another file */
+    int64_t rows, cols;             /* row-major extents, as h5py shows them */
+    enum element_class elements;    /* FLOAT and DOUBLE in either byte order */
+    uint64_t element_bytes;         /* of one element in the file */
+    bool by_offset;                 /* contiguous, native, whole: bytes can be moved without HDF5 */
+    uint64_t offset;                /* bytes from the start of the file; only when by_offset */
+    uint64_t file_bytes;            /* a rank that sees another size sees another file */
     int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
     uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
     int64_t sources;  /* datasets that a virtual one is put together from; 0 when not virtual */

@@ -51,8 +51,9 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     if (real)
         return 0;
     if (strcmp(text, "complex") == 0)
-        return refuse(info, err, "is complex; complex matrices are not supported yet, store the "
-                                 "real and imaginary parts as two matrices");
+        return refuse(info, err,
+                      "is complex; complex matrices are not supported yet, store the real and "
+                      "imaginary parts as two matrices");
     char reason[128];
     snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
     return refuse(info, err, reason);
@@ -63,10 +64,10 @@ static const char *filter_name(H5Z_filter_t id, const char *stored)
     static const struct {
         H5Z_filter_t id;
         const char *name;
-    } known[] = {{1, "gzip"},      {2, "shuffle"},   {3, "fletcher32"}, {4, "szip"},
-                 {5, "nbit"},      {6, "scaleoffset"}, {32000, "lzf"},  {32001, "blosc"},
-                 {32004, "lz4"},   {32008, "bitshuffle"}, {32013, "zfp"}, {32015, "zstd"},
-                 {32017, "sz"},    {32026, "blosc2"}};
+    } known[] = {{1, "gzip"},    {2, "shuffle"},        {3, "fletcher32"}, {4, "szip"},
+                 {5, "nbit"},    {6, "scaleoffset"},    {32000, "lzf"},    {32001, "blosc"},
+                 {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},    {32015, "zstd"},
+                 {32017, "sz"},  {32026, "blosc2"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].id == id)
             return known[i].name;

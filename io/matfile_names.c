@@ -47,7 +47,7 @@ static herr_t list_dataset(hid_t dataset, const char *path, struct walk *walk)
     h5_extents(dataset, &info, &ignored);
     h5_type(dataset, &info, type, &ignored);
     h5_append(walk->text, walk->size, "%s/%s (%s %" PRId64 "x%" PRId64 ")",
-           walk->count > 1 ? ", " : "", path, type, info.rows, info.cols);
+              walk->count > 1 ? ", " : "", path, type, info.rows, info.cols);
     return 0;
 }
 
@@ -133,8 +133,7 @@ static herr_t visit_dataset(hid_t dataset, const char *path, struct walk *walk)
 
 int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err)
 {
-    struct walk walk = {
-        .found = visit_dataset, .file = file, .visit = visit, .context = context};
+    struct walk walk = {.found = visit_dataset, .file = file, .visit = visit, .context = context};
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
     int rc = id < 0 ? EXIT_INPUT : 0;

@@ -29,28 +29,18 @@ static bool is_complex_compound(hid_t type)
 static const char *other_class_name(hid_t type)
 {
     switch (H5Tget_class(type)) {
-    case H5T_STRING:
-        return "string";
-    case H5T_COMPOUND:
-        return is_complex_compound(type) ? "complex" : "compound";
-    case H5T_ENUM:
-        return "enumeration";
-    case H5T_ARRAY:
-        return "array";
-    case H5T_VLEN:
-        return "variable-length";
-    case H5T_REFERENCE:
-        return "reference";
-    case H5T_OPAQUE:
-        return "opaque";
-    case H5T_BITFIELD:
-        return "bit field";
+    case H5T_STRING: return "string";
+    case H5T_COMPOUND: return is_complex_compound(type) ? "complex" : "compound";
+    case H5T_ENUM: return "enumeration";
+    case H5T_ARRAY: return "array";
+    case H5T_VLEN: return "variable-length";
+    case H5T_REFERENCE: return "reference";
+    case H5T_OPAQUE: return "opaque";
+    case H5T_BITFIELD: return "bit field";
 #if H5_VERSION_GE(2, 0, 0)
-    case H5T_COMPLEX:
-        return "complex";
+    case H5T_COMPLEX: return "complex";
 #endif
-    default:
-        return "unknown";
+    default: return "unknown";
     }
 }
 

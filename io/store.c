@@ -60,8 +60,7 @@ int store_read(struct store *store, const struct block *block, void *to, struct 
     return store->backend->read(store, block, to, err);
 }
 
-int store_write(struct store *store, const struct block *block, const void *from,
-                struct error *err)
+int store_write(struct store *store, const struct block *block, const void *from, struct error *err)
 {
     assert(is_inside(block, &store->info) && store->mode == STORE_WRITE);
     return store->backend->write(store, block, from, err);

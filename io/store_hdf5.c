@@ -25,5 +25,4 @@ static int hdf5_read(struct store *s, const struct block *block, void *to, struc
     return matfile_read(s->matfile, s->type, block, to, err);
 }
 
-const struct store_backend store_hdf5 = {
-    .open = hdf5_open, .close = hdf5_close, .read = hdf5_read};
+const struct store_backend store_hdf5 = {.open = hdf5_open, .close = hdf5_close, .read = hdf5_read};

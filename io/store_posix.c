@@ -29,8 +29,9 @@ static int posix_open(struct store *s, struct error *err)
     int flags = s->mode == STORE_WRITE ? O_RDWR | O_NOFOLLOW : O_RDONLY;
     s->descriptor = open(file, flags | O_CLOEXEC);
     if (s->descriptor < 0 && errno == ENOENT)
-        return error_add(err, EXIT_INPUT, "%s: no such file here; is it on storage that is local "
-                                          "to each node?", file);
+        return error_add(err, EXIT_INPUT,
+                         "%s: no such file here; is it on storage that is local to each node?",
+                         file);
     if (s->descriptor < 0 && errno == ELOOP)
         return error_add(err, EXIT_INPUT, "%s is a symbolic link, which is not written through",
                          file);

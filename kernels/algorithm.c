@@ -48,3 +48,19 @@ size_t algorithm_workspace(enum algorithm id)
 {
     return id == ALGORITHM_CUBLAS ? (size_t)32 << 20 : 0;
 }
+
+/* cuBLAS loads its kernels into host memory as it needs them. */
+size_t algorithm_host_overhead(enum algorithm id)
+{
+    return id == ALGORITHM_CUBLAS ? (size_t)64 << 20 : 0;
+}
+
+/* Measured with doubles on an H200. */
+double algorithm_share(enum algorithm id)
+{
+    static const double shares[] = {
+        [ALGORITHM_NAIVE] = 0.05, [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
+        [ALGORITHM_CUBLAS] = 1,   [ALGORITHM_CPU] = 1,
+    };
+    return shares[id];
+}

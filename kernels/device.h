@@ -65,7 +65,7 @@ struct device {
 /* How many GPUs this process can use; 0 without a GPU, a driver or a build for GPUs. */
 int device_gpu_count(void);
 
-/* Describe GPU `index` without taking it for this process longer than the call. */
+/* Describe GPU `index`; from then on this process holds it. */
 int device_gpu_info(int index, struct device_info *info, struct error *err);
 
 /* Open GPU `index`; algorithm names the kernel that its gemm runs. */

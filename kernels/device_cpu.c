@@ -1,30 +1,32 @@
-/* The CPU as a device: a thread a stream, each with a bounded queue of work.
+/* The CPU as a device: a thread a stream, each with a bounded queue of operations.
  *
- * It is asynchronous like a GPU, so that the pipeline's ordering is put to the test on any machine.  An
- * event counts how often it was recorded and how often that was reached; waiting means waiting for the
- * recording that was newest at the call, as CUDA has it. */
+ * An operation waits only for what was submitted before it, so the oldest one of all can always run: a
+ * full queue delays whoever submits, but nothing can come to a standstill.  One mutex and one condition
+ * serve the whole device, since an operation is milliseconds of work. */
 #include "device.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "error.h"
 
-enum { QUEUE_SIZE = 64, MEMORY_ALIGNMENT = 4096 };
+enum { QUEUE_DEPTH = 128, ALIGNMENT = 4096 };
 
 struct event {
-    int64_t recorded, reached; /* how often */
-    double time;               /* when it was reached last */
+    uint64_t submitted, completed; /* records: the n-th one is reached when completed >= n */
+    double seconds;                /* when the last completed one was reached */
+    int users;                     /* operations in queues that name this event */
 };
 
-enum work_kind { WORK_COPY, WORK_GEMM, WORK_COMBINE, WORK_PROJECT, WORK_RECORD, WORK_WAIT };
+enum action { ACTION_COPY, ACTION_GEMM, ACTION_COMBINE, ACTION_PROJECT, ACTION_RECORD, ACTION_WAIT };
 
-struct work {
-    enum work_kind kind;
+struct operation {
+    enum action action;
     union {
         struct copy copy;
         struct gemm gemm;
@@ -32,34 +34,35 @@ struct work {
         struct project project;
         struct {
             struct event *event;
-            int64_t count;
-        } point;
+            uint64_t turn; /* which of its records */
+        };
     };
 };
-
-struct cpu;
 
 struct queue {
     struct cpu *cpu;
     pthread_t thread;
     bool started;
-    struct work work[QUEUE_SIZE];
-    int64_t given, done;
+    int first, count;
+    struct operation operations[QUEUE_DEPTH]; /* a ring; the first one stays in it while it runs */
 };
 
 struct cpu {
     struct device base; /* first, so that a device is the cpu around it */
+    int threads;
     void *workspace;
-    struct queue queues[STREAM_COUNT];
     bool closing;
-    pthread_mutex_t lock;
+    pthread_mutex_t mutex; /* guards the events and all of the queues but operations that run */
     pthread_cond_t changed;
+    struct queue queues[STREAM_COUNT];
 };
 
 static struct cpu *cpu_of(struct device *dev)
 {
     return (struct cpu *)dev;
 }
+
+/* The stream threads */
 
 static double now(void)
 {
@@ -68,170 +71,210 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void copy_rows(const struct copy *c)
+static void copy_run(const struct copy *copy)
 {
-    if (c->dst_pitch == c->width && c->src_pitch == c->width) {
-        memcpy(c->dst, c->src, c->width * c->rows);
+    if (copy->dst_pitch == copy->width && copy->src_pitch == copy->width) {
+        memcpy(copy->dst, copy->src, copy->width * copy->rows);
         return;
     }
-    for (size_t row = 0; row < c->rows; row++)
-        memcpy((char *)c->dst + row * c->dst_pitch, (const char *)c->src + row * c->src_pitch,
-               c->width);
+    for (size_t row = 0; row < copy->rows; row++)
+        memcpy((char *)copy->dst + row * copy->dst_pitch, (const char *)copy->src + row * copy->src_pitch,
+               copy->width);
 }
 
-/* Called without the lock. */
-static void compute(struct cpu *cpu, const struct work *work)
+/* Who waits for the event hears of it when the operation leaves its queue. */
+static void event_reach(struct cpu *cpu, struct event *event, uint64_t turn)
 {
-    int threads = cpu->base.info.units;
-    switch (work->kind) {
-    case WORK_COPY: copy_rows(&work->copy); break;
-    case WORK_GEMM: gemm_cpu(&work->gemm, threads, cpu->workspace); break;
-    case WORK_COMBINE: combine_cpu(&work->combine, threads); break;
-    case WORK_PROJECT: project_cpu(&work->project, threads); break;
-    default: break;
+    pthread_mutex_lock(&cpu->mutex);
+    if (event->completed < turn) {
+        event->completed = turn;
+        event->seconds = now();
+    }
+    pthread_mutex_unlock(&cpu->mutex);
+}
+
+static void event_await(struct cpu *cpu, const struct event *event, uint64_t turn)
+{
+    pthread_mutex_lock(&cpu->mutex);
+    while (event->completed < turn)
+        pthread_cond_wait(&cpu->changed, &cpu->mutex);
+    pthread_mutex_unlock(&cpu->mutex);
+}
+
+static void operation_run(struct cpu *cpu, const struct operation *o)
+{
+    switch (o->action) {
+    case ACTION_COPY:
+        copy_run(&o->copy);
+        break;
+    case ACTION_GEMM:
+        gemm_cpu(&o->gemm, cpu->threads, cpu->workspace);
+        break;
+    case ACTION_COMBINE:
+        combine_cpu(&o->combine, cpu->threads);
+        break;
+    case ACTION_PROJECT:
+        project_cpu(&o->project, cpu->threads);
+        break;
+    case ACTION_RECORD:
+        event_reach(cpu, o->event, o->turn);
+        break;
+    case ACTION_WAIT:
+        event_await(cpu, o->event, o->turn);
+        break;
     }
 }
 
-/* Called with the lock held, as the two below. */
-static void perform(struct cpu *cpu, const struct work *work)
+/* The oldest operation; null when the device closes and none is left. */
+static const struct operation *queue_first(struct queue *queue)
 {
-    struct event *event = work->point.event;
-    if (work->kind == WORK_WAIT) {
-        while (event->reached < work->point.count)
-            pthread_cond_wait(&cpu->changed, &cpu->lock);
-    } else if (work->kind == WORK_RECORD) {
-        event->reached = work->point.count;
-        event->time = now();
-    } else {
-        pthread_mutex_unlock(&cpu->lock);
-        compute(cpu, work);
-        pthread_mutex_lock(&cpu->lock);
-    }
+    struct cpu *cpu = queue->cpu;
+    pthread_mutex_lock(&cpu->mutex);
+    while (queue->count == 0 && !cpu->closing)
+        pthread_cond_wait(&cpu->changed, &cpu->mutex);
+    const struct operation *o = queue->count > 0 ? &queue->operations[queue->first] : NULL;
+    pthread_mutex_unlock(&cpu->mutex);
+    return o;
 }
 
-static void *run_queue(void *argument)
+static void queue_drop_first(struct queue *queue)
+{
+    struct cpu *cpu = queue->cpu;
+    pthread_mutex_lock(&cpu->mutex);
+    const struct operation *o = &queue->operations[queue->first];
+    if (o->action == ACTION_RECORD || o->action == ACTION_WAIT)
+        o->event->users--;
+    queue->first = (queue->first + 1) % QUEUE_DEPTH;
+    queue->count--;
+    pthread_cond_broadcast(&cpu->changed);
+    pthread_mutex_unlock(&cpu->mutex);
+}
+
+static void *stream_main(void *argument)
 {
     struct queue *queue = argument;
-    struct cpu *cpu = queue->cpu;
-    pthread_mutex_lock(&cpu->lock);
-    for (;;) {
-        while (queue->done == queue->given && !cpu->closing)
-            pthread_cond_wait(&cpu->changed, &cpu->lock);
-        if (queue->done == queue->given)
-            break;
-        perform(cpu, &queue->work[queue->done % QUEUE_SIZE]);
-        queue->done++;
-        pthread_cond_broadcast(&cpu->changed);
+    const struct operation *o;
+    while ((o = queue_first(queue))) {
+        operation_run(queue->cpu, o);
+        queue_drop_first(queue);
     }
-    pthread_mutex_unlock(&cpu->lock);
     return NULL;
 }
 
-static void give(struct cpu *cpu, enum stream stream, const struct work *work)
-{
-    struct queue *queue = &cpu->queues[stream];
-    while (queue->given - queue->done == QUEUE_SIZE)
-        pthread_cond_wait(&cpu->changed, &cpu->lock);
-    queue->work[queue->given++ % QUEUE_SIZE] = *work;
-    pthread_cond_broadcast(&cpu->changed);
-}
+/* Submission */
 
-static int submit(struct device *dev, enum stream stream, const struct work *work)
+static void submit(struct device *dev, enum stream stream, struct operation o)
 {
     struct cpu *cpu = cpu_of(dev);
-    pthread_mutex_lock(&cpu->lock);
-    give(cpu, stream, work);
-    pthread_mutex_unlock(&cpu->lock);
-    return 0;
+    struct queue *queue = &cpu->queues[stream];
+    pthread_mutex_lock(&cpu->mutex);
+    while (queue->count == QUEUE_DEPTH)
+        pthread_cond_wait(&cpu->changed, &cpu->mutex);
+    if (o.action == ACTION_RECORD)
+        o.event->submitted++;
+    if (o.action == ACTION_RECORD || o.action == ACTION_WAIT) {
+        o.turn = o.event->submitted;
+        o.event->users++;
+    }
+    queue->operations[(queue->first + queue->count++) % QUEUE_DEPTH] = o;
+    pthread_cond_broadcast(&cpu->changed);
+    pthread_mutex_unlock(&cpu->mutex);
 }
 
-static int cpu_copy(struct device *dev, enum stream stream, const struct copy *copy,
-                    struct error *err)
+static int cpu_copy(struct device *dev, enum stream stream, const struct copy *copy, struct error *err)
 {
     (void)err;
-    return submit(dev, stream, &(struct work){.kind = WORK_COPY, .copy = *copy});
+    submit(dev, stream, (struct operation){.action = ACTION_COPY, .copy = *copy});
+    return 0;
 }
 
 static int cpu_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
 {
     (void)err;
-    return submit(dev, STREAM_COMPUTE, &(struct work){.kind = WORK_GEMM, .gemm = *gemm});
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_GEMM, .gemm = *gemm});
+    return 0;
 }
 
 static int cpu_combine(struct device *dev, const struct combine *combine, struct error *err)
 {
     (void)err;
-    return submit(dev, STREAM_COMPUTE, &(struct work){.kind = WORK_COMBINE, .combine = *combine});
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_COMBINE, .combine = *combine});
+    return 0;
 }
 
 static int cpu_project(struct device *dev, const struct project *project, struct error *err)
 {
     (void)err;
-    return submit(dev, STREAM_COMPUTE, &(struct work){.kind = WORK_PROJECT, .project = *project});
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_PROJECT, .project = *project});
+    return 0;
 }
 
-static int cpu_record(struct device *dev, struct event *event, enum stream stream,
-                      struct error *err)
+static int cpu_record(struct device *dev, struct event *event, enum stream stream, struct error *err)
 {
-    struct cpu *cpu = cpu_of(dev);
     (void)err;
-    pthread_mutex_lock(&cpu->lock);
-    struct work work = {.kind = WORK_RECORD, .point = {event, ++event->recorded}};
-    give(cpu, stream, &work);
-    pthread_mutex_unlock(&cpu->lock);
+    submit(dev, stream, (struct operation){.action = ACTION_RECORD, .event = event});
     return 0;
 }
 
 static int cpu_wait(struct device *dev, enum stream stream, struct event *event, struct error *err)
 {
-    struct cpu *cpu = cpu_of(dev);
     (void)err;
-    pthread_mutex_lock(&cpu->lock);
-    struct work work = {.kind = WORK_WAIT, .point = {event, event->recorded}};
-    give(cpu, stream, &work);
-    pthread_mutex_unlock(&cpu->lock);
+    submit(dev, stream, (struct operation){.action = ACTION_WAIT, .event = event});
     return 0;
+}
+
+/* Events, from the host's side */
+
+static int cpu_event_create(struct device *dev, struct event **event, struct error *err)
+{
+    (void)dev;
+    *event = calloc(1, sizeof **event);
+    return *event ? 0 : error_add(err, EXIT_RESOURCES, "no memory for an event");
+}
+
+static void cpu_event_destroy(struct device *dev, struct event *event)
+{
+    struct cpu *cpu = cpu_of(dev);
+    if (!event)
+        return;
+    pthread_mutex_lock(&cpu->mutex);
+    while (event->users > 0)
+        pthread_cond_wait(&cpu->changed, &cpu->mutex);
+    pthread_mutex_unlock(&cpu->mutex);
+    free(event);
 }
 
 static int cpu_sync(struct device *dev, struct event *event, struct error *err)
 {
-    struct cpu *cpu = cpu_of(dev);
     (void)err;
-    pthread_mutex_lock(&cpu->lock);
-    for (int64_t count = event->recorded; event->reached < count;)
-        pthread_cond_wait(&cpu->changed, &cpu->lock);
-    pthread_mutex_unlock(&cpu->lock);
+    struct cpu *cpu = cpu_of(dev);
+    pthread_mutex_lock(&cpu->mutex);
+    uint64_t turn = event->submitted;
+    while (event->completed < turn)
+        pthread_cond_wait(&cpu->changed, &cpu->mutex);
+    pthread_mutex_unlock(&cpu->mutex);
     return 0;
 }
 
 static double cpu_elapsed(struct device *dev, struct event *start, struct event *stop)
 {
     struct cpu *cpu = cpu_of(dev);
-    pthread_mutex_lock(&cpu->lock);
-    double seconds = start->reached && stop->reached ? stop->time - start->time : 0;
-    pthread_mutex_unlock(&cpu->lock);
+    pthread_mutex_lock(&cpu->mutex);
+    bool both = start->completed > 0 && stop->completed > 0;
+    double seconds = both ? stop->seconds - start->seconds : 0;
+    pthread_mutex_unlock(&cpu->mutex);
     return seconds;
 }
 
-static int cpu_event_create(struct device *dev, struct event **event, struct error *err)
-{
-    (void)dev;
-    *event = calloc(1, sizeof **event);
-    return *event ? 0 : error_add(err, EXIT_RESOURCES, "out of host memory");
-}
-
-static void cpu_event_destroy(struct device *dev, struct event *event)
-{
-    (void)dev;
-    free(event);
-}
+/* Memory */
 
 static int cpu_alloc(struct device *dev, size_t bytes, void **memory, struct error *err)
 {
     (void)dev;
-    if (posix_memalign(memory, MEMORY_ALIGNMENT, bytes ? bytes : 1) == 0)
-        return 0;
-    return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+    *memory = NULL;
+    if (posix_memalign(memory, ALIGNMENT, bytes) != 0)
+        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+    return 0;
 }
 
 static void cpu_release(struct device *dev, void *memory)
@@ -242,30 +285,67 @@ static void cpu_release(struct device *dev, void *memory)
 
 static int cpu_pin(struct device *dev, void *host, size_t bytes, struct error *err)
 {
-    (void)dev, (void)host, (void)bytes, (void)err;
+    (void)dev;
+    (void)host;
+    (void)bytes;
+    (void)err;
     return 0;
 }
 
 static void cpu_unpin(struct device *dev, void *host)
 {
-    (void)dev, (void)host;
+    (void)dev;
+    (void)host;
 }
 
-/* Also closes what device_cpu_open left half open.  All work that was given is done first. */
+/* Opening and closing */
+
 static void cpu_close(struct device *dev)
 {
     struct cpu *cpu = cpu_of(dev);
-    pthread_mutex_lock(&cpu->lock);
+    pthread_mutex_lock(&cpu->mutex);
     cpu->closing = true;
     pthread_cond_broadcast(&cpu->changed);
-    pthread_mutex_unlock(&cpu->lock);
-    for (int i = 0; i < STREAM_COUNT; i++)
-        if (cpu->queues[i].started)
-            pthread_join(cpu->queues[i].thread, NULL);
-    pthread_mutex_destroy(&cpu->lock);
+    pthread_mutex_unlock(&cpu->mutex);
+    for (int s = 0; s < STREAM_COUNT; s++)
+        if (cpu->queues[s].started)
+            pthread_join(cpu->queues[s].thread, NULL);
     pthread_cond_destroy(&cpu->changed);
+    pthread_mutex_destroy(&cpu->mutex);
     free(cpu->workspace);
     free(cpu);
+}
+
+/* The value of the first line of a /proc file that starts with `key`; false when there is none. */
+static bool proc_value(const char *file, const char *key, char *value, size_t bytes)
+{
+    FILE *f = fopen(file, "r");
+    char line[256];
+    bool found = false;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        found = colon && strncmp(line, key, strlen(key)) == 0;
+        if (found) {
+            const char *text = colon + 1 + strspn(colon + 1, " \t");
+            snprintf(value, bytes, "%.*s", (int)strcspn(text, "\n"), text);
+        }
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void describe(struct device_info *info, int threads)
+{
+    char available[64];
+    struct utsname system;
+    *info = (struct device_info){.kind = DEVICE_CPU, .units = threads};
+    if (!proc_value("/proc/cpuinfo", "model name", info->name, sizeof info->name))
+        snprintf(info->name, sizeof info->name, "%s", uname(&system) == 0 ? system.machine : "CPU");
+    info->memory_total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    info->memory_free = info->memory_total;
+    if (proc_value("/proc/meminfo", "MemAvailable", available, sizeof available))
+        info->memory_free = (size_t)strtoull(available, NULL, 10) * 1024;
 }
 
 static const struct device cpu_functions = {
@@ -286,50 +366,42 @@ static const struct device cpu_functions = {
     .project = cpu_project,
 };
 
-static void describe(struct device_info *info, int threads)
+static int streams_start(struct cpu *cpu, struct error *err)
 {
-    char line[256];
-    FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
-    *info = (struct device_info){.kind = DEVICE_CPU, .units = threads, .name = "CPU"};
-    info->memory_total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    info->memory_free = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    while (cpuinfo && fgets(line, sizeof line, cpuinfo))
-        if (sscanf(line, "model name : %95[^\n]", info->name) == 1)
-            break;
-    if (cpuinfo)
-        fclose(cpuinfo);
-}
-
-static bool start_queue(struct queue *queue, struct cpu *cpu)
-{
-    queue->cpu = cpu;
-    queue->started = pthread_create(&queue->thread, NULL, run_queue, queue) == 0;
-    return queue->started;
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        struct queue *queue = &cpu->queues[s];
+        queue->cpu = cpu;
+        int status = pthread_create(&queue->thread, NULL, stream_main, queue);
+        if (status != 0)
+            return error_add(err, EXIT_RESOURCES, "cannot start a thread: %s", strerror(status));
+        queue->started = true;
+    }
+    return 0;
 }
 
 int device_cpu_open(int threads, struct device **dev, struct error *err)
 {
-    struct cpu *cpu = calloc(1, sizeof *cpu);
     *dev = NULL;
+    struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
-        return error_add(err, EXIT_RESOURCES, "out of host memory");
+        return error_add(err, EXIT_RESOURCES, "no memory to compute on the CPU");
     cpu->base = cpu_functions;
+    cpu->threads = threads;
     describe(&cpu->base.info, threads);
-    pthread_mutex_init(&cpu->lock, NULL);
+    pthread_mutex_init(&cpu->mutex, NULL);
     pthread_cond_init(&cpu->changed, NULL);
-    bool opened =
-        posix_memalign(&cpu->workspace, MEMORY_ALIGNMENT, gemm_cpu_workspace(threads)) == 0;
-    for (int i = 0; i < STREAM_COUNT && opened; i++)
-        opened = start_queue(&cpu->queues[i], cpu);
-    if (!opened) {
+
+    int rc = cpu_alloc(&cpu->base, gemm_cpu_workspace(threads), &cpu->workspace, err);
+    if (rc == 0)
+        rc = streams_start(cpu, err);
+    if (rc == 0)
+        *dev = &cpu->base;
+    else
         cpu_close(&cpu->base);
-        return error_add(err, EXIT_RESOURCES, "cannot start the CPU device: out of host memory");
-    }
-    *dev = &cpu->base;
-    return 0;
+    return rc;
 }
 
 size_t device_cpu_overhead(int threads)
 {
-    return gemm_cpu_workspace(threads) + sizeof(struct cpu) + (size_t)threads * (64 << 10);
+    return gemm_cpu_workspace(threads) + ALIGNMENT + sizeof(struct cpu);
 }

@@ -5,7 +5,6 @@
 #include "device.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -219,8 +218,7 @@ int device_gpu_count(void)
     return 0;
 }
 
-/* Leaves the GPU selected, and taken by this process. */
-static int describe(int index, struct device_info *info, struct error *err)
+int device_gpu_info(int index, struct device_info *info, struct error *err)
 {
     struct cudaDeviceProp prop;
     int clock_khz = 0;
@@ -242,31 +240,6 @@ static int describe(int index, struct device_info *info, struct error *err)
     return 0;
 }
 
-/* Whether this process holds the GPU.  Only the driver itself can tell, and the CUDA runtime loads
- * it rather than links with it, since the program must start where there is none. */
-static bool is_held(int index)
-{
-    int (*get_state)(int device, unsigned *flags, int *active) = NULL;
-    unsigned flags;
-    int active = 0;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!driver)
-        return false;
-    *(void **)&get_state = dlsym(driver, "cuDevicePrimaryCtxGetState");
-    bool held = get_state && get_state(index, &flags, &active) == 0 && active;
-    dlclose(driver);
-    return held;
-}
-
-int device_gpu_info(int index, struct device_info *info, struct error *err)
-{
-    bool held = is_held(index);
-    int rc = describe(index, info, err);
-    if (rc == 0 && !held)
-        cudaDeviceReset();
-    return rc;
-}
-
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
 {
     *dev = NULL;
@@ -277,7 +250,7 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     gpu->index = index;
     gpu->gemm = launcher_of(algorithm);
 
-    int rc = describe(index, &gpu->base.info, err);
+    int rc = device_gpu_info(index, &gpu->base.info, err);
     for (int s = 0; s < STREAM_COUNT && rc == 0; s++)
         rc = ON_GPU(index, EXIT_RUNTIME, "creating a stream",
                     cudaStreamCreateWithFlags(&gpu->streams[s], cudaStreamNonBlocking), err);

@@ -54,8 +54,12 @@ const struct algorithm_info *algorithm_of(enum algorithm id);
 /* The best algorithm of a device that keeps the bits; depends on the type and the hardware alone. */
 enum algorithm algorithm_auto(bool on_gpu, enum scalar type);
 
-/* Device bytes that an algorithm takes for itself. */
+/* Bytes that an algorithm takes for itself, on the device and on the host. */
 size_t algorithm_workspace(enum algorithm id);
+size_t algorithm_host_overhead(enum algorithm id);
+
+/* The share of a device's best rate that an algorithm reaches, roughly: to plan with. */
+double algorithm_share(enum algorithm id);
 
 /* The CPU kernel.  `threads` at most work on one product; `workspace` holds
  * gemm_cpu_workspace(threads) bytes, 64-byte aligned. */

@@ -57,8 +57,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (!d->names[1])
             argp_error(state, "which two? For example: %s x.h5:/C y.h5:/C", state->name);
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

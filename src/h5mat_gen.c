@@ -125,43 +125,22 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct gen *g = state->input;
     switch (key) {
-    case KEY_ROWS:
-        g->info.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8);
-        return 0;
-    case KEY_COLS:
-        g->info.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8);
-        return 0;
-    case KEY_TYPE:
-        parse_type(state, arg, g);
-        return 0;
-    case KEY_PATTERN:
-        g->pattern = parse_pattern(state, arg);
-        return 0;
-    case KEY_SEED:
-        g->seed = (uint64_t)parse_whole(state, "seed", arg, 0, INT64_MAX);
-        return 0;
-    case KEY_CHUNK:
-        parse_chunk(state, arg, &g->layout);
-        return 0;
-    case KEY_GZIP:
-        g->layout.gzip_level = (int)parse_whole(state, "gzip", arg, 1, 9);
-        return 0;
-    case KEY_SHUFFLE:
-        g->layout.shuffle = true;
-        return 0;
-    case 'f':
-        g->force = true;
-        return 0;
+    case KEY_ROWS: g->info.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8); return 0;
+    case KEY_COLS: g->info.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8); return 0;
+    case KEY_TYPE: parse_type(state, arg, g); return 0;
+    case KEY_PATTERN: g->pattern = parse_pattern(state, arg); return 0;
+    case KEY_SEED: g->seed = (uint64_t)parse_whole(state, "seed", arg, 0, INT64_MAX); return 0;
+    case KEY_CHUNK: parse_chunk(state, arg, &g->layout); return 0;
+    case KEY_GZIP: g->layout.gzip_level = (int)parse_whole(state, "gzip", arg, 1, 9); return 0;
+    case KEY_SHUFFLE: g->layout.shuffle = true; return 0;
+    case 'f': g->force = true; return 0;
     case ARGP_KEY_ARG:
         if (g->name)
             argp_error(state, "one FILE.h5 only; %s is a second one", arg);
         g->name = arg;
         return 0;
-    case ARGP_KEY_END:
-        finish(state, g);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    case ARGP_KEY_END: finish(state, g); return 0;
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 

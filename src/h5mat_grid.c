@@ -64,10 +64,12 @@ int grid_each(const struct grid *grid, size_t buffer_bytes, grid_work *work, voi
     atomic_bool failed = false;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < blocks; i++) {
-        struct block block = grid_block(grid, i);
+        if (failed)
+            continue;
         struct error problem = {0};
-        if (failed || !work(context, i, &block, buffers + (size_t)omp_get_thread_num() * bytes,
-                            &problem))
+        struct block block = grid_block(grid, i);
+        void *buffer = buffers + (size_t)omp_get_thread_num() * bytes;
+        if (work(context, i, &block, buffer, &problem) == 0)
             continue;
 #pragma omp critical
         if (!atomic_exchange(&failed, true))

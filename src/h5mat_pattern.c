@@ -46,9 +46,7 @@ static void fill_double(enum pattern pattern, uint64_t start, uint64_t index, in
         for (int64_t i = 0; i < n; i++)
             to[i] = 1;
         break;
-    case PATTERN_IDENTITY:
-        memset(to, 0, (size_t)n * sizeof *to);
-        break;
+    case PATTERN_IDENTITY: memset(to, 0, (size_t)n * sizeof *to); break;
     }
 }
 
@@ -67,9 +65,7 @@ static void fill_float(enum pattern pattern, uint64_t start, uint64_t index, int
         for (int64_t i = 0; i < n; i++)
             to[i] = 1;
         break;
-    case PATTERN_IDENTITY:
-        memset(to, 0, (size_t)n * sizeof *to);
-        break;
+    case PATTERN_IDENTITY: memset(to, 0, (size_t)n * sizeof *to); break;
     }
 }
 

@@ -6,8 +6,8 @@
 #include "scalar.h"
 
 enum pattern {
-    PATTERN_RANDOM,   /* uniform in [-1, 1) */
-    PATTERN_INTEGER,  /* whole numbers, uniform in -8 ... 8 */
+    PATTERN_RANDOM,  /* uniform in [-1, 1) */
+    PATTERN_INTEGER, /* whole numbers, uniform in -8 ... 8 */
     PATTERN_ONES,
     PATTERN_IDENTITY, /* 1 where row = column */
 };

@@ -83,7 +83,7 @@ static void assume_disk_rates(const char *input, struct machine *m)
     struct statfs fs;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
-    m->disk_write_bytes_per_s = in_memory ? 10e9 : 1.5e9;
+    m->disk_write_bytes_per_s = in_memory ? 3e9 : 1.5e9;
     m->disk_run_bytes = in_memory ? 4 << 10 : 32 << 10;
 }
 

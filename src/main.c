@@ -84,7 +84,7 @@ static void set_request(struct session *s)
                                        .tile_cols = o->tile_cols,
                                        .slab = o->slab,
                                        .verify = o->verify,
-                                       .workspace = algorithm_workspace(s->algorithm)};
+                                       .algorithm = s->algorithm};
 }
 
 /* A rank must see the same files as rank 0. */
@@ -139,7 +139,7 @@ static int open_device(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
-static int open_output(struct session *s, struct store **store)
+static int open_output(struct session *s)
 {
     s->output.lock = -1;
     if (s->comm.rank == 0)
@@ -147,15 +147,20 @@ static int open_output(struct session *s, struct store **store)
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
-    store_open(&s->output.info, s->problem.type, STORE_WRITE, false, store, &s->err);
-    run_open(&s->run, &s->problem, &s->plan, &s->comm, s->device, &s->request, &s->err);
+    s->run = (struct run){.problem = &s->problem,
+                          .plan = &s->plan,
+                          .request = &s->request,
+                          .output_info = &s->output.info,
+                          .comm = &s->comm,
+                          .device = s->device};
+    run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
 
-static int execute(struct session *s, struct store *store)
+static int execute(struct session *s)
 {
     double start = clock_now();
-    if (run_execute(&s->run, store, &s->err) || store_sync(store, &s->err))
+    if (run_execute(&s->run, &s->err) || store_sync(s->run.output, &s->err))
         comm_raise(&s->comm);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
@@ -185,7 +190,6 @@ static int finish_report(struct session *s)
 
 static int run_session(struct session *s, double started)
 {
-    struct store *store = NULL;
     if (comm_open(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->options, sizeof s->options, 0);
@@ -193,15 +197,14 @@ static int run_session(struct session *s, double started)
         return s->err.code;
     if (s->comm.rank == 0 && s->options.verbosity >= 0)
         print_header(s);
-    if (open_device(s) == 0 && open_output(s, &store) == 0) {
+    if (open_device(s) == 0 && open_output(s) == 0) {
         s->report.startup_s = clock_now() - started;
-        if (execute(s, store) == 0)
+        if (execute(s) == 0)
             finish_report(s);
     }
     if (s->err.code && s->comm.rank == 0)
         output_drop(&s->output);
     run_close(&s->run);
-    store_close(store);
     if (s->device)
         s->device->close(s->device);
     return s->err.code;

@@ -70,7 +70,7 @@ static size_t check_host_bytes(const struct plan *plan)
 static size_t device_bytes(const struct problem *p, const struct plan *plan,
                            const struct plan_request *request)
 {
-    size_t bytes = request->workspace + plan_panel_bytes(p, plan, OPERAND_C);
+    size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         size_t panels = plan_panel_bytes(p, plan, OPERAND_A) + plan_panel_bytes(p, plan, OPERAND_B);
         bytes += PANEL_BUFFERS * panels;
@@ -93,17 +93,19 @@ static size_t hdf5_bytes(const struct problem *p)
 }
 
 /* Host bytes that do not depend on tile and slots. */
-static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine)
+static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
+                               const struct plan_request *request)
 {
-    return HOST_FIXED + hdf5_bytes(p) + (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
+    return HOST_FIXED + hdf5_bytes(p) + algorithm_host_overhead(request->algorithm) +
+           (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
 }
 
 static size_t host_bytes(const struct problem *p, const struct machine *machine,
-                         const struct plan *plan, bool verify)
+                         const struct plan_request *request, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(p, machine);
+    size_t bytes = host_fixed_bytes(p, machine, request);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
-    if (verify)
+    if (request->verify)
         bytes += check_host_bytes(plan);
     return bytes + (machine->gpu ? 0 : plan->device_bytes);
 }
@@ -114,7 +116,7 @@ static bool fits(const struct problem *p, const struct machine *machine,
 {
     set_lds(p, plan);
     plan->device_bytes = device_bytes(p, plan, request);
-    plan->host_bytes = host_bytes(p, machine, plan, request->verify);
+    plan->host_bytes = host_bytes(p, machine, request, plan);
     return plan->device_bytes <= machine->device_memory && plan->host_bytes <= machine->host_memory;
 }
 
@@ -125,13 +127,14 @@ static void set_slot_bytes(const struct problem *p, struct plan *plan, size_t by
 }
 
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory. */
-static void choose_slots(const struct problem *p, const struct machine *machine, struct plan *plan)
+static void choose_slots(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan)
 {
     plan->readers = (int)min_i64(machine->gpu ? READERS_MAX : 2, machine->threads);
     plan->writers = plan->readers > 1 ? plan->readers / 2 : 1;
     plan->slots_in = (int)max_i64(4, 2 * plan->readers);
     plan->slots_out = 2 * plan->writers;
-    size_t fixed = host_fixed_bytes(p, machine);
+    size_t fixed = host_fixed_bytes(p, machine, request);
     size_t budget = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     budget = budget / (machine->gpu ? 2 : 4) / (size_t)(plan->slots_in + plan->slots_out);
     if (budget > machine->device_memory / 16)
@@ -206,10 +209,9 @@ static void predict(const struct problem *p, const struct machine *machine, stru
     s[LINK_READ] = read_seconds(p, machine, plan, &first);
     s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
-    s[LINK_GEMM] = plan->slabs
-                       ? tiles * 2 * tile * (double)p->k / machine->gemm_flops_per_s[p->type] *
-                             (1 + GEMM_HALF_SLAB / (double)plan->slab)
-                       : 0;
+    s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
+                                     (1 + GEMM_HALF_SLAB / (double)plan->slab)
+                               : 0;
     double run_c =
         element * (double)(plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols);
     double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
@@ -409,7 +411,9 @@ int plan_make(const struct problem *p, const struct machine *machine,
     *plan = (struct plan){0};
     if (check_request(p, machine, request, err))
         return err->code;
-    choose_slots(p, machine, plan);
+    choose_slots(p, machine, request, plan);
+    plan->gemm_flops_per_s =
+        machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
     search_grids(p, machine, request, plan, &best);
     while (best.wall_s == 0 && plan->slot_bytes > SLOT_MIN) {
         set_slot_bytes(p, plan, plan->slot_bytes / 2);

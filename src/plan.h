@@ -40,6 +40,7 @@ struct plan {
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
+    double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */
     enum link limit;                 /* the one that needs most */
     double wall_s;                   /* predicted, with filling and draining the pipeline */
@@ -52,8 +53,8 @@ struct plan {
 struct plan_request {
     int grid_rows, grid_cols;
     int64_t tile_rows, tile_cols, slab;
-    bool verify;      /* room for the online check */
-    size_t workspace; /* device bytes that the algorithm takes for itself */
+    bool verify;              /* room for the online check */
+    enum algorithm algorithm; /* whose own memory and speed count */
 };
 
 /* Complains (EXIT_RESOURCES) when nothing fits, with what is needed, what there is and the

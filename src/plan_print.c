@@ -61,17 +61,15 @@ static void print_link(enum link link, const char *amount, const char *rate, dou
            quantity_time(seconds));
 }
 
-static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
+static void print_links(const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
-    char flops[32];
-    snprintf(flops, sizeof flops, "%.4g TFLOP", w->flops / 1e12);
     printf("Links       (disk: all ranks; the others: the busiest rank; rates assumed)\n");
     print_link(LINK_READ, quantity_bytes((double)t->read_bytes),
                quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
     print_link(LINK_IN, quantity_bytes((double)w->in_bytes), quantity_rate(m->in_bytes_per_s),
                plan->link_s[LINK_IN]);
-    print_link(LINK_GEMM, flops, quantity_flops(m->gemm_flops_per_s[p->type]),
+    print_link(LINK_GEMM, quantity_work(w->flops), quantity_flops(plan->gemm_flops_per_s),
                plan->link_s[LINK_GEMM]);
     print_link(LINK_OUT, quantity_bytes((double)w->out_bytes), quantity_rate(m->out_bytes_per_s),
                plan->link_s[LINK_OUT]);
@@ -83,7 +81,7 @@ void plan_print(const struct problem *p, const struct machine *m, const struct p
 {
     print_problem(p);
     print_shape(m, plan);
-    print_links(p, m, plan);
+    print_links(m, plan);
     printf("Predicted   %s, limited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much device memory (%s)\n",
            quantity_time(plan->wall_s), plan_link_name(plan->limit),

@@ -86,6 +86,13 @@ const char *quantity_flops(double flops_per_s)
     return scaled(flops_per_s, 1000, units, 6);
 }
 
+const char *quantity_work(double flops)
+{
+    static const char *const units[] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
+                                        "TFLOP", "PFLOP", "EFLOP"};
+    return scaled(flops, 1000, units, 7);
+}
+
 const char *quantity_time(double seconds)
 {
     char *text = next_text();

@@ -17,6 +17,7 @@ bool quantity_parse_extents(const char *text, int count, int64_t *extents);
 const char *quantity_bytes(double bytes);       /* 1.50 GiB */
 const char *quantity_rate(double bytes_per_s);  /* 2.41 GB/s */
 const char *quantity_flops(double flops_per_s); /* 51.3 TFLOP/s */
+const char *quantity_work(double flops);        /* 70.4 TFLOP */
 const char *quantity_time(double seconds);      /* 812 ms, 12.3 s, 1:02:03 */
 
 static inline int64_t ceil_div(int64_t a, int64_t b)

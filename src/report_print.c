@@ -18,7 +18,7 @@ static void print_stage(const struct report *r, enum stage stage)
     char amount[32] = "", rate[32] = "";
     double busy = s->busy_s[1];
     if (stage == STAGE_GEMM) {
-        snprintf(amount, sizeof amount, "%.4g TFLOP", s->amount / 1e12);
+        snprintf(amount, sizeof amount, "%s", quantity_work(s->amount));
         snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_flops(s->amount / busy) : "");
     } else if (s->amount > 0) {
         snprintf(amount, sizeof amount, "%s", quantity_bytes(s->amount));

@@ -7,18 +7,6 @@
 #include "device.h"
 #include "error.h"
 
-static int read_block(void *context, const struct transfer *t, void *memory, struct error *err)
-{
-    struct run *run = context;
-    return store_read(run->stores[t->operand], &t->block, memory, err);
-}
-
-static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
-{
-    struct run *run = context;
-    return store_write(run->output, &t->block, memory, err);
-}
-
 /* Where element (row, col) of a device matrix lies. */
 static void *element(const struct run *run, void *matrix, int64_t ld, int64_t row, int64_t col)
 {
@@ -198,28 +186,6 @@ static int tile_drain(struct run *run, const struct block *tile, struct error *e
     return check_judge(&run->check, err);
 }
 
-static int start_staging(struct run *run, struct error *err)
-{
-    const struct plan *plan = run->plan;
-    struct staging_plan in = {.direction = STAGING_IN,
-                              .slots = plan->slots_in,
-                              .threads = plan->readers,
-                              .slot_bytes = plan->slot_bytes,
-                              .element_bytes = scalar_size(run->problem->type),
-                              .device = run->device,
-                              .move = read_block,
-                              .context = run};
-    struct staging_plan out = in;
-    cursor_start(&in.schedule, run->problem, plan, run->comm->rank);
-    out.direction = STAGING_OUT;
-    out.slots = plan->slots_out;
-    out.threads = plan->writers;
-    out.move = write_block;
-    if (staging_open(&run->in, &in, err) || staging_open(&run->out, &out, err))
-        return err->code;
-    return 0;
-}
-
 static int finish(struct run *run, struct error *err)
 {
     for (int i = 0; i < STEPS; i++)
@@ -234,11 +200,8 @@ static int finish(struct run *run, struct error *err)
     return 0;
 }
 
-int run_execute(struct run *run, struct store *output, struct error *err)
+int run_execute(struct run *run, struct error *err)
 {
-    run->output = output;
-    if (start_staging(run, err))
-        return err->code;
     for (int64_t super = 0; super < schedule_supers(run->plan); super++) {
         struct block tile = schedule_tile(run->problem, run->plan, run->comm->rank, super);
         if (block_empty(&tile))

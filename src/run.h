@@ -27,8 +27,11 @@ struct step {
 enum stage { STAGE_READ, STAGE_IN, STAGE_GEMM, STAGE_CHECK, STAGE_OUT, STAGE_WRITE, STAGE_COUNT };
 
 struct run {
+    /* set by the caller, who owns them */
     const struct problem *problem;
     const struct plan *plan;
+    const struct plan_request *request;
+    const struct matrix_info *output_info;
     struct comm *comm;
     struct device *device;
 
@@ -50,14 +53,13 @@ struct run {
     struct meter stages[STAGE_COUNT];
 };
 
-/* Open the operands' files and allocate everything that the plan counts.  After a failure
- * run_close is still due. */
-int run_open(struct run *run, const struct problem *p, const struct plan *plan, struct comm *comm,
-             struct device *device, const struct plan_request *request, struct error *err);
+/* Open the files, allocate everything that the plan counts and let the readers begin; all but the
+ * first members of `run` are zero.  After a failure run_close is still due. */
+int run_open(struct run *run, struct error *err);
 
-/* Start the staging threads, compute all tiles of this rank and wait until they are in the
+/* Compute all tiles of this rank and wait until they are in the
  * output (but not yet synced).  Ends early, without a complaint, when another rank raised. */
-int run_execute(struct run *run, struct store *output, struct error *err);
+int run_execute(struct run *run, struct error *err);
 
 void run_close(struct run *run);
 

@@ -12,6 +12,7 @@ static int open_stores(struct run *run, struct error *err)
         if (problem_reads(p, (enum operand)operand))
             store_open(&p->matrix[operand], p->type, STORE_READ,
                        !problem_by_offset(p, (enum operand)operand), &run->stores[operand], err);
+    store_open(run->output_info, p->type, STORE_WRITE, false, &run->output, err);
     return err->code;
 }
 
@@ -23,7 +24,7 @@ static void *carve(struct run *run, size_t bytes)
     return memory;
 }
 
-static void carve_memory(struct run *run, const struct plan_request *request, void **check)
+static void carve_memory(struct run *run, void **check)
 {
     const struct plan *plan = run->plan;
     run->acc = carve(run, plan_panel_bytes(run->problem, plan, OPERAND_C));
@@ -33,8 +34,8 @@ static void carve_memory(struct run *run, const struct plan_request *request, vo
                 carve(run, plan_panel_bytes(run->problem, plan, (enum operand)operand));
     for (int i = 0; i < 2 && problem_reads_c(run->problem); i++)
         run->c0[i] = carve(run, plan->slot_bytes);
-    *check = request->verify && plan->slabs > 0 ? carve(run, plan_check_bytes(plan)) : NULL;
-    assert(run->carved + request->workspace == plan->device_bytes);
+    *check = run->request->verify && plan->slabs > 0 ? carve(run, plan_check_bytes(plan)) : NULL;
+    assert(run->carved + algorithm_workspace(run->request->algorithm) == plan->device_bytes);
 }
 
 /* Call `visit` for every event of the run. */
@@ -72,16 +73,53 @@ static int destroy_event(struct device *dev, struct event **event, struct error 
     return 0;
 }
 
-int run_open(struct run *run, const struct problem *p, const struct plan *plan, struct comm *comm,
-             struct device *device, const struct plan_request *request, struct error *err)
+static int read_block(void *context, const struct transfer *t, void *memory, struct error *err)
 {
-    void *check;
-    *run = (struct run){.problem = p, .plan = plan, .comm = comm, .device = device};
-    if (open_stores(run, err) || for_events(run, create_event, err) ||
-        device->alloc(device, plan->device_bytes - request->workspace, (void **)&run->memory, err))
+    struct run *run = context;
+    return store_read(run->stores[t->operand], &t->block, memory, err);
+}
+
+static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
+{
+    struct run *run = context;
+    return store_write(run->output, &t->block, memory, err);
+}
+
+/* From here on the readers are at work. */
+static int open_staging(struct run *run, struct error *err)
+{
+    const struct plan *plan = run->plan;
+    struct staging_plan in = {.direction = STAGING_IN,
+                              .slots = plan->slots_in,
+                              .threads = plan->readers,
+                              .slot_bytes = plan->slot_bytes,
+                              .element_bytes = scalar_size(run->problem->type),
+                              .device = run->device,
+                              .move = read_block,
+                              .context = run};
+    struct staging_plan out = in;
+    cursor_start(&in.schedule, run->problem, plan, run->comm->rank);
+    out.direction = STAGING_OUT;
+    out.slots = plan->slots_out;
+    out.threads = plan->writers;
+    out.move = write_block;
+    if (staging_open(&run->in, &in, err) || staging_open(&run->out, &out, err))
         return err->code;
-    carve_memory(run, request, &check);
-    return check_open(&run->check, p, plan, device, check, err);
+    return 0;
+}
+
+int run_open(struct run *run, struct error *err)
+{
+    struct device *dev = run->device;
+    size_t own = run->plan->device_bytes - algorithm_workspace(run->request->algorithm);
+    void *check;
+    if (open_stores(run, err) || for_events(run, create_event, err) ||
+        dev->alloc(dev, own, (void **)&run->memory, err))
+        return err->code;
+    carve_memory(run, &check);
+    if (check_open(&run->check, run->problem, run->plan, dev, check, err))
+        return err->code;
+    return open_staging(run, err);
 }
 
 /* Nothing may be freed while the device still works on it. */
@@ -104,6 +142,7 @@ void run_close(struct run *run)
     check_close(&run->check);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);
+    store_close(run->output);
     for_events(run, destroy_event, &ignored);
     if (run->memory)
         run->device->release(run->device, run->memory);

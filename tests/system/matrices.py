@@ -63,14 +63,14 @@ def oriented(a, b, trans):
 def product(a, b, c=None, trans="NN", alpha=1, beta=0):
     """alpha op(A) op(B) + beta C in float64, as BLAS defines it: what is times 0 is not read."""
     a, b = (x.astype("f8") for x in oriented(a, b, trans))
-    ab = alpha * (a @ b) if alpha else np.zeros((a.shape[0], b.shape[1]))
+    ab = alpha * (a @ b) if alpha and a.size else np.zeros((len(a), b.shape[1]))
     return ab + beta * c.astype("f8") if beta else ab
 
 
 def bound(a, b, c=None, trans="NN", alpha=1, beta=0, eps=None):
     """How far rounding may take each element of the product: c k eps |A||B|."""
     a, b = (np.abs(x).astype("f8") for x in oriented(a, b, trans))
-    largest = abs(alpha) * (a @ b) if alpha else np.zeros((a.shape[0], b.shape[1]))
+    largest = abs(alpha) * (a @ b) if alpha else np.zeros((len(a), b.shape[1]))
     if beta:
         largest += abs(beta) * np.abs(c).astype("f8")
     return (a.shape[1] + 3) * largest * eps

@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-BUILD = Path(os.environ.get("DGEMM_OOC_BUILD", "build")).resolve()
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
 
 
@@ -186,7 +187,7 @@ def interrupt(name, number, *options):
     return process.wait(timeout=60), process.stderr.read()
 
 
-SLOW = ["--gzip", "9", "--shuffle", "--chunk", "500x500"]
+SLOW = ["--gzip", "9", "--chunk", "100x100"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -172,7 +172,8 @@ static void test_random_plans(void **state)
                host = (size_t)1 << (20 + random_below(8));
         struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
         struct plan_request request = {.verify = random_below(2),
-                                       .workspace = random_below(3) == 0};
+                                       .algorithm =
+                                           random_below(3) ? ALGORITHM_CPU : ALGORITHM_CUBLAS};
         if (random_below(4) == 0) {
             request.grid_rows = 1 + (int)random_below(m.ranks);
             request.grid_cols = m.ranks / request.grid_rows;
@@ -201,7 +202,8 @@ static void test_serpentine(void **state)
     (void)state;
     struct problem p = make_problem(64, 64, 16, 1);
     struct machine m = make_machine(1, 1 << 20, 1 << 28, true);
-    struct plan_request request = {.tile_rows = 16, .tile_cols = 16, .slab = 16};
+    struct plan_request request = {
+        .tile_rows = 16, .tile_cols = 16, .slab = 16, .algorithm = ALGORITHM_CPU};
     struct plan plan;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
@@ -222,7 +224,7 @@ static void test_large(void **state)
     (void)state;
     struct problem p = make_problem(1000000, 900001, 1100000, 1);
     struct machine m = make_machine(1024, (size_t)120 << 30, (size_t)200 << 30, true);
-    struct plan_request request = {.verify = true};
+    struct plan_request request = {.verify = true, .algorithm = ALGORITHM_CUBLAS};
     struct plan plan;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
@@ -241,7 +243,7 @@ static void test_small_fits(void **state)
     (void)state;
     struct problem p = make_problem(20000, 20000, 20000, 1);
     struct machine m = make_machine(1, (size_t)100 << 30, (size_t)100 << 30, true);
-    struct plan_request request = {.verify = true};
+    struct plan_request request = {.verify = true, .algorithm = ALGORITHM_CUBLAS};
     struct plan plan;
     struct error err = {0};
     m.disk_read_bytes_per_s = m.disk_write_bytes_per_s = 20e9;
