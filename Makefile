@@ -31,6 +31,9 @@ HDF5_CFLAGS := $(if $(HDF5_HOME),-I$(HDF5_HOME)/include,$(shell pkg-config --cfl
 HDF5_LIBS   := $(if $(HDF5_HOME),-L$(HDF5_HOME)/lib -Wl$(,)-rpath$(,)$(HDF5_HOME)/lib -lhdf5,$(shell pkg-config --libs $(HDF5) 2>/dev/null))
 GIT         := $(shell git describe --always --dirty 2>/dev/null)
 
+# Open MPI itself leaks, so leaks are not looked for.
+SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0)
+
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
@@ -129,10 +132,10 @@ demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
 check: all $(UNITS)
-	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests/unit
+	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
 test: all $(UNITS) $(GPUTESTS)
-	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests
+	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
 test-gpu: all $(UNITS) $(GPUTESTS)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests

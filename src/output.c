@@ -14,6 +14,7 @@
 
 #include "error.h"
 #include "quantity.h"
+#include "store.h"
 
 /* What the signal handler removes; empty: nothing. */
 static char part_path[PATH_MAX];
@@ -129,21 +130,15 @@ static int create_dataset(struct output *output, const struct options *options,
     return matfile_create(info, true, &layout, attributes, err);
 }
 
-/* Take the file's space now, so that a full disk is an error in the first second, not in the
- * ninth hour. */
-static int reserve(struct output *output, uint64_t bytes, struct error *err)
+/* Take the file's space now, so that a full disk is an error in the first second, not in the ninth
+ * hour. */
+static int reserve(const struct output *output, const struct problem *p, struct error *err)
 {
-    const char *file = output->info.file;
-    if (fallocate(output->lock, 0, (off_t)output->info.offset, (off_t)bytes) &&
-        errno != EOPNOTSUPP && errno != ENOSYS)
-        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
-                         "cannot reserve %s for %s: %s", quantity_bytes((double)bytes), file,
-                         strerror(errno));
-    struct stat status;
-    if (fstat(output->lock, &status))
-        return error_add(err, EXIT_RUNTIME, "%s: %s", file, strerror(errno));
-    output->info.file_bytes = (uint64_t)status.st_size;
-    return 0;
+    struct store *store = NULL;
+    if (store_open(&output->info, p->type, STORE_WRITE, false, &store, err) == 0)
+        store_reserve(store, err);
+    store_close(store);
+    return err->code;
 }
 
 int output_create(struct output *output, const struct options *options, const struct problem *p,
@@ -161,7 +156,7 @@ int output_create(struct output *output, const struct options *options, const st
     if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK))
         return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
                          strerror(errno));
-    return reserve(output, output_bytes(p), err);
+    return reserve(output, p, err);
 }
 
 int output_finish(struct output *output, const struct options *options, struct error *err)
