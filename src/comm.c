@@ -37,8 +37,9 @@ int comm_launcher_size(void)
 
 int comm_open(struct comm *comm, struct error *err)
 {
-    int provided;
-    MPI_Comm node;
+    int provided, launched = comm_launcher_size(), launcher_rank = comm_launcher_rank();
+    MPI_Comm
+        node; /* from here on the environment says what MPI thinks, not what the launcher did */
     *comm = (struct comm){0};
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
@@ -49,13 +50,13 @@ int comm_open(struct comm *comm, struct error *err)
     MPI_Comm_free(&node);
     int leads = comm->local_rank == 0;
     MPI_Allreduce(&leads, &comm->nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (comm->size == 1 && comm_launcher_size() > 1) {
-        comm->rank = comm_launcher_rank(); /* so that only one of them speaks */
+    if (comm->size == 1 && launched > 1) {
+        comm->rank = launcher_rank; /* so that only one of them speaks */
         return error_add(
             err, EXIT_RESOURCES,
             "the launcher started %d tasks but MPI sees 1 rank in each; with Slurm try "
             "srun --mpi=pmix",
-            comm_launcher_size());
+            launched);
     }
     return 0;
 }

@@ -1,22 +1,32 @@
 #include "error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Whether `line` is one of the lines of `text`. */
+static bool has_line(const char *text, const char *line)
+{
+    size_t length = strlen(line);
+    for (const char *at = text; (at = strstr(at, line)); at++)
+        if ((at == text || at[-1] == '\n') && (at[length] == '\n' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
 int error_add(struct error *err, int code, const char *format, ...)
 {
-    size_t used = strlen(err->text), room = sizeof err->text - used;
-    if (err->complaints++ == 0)
-        err->code = code;
-    else if (room > 1) {
-        err->text[used++] = '\n';
-        err->text[used] = '\0';
-        room--;
-    }
+    char line[sizeof err->text];
     va_list args;
     va_start(args, format);
-    vsnprintf(err->text + used, room, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    if (err->complaints > 0 && has_line(err->text, line))
+        return code; /* two operands in one missing file are one complaint */
+    if (err->complaints++ == 0)
+        err->code = code;
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "%s%s", used ? "\n" : "", line);
     return code;
 }

@@ -73,27 +73,49 @@ static void check_part(const char *file, struct error *err)
     close(fd);
 }
 
+static bool same_file(const char *x, const char *y)
+{
+    struct stat sx, sy;
+    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
+           sx.st_ino == sy.st_ino;
+}
+
+static bool is_input(const struct options *options, const char *file)
+{
+    return same_file(file, options->a.file) || same_file(file, options->b.file) ||
+           (options->beta != 0 && same_file(file, options->c.file));
+}
+
+static void check_report(const struct options *options, struct error *err)
+{
+    char copy[PATH_MAX];
+    const char *report = options->report;
+    if (is_input(options, report))
+        error_add(err, EXIT_INPUT, "the report %s is one of the inputs", report);
+    if (same_file(report, options->output.file) || strcmp(report, options->output.file) == 0)
+        error_add(err, EXIT_INPUT, "the report %s is the output", report);
+    snprintf(copy, sizeof copy, "%s", report);
+    if (access(dirname(copy), W_OK | X_OK))
+        error_add(err, EXIT_INPUT, "cannot write the report %s: %s", report, strerror(errno));
+}
+
 int output_check(const struct options *options, const struct problem *p, struct error *err)
 {
     const char *file = options->output.file;
-    const char *inputs[] = {options->a.file, options->b.file,
-                            options->beta != 0 ? options->c.file : NULL};
-    struct stat out, in;
-    if (stat(file, &out) == 0) {
-        bool is_input = false;
-        for (int i = 0; i < 3; i++)
-            is_input |= inputs[i] && stat(inputs[i], &in) == 0 && in.st_dev == out.st_dev &&
-                        in.st_ino == out.st_ino;
-        if (is_input)
+    struct stat status;
+    if (stat(file, &status) == 0) {
+        if (is_input(options, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
-        else if (!S_ISREG(out.st_mode))
+        else if (!S_ISREG(status.st_mode))
             error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
         else if (!options->force)
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
     }
     check_directory(file, p, err);
     check_part(file, err);
+    if (options->report[0])
+        check_report(options, err);
     return err->code;
 }
 
