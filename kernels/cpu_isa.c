@@ -1,5 +1,6 @@
-/* Which of the compiled instruction sets this CPU has: those that the compiler may use for a table, as the
- * levels x86-64-v4 and x86-64-v3 define them.  (CPUs have the whole level or lack what is asked here.) */
+/* Which of the compiled instruction sets this CPU has: those that the compiler may use for a
+ * table, as the levels x86-64-v4 and x86-64-v3 define them.  (CPUs have the whole level or lack
+ * what is asked here.) */
 #include "cpu_kernel.h"
 
 enum { ISA_MAX = 3 };
@@ -14,10 +15,11 @@ const struct cpu_kernel *cpu_kernels(int rank)
     const struct cpu_kernel *usable[ISA_MAX];
     int count = 0;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         usable[count++] = cpu_kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
         usable[count++] = cpu_kernels_avx2;
 #endif
     usable[count++] = cpu_kernels_baseline;

@@ -1,15 +1,16 @@
 /* The inner loops of the CPU kernels for one instruction set, whose name is ISA.
  *
- * Compiled once an instruction set, with the flags that switch it on; the vectors are GCC's, so that the
- * compiler turns them into whatever the set has.  Needs -ffp-contract=fast: it makes a vector's s += x * y
- * one fma where the set has it, which is what the contract on the bits in gemm.h asks for. */
+ * Compiled once an instruction set, with the flags that switch it on; the vectors are GCC's, so
+ * that the compiler turns them into whatever the set has.  Needs -ffp-contract=fast: it makes a
+ * vector's s += x * y one fma where the set has it, which is what the contract on the bits in
+ * gemm.h asks for. */
 #include "cpu_kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A tile of TILE_VECTORS vectors by TILE_COLS columns of sums fills the registers, but for a column of
- * op(A) and one element of op(B). */
+/* A tile of TILE_VECTORS vectors by TILE_COLS columns of sums fills the registers, but for a
+ * column of op(A) and one element of op(B). */
 #if defined __AVX512F__
 #define VECTOR_BYTES 64
 #define TILE_VECTORS 3
@@ -31,15 +32,16 @@
 enum {
     LINE_BYTES = 64,
     AHEAD_BYTES = 2048, /* how far before its use a long row is called for */
-    PACK_STEPS = 8, /* k steps that a transposing pack takes at a time: a line of doubles */
-    ROWS = 4,       /* that a sum down the columns takes at a time */
+    PACK_STEPS = 8,     /* k steps that a transposing pack takes at a time: a line of doubles */
+    ROWS = 4,           /* that a sum down the columns takes at a time */
     DOT_LANES = 16, /* partial sums of a dot product, whatever the vectors: they decide its bits */
     DOUBLES = VECTOR_BYTES / sizeof(double),
     DOT_VECTORS = DOT_LANES / DOUBLES,
 };
 
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
-typedef double memory_doubles __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double)), may_alias));
+typedef double memory_doubles
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double)), may_alias));
 typedef int64_t bits __attribute__((vector_size(VECTOR_BYTES)));
 
 static inline doubles absolute(doubles x)
@@ -61,8 +63,10 @@ static inline doubles absolute(doubles x)
 #include "cpu_kernel_real.h"
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
-    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, pack_a_float, pack_b_float,
-                      multiply_float, combine_float, project_row_float, project_cols_float},
+    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, pack_a_float,
+                      pack_b_float, multiply_float, combine_float, project_row_float,
+                      project_cols_float},
     [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, pack_a_double,
-                       pack_b_double, multiply_double, combine_double, project_row_double, project_cols_double},
+                       pack_b_double, multiply_double, combine_double, project_row_double,
+                       project_cols_double},
 };

@@ -1,9 +1,9 @@
 /* The inner loops of the CPU kernels, one table of functions for every instruction set.
  *
- * All tables come from one source, cpu_kernel.c, compiled once an instruction set.  They differ in the
- * width of their vectors and so in the shape of their tiles, but not in the bits: every sum takes the same
- * fma steps in the same order.  (Without fma in the CPU, each step of gemm, dot and axpy is a
- * multiplication and an addition: such CPUs agree among themselves alone.) */
+ * All tables come from one source, cpu_kernel.c, compiled once an instruction set.  They differ
+ * in the width of their vectors and so in the shape of their tiles, but not in the bits: every
+ * sum takes the same fma steps in the same order.  (Without fma in the CPU, each step of gemm,
+ * dot and axpy is a multiplication and an addition: such CPUs agree among themselves alone.) */
 #ifndef DGEMM_OOC_CPU_KERNEL_H
 #define DGEMM_OOC_CPU_KERNEL_H
 
@@ -43,15 +43,18 @@ struct cpu_kernel {
     void (*pack_b)(const struct cpu_panel *panel, void *to);
     void (*multiply)(const struct cpu_block *block);
 
-    /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y takes its term away; out may be x or y. */
+    /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y takes its term away; out may be x
+     * or y. */
     void (*combine)(int64_t n, double alpha, const void *x, double beta, const void *y, void *out);
     /* sum[0] = row i . x, sum[1] = |row i| . x_abs */
     void (*project_row)(const struct project *p, int64_t i, double sum[2]);
     /* The same down the columns `cols`, added to plain and magnitude. */
-    void (*project_cols)(const struct project *p, struct range cols, double *plain, double *magnitude);
+    void (*project_cols)(const struct project *p, struct range cols, double *plain,
+                         double *magnitude);
 };
 
-/* The tables, indexed by enum scalar, that this CPU can run: the best has rank 0; null after the last. */
+/* The tables, indexed by enum scalar, that this CPU can run: the best has rank 0; null after the
+ * last. */
 const struct cpu_kernel *cpu_kernels(int rank);
 
 #endif

@@ -1,4 +1,5 @@
-/* The inner loops for one element type: cpu_kernel.c includes this with REAL and its FMA defined. */
+/* The inner loops for one element type: cpu_kernel.c includes this with REAL and its FMA
+ * defined. */
 
 #define NAME(x) JOIN(x, REAL)
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
@@ -11,8 +12,8 @@ typedef REAL NAME(memory_vector)
 typedef REAL NAME(memory_elements)
     __attribute__((vector_size(DOUBLES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
-/* k is contiguous: transpose, a few k steps of all rows at a time, so that lines are used while they are
- * in the first-level cache. */
+/* k is contiguous: transpose, a few k steps of all rows at a time, so that lines are used while
+ * they are in the first-level cache. */
 static inline void NAME(pack_along)(const struct cpu_panel *panel, int64_t width, REAL *to)
 {
     const REAL *from = panel->from;
@@ -37,7 +38,7 @@ static inline void NAME(pack_across)(const struct cpu_panel *panel, int64_t widt
         for (int64_t i = 0; i < width; i += LINE)
             __builtin_prefetch(from + width + i);
         if (panel->rows == width)
-            memcpy(to, from, (size_t)width * sizeof *to);
+            memcpy(to, from, (size_t)width * sizeof *to); /* of a constant size: a few vectors */
         else
             memcpy(to, from, (size_t)panel->rows * sizeof *to);
     }
@@ -63,10 +64,10 @@ static void NAME(pack_b)(const struct cpu_panel *panel, void *to)
     NAME(pack)(panel, TILE_COLS, to);
 }
 
-/* All k steps of one tile, its sums in registers.  `next` is the tile to come: its lines are on their way
- * from memory while this one is computed. */
-static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c, int64_t ldc,
-                              const REAL *next)
+/* All k steps of one tile, its sums in registers.  `next` is the tile to come: its lines are on
+ * their way from memory while this one is computed. */
+static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
+                              int64_t ldc, const REAL *next)
 {
     NAME(vector) s[TILE_COLS][TILE_VECTORS];
 #pragma GCC unroll 8
@@ -102,8 +103,8 @@ static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const RE
 }
 
 /* A tile that reaches over the edge of C is computed in a copy. */
-static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c, int64_t rows,
-                            int64_t cols)
+static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
+                            int64_t rows, int64_t cols)
 {
     REAL copy[TILE_COLS * TILE_ROWS] __attribute__((aligned(LINE_BYTES))) = {0};
     size_t bytes = (size_t)(rows < TILE_ROWS ? rows : TILE_ROWS) * sizeof *c;
@@ -114,8 +115,8 @@ static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL
         memcpy(c + j * g->ldc, copy + j * TILE_ROWS, bytes);
 }
 
-/* Down the columns of tiles: the panel of op(B) stays in the first-level cache, those of op(A) come from
- * the second. */
+/* Down the columns of tiles: the panel of op(B) stays in the first-level cache, those of op(A)
+ * come from the second. */
 static void NAME(multiply)(const struct cpu_block *g)
 {
     for (int64_t j = 0; j < g->cols; j += TILE_COLS)
@@ -133,7 +134,8 @@ static void NAME(multiply)(const struct cpu_block *g)
 }
 
 /* The simd pragmas promise that out is x or y, or apart from both. */
-static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, const void *y, void *out)
+static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, const void *y,
+                          void *out)
 {
     const REAL a = (REAL)alpha, b = (REAL)beta, *xs = x, *ys = y;
     REAL *to = out;
@@ -227,7 +229,8 @@ static inline void NAME(add_rows)(const struct project *p, int64_t i, int count,
 }
 
 /* Several rows at a time, since the sums go to the cache and back for each. */
-static void NAME(project_cols)(const struct project *p, struct range cols, double *plain, double *magnitude)
+static void NAME(project_cols)(const struct project *p, struct range cols, double *plain,
+                               double *magnitude)
 {
     int64_t i = 0;
     for (; i + ROWS <= p->rows; i += ROWS)

@@ -1,11 +1,12 @@
 /* A device: memory, copies, events and kernels, in order on three streams.
  *
- * Two implementations, CUDA and CPU, behind one table of functions, so that one pipeline runs on both.
- * The CPU device really is asynchronous (a thread a stream), so that what works on it is ordered right.
+ * Two implementations, CUDA and CPU, behind one table of functions, so that one pipeline runs on
+ * both. The CPU device really is asynchronous (a thread a stream), so that what works on it is
+ * ordered right.
  *
- * Work on one stream runs in the order in which it was given; nothing orders two streams but events.
- * An event that was never recorded counts as reached.  Calls may come from any thread; a device that
- * failed asynchronously says so at the next call that waits. */
+ * Work on one stream runs in the order in which it was given; nothing orders two streams but
+ * events. An event that was never recorded counts as reached.  Calls may come from any thread; a
+ * device that failed asynchronously says so at the next call that waits. */
 #ifndef DGEMM_OOC_DEVICE_H
 #define DGEMM_OOC_DEVICE_H
 
@@ -57,9 +58,12 @@ struct device {
 
     /* STREAM_IN carries host to device, STREAM_OUT device to host. */
     int (*copy)(struct device *dev, enum stream stream, const struct copy *copy, struct error *err);
-    int (*gemm)(struct device *dev, const struct gemm *gemm, struct error *err);          /* STREAM_COMPUTE */
-    int (*combine)(struct device *dev, const struct combine *combine, struct error *err); /* STREAM_COMPUTE */
-    int (*project)(struct device *dev, const struct project *project, struct error *err); /* STREAM_COMPUTE */
+    int (*gemm)(struct device *dev, const struct gemm *gemm,
+                struct error *err); /* STREAM_COMPUTE */
+    int (*combine)(struct device *dev, const struct combine *combine,
+                   struct error *err); /* STREAM_COMPUTE */
+    int (*project)(struct device *dev, const struct project *project,
+                   struct error *err); /* STREAM_COMPUTE */
 };
 
 /* How many GPUs this process can use; 0 without a GPU, a driver or a build for GPUs. */

@@ -1,8 +1,8 @@
 /* The CPU as a device: a thread a stream, each with a bounded queue of operations.
  *
- * An operation waits only for what was submitted before it, so the oldest one of all can always run: a
- * full queue delays whoever submits, but nothing can come to a standstill.  One mutex and one condition
- * serve the whole device, since an operation is milliseconds of work. */
+ * An operation waits only for what was submitted before it, so the oldest one of all can always
+ * run: a full queue delays whoever submits, but nothing can come to a standstill.  One mutex and
+ * one condition serve the whole device, since an operation is milliseconds of work. */
 #include "device.h"
 
 #include <pthread.h>
@@ -23,7 +23,14 @@ struct event {
     int users;                     /* operations in queues that name this event */
 };
 
-enum action { ACTION_COPY, ACTION_GEMM, ACTION_COMBINE, ACTION_PROJECT, ACTION_RECORD, ACTION_WAIT };
+enum action {
+    ACTION_COPY,
+    ACTION_GEMM,
+    ACTION_COMBINE,
+    ACTION_PROJECT,
+    ACTION_RECORD,
+    ACTION_WAIT
+};
 
 struct operation {
     enum action action;
@@ -78,8 +85,8 @@ static void copy_run(const struct copy *copy)
         return;
     }
     for (size_t row = 0; row < copy->rows; row++)
-        memcpy((char *)copy->dst + row * copy->dst_pitch, (const char *)copy->src + row * copy->src_pitch,
-               copy->width);
+        memcpy((char *)copy->dst + row * copy->dst_pitch,
+               (const char *)copy->src + row * copy->src_pitch, copy->width);
 }
 
 /* Who waits for the event hears of it when the operation leaves its queue. */
@@ -104,24 +111,12 @@ static void event_await(struct cpu *cpu, const struct event *event, uint64_t tur
 static void operation_run(struct cpu *cpu, const struct operation *o)
 {
     switch (o->action) {
-    case ACTION_COPY:
-        copy_run(&o->copy);
-        break;
-    case ACTION_GEMM:
-        gemm_cpu(&o->gemm, cpu->threads, cpu->workspace);
-        break;
-    case ACTION_COMBINE:
-        combine_cpu(&o->combine, cpu->threads);
-        break;
-    case ACTION_PROJECT:
-        project_cpu(&o->project, cpu->threads);
-        break;
-    case ACTION_RECORD:
-        event_reach(cpu, o->event, o->turn);
-        break;
-    case ACTION_WAIT:
-        event_await(cpu, o->event, o->turn);
-        break;
+    case ACTION_COPY: copy_run(&o->copy); break;
+    case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
+    case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
+    case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
+    case ACTION_RECORD: event_reach(cpu, o->event, o->turn); break;
+    case ACTION_WAIT: event_await(cpu, o->event, o->turn); break;
     }
 }
 
@@ -181,7 +176,8 @@ static void submit(struct device *dev, enum stream stream, struct operation o)
     pthread_mutex_unlock(&cpu->mutex);
 }
 
-static int cpu_copy(struct device *dev, enum stream stream, const struct copy *copy, struct error *err)
+static int cpu_copy(struct device *dev, enum stream stream, const struct copy *copy,
+                    struct error *err)
 {
     (void)err;
     submit(dev, stream, (struct operation){.action = ACTION_COPY, .copy = *copy});
@@ -209,7 +205,8 @@ static int cpu_project(struct device *dev, const struct project *project, struct
     return 0;
 }
 
-static int cpu_record(struct device *dev, struct event *event, enum stream stream, struct error *err)
+static int cpu_record(struct device *dev, struct event *event, enum stream stream,
+                      struct error *err)
 {
     (void)err;
     submit(dev, stream, (struct operation){.action = ACTION_RECORD, .event = event});

@@ -4,10 +4,10 @@
  *
  * The bits.  A kernel whose `same_bits` is true computes every element as ONE running sum
  *     s = fma(op(A)[i,0], op(B)[0,j], s), fma(op(A)[i,1], op(B)[1,j], s), ...   k ascending
- * With alpha = 1 and beta = 1 the sum starts from C's own value, so calls over consecutive slabs of k
- * give the bits of one call over all of k, whatever the slabs, the tiles or the threads.  With any other
- * alpha or beta the sum starts from zero and C := fma(alpha, s, beta * C), or alpha * s where beta = 0.
- * beta = 0 never reads C.  k = 0 or alpha = 0 never reads A and B. */
+ * With alpha = 1 and beta = 1 the sum starts from C's own value, so calls over consecutive slabs
+ * of k give the bits of one call over all of k, whatever the slabs, the tiles or the threads.
+ * With any other alpha or beta the sum starts from zero and C := fma(alpha, s, beta * C), or
+ * alpha * s where beta = 0. beta = 0 never reads C.  k = 0 or alpha = 0 never reads A and B. */
 #ifndef DGEMM_OOC_GEMM_H
 #define DGEMM_OOC_GEMM_H
 
@@ -51,7 +51,8 @@ extern const struct algorithm_info algorithm_table[];
 const struct algorithm_info *algorithm_find(const char *name);
 const struct algorithm_info *algorithm_of(enum algorithm id);
 
-/* The best algorithm of a device that keeps the bits; depends on the type and the hardware alone. */
+/* The best algorithm of a device that keeps the bits; depends on the type and the hardware
+ * alone. */
 enum algorithm algorithm_auto(bool on_gpu, enum scalar type);
 
 /* Bytes that an algorithm takes for itself, on the device and on the host. */

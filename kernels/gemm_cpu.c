@@ -4,9 +4,10 @@
  *         for each range of rows of C:                      pack op(A)   all threads together
  *             for each task, a rectangle of C:              multiply     a thread each
  *
- * Not a BLAS, since none promises the bits of gemm.h.  Here a running sum waits in C itself, exact, from
- * one range of k to the next, so that ranges, tasks and threads leave no trace in the result.  Where C is
- * still needed for beta * C at the end, the sums wait in a scratch block instead. */
+ * Not a BLAS, since none promises the bits of gemm.h.  Here a running sum waits in C itself,
+ * exact, from one range of k to the next, so that ranges, tasks and threads leave no trace in
+ * the result.  Where C is still needed for beta * C at the end, the sums wait in a scratch block
+ * instead. */
 #include "gemm.h"
 
 #include <math.h>
@@ -14,13 +15,13 @@
 #include "cpu_kernel.h"
 
 enum {
-    STEPS_BYTES = 2048,        /* k steps of one row: a panel of op(B) fits a first-level cache */
+    STEPS_BYTES = 2048,        /* k steps of a row: a panel of op(B) fits a first-level cache */
     A_BYTES = 384 * 1024,      /* packed op(A), a thread's share: fits its second-level cache */
     B_BYTES = 2 * 1024 * 1024, /* packed op(B): fits a cache that threads share */
-    SUMS_SIDE_BYTES = 4096,    /* the scratch block: SUMS_COLS columns of so many bytes */
-    SUMS_COLS = 256,
-    TASKS = 4,                /* a thread: so few that each is long, so many that no thread waits long */
-    THREAD_WORK = 256 * 1024, /* fma steps that repay another thread */
+    SUMS_COLS = 256,           /* of the scratch block */
+    SUMS_SIDE_BYTES = 4096,    /* a column of it */
+    TASKS = 4,                 /* a thread: so many that none waits long for the others */
+    THREAD_WORK = 256 * 1024,  /* fma steps that repay another thread */
 };
 
 /* op(A) or op(B), seen as rows of k elements each. */
@@ -57,6 +58,12 @@ static int64_t parts_of(int64_t count, int64_t largest)
     return (count + largest - 1) / largest;
 }
 
+/* Without a k step nothing is packed: then there need be no operands at all. */
+static int64_t panels_of(struct range rows, int64_t width, struct range k)
+{
+    return k.count == 0 ? 0 : parts_of(rows.count, width);
+}
+
 /* Part `index` of `parts` nearly equal ones; all but the last one are multiples of `unit`. */
 static struct range range_of(int64_t count, int64_t unit, int64_t parts, int64_t index)
 {
@@ -65,17 +72,18 @@ static struct range range_of(int64_t count, int64_t unit, int64_t parts, int64_t
     return (struct range){begin, min_of((each + (index < more)) * unit, count - begin)};
 }
 
-static struct cpu_panel panel_of(const struct product *g, const struct operand *from, struct range rows,
-                                 struct range k)
+static struct cpu_panel panel_of(const struct product *g, const struct operand *from,
+                                 struct range rows, struct range k)
 {
     int64_t first = rows.begin * from->across + k.begin * from->along;
-    return (struct cpu_panel){from->data + first * g->size, rows.count, k.count, from->across, from->along};
+    return (struct cpu_panel){from->data + first * g->size, rows.count, k.count, from->across,
+                              from->along};
 }
 
 /* No thread waits here: all meet after packing op(A). */
 static void pack_b(const struct product *g, struct range cols, struct range k)
 {
-    int64_t width = g->kernel->tile_cols, panels = parts_of(cols.count, width);
+    int64_t width = g->kernel->tile_cols, panels = panels_of(cols, width, k);
 #pragma omp for nowait
     for (int64_t i = 0; i < panels; i++) {
         struct range part = {cols.begin + i * width, min_of(width, cols.count - i * width)};
@@ -86,7 +94,7 @@ static void pack_b(const struct product *g, struct range cols, struct range k)
 
 static void pack_a(const struct product *g, struct range rows, struct range k)
 {
-    int64_t width = g->kernel->tile_rows, panels = parts_of(rows.count, width);
+    int64_t width = g->kernel->tile_rows, panels = panels_of(rows, width, k);
 #pragma omp for
     for (int64_t i = 0; i < panels; i++) {
         struct range part = {rows.begin + i * width, min_of(width, rows.count - i * width)};
@@ -154,13 +162,15 @@ static void product_run(const struct product *g)
 }
 
 /* C := alpha sums + beta C for one block of C. */
-static void sums_finish(const struct product *g, const void *sums, double beta, char *c, int64_t ldc)
+static void sums_finish(const struct product *g, const void *sums, double beta, char *c,
+                        int64_t ldc)
 {
     int64_t column_bytes = ldc * g->size, sums_bytes = g->ldc * g->size;
 #pragma omp parallel for num_threads(g->threads) if (g->threads > 1)
     for (int64_t j = 0; j < g->n; j++) {
         char *column = c + j * column_bytes;
-        g->kernel->combine(g->m, g->alpha, (const char *)sums + j * sums_bytes, beta, column, column);
+        g->kernel->combine(g->m, g->alpha, (const char *)sums + j * sums_bytes, beta, column,
+                           column);
     }
 }
 
@@ -216,7 +226,8 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace)
         .k_step = STEPS_BYTES / size,
     };
     const struct cpu_kernel *kernel = product.kernel;
-    product.m_step = A_BYTES / STEPS_BYTES / kernel->tile_rows * kernel->tile_rows * product.threads;
+    product.m_step =
+        A_BYTES / STEPS_BYTES / kernel->tile_rows * kernel->tile_rows * product.threads;
     product.n_step = B_BYTES / STEPS_BYTES / kernel->tile_cols * kernel->tile_cols;
     if (product.from_c || beta == 0)
         product_run(&product);

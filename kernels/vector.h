@@ -1,5 +1,6 @@
-/* The operations around GEMM that pass over memory once: the end of a tile (combine) and the products
- * with a vector that the online check needs (project).  Matrices here are ROW-major, as in the files. */
+/* The operations around GEMM that pass over memory once: the end of a tile (combine) and the
+ * products with a vector that the online check needs (project).  Matrices here are ROW-major, as
+ * in the files. */
 #ifndef DGEMM_OOC_VECTOR_H
 #define DGEMM_OOC_VECTOR_H
 
@@ -19,9 +20,10 @@ struct combine {
     int64_t ld_acc, ld_c0; /* elements between rows */
 };
 
-/* y := op(M) x and y_abs := |op(M)| x_abs, or += when `accumulate`; all vectors double, whatever the
- * type of M.  M is stored rows x cols; op(M) is M, or its transpose when `trans`.  x_abs null means |x|;
- * y_abs null: not wanted.  The sums are deterministic: the same call gives the same bits. */
+/* y := op(M) x and y_abs := |op(M)| x_abs, or += when `accumulate`; all vectors double, whatever
+ * the type of M.  M is stored rows x cols; op(M) is M, or its transpose when `trans`.  x_abs
+ * null means |x|; y_abs null: not wanted.  The sums are deterministic: the same call gives the
+ * same bits. */
 struct project {
     enum scalar type;
     bool trans, accumulate;

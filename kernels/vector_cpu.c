@@ -1,5 +1,5 @@
-/* combine and project on the CPU.  Threads share out elements of the result and never split a sum, so the
- * bits do not depend on their number. */
+/* combine and project on the CPU.  Threads share out elements of the result and never split a
+ * sum, so the bits do not depend on their number. */
 #include "vector.h"
 
 #include <math.h>
@@ -7,8 +7,9 @@
 #include "cpu_kernel.h"
 
 enum {
-    PIECE = 512, /* columns that a thread sums at a time: their sums stay in its first-level cache */
-    LINE = 16,   /* columns that share a cache line */
+    PIECE =
+        512,   /* columns that a thread sums at a time: their sums stay in its first-level cache */
+    LINE = 16, /* columns that share a cache line */
 };
 
 static int64_t min_of(int64_t a, int64_t b)
@@ -54,7 +55,8 @@ static void project_rows(const struct project *p, const struct cpu_kernel *kerne
 }
 
 /* y = M' x for a range of columns: the rows, scaled, added up. */
-static void project_piece(const struct project *p, const struct cpu_kernel *kernel, struct range cols)
+static void project_piece(const struct project *p, const struct cpu_kernel *kernel,
+                          struct range cols)
 {
     double plain[PIECE] = {0}, magnitude[PIECE] = {0};
     kernel->project_cols(p, cols, plain, magnitude);

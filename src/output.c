@@ -146,8 +146,8 @@ static int create_dataset(struct output *output, const struct options *options,
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
     if (part_name(options->output.file, info->file, err))
         return err->code;
-    /* A part file that is there was left behind by a run that was killed: output_check has seen that
-     * none is alive. */
+    /* A part file that is there was left behind by a run that was killed: output_check has seen
+     * that none is alive. */
     unlink(info->file);
     return matfile_create(info, true, &layout, attributes, err);
 }

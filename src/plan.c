@@ -11,6 +11,8 @@ enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
     SLOT_MIN = 4 << 10, /* bytes */
     SLOT_MAX = 16 << 20,
+    SLOTS_OUT_PER_WRITER = 2,
+    SLOTS_OUT_MAX = 64,
     READERS_MAX = 8,
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
     GEMM_HALF_SLAB = 64,  /* a slab this long runs at half the rate: accumulators in and out */
@@ -126,25 +128,25 @@ static void set_slot_bytes(const struct problem *p, struct plan *plan, size_t by
     plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
 }
 
-/* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory. */
+/* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
+ * is left of that part may hold a tile on its way out. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
     plan->readers = (int)min_i64(machine->gpu ? READERS_MAX : 2, machine->threads);
     plan->writers = plan->readers > 1 ? plan->readers / 2 : 1;
     plan->slots_in = (int)max_i64(4, 2 * plan->readers);
-    plan->slots_out = 2 * plan->writers;
     size_t fixed = host_fixed_bytes(p, machine, request);
-    size_t budget = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
-    budget = budget / (machine->gpu ? 2 : 4) / (size_t)(plan->slots_in + plan->slots_out);
-    if (budget > machine->device_memory / 16)
-        budget = machine->device_memory / 16;
+    size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
+    part /= machine->gpu ? 2 : 4;
+    size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
     size_t bytes = SLOT_MAX;
-    while (bytes > SLOT_MIN &&
-           (bytes > budget || (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
+    while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
+                                (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
     set_slot_bytes(p, plan, bytes);
+    plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
 }
 
 /* Counts that follow from tile and slab. */
@@ -153,6 +155,11 @@ static void set_counts(const struct problem *p, struct plan *plan)
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
+
+    int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
+    int64_t most = min_i64(SLOTS_OUT_MAX, least + (int64_t)(plan->spare_bytes / plan->slot_bytes));
+    int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
+    plan->slots_out = (int)max_i64(least, min_i64(most, tile));
 }
 
 /* Rate of the disk with runs of this many bytes. */
@@ -217,9 +224,12 @@ static void predict(const struct problem *p, const struct machine *machine, stru
     double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
     s[LINK_WRITE] = (double)p->m * (double)p->n * element / write_rate;
 
-    /* The next tile waits until this one has left the device; the first slab and the last tile have
-     * nothing to overlap with. */
-    double busiest = s[LINK_GEMM] + s[LINK_OUT];
+    /* The next tile waits until this one has left the device, into slots where there are enough,
+     * at the pace of the disk otherwise; the first slab and the last tile have nothing to
+     * overlap with. */
+    double slots = (double)plan->slots_out * (double)plan->slot_elements;
+    double beyond = tiles * ranks * fmax(0, tile - slots) * element / write_rate;
+    double busiest = s[LINK_GEMM] + fmax(s[LINK_OUT], beyond);
     plan->limit = s[LINK_GEMM] >= s[LINK_OUT] ? LINK_GEMM : LINK_OUT;
     for (int link = 0; link < LINK_COUNT; link++)
         if (s[link] > busiest) {
@@ -421,8 +431,9 @@ int plan_make(const struct problem *p, const struct machine *machine,
     plan->gemm_flops_per_s =
         machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
     search_grids(p, machine, request, plan, &best);
-    while (best.wall_s == 0 && plan->slot_bytes > SLOT_MIN) {
-        set_slot_bytes(p, plan, plan->slot_bytes / 2);
+    while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
+        plan->spare_bytes = 0;
+        set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0)

@@ -35,6 +35,7 @@ struct plan {
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
     int64_t slot_elements;     /* a slot holds a part of a panel or of a tile */
     int slots_in, slots_out;   /* staging slots of each direction */
+    size_t spare_bytes;        /* of host memory, for more slots out */
     int readers, writers;      /* threads */
 
     size_t slot_bytes;

@@ -107,7 +107,8 @@ static json_t *report_json(const struct report *r, const struct problem *p, cons
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    snprintf(version, sizeof version, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"), version_text());
+    snprintf(version, sizeof version, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
+             version_text());
     return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
                      " s:o, s:o, s:o, s:o}",
                      "schema", 1, "program", version, "date", date, "algorithm", r->algorithm,

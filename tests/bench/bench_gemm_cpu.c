@@ -2,9 +2,10 @@
  *
  *     bench_gemm_cpu [REPEAT]
  *
- * Both run in turn, and the medians are compared.  Every thread is tied to a CPU of its own, and before
- * each run all rest until no thread of the other library still spins: otherwise it is the scheduler that
- * is measured.  OPENBLAS_CORETYPE picks the kernels of OpenBLAS (Haswell, SkylakeX, ...). */
+ * Both run in turn, and the medians are compared.  Every thread is tied to a CPU of its own, and
+ * before each run all rest until no thread of the other library still spins: otherwise it is the
+ * scheduler that is measured.  OPENBLAS_CORETYPE picks the kernels of OpenBLAS (Haswell,
+ * SkylakeX, ...). */
 #include <cblas.h>
 #include <float.h>
 #include <math.h>
@@ -25,7 +26,8 @@ struct shape {
     int64_t mn, k;
 };
 
-static const struct shape shapes[] = {{512, 512}, {1024, 1024}, {2048, 2048}, {4096, 4096}, {2000, 256}};
+static const struct shape shapes[] = {
+    {512, 512}, {1024, 1024}, {2048, 2048}, {4096, 4096}, {2000, 256}};
 
 /* One product, and room for both results. */
 struct contest {
@@ -48,7 +50,8 @@ static void rest(int threads)
         nanosleep(&t, NULL);
 }
 
-/* Tie the threads of OpenMP to the CPUs that this process may use; OpenBLAS' own threads stay free. */
+/* Tie the threads of OpenMP to the CPUs that this process may use; OpenBLAS' own threads stay
+ * free. */
 static int threads_tie(void)
 {
     cpu_set_t allowed;
@@ -79,7 +82,8 @@ static void *allocate(size_t bytes)
 
 static double get(const struct gemm *g, const void *matrix, int64_t at)
 {
-    return g->type == SCALAR_FLOAT ? (double)((const float *)matrix)[at] : ((const double *)matrix)[at];
+    return g->type == SCALAR_FLOAT ? (double)((const float *)matrix)[at]
+                                   : ((const double *)matrix)[at];
 }
 
 static void *operand_make(enum scalar type, int64_t count)
@@ -158,8 +162,8 @@ static bool contest_run(const struct contest *c, int repeat)
     double gflop = 2e-9 * (double)g->m * (double)g->n * (double)g->k;
     double our_rate = gflop / median(ours, repeat), their_rate = gflop / median(theirs, repeat);
     printf("%-6s %c%c %7lld %6lld %7d %9.1f %9.1f %7.2f%s\n", scalar_name(g->type),
-           g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (long long)g->m, (long long)g->k, c->threads,
-           our_rate, their_rate, our_rate / their_rate, good ? "" : "  WRONG");
+           g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (long long)g->m, (long long)g->k,
+           c->threads, our_rate, their_rate, our_rate / their_rate, good ? "" : "  WRONG");
     fflush(stdout);
     return good;
 }
@@ -212,7 +216,8 @@ int main(int argc, char **argv)
     }
     int cpus = threads_tie();
     bool good = true;
-    printf("GFLOP/s, medians of %d; OpenBLAS runs its kernels for %s\n", repeat, openblas_get_corename());
+    printf("GFLOP/s, medians of %d; OpenBLAS runs its kernels for %s\n", repeat,
+           openblas_get_corename());
     printf("type   op   m = n      k threads      ours  OpenBLAS   ratio\n");
     for (int threads = 1; threads <= cpus; threads += cpus > 1 ? cpus - 1 : 1)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

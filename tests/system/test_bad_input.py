@@ -1,0 +1,483 @@
+"""What cannot be done is refused before any work: everything that is wrong is said, once, in one
+sentence each; nothing is left behind and the inputs stay as they were."""
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import run
+from matrices import (digest, multiply, operands, output_of, random, read, snapshot, sparse, whole,
+                      write)
+
+USAGE, INPUT, RESOURCES = 2, 3, 4
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A good input of 20 x 30 times 30 x 10."""
+    operands(tmp_path / "input.h5", 20, 10, 30, kind=whole)
+    return tmp_path / "input.h5"
+
+
+def assert_refused(folder, *args, code=INPUT, says=(), complaints=1, **how):
+    """`says`: what the complaints must contain.  Returns what was said."""
+    before = snapshot(folder)
+    done = run("dgemm_ooc", *args, **how)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "RESULT" not in done.stdout
+    assert snapshot(folder) == before
+    spoken = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
+    assert len(spoken) == complaints, done.stderr
+    if not how.get("ranks"):  # mpirun adds its own words
+        assert done.stderr.splitlines() == spoken
+    for words in says:
+        assert words in done.stderr
+    return done.stderr
+
+
+# What the files hold.
+
+def not_hdf5(path):
+    path.write_bytes(b"A matrix, honestly" * 100)
+
+
+def truncated(path):
+    write(path, A=random((20, 30)), B=random((30, 1000)))
+    os.truncate(path, path.stat().st_size - 10_000)
+
+
+def cut_behind_the_back_of_hdf5(path):
+    """Cut short, while the file's own record of its end claims that this is all of it."""
+    truncated(path)
+    with open(path, "r+b") as file:  # superblock version 0: the end of file stands at byte 40
+        file.seek(40)
+        file.write(path.stat().st_size.to_bytes(8, "little"))
+
+
+def content(a, b=None):
+    b = whole((30, 10)) if b is None else b
+    return lambda path: write(path, A=a, B=b)
+
+
+def null(path):
+    with h5py.File(path, "w") as file:
+        file["A"], file["B"] = h5py.Empty("f8"), whole((30, 10))
+
+
+def missing_plugin(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("A", data=random((20, 30)), compression="lzf")
+        file["B"] = whole((30, 10))
+
+
+def group(path):
+    with h5py.File(path, "w") as file:
+        file["A/within"], file["B"] = whole((20, 30)), whole((30, 10))
+
+
+def dangling(path):
+    with h5py.File(path, "w") as file:
+        file["A"], file["B"] = h5py.ExternalLink("nowhere.h5", "A"), whole((30, 10))
+
+
+BAD_FILES = {
+    "missing": (lambda path: None, ["input.h5: no such file"]),
+    "folder": (lambda path: path.mkdir(), ["is a directory"]),
+    "pipe": (os.mkfifo, ["pipe"]),
+    "empty": (lambda path: path.touch(), ["is not an HDF5 file", "empty"]),
+    "not HDF5": (not_hdf5, ["is not an HDF5 file"]),
+    "truncated": (truncated, ["cut short"]),
+}
+BAD_MATRICES = {
+    "truncated data": (cut_behind_the_back_of_hdf5, ['"B" ends at byte', "cut short"]),
+    "rank 1": (content(whole((30,))), ['"A"', "1 dimension", "not two"]),
+    "rank 3": (content(whole((2, 10, 30))), ["3 dimensions (2x10x30)", "not two"]),
+    "scalar": (content(np.float64(1)), ["is a scalar"]),
+    "null": (null, ["null"]),
+    "no rows": (content(np.zeros((0, 30))), ["C would be 0x10", "nothing to compute"]),
+    "no columns": (content(whole((20, 30)), np.zeros((30, 0))), ["20x0", "nothing to compute"]),
+    "integer": (content(whole((20, 30), "i4")), ["input.h5:A", "integer", "--type d"]),
+    "half": (content(whole((20, 30), "f2")), ["--type"]),
+    "mixed": (content(whole((20, 30)), whole((30, 10), "f4")),
+              ["B is float but A is double", "--type d"]),
+    "complex": (content(whole((20, 30)).astype("c16")), ["complex", "not supported"]),
+    "boolean": (content(whole((20, 30)) > 0), ["boolean"]),
+    "text": (content(np.full((20, 30), b"word")), ["string"]),
+    "compound": (content(np.zeros((20, 30), [("x", "f8"), ("y", "f4")])), ["compound"]),
+    "no plug-in": (missing_plugin, ["lzf", "HDF5_PLUGIN_PATH"]),
+    "group": (group, ['"A" is a group', "A/within (f64 20x30)"]),
+    "dangling link": (dangling, ['"A"', "cannot be opened"]),
+    "shapes, B turned": (content(whole((20, 30)), whole((10, 30))), ["20x30", "10x30", "--transb T"]),
+    "shapes, A turned": (content(whole((30, 20))), ["30x20", "30x10", "--transa T"]),
+    "shapes, both turned": (content(whole((30, 20)), whole((10, 30))), ["--transa T --transb T"]),
+    "shapes, hopeless": (content(whole((20, 31)), whole((32, 10))), ["no transposition"]),
+}
+
+
+@pytest.mark.parametrize("what", BAD_FILES)
+def test_bad_file(tmp_path, what):
+    make, says = BAD_FILES[what]
+    make(tmp_path / "input.h5")
+    assert_refused(tmp_path, tmp_path / "input.h5", says=says)
+
+
+@pytest.mark.parametrize("what", BAD_MATRICES)
+def test_bad_matrix(tmp_path, what):
+    make, says = BAD_MATRICES[what]
+    make(tmp_path / "input.h5")
+    assert_refused(tmp_path, tmp_path / "input.h5", says=says, HDF5_PLUGIN_PATH="/nonexistent")
+
+
+@pytest.mark.parametrize("shape_a, shape_b, given, would_fit", [
+    ((20, 30), (30, 10), ["--transb", "T"], "--transb N"),
+    ((20, 30), (30, 10), ["--transa", "T"], "--transa N"),
+    ((20, 30), (30, 10), ["--transa", "T", "--transb", "T"], "--transa N --transb N"),
+])
+def test_transposition_too_many(tmp_path, shape_a, shape_b, given, would_fit):
+    source = write(tmp_path / "input.h5", A=whole(shape_a), B=whole(shape_b))
+    assert_refused(tmp_path, source, *given, says=[f"{would_fit} would fit"])
+    multiply(source, *would_fit.split())
+
+
+def test_missing_dataset_lists_what_is_there(source):
+    write(source, **{"deep/inside": random((3, 4), "f4"), "vector": random((5,))})
+    said = assert_refused(source.parent, source, "-a", "X", says=[
+        'no dataset "X"', "/A (f64 20x30)", "/B (f64 30x10)", "/deep/inside (f32 3x4)"])
+    assert "vector" not in said
+
+
+def test_c_is_missing(source):
+    with h5py.File(source, "a") as file:
+        del file["C"]
+    assert_refused(source.parent, source, "--beta", 1, says=['no dataset "C"'])
+
+
+def test_c_has_another_shape(source):
+    with h5py.File(source, "a") as file:
+        del file["C"]
+        file["C"] = random((10, 20))
+    assert_refused(source.parent, source, "--beta", 1, says=["10x20", "20x10", "--beta 0"])
+
+
+def test_c_has_another_type(source):
+    with h5py.File(source, "a") as file:
+        del file["C"]
+        file["C"] = random((20, 10), "f4")
+    assert_refused(source.parent, source, "--beta", 1, says=["C is float but A is double"])
+
+
+def test_buffered_needs_plain_datasets(source):
+    with h5py.File(source, "a") as file:
+        file.create_dataset("chunked", data=file["A"][:], chunks=(4, 4))
+    assert_refused(source.parent, source, "-a", "chunked", "--io", "buffered",
+                   says=["chunked 4x4", "cannot be read by offset", "--io"])
+
+
+def test_input_open_for_writing_elsewhere(source):
+    with h5py.File(source, "a"):
+        done = run("dgemm_ooc", source)
+    assert done.returncode == INPUT and "is open for writing elsewhere" in done.stderr
+    assert not output_of(source).exists()
+
+
+# Permissions.
+
+def with_permissions():
+    """A wrapper under which the permissions of files count, for root too."""
+    if os.getuid():
+        return []
+    wrapper = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    if not shutil.which("setpriv") or subprocess.run([*wrapper, "true"]).returncode:
+        pytest.skip("permissions do not bind root, and setpriv cannot take its powers away here")
+    return wrapper
+
+
+def test_unreadable_file(source):
+    source.chmod(0)
+    done = run("dgemm_ooc", source, wrapper=with_permissions())
+    assert done.returncode == INPUT and "no permission to read it" in done.stderr
+    assert os.listdir(source.parent) == ["input.h5"]
+
+
+def test_unwritable_directory(source):
+    wrapper = with_permissions()
+    source.parent.chmod(0o555)
+    try:
+        assert_refused(source.parent, source, wrapper=wrapper, says=[
+            f"cannot write to the directory {source.parent}", "Permission denied", "--output"])
+    finally:
+        source.parent.chmod(0o755)
+
+
+def test_directory_that_is_not_there(source):
+    assert_refused(source.parent, source, "-o", source.parent / "no" / "where.h5",
+                   says=["cannot write to the directory", "No such file", "--output"])
+
+
+# The output.
+
+def test_existing_output(source):
+    output_of(source).write_text("precious")
+    assert_refused(source.parent, source, says=["input-C.h5 exists", "--force"])
+    multiply(source, "--force")
+    assert read(output_of(source)).shape == (20, 10)
+
+
+def test_existing_output_survives_a_failure_under_force(source):
+    output_of(source).write_text("precious")
+    assert_refused(source.parent, source, "--force", "-a", "X", says=['no dataset "X"'])
+
+
+def test_output_is_a_folder(source):
+    output_of(source).mkdir()
+    assert_refused(source.parent, source, "--force", says=["is not a regular file"])
+
+
+def alias(source, how):
+    path = source.with_name("alias.h5")
+    {"itself": lambda: None, "symlink": lambda: path.symlink_to(source),
+     "hard link": lambda: path.hardlink_to(source)}[how]()
+    return source if how == "itself" else path
+
+
+@pytest.mark.parametrize("how", ["itself", "symlink", "hard link"])
+def test_output_is_an_input(source, how):
+    assert_refused(source.parent, source, "--force", "-o", alias(source, how),
+                   says=["is one of the inputs", "--output"])
+
+
+@pytest.mark.parametrize("operand", ["-a", "-b", "-c"])
+def test_output_is_the_file_of_one_operand(source, operand):
+    other = shutil.copy(source, source.with_name("other.h5"))
+    assert_refused(source.parent, source, operand, f"{other}:/{operand[1].upper()}", "--beta", 1,
+                   "-o", other, "--force", says=["is one of the inputs"])
+
+
+@pytest.mark.parametrize("how", ["itself", "symlink", "hard link"])
+def test_report_is_an_input(source, how):
+    path = alias(source, how)
+    before = digest(source)
+    done = run("dgemm_ooc", source, "--report", path)
+    assert digest(path) == digest(source) == before
+    assert done.returncode in (USAGE, INPUT), done.stderr
+
+
+def test_report_is_the_output(source):
+    done = run("dgemm_ooc", source, "--report", output_of(source))
+    assert done.returncode in (USAGE, INPUT), done.stderr
+
+
+def test_report_cannot_be_written(source):
+    """Hours of work must not end in this complaint."""
+    assert_refused(source.parent, source, "--report", source.parent / "no" / "where.json",
+                   says=["report", "no/where.json"])
+
+
+@pytest.mark.parametrize("dataset", [".", "A//", "/"])
+def test_output_dataset_without_a_name(source, dataset):
+    before = snapshot(source.parent)
+    done = run("dgemm_ooc", source, "-o", f"{source.parent}/out.h5:/{dataset}")
+    assert done.returncode in (USAGE, INPUT) and len(done.stderr) > 0
+    assert snapshot(source.parent) == before
+
+
+def part_of(source):
+    return source.with_name("input-C.h5.part")
+
+
+@pytest.mark.parametrize("victim", ["victim", "input.h5"])
+def test_planted_symlink_is_not_written_through(source, victim):
+    (source.parent / "victim").write_text("precious")
+    part_of(source).symlink_to(source.parent / victim)
+    assert_refused(source.parent, source, says=["is a symbolic link"])
+
+
+def test_part_is_being_written_by_another_run(source):
+    with open(part_of(source), "w") as part:
+        part.write("another's work")
+        part.flush()
+        fcntl.flock(part, fcntl.LOCK_EX)
+        assert_refused(source.parent, source, says=["another run is writing"])
+
+
+def test_stale_part_is_replaced(source):
+    part_of(source).write_text("left behind by a run that was killed")
+    multiply(source)
+    assert not part_of(source).exists() and read(output_of(source)).shape == (20, 10)
+
+
+# Several faults.
+
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_all_complaints_at_once_and_once(tmp_path, ranks):
+    source = write(tmp_path / "input.h5", A=random((5,)), C=whole((2, 2), "i4"))
+    output_of(source).touch()
+    said = assert_refused(tmp_path, source, "--beta", 1, ranks=ranks, complaints=3, says=[
+        "1 dimension", 'no dataset "B"', "exists"])
+    assert said.count("no dataset") == said.count("exists") == 1
+
+
+def test_shapes_types_and_output_at_once(tmp_path):
+    source = write(tmp_path / "input.h5", A=whole((4, 5), "i4"), B=whole((6, 7)), C=whole((2, 2)))
+    output_of(source).touch()
+    assert_refused(tmp_path, source, "--beta", 1, complaints=4, says=[
+        "integer", "inner sizes 5 and 6", "is 2x2", "exists"])
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--output", "/nonexistent/out.h5"], "cannot write to the directory"),
+    (["-a", "nothing"], 'no dataset "nothing"'),
+    (["--host-memory", "1K"], "at least --host-memory"),
+])
+def test_one_rank_speaks_for_all(source, options, words):
+    code = RESOURCES if "--host-memory" in options else INPUT
+    said = assert_refused(source.parent, source, *options, ranks=3, code=code, says=[words])
+    assert said.count(words) == 1
+
+
+# Usage.
+
+USAGE_ERRORS = {
+    "--no-such-option": "no-such-option",
+    "--alpha one": "--alpha one: give a finite number",
+    "--alpha nan": "finite",
+    "--beta inf": "finite",
+    "--transa X": "choose one of N|T",
+    "--type i": "--type i: choose one of",
+    "--gpu-memory 12Q": "--gpu-memory 12Q: give a size such as 512M",
+    "--gpu-memory -1": "give a size",
+    "--host-memory 0": "give a size",
+    "--host-memory 5Mx": "give a size",
+    "--grid 2": "give PxQ",
+    "--grid 0x1": "give PxQ",
+    "--grid 7x9": "needs 63 ranks, there are 1",
+    "--tile 10x10": "give MxNxK",
+    "--tile 10x10x": "give MxNxK",
+    "--tile 100x10x16": "C is only 20x10",
+    "--ranks 2": "--dry-run",
+    "--ranks-per-node 2": "--dry-run",
+    "--dry-run --ranks 0": "--ranks 0: give a positive number",
+    "--algo strassen": "this build has",
+    "--device tpu": "choose one of auto|gpu|cpu",
+    "--device gpu --algo cpu": "runs on the CPU",
+    "--io mmap": "choose one of auto|buffered|hdf5",
+    "--verify full": "choose one of",
+    "--restart auto": "restart",
+    "another.h5": "one INPUT.h5 only",
+    "-o :/C": "names no file",
+}
+
+
+@pytest.mark.parametrize("words", USAGE_ERRORS)
+def test_usage_error(source, words):
+    before = snapshot(source.parent)
+    done = run("dgemm_ooc", source, *words.split())
+    assert done.returncode == USAGE, done.stderr
+    assert USAGE_ERRORS[words] in done.stderr and len(done.stderr.splitlines()) <= 2
+    assert (done.stdout, snapshot(source.parent)) == ("", before)
+
+
+def test_no_operands_is_a_usage_error():
+    done = run("dgemm_ooc")
+    assert done.returncode == USAGE and "dgemm_ooc input.h5" in done.stderr
+
+
+def test_usage_error_is_said_once_by_three_ranks(source):
+    done = run("dgemm_ooc", source, "--alpha", "x", ranks=3)
+    assert done.returncode == USAGE
+    assert done.stderr.count("--alpha x: give a finite number") == 1
+
+
+def test_bad_environment_is_a_usage_error(source):
+    done = run("dgemm_ooc", source, DGEMM_OOC_GPU_MEMORY="much")
+    assert done.returncode == USAGE and "--gpu-memory much" in done.stderr
+
+
+@pytest.mark.parametrize("option, words", [
+    ("--help", ["Usage: dgemm_ooc", "--gpu-memory", "DGEMM_OOC_", "Exit status: 0 complete"]),
+    ("-h", ["Usage: dgemm_ooc"]),
+    ("--version", ["dgemm_ooc ", "HDF5 "]),
+    ("-V", ["dgemm_ooc "]),
+])
+def test_help_and_version_need_no_mpi(option, words):
+    done = run("dgemm_ooc", option, OMPI_MCA_pml="there_is_no_such_component")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(word in done.stdout for word in words)
+    assert all(len(line) <= 100 for line in done.stdout.splitlines())
+
+
+# Launchers, memory, devices and disk.
+
+@pytest.mark.parametrize("rank, complaints", [(0, 1), (2, 0)])
+def test_singletons_of_a_launcher(source, rank, complaints):
+    """What srun starts when MPI and Slurm do not know each other: N runs on the same files."""
+    assert_refused(source.parent, source, code=RESOURCES, complaints=complaints,
+                   says=["started 4 tasks", "srun --mpi=pmix"] if complaints else [],
+                   SLURM_STEP_NUM_TASKS="4", SLURM_PROCID=str(rank))
+
+
+@pytest.mark.parametrize("option", ["--gpu-memory", "--host-memory"])
+@pytest.mark.parametrize("ranks, more", [(0, []), (0, ["--beta", "2"]), (0, ["--io", "hdf5"]),
+                                         (0, ["--tile", "17x9x30"]), (2, [])])
+def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more):
+    said = assert_refused(source.parent, source, option, 1000, *more, ranks=ranks, code=RESOURCES,
+                          says=["the limit is 1000"])
+    smallest = int(re.search(f"give at least {option} ([0-9]+)", said).group(1))
+    multiply(source, option, smallest, *more, ranks=ranks)
+    assert_refused(source.parent, source, option, smallest - 1, *more, "--force", ranks=ranks,
+                   code=RESOURCES)
+
+
+def test_gpu_that_is_not_there(source):
+    done = run("dgemm_ooc", source, DGEMM_OOC_DEVICE="gpu", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == RESOURCES and "--device cpu" in done.stderr
+    assert not output_of(source).exists()
+
+
+def small_disk(folder, size):
+    """A wrapper that runs with a disk of this size at `folder`, and lists then what is on it."""
+    script = f'mount -t tmpfs -o size={size} tmpfs "$0" && "$@"; code=$?; ls -A "$0"; exit $code'
+    wrapper = ["unshare", "--mount", "--map-root-user", "sh", "-c", script, folder]
+    if not shutil.which("unshare") or subprocess.run([*wrapper, "true"]).returncode:
+        pytest.skip("no small file system can be mounted here")
+    return wrapper
+
+
+def on_small_disk(tmp_path, size, rows, *options):
+    """Run with C of `rows` x 512 doubles, that is a page each, going to a disk of this size."""
+    source, disk = tmp_path / "input.h5", tmp_path / "disk"
+    operands(source, rows, 512, 3)
+    disk.mkdir()
+    return run("dgemm_ooc", source, "-o", disk / "C.h5", *options, wrapper=small_disk(disk, size))
+
+
+def test_too_little_disk(tmp_path):
+    done = on_small_disk(tmp_path, "1m", 300)
+    assert done.returncode == RESOURCES
+    assert "C needs 1.17 MiB, 1.00 MiB are free" in done.stderr and done.stdout == ""
+
+
+def test_disk_that_has_no_room_for_the_header(tmp_path):
+    """Found out when the output's place is taken, before the work."""
+    done = on_small_disk(tmp_path, "1m", 256)
+    assert done.returncode == RESOURCES and "C.h5.part needs 1048576 bytes" in done.stderr
+    assert "RESULT" not in done.stdout and not done.stdout.endswith(".part\n")
+
+
+def test_disk_that_just_has_room(tmp_path):
+    done = on_small_disk(tmp_path, "1m", 248)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "C.h5"
+
+
+def test_more_output_than_any_disk_holds(tmp_path):
+    sparse(tmp_path / "input.h5", "A", (1 << 20, 1 << 20), "f8")
+    sparse(tmp_path / "other.h5", "B", (1 << 20, 1 << 20), "f8")
+    done = run("dgemm_ooc", tmp_path / "input.h5", "-b", f"{tmp_path / 'other.h5'}:/B")
+    assert done.returncode == RESOURCES and "C needs 8.00 TiB" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["input.h5", "other.h5"]

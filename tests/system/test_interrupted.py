@@ -1,0 +1,173 @@
+"""A run that is stopped, or that its disk fails, leaves no output and nothing that could be taken
+for one; the next run does not mind what it left."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from launch import SANITIZED, run, start
+from matrices import multiply, operands, output_of, read, snapshot
+
+SIZE = (1500, 1500, 500)
+SLOW = ["--tile", "16x16x16"]  # so many small steps that this takes many seconds
+
+
+@pytest.fixture
+def source(tmp_path):
+    operands(tmp_path / "input.h5", *SIZE)
+    return tmp_path / "input.h5"
+
+
+def part_of(source):
+    return source.with_name("input-C.h5.part")
+
+
+def wait_until(condition, process):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def interrupt(source, number, **how):
+    """Send a signal while C is being written; return what was left behind, and the exit code."""
+    before = snapshot(source.parent)
+    with start("dgemm_ooc", source, *SLOW, **how) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        time.sleep(0.3)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode != 0 and "RESULT" not in out
+    after = snapshot(source.parent)
+    assert before.items() <= after.items()
+    return after.keys() - before.keys()
+
+
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM],
+                                  ids=lambda number: number.name)
+
+
+@SIGNALS
+def test_signal_leaves_nothing(source, number):
+    assert interrupt(source, number) == set()
+
+
+@SIGNALS
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_signal_to_the_launcher(source, ranks, number):
+    """Open MPI's mpirun may send its ranks SIGTERM and SIGKILL in one moment; then a part stays."""
+    assert interrupt(source, number, ranks=ranks) <= {"input-C.h5.part"}
+    multiply(source, ranks=ranks)
+    assert not part_of(source).exists()
+
+
+def test_kill_leaves_a_part_that_the_next_run_replaces(source):
+    assert interrupt(source, signal.SIGKILL) == {"input-C.h5.part"}
+    multiply(source)
+    assert read(output_of(source)).shape == SIZE[:2]
+
+
+def test_killed_rank_ends_the_run(source):
+    """mpirun stops the others, which leaves at most a part."""
+    with start("dgemm_ooc", source, *SLOW, ranks=3) as process:
+        wait_until(part_of(source).exists, process)
+        os.kill(children(process.pid)[-1], signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode != 0 and "RESULT" not in out and not output_of(source).exists()
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+# Failing disks: a library that comes between the program and the system.
+
+FAULTS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+typedef ssize_t read_function(int, void *, size_t, off_t);
+typedef ssize_t write_function(int, const void *, size_t, off_t);
+static int writes, reads;
+
+static int is_due(const char *name, int count)
+{
+    const char *text = getenv(name);
+    return text && count >= atoi(text);
+}
+
+int fallocate(int fd, int mode, off_t offset, off_t bytes) /* of a file system that has none */
+{
+    (void)fd, (void)mode, (void)offset, (void)bytes;
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
+{
+    static write_function *next;
+    next = next ? next : (write_function *)dlsym(RTLD_NEXT, "pwrite");
+    if (is_due("FAULT_DISK_FULL", __sync_add_and_fetch(&writes, 1))) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return next(fd, from, getenv("FAULT_SHORT") && bytes > 100 ? bytes / 3 : bytes, offset);
+}
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
+{
+    static read_function *next;
+    next = next ? next : (read_function *)dlsym(RTLD_NEXT, "pread");
+    if (is_due("FAULT_READ_ERROR", __sync_add_and_fetch(&reads, 1))) {
+        errno = EIO;
+        return -1;
+    }
+    if (getenv("FAULT_SHORT") && bytes > 100 && reads % 5 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return next(fd, to, getenv("FAULT_SHORT") && bytes > 100 ? bytes / 3 : bytes, offset);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory):
+    if SANITIZED:
+        pytest.skip("sanitizers want to come first themselves")
+    if not shutil.which("cc"):
+        pytest.skip("no compiler for the library that makes the disk fail")
+    library = tmp_path_factory.mktemp("faults") / "faults.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-", "-ldl"], input=FAULTS,
+                   text=True, check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
+@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("fault, code, words", [
+    ("FAULT_DISK_FULL", 4, "No space left"),
+    ("FAULT_READ_ERROR", 1, "Input/output error"),
+])
+def test_failing_disk(source, faults, ranks, fault, code, words):
+    before = snapshot(source.parent)
+    done = run("dgemm_ooc", source, "--tile", "64x64x64", ranks=ranks, **faults, **{fault: "500"})
+    assert done.returncode == code, done.stderr
+    assert len(re.findall(f"dgemm_ooc: .*{words}", done.stderr)) == 1, done.stderr
+    assert "RESULT" not in done.stdout and snapshot(source.parent) == before
+
+
+def test_short_counts_and_interruptions_are_continued(tmp_path, faults):
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, 70, 90, 110)
+    multiply(source, "--tile", "30x40x32", **faults, FAULT_SHORT="1")
+    np.testing.assert_allclose(read(output_of(source)), a @ b, rtol=1e-12, atol=1e-12)
