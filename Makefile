@@ -12,6 +12,7 @@ else
 VERSION    := 0.1.0
 PREFIX     ?= /usr/local
 DESTDIR    ?=
+DIST       ?= .
 BUILD      ?= build$(if $(SANITIZE),-sanitize)
 SANITIZE   ?=
 CFLAGS     ?= -O2 -g
@@ -153,7 +154,7 @@ uninstall:
 	rm -f $(PROGRAMS:$(BUILD)/%=$(DESTDIR)$(PREFIX)/bin/%)
 
 dist:
-	git archive --prefix=dgemm_ooc-$(VERSION)/ -o dgemm_ooc-$(VERSION).tar.gz HEAD
+	git archive --prefix=dgemm_ooc-$(VERSION)/ -o $(DIST)/dgemm_ooc-$(VERSION).tar.gz HEAD
 
 clean:
 	rm -rf $(BUILD)

@@ -2,7 +2,7 @@
 # Install the Debian or Ubuntu packages that building and testing need and that are missing; says which.
 # nvcc (the CUDA Toolkit) is not installed: without it the build is complete but for the GPU.
 set -eu
-wanted="gcc make pkg-config libopenmpi-dev openmpi-bin libhdf5-dev hdf5-tools libjansson-dev
+wanted="gcc make pkg-config libopenmpi-dev openmpi-bin libhdf5-dev libhdf5-openmpi-dev libjansson-dev
         libcmocka-dev libopenblas-dev python3-h5py python3-numpy python3-pytest"
 missing=""
 for package in $wanted; do
