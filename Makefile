@@ -68,6 +68,7 @@ PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 
+.SECONDARY:
 .PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 

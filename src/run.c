@@ -37,29 +37,35 @@ static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block
     return 0;
 }
 
-/* The panel of A or B for one slab of the tile, on the device: the newest one if it is that,
- * else the next buffer, once the product that last read it is done. */
+/* Bring the panel of A or B for one slab of a tile to the device, into the next buffer once the
+ * product that last read it is done; nothing to do when the newest panel is that one. */
 static int panel_load(struct run *run, enum operand operand, const struct block *tile, int64_t slab,
-                      struct panel **loaded, struct error *err)
+                      struct error *err)
 {
     struct device *dev = run->device;
     struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
-    struct panel *panel = &run->panels[operand][run->newest[operand]];
-    if (!block_equal(&panel->block, &block)) {
-        run->newest[operand] = (run->newest[operand] + 1) % PANEL_BUFFERS;
-        panel = &run->panels[operand][run->newest[operand]];
-        if (dev->sync(dev, panel->used, err))
+    struct panel *panel = run->newest[operand];
+    if (block_equal(&panel->block, &block))
+        return 0;
+    panel = &run->panels[operand][panel == run->panels[operand]];
+    if (dev->sync(dev, panel->used, err))
+        return err->code;
+    int64_t parts = block_parts(&block, run->plan->slot_elements);
+    for (int64_t i = 0; i < parts; i++)
+        if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
             return err->code;
-        panel->block = block;
-        int64_t parts = block_parts(&block, run->plan->slot_elements);
-        for (int64_t i = 0; i < parts; i++)
-            if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
-                return err->code;
-        if (dev->record(dev, panel->full, STREAM_IN, err))
-            return err->code;
-    }
-    *loaded = panel;
-    return dev->wait(dev, STREAM_COMPUTE, panel->full, err);
+    panel->block = block;
+    run->newest[operand] = panel;
+    return dev->record(dev, panel->full, STREAM_IN, err);
+}
+
+static int slab_load(struct run *run, const struct block *tile, int64_t slab, struct error *err)
+{
+    if (block_empty(tile) || run->plan->slabs == 0)
+        return 0;
+    if (panel_load(run, OPERAND_A, tile, slab, err) || panel_load(run, OPERAND_B, tile, slab, err))
+        return err->code;
+    return 0;
 }
 
 /* Account for a step's time once it is done, so that its events can serve another. */
@@ -77,11 +83,11 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     return 0;
 }
 
-/* acc (+)= op(A) slab * op(B) slab.  Row-major C = op(A) op(B) is column-major C' = op(B)'
+/* acc (+)= op(A) slab * op(B) slab, of the newest panels.  Row-major C = op(A) op(B) is column-major C' = op(B)'
  * op(A)': here, and nowhere else, rows turn into the columns of BLAS. */
-static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct panel *a,
-                         struct panel *b, struct error *err)
+static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct error *err)
 {
+    struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
     const struct problem *p = run->problem;
     struct device *dev = run->device;
     int64_t k = p->trans[0] ? a->block.rows : a->block.cols;
@@ -105,7 +111,9 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     if (step_settle(run, step, err))
         return err->code;
     step->flops = 2 * (uint64_t)(tile->rows * tile->cols) * (uint64_t)k;
-    if (dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
+    if (dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
+        dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
+        dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
         dev->record(dev, step->events[1], STREAM_COMPUTE, err) ||
         check_slab(&run->check, slab, a->memory, b->memory, err) ||
         dev->record(dev, step->events[2], STREAM_COMPUTE, err) ||
@@ -115,15 +123,19 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     return 0;
 }
 
-static int tile_multiply(struct run *run, const struct block *tile, struct error *err)
+/* All slabs of a tile, the first of which is on its way; and then the first one of the next tile, so
+ * that it is there when this one has left. */
+static int tile_multiply(struct run *run, const struct block *tile, const struct block *next,
+                         struct error *err)
 {
+    int64_t slabs = run->plan->slabs;
     if (check_begin(&run->check, tile, err))
         return err->code;
-    for (int64_t slab = 0; slab < run->plan->slabs && !comm_raised(run->comm); slab++) {
-        struct panel *a, *b;
-        if (panel_load(run, OPERAND_A, tile, slab, &a, err) ||
-            panel_load(run, OPERAND_B, tile, slab, &b, err) ||
-            slab_multiply(run, tile, slab, a, b, err))
+    for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
+        if (slab_multiply(run, tile, slab, err))
+            return err->code;
+        bool last = slab + 1 == slabs;
+        if (slab_load(run, last ? next : tile, last ? 0 : slab + 1, err))
             return err->code;
     }
     return check_end(&run->check, run->acc, err);
@@ -202,14 +214,19 @@ static int finish(struct run *run, struct error *err)
 
 int run_execute(struct run *run, struct error *err)
 {
-    for (int64_t super = 0; super < schedule_supers(run->plan); super++) {
-        struct block tile = schedule_tile(run->problem, run->plan, run->comm->rank, super);
-        if (block_empty(&tile))
-            continue;
-        if (tile_multiply(run, &tile, err) || tile_drain(run, &tile, err))
+    int64_t super = 0;
+    int rank = run->comm->rank;
+    struct block next, tile = schedule_next_tile(run->problem, run->plan, rank, &super);
+    if (slab_load(run, &tile, 0, err))
+        return err->code;
+    for (; !block_empty(&tile); tile = next) {
+        next = schedule_next_tile(run->problem, run->plan, rank, &super);
+        if (tile_multiply(run, &tile, &next, err))
             return err->code;
         if (comm_raised(run->comm))
             return 0;
+        if (tile_drain(run, &tile, err))
+            return err->code;
     }
     return finish(run, err);
 }

@@ -39,7 +39,7 @@ struct run {
     struct store *output;
     struct staging in, out;
     struct panel panels[2][PANEL_BUFFERS]; /* of A and of B */
-    int newest[2];                         /* the panel that was filled last */
+    struct panel *newest[2];               /* of them, the one filled last */
     char *memory;                          /* all device memory, carved up by run_open.c */
     size_t carved;                         /* bytes of it in use */
     void *acc;                             /* the tile's accumulators */

@@ -117,6 +117,8 @@ int run_open(struct run *run, struct error *err)
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
+    run->newest[OPERAND_A] = run->panels[OPERAND_A];
+    run->newest[OPERAND_B] = run->panels[OPERAND_B];
     if (check_open(&run->check, run->problem, run->plan, dev, check, err))
         return err->code;
     return open_staging(run, err);

@@ -43,37 +43,68 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
     return panel;
 }
 
-void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan, int rank)
+struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
+                                int64_t *super)
 {
-    *cursor = (struct cursor){.problem = p, .plan = plan, .rank = rank};
+    struct block tile = {0};
+    while (block_empty(&tile) && *super < schedule_supers(plan))
+        tile = schedule_tile(p, plan, rank, (*super)++);
+    return tile;
 }
 
-/* Step to the next panel or tile that has to be read.  The stages of a tile are A and B of each
- * slab in turn and then, where beta asks for it, C0. */
+/* Panels of a tile that are read after those of its first slab. */
+static int64_t later_panels(const struct plan *plan)
+{
+    return 2 * max_i64(plan->slabs - 1, 0);
+}
+
+void cursor_start(struct cursor *c, const struct problem *p, const struct plan *plan, int rank)
+{
+    /* Before the first tile there is an empty one, all but through. */
+    *c = (struct cursor){.problem = p, .plan = plan, .rank = rank, .stage = later_panels(plan)};
+    c->next = schedule_next_tile(p, plan, rank, &c->super);
+}
+
+/* The panel of one stage of a tile: A and B of its later slabs in turn, then A and B of the next
+ * tile's first slab.  False when there is none, or when the newest panel is that one. */
+static bool panel_stage(struct cursor *c, int64_t stage)
+{
+    int64_t later = later_panels(c->plan);
+    const struct block *tile = stage < later ? &c->tile : &c->next;
+    if (block_empty(tile))
+        return false;
+    c->operand = stage % 2 ? OPERAND_B : OPERAND_A;
+    c->block =
+        schedule_panel(c->problem, c->plan, c->operand, tile, stage < later ? 1 + stage / 2 : 0);
+    if (block_equal(&c->block, &c->last[c->operand]))
+        return false;
+    c->last[c->operand] = c->block;
+    return true;
+}
+
+/* Step to the next panel or tile that has to be read; the last stage of a tile is C0, where beta asks
+ * for it. */
 static bool next_block(struct cursor *c)
 {
     int64_t panels = 2 * c->plan->slabs;
-    while (c->super < schedule_supers(c->plan)) {
+    for (;;) {
         int64_t stage = c->stage++;
-        if (stage == 0)
-            c->tile = schedule_tile(c->problem, c->plan, c->rank, c->super);
-        if (block_empty(&c->tile) || stage > panels) {
-            c->super++;
-            c->stage = 0;
-        } else if (stage < panels) {
-            c->operand = stage % 2 ? OPERAND_B : OPERAND_A;
-            c->block = schedule_panel(c->problem, c->plan, c->operand, &c->tile, stage / 2);
-            if (block_equal(&c->block, &c->last[c->operand]))
-                continue;
-            c->last[c->operand] = c->block;
-            return true;
-        } else if (problem_reads_c(c->problem)) {
+        if (stage < panels) {
+            if (panel_stage(c, stage))
+                return true;
+        } else if (stage == panels) {
             c->operand = OPERAND_C;
             c->block = c->tile;
-            return true;
+            if (problem_reads_c(c->problem) && !block_empty(&c->tile))
+                return true;
+        } else if (block_empty(&c->next)) {
+            return false;
+        } else {
+            c->tile = c->next;
+            c->next = schedule_next_tile(c->problem, c->plan, c->rank, &c->super);
+            c->stage = 0;
         }
     }
-    return false;
 }
 
 bool cursor_next(struct cursor *c, struct transfer *transfer)

@@ -30,19 +30,26 @@ static inline bool block_empty(const struct block *b)
     return b->rows == 0 || b->cols == 0;
 }
 
+/* The rank's first tile in super-block *super or later, and *super set behind it; empty at the end. */
+struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
+                                int64_t *super);
+
 /* One slot's worth of a matrix. */
 struct transfer {
     enum operand operand;
     struct block block;
 };
 
-/* All transfers from the files that a rank needs, in order. */
+/* All transfers from the files that a rank needs, in order.  Panels are read one slab ahead: those of
+ * a tile's first slab come before C0 of the tile before, so that the pipeline does not run empty
+ * while a tile leaves the device. */
 struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int rank;
-    int64_t super, stage, part;
-    struct block tile, block; /* the tile, and the panel that is being read */
+    int64_t super, stage, part; /* super: where to look for the tile after `next` */
+    struct block tile, next;    /* the tile, and the one after it */
+    struct block block;         /* the panel that is being read */
     enum operand operand;
     struct block last[2]; /* newest panel of A, of B: read again only when another is needed */
     bool reading;
