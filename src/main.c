@@ -179,7 +179,7 @@ static int finish_report(struct session *s)
     r->same_bits = algorithm->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
     if (s->comm.rank == 0) {
-        if (s->options.verbosity >= 0)
+        if (!s->options.quiet)
             report_print(r, &s->problem, &s->machine, &s->plan);
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
@@ -195,7 +195,7 @@ static int run_session(struct session *s, double started)
     comm_share(&s->options, sizeof s->options, 0);
     if (prepare(s))
         return s->err.code;
-    if (s->comm.rank == 0 && s->options.verbosity >= 0)
+    if (s->comm.rank == 0 && !s->options.quiet)
         print_header(s);
     if (open_device(s) == 0 && open_output(s) == 0) {
         s->report.startup_s = clock_now() - started;

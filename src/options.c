@@ -31,6 +31,7 @@ enum {
     KEY_RANKS_PER_NODE,
     KEY_MACHINE,
     KEY_REPORT,
+    KEY_USAGE,
 };
 
 static const struct argp_option option_table[] = {
@@ -62,8 +63,8 @@ static const struct argp_option option_table[] = {
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only", 0},
-    {"verbose", 'v', 0, 0, "print more", 0},
     {"help", 'h', 0, 0, "print this help", -1},
+    {"usage", KEY_USAGE, 0, OPTION_HIDDEN, 0, -1},
     {"version", 'V', 0, 0, "print the version and what it was built with", -1},
     {0, 0, 0, 0, 0, 0},
 };
@@ -212,8 +213,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_VERIFY: o->verify = parse_word(arg, "off|online", state, "verify"); return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
     case 'f': o->force = true; return 0;
-    case 'q': o->verbosity = -1; return 0;
-    case 'v': o->verbosity = 1; return 0;
+    case 'q': o->quiet = true; return 0;
     case ARGP_KEY_ARG:
         if (p->input)
             usage_error(state, "one INPUT.h5 only; %s is a second one", arg);
@@ -283,6 +283,10 @@ static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
     case 'h':
         if (!silent)
             argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
+        exit(EXIT_COMPLETE);
+    case KEY_USAGE:
+        if (!silent)
+            argp_state_help(state, stdout, ARGP_HELP_USAGE);
         exit(EXIT_COMPLETE);
     case 'V':
         if (!silent)

@@ -36,7 +36,7 @@ struct options {
     char machine[PATH_MAX];
     char report[PATH_MAX];
     bool force;
-    int verbosity; /* -1 quiet, 0, 1 verbose */
+    bool quiet;
 };
 
 /* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which wins.  Prints
