@@ -16,9 +16,10 @@ DIST       ?= .
 BUILD      ?= build$(if $(SANITIZE),-sanitize)
 SANITIZE   ?=
 CFLAGS     ?= -O2 -g
-CUDA_ARCH  ?= 80 90 100
 CUDA_HOME  ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 CUDA       ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
+# Those of the data-centre GPUs that this nvcc knows.
+CUDA_ARCH  ?= $(patsubst sm_%,%,$(filter sm_80 sm_90 sm_100,$(shell $(CUDA_HOME)/bin/nvcc --list-gpu-code 2>/dev/null)))
 MPI_HOME   ?=
 HDF5_HOME  ?=
 HDF5       ?= $(firstword $(shell for p in hdf5-serial hdf5 hdf5-openmpi; do pkg-config --exists $$p && echo $$p; done))

@@ -30,7 +30,7 @@ struct check {
     double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
     double limit;       /* that it may have */
     struct block worst; /* the tile that has it */
-    int64_t not_finite; /* rows that hold NaN or Inf, or overflow, and cannot be judged */
+    int64_t not_finite; /* rows of tiles with NaN, Inf or overflow in |A||B|: not judged */
 };
 
 /* `memory`: plan_check_bytes of device memory, which stay the caller's; null: no check. */

@@ -1,5 +1,6 @@
 /* dgemm_ooc: the phases of a run.  Each ends in an agreement of all ranks, so that all go on or
  * none. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -184,6 +185,8 @@ static int finish_report(struct session *s)
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
         report_result(r);
+        if (fflush(stdout) || ferror(stdout))
+            error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
     }
     return comm_agree(&s->comm, &s->err);
 }
@@ -239,6 +242,7 @@ int main(int argc, char **argv)
     static struct session session;
     double started = clock_now();
     bool speaks = comm_launcher_rank() == 0;
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     options_parse(argc, argv, !speaks, &session.options);
     if (session.options.dry_run) {
         int code = speaks ? dry_run(&session) : 0;

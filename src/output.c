@@ -103,11 +103,11 @@ int output_check(const struct options *options, const struct problem *p, struct 
 {
     const char *file = options->output.file;
     struct stat status;
-    if (stat(file, &status) == 0) {
+    if (lstat(file, &status) == 0) {
         if (is_input(options, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
-        else if (!S_ISREG(status.st_mode))
+        else if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
             error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
         else if (!options->force)
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);

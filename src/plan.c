@@ -14,8 +14,9 @@ enum {
     SLOTS_OUT_PER_WRITER = 2,
     SLOTS_OUT_MAX = 64,
     READERS_MAX = 8,
-    HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
-    GEMM_HALF_SLAB = 64,  /* a slab this long runs at half the rate: accumulators in and out */
+    HOST_FIXED = 3 << 20,   /* thread stacks, queues and other small change */
+    STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
+    GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
 };
 
 size_t plan_buffer_bytes(size_t bytes)
@@ -216,8 +217,10 @@ static void predict(const struct problem *p, const struct machine *machine, stru
     s[LINK_READ] = read_seconds(p, machine, plan, &first);
     s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
+    double steps = tiles * (double)plan->slabs;
     s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
-                                     (1 + GEMM_HALF_SLAB / (double)plan->slab)
+                                         (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+                                     steps * STEP_MICROSECONDS * 1e-6
                                : 0;
     double run_c =
         element * (double)(plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols);

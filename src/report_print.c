@@ -47,14 +47,16 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
     if (r->not_finite > 0)
-        printf("Note        %.0f rows hold NaN or Inf and could not be checked\n", r->not_finite);
+        printf("Note        %.0f rows of tiles hold NaN or Inf, or |A||B| overflows: not checked\n",
+               r->not_finite);
 }
 
 void report_result(const struct report *r)
 {
     if (r->checked)
-        printf("RESULT: C complete, residual %.3g (limit %.3g): PASSED\n", r->residual,
-               r->residual_limit);
+        printf("RESULT: C complete, residual %.3g (limit %.3g): PASSED%s\n", r->residual,
+               r->residual_limit,
+               r->not_finite > 0 ? " but for rows with NaN, Inf or overflow" : "");
     else
         printf("RESULT: C complete, not checked\n");
 }
