@@ -83,8 +83,8 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     return 0;
 }
 
-/* acc (+)= op(A) slab * op(B) slab, of the newest panels.  Row-major C = op(A) op(B) is column-major C' = op(B)'
- * op(A)': here, and nowhere else, rows turn into the columns of BLAS. */
+/* acc (+)= op(A) slab * op(B) slab, of the newest panels.  Row-major C = op(A) op(B) is
+ * column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the columns of BLAS. */
 static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct error *err)
 {
     struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
@@ -123,8 +123,8 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     return 0;
 }
 
-/* All slabs of a tile, the first of which is on its way; and then the first one of the next tile, so
- * that it is there when this one has left. */
+/* All slabs of a tile, the first of which is on its way; and then the first one of the next
+ * tile, so that it is there when this one has left. */
 static int tile_multiply(struct run *run, const struct block *tile, const struct block *next,
                          struct error *err)
 {

@@ -82,8 +82,8 @@ static bool panel_stage(struct cursor *c, int64_t stage)
     return true;
 }
 
-/* Step to the next panel or tile that has to be read; the last stage of a tile is C0, where beta asks
- * for it. */
+/* Step to the next panel or tile that has to be read; the last stage of a tile is C0, where beta
+ * asks for it. */
 static bool next_block(struct cursor *c)
 {
     int64_t panels = 2 * c->plan->slabs;

@@ -30,7 +30,8 @@ static inline bool block_empty(const struct block *b)
     return b->rows == 0 || b->cols == 0;
 }
 
-/* The rank's first tile in super-block *super or later, and *super set behind it; empty at the end. */
+/* The rank's first tile in super-block *super or later, and *super set behind it; empty at the
+ * end. */
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super);
 
@@ -40,9 +41,9 @@ struct transfer {
     struct block block;
 };
 
-/* All transfers from the files that a rank needs, in order.  Panels are read one slab ahead: those of
- * a tile's first slab come before C0 of the tile before, so that the pipeline does not run empty
- * while a tile leaves the device. */
+/* All transfers from the files that a rank needs, in order.  Panels are read one slab ahead:
+ * those of a tile's first slab come before C0 of the tile before, so that the pipeline does not
+ * run empty while a tile leaves the device. */
 struct cursor {
     const struct problem *problem;
     const struct plan *plan;

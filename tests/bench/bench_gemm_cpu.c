@@ -1,6 +1,6 @@
 /* The CPU GEMM against OpenBLAS: rates, their ratio, and whether the products agree.
  *
- *     bench_gemm_cpu [REPEAT]
+ *     bench_gemm_cpu [REPEAT [SIZE [THREADS]]]      SIZE 0: all; THREADS 0: one, and all CPUs
  *
  * Both run in turn, and the medians are compared.  Every thread is tied to a CPU of its own, and
  * before each run all rest until no thread of the other library still spins: otherwise it is the
@@ -184,7 +184,7 @@ static bool shape_run(struct contest *c, struct shape shape, int repeat)
     return good;
 }
 
-static bool type_run(enum scalar type, int threads, int repeat)
+static bool type_run(enum scalar type, int threads, int size, int repeat)
 {
     const int64_t count = (int64_t)SIZE_MAX_BENCH * SIZE_MAX_BENCH;
     void *a = operand_make(type, count), *b = operand_make(type, count);
@@ -198,7 +198,8 @@ static bool type_run(enum scalar type, int threads, int repeat)
     bool good = true;
     openblas_set_num_threads(threads);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        good = shape_run(&c, shapes[s], repeat) && good;
+        if (size == 0 || size == shapes[s].mn)
+            good = shape_run(&c, shapes[s], repeat) && good;
     free(a);
     free(b);
     free(c.ours);
@@ -207,20 +208,26 @@ static bool type_run(enum scalar type, int threads, int repeat)
     return good;
 }
 
+static int argument(int argc, char **argv, int index, int otherwise)
+{
+    return index < argc ? atoi(argv[index]) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-    int repeat = argc > 1 ? atoi(argv[1]) : 5;
-    if (repeat < 1 || repeat > REPEAT_MAX) {
-        fprintf(stderr, "usage: bench_gemm_cpu [REPEAT]\n");
+    int repeat = argument(argc, argv, 1, 5), size = argument(argc, argv, 2, 0);
+    int cpus = threads_tie(), wanted = argument(argc, argv, 3, 0);
+    int counts[2] = {wanted ? wanted : 1, cpus}, count = wanted || cpus == 1 ? 1 : 2;
+    bool good = true;
+    if (repeat < 1 || repeat > REPEAT_MAX || wanted < 0 || wanted > cpus) {
+        fprintf(stderr, "usage: bench_gemm_cpu [REPEAT [SIZE [THREADS]]]\n");
         return 2;
     }
-    int cpus = threads_tie();
-    bool good = true;
     printf("GFLOP/s, medians of %d; OpenBLAS runs its kernels for %s\n", repeat,
            openblas_get_corename());
     printf("type   op   m = n      k threads      ours  OpenBLAS   ratio\n");
-    for (int threads = 1; threads <= cpus; threads += cpus > 1 ? cpus - 1 : 1)
+    for (int i = 0; i < count; i++)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-            good = type_run((enum scalar)type, threads, repeat) && good;
+            good = type_run((enum scalar)type, counts[i], size, repeat) && good;
     return good ? 0 : 1;
 }
