@@ -31,10 +31,11 @@ HDF5_CFLAGS := $(if $(HDF5_HOME),-I$(HDF5_HOME)/include,$(shell pkg-config --cfl
 HDF5_LIBS   := $(if $(HDF5_HOME),-L$(HDF5_HOME)/lib -Wl$(,)-rpath$(,)$(HDF5_HOME)/lib -lhdf5,$(shell pkg-config --libs $(HDF5) 2>/dev/null))
 GIT         := $(shell git describe --always --dirty 2>/dev/null)
 
+SANITIZERS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
-            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+            $(SANITIZERS)
 LIBS     := $(HDF5_LIBS) -ljansson -lpthread -lm -ldl
 
 MAINS   := src/main.c $(wildcard src/h5mat*.c)
@@ -64,6 +65,15 @@ PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 
+# The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
+EMULATION := tests/kernels/emulation
+EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c src/error.c \
+             $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
+EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
+EMUFLAGS  := -std=c++17 -O2 -g -march=native -fopenmp -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $(SANITIZERS) \
+             -I$(EMULATION) -Isrc -Ikernels
+
+.SECONDARY: # keep the objects of tests
 .PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
@@ -125,13 +135,32 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lcmocka -o $@
 
+$(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< (emulated)"
+	$(Q)$(MPICC) -I$(EMULATION) $(FLAGS) -DHAVE_CUDA -MMD -MP -c $< -o $@
+
+$(BUILD)/emulated/%.o: % $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX     $< (emulated)"
+	$(Q)$(CXX) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
+
+define LINK_EMULATED
+@echo "  LINK    $@"
+$(Q)$(CXX) $(EMUFLAGS) $^ -lcmocka -o $@
+endef
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o)
+	$(LINK_EMULATED)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o)
+	$(LINK_EMULATED)
+
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS)
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q tests
 
 test-gpu: all $(UNITS) $(GPUTESTS)

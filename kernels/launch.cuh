@@ -12,7 +12,7 @@ enum { SHARED_BYTES_PLAIN = 48 << 10 };
 
 template <typename... PARAMETERS, typename... ARGUMENTS>
 cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, size_t shared_bytes,
-                         cudaStream_t stream, const ARGUMENTS &...arguments)
+                         cudaStream_t stream, ARGUMENTS... arguments)
 {
     if (shared_bytes > SHARED_BYTES_PLAIN) {
         cudaError_t status = cudaFuncSetAttribute((const void *)kernel,

@@ -1,4 +1,6 @@
-"""Runs the C test programs (cmocka) as pytest items, and ends with one line of counts for all."""
+"""Runs the C and C++ test programs (cmocka) as pytest items, and ends with one line of counts for all.
+
+Those of tests/kernels run on the GPU, where there is one, and in the emulation (C++ only there)."""
 import os
 import re
 import subprocess
@@ -12,9 +14,13 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix == ".c" and file_path.name.startswith("test_"):
-        return CFile.from_parent(parent, path=file_path)
-    return None
+    if file_path.suffix not in (".c", ".cpp") or not file_path.name.startswith("test_"):
+        return None
+    path = file_path.relative_to(ROOT)
+    builds = [] if file_path.suffix == ".cpp" else [("", path)]
+    if path.parent.name == "kernels":
+        builds.append((" (emulated)", Path("emulated") / path))
+    return [CFile.of(parent, file_path, mark, BUILD / build.with_suffix("")) for mark, build in builds]
 
 
 class CFile(pytest.File):
@@ -22,16 +28,21 @@ class CFile(pytest.File):
 
     result = None
 
+    @classmethod
+    def of(cls, parent, path, mark, program):
+        file = cls.from_parent(parent, path=path, name=path.name + mark)
+        file.program = program
+        return file
+
     def collect(self):
         for name in re.findall(r"cmocka_unit_test\w*\(\s*(\w+)", self.path.read_text()):
             yield CTest.from_parent(self, name=name)
 
     def run(self):
         if self.result is None:
-            program = BUILD / self.path.relative_to(ROOT).with_suffix("")
-            if not program.exists():
-                pytest.skip(f"{program.name} is not built here (no nvcc)")
-            done = subprocess.run([program], capture_output=True, text=True, timeout=900)
+            if not self.program.exists():
+                pytest.skip(f"{self.program.name} is not built here (no nvcc)")
+            done = subprocess.run([self.program], capture_output=True, text=True, timeout=900)
             self.result = done.returncode, done.stdout + done.stderr
         return self.result
 
@@ -45,7 +56,7 @@ class CTest(pytest.Item):
             raise AssertionError(output)
 
     def reportinfo(self):
-        return self.path, None, f"{self.path.name}: {self.name}"
+        return self.path, None, f"{self.parent.name}: {self.name}"
 
 
 def pytest_runtest_logreport(report):
