@@ -15,9 +15,8 @@ cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, s
                          cudaStream_t stream, ARGUMENTS... arguments)
 {
     if (shared_bytes > SHARED_BYTES_PLAIN) {
-        cudaError_t status = cudaFuncSetAttribute((const void *)kernel,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  (int)shared_bytes);
+        cudaError_t status = cudaFuncSetAttribute(
+            (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
         if (status != cudaSuccess)
             return status;
     }

@@ -13,10 +13,10 @@ __device__ __forceinline__ unsigned shared_address(const void *shared)
     return (unsigned)__cvta_generic_to_shared(shared);
 }
 
-/* Begin to copy BYTES (4, 8 or 16) to shared memory; both addresses are multiples of BYTES.  Only the
- * first `bytes` are read, the rest becomes zero: with 0 nothing is read, and `global` may be any
- * aligned address.  The copy is done for this thread after cp_async_wait, for others after a barrier
- * that follows it. */
+/* Begin to copy BYTES (4, 8 or 16) to shared memory; both addresses are multiples of BYTES.  Only
+ * the first `bytes` are read, the rest becomes zero: with 0 nothing is read, and `global` may be
+ * any aligned address.  The copy is done for this thread after cp_async_wait, for others after a
+ * barrier that follows it. */
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void *shared, const void *global, int bytes = BYTES)
 {

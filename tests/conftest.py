@@ -14,25 +14,31 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix not in (".c", ".cpp") or not file_path.name.startswith("test_"):
-        return None
-    path = file_path.relative_to(ROOT)
-    builds = [] if file_path.suffix == ".cpp" else [("", path)]
-    if path.parent.name == "kernels":
-        builds.append((" (emulated)", Path("emulated") / path))
-    return [CFile.of(parent, file_path, mark, BUILD / build.with_suffix("")) for mark, build in builds]
+    if file_path.suffix in (".c", ".cpp") and file_path.name.startswith("test_"):
+        return CFile.from_parent(parent, path=file_path)
+    return None
 
 
 class CFile(pytest.File):
+    """One source, built once or twice."""
+
+    def collect(self):
+        program = self.path.relative_to(ROOT).with_suffix("")
+        if self.path.suffix == ".c":
+            yield CProgram.from_parent(self, name=self.path.name, program=BUILD / program)
+        if self.path.parent.name == "kernels":
+            yield CProgram.from_parent(self, name=f"{self.path.name} (emulated)",
+                                       program=BUILD / "emulated" / program)
+
+
+class CProgram(pytest.Collector):
     """One cmocka program; it runs once, when the first of its tests is asked for."""
 
     result = None
 
-    @classmethod
-    def of(cls, parent, path, mark, program):
-        file = cls.from_parent(parent, path=path, name=path.name + mark)
-        file.program = program
-        return file
+    def __init__(self, program, **kwargs):
+        super().__init__(**kwargs)
+        self.program = program
 
     def collect(self):
         for name in re.findall(r"cmocka_unit_test\w*\(\s*(\w+)", self.path.read_text()):

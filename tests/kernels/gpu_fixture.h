@@ -1,10 +1,10 @@
 /* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, or aligned where a test asks for it, with gaps between columns:
- * what reads a gap of an input meets NaN, what writes into a gap of an output is caught.
+ * Elements lie one off any alignment, or aligned where a test asks for it, with gaps between
+ * columns: what reads a gap of an input meets NaN, what writes into a gap of an output is caught.
  *
- * The same tests run on a GPU and in the emulation, which does the smaller ones and samples from the
- * rest. */
+ * The same tests run on a GPU and in the emulation, which does the smaller ones and samples from
+ * the rest. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 
@@ -23,11 +23,17 @@
 #include "device.h"
 #include "error.h"
 
-enum { GPU = 0, ALGORITHMS_MAX = 16, EMULATED_WORK = 300000, EMULATED_SHARE = 8, EXIT_SKIPPED = 77 };
+enum {
+    GPU = 0,
+    ALGORITHMS_MAX = 16,
+    EMULATED_WORK = 300000,
+    EMULATED_SHARE = 8,
+    EXIT_SKIPPED = 77
+};
 static const double guard = -12345;
 
 static struct error err;
-static struct device *devices[ALGORITHMS_MAX]; /* one for each algorithm; null: not on this machine */
+static struct device *devices[ALGORITHMS_MAX]; /* null: this algorithm is not on this machine */
 static const struct algorithm_info *infos[ALGORITHMS_MAX];
 static int algorithms;
 static struct event *reached;

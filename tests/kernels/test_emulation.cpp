@@ -1,8 +1,8 @@
 /* The emulation of a block, which the other tests trust.
  *
- * Goal: it computes what the hardware is documented to compute, and a kernel that is wrong in one of
- * the ways it is there to find does not pass.  Method: a matrix product by fragments is compared with
- * loops; broken kernels must give NaN, or end a child process. */
+ * Goal: it computes what the hardware is documented to compute, and a kernel that is wrong in one
+ * of the ways it is there to find does not pass.  Method: a matrix product by fragments is compared
+ * with loops; broken kernels must give NaN, or end a child process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

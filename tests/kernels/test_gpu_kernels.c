@@ -206,8 +206,9 @@ static void test_gemm(void **state)
                 try_size(sizes[i], (enum scalar)type, (enum data)data);
 }
 
-/* Every size around every edge of a tile, primes among them, in m, n and k: with pointers and leading
- * dimensions off any alignment, and with aligned ones, which kernels load in longer words. */
+/* Every size around every edge of a tile, primes among them, in m, n and k: with pointers and
+ * leading dimensions off any alignment, and with aligned ones, which kernels load in longer words.
+ */
 static void test_edges(void **state)
 {
     static const int64_t others[][2] = {{5, 20}, {70, 33}};
@@ -216,12 +217,14 @@ static void test_edges(void **state)
         for (int64_t at = edge - 1; at <= edge + 1; at++)
             for (int i = 0; i < 12; i++) {
                 const int64_t other = others[i % 2][0], last = others[i % 2][1];
-                const int64_t sizes[][3] = {{at, other, last}, {other, at, last}, {last, other, at}};
+                const int64_t sizes[][3] = {
+                    {at, other, last}, {other, at, last}, {last, other, at}};
                 aligned = i / 6;
                 for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
                     try_size(sizes[i / 2 % 3], (enum scalar)type, RANDOM);
             }
-    static const int64_t primes[][3] = {{97, 101, 103}, {131, 67, 37}, {61, 257, 29}, {263, 59, 19}};
+    static const int64_t primes[][3] = {
+        {97, 101, 103}, {131, 67, 37}, {61, 257, 29}, {263, 59, 19}};
     for (int i = 0; i < 8; i++) {
         aligned = i % 2;
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

@@ -1,5 +1,5 @@
-/* The threads of a block as fibers: made with makecontext, switched with the compiler's own longjmp,
- * which leaves the signal mask alone and so costs no system call. */
+/* The threads of a block as fibers: made with makecontext, switched with the compiler's own
+ * longjmp, which leaves the signal mask alone and so costs no system call. */
 #include <link.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -176,9 +176,9 @@ static bool pass_barrier(executor &e, unsigned threads)
         return false;
     if (count[(int)state::at_barrier] != threads) {
         char what[128];
-        snprintf(what, sizeof what, "%u threads wait for the block, %u for their warp, %u have left",
-                 count[(int)state::at_barrier], count[(int)state::at_warp],
-                 count[(int)state::left]);
+        snprintf(
+            what, sizeof what, "%u threads wait for the block, %u for their warp, %u have left",
+            count[(int)state::at_barrier], count[(int)state::at_warp], count[(int)state::left]);
         complain(what);
     }
     for (unsigned t = 0; t < threads; t++)
@@ -227,8 +227,8 @@ unsigned char *emulated_dynamic_shared()
     return e.shared_end - (e.shared_bytes + 1023) / 1024 * 1024;
 }
 
-/* __shared__ variables are what the program itself keeps for each CPU thread: that, and `here`, which
- * this loses. */
+/* __shared__ variables are what the program itself keeps for each CPU thread: that, and `here`,
+ * which this loses. */
 static int poison_variables(struct dl_phdr_info *program, size_t, void *)
 {
     for (int i = 0; i < program->dlpi_phnum; i++)
@@ -318,7 +318,8 @@ static void block_start(executor &e, const cudaLaunchConfig_t &config, int64_t b
 
 cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::function<void()> &kernel)
 {
-    static uint64_t launches = getenv("EMULATION_SEED") ? strtoull(getenv("EMULATION_SEED"), 0, 10) : 1;
+    static uint64_t launches =
+        getenv("EMULATION_SEED") ? strtoull(getenv("EMULATION_SEED"), 0, 10) : 1;
     const dim3 b = config.blockDim, g = config.gridDim;
     const uint64_t threads = (uint64_t)b.x * b.y * b.z, seed = launches++ << 32;
     if (threads == 0 || threads > THREADS_MAX || g.x == 0 || g.y == 0 || g.z == 0 ||

@@ -1,9 +1,9 @@
-/* A CUDA runtime on the CPU, as much of it as this project uses: it takes the place of NVIDIA's header
- * where the tests run the kernels without a GPU.
+/* A CUDA runtime on the CPU, as much of it as this project uses: it takes the place of NVIDIA's
+ * header where the tests run the kernels without a GPU.
  *
  * What is emulated: memory with guards around it, copies, events, and the threads of a block
- * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every call
- * ends before it returns.  TMA and cuBLAS are not: those algorithms do not open here. */
+ * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every
+ * call ends before it returns.  TMA and cuBLAS are not: those algorithms do not open here. */
 #ifndef DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
 #define DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
 

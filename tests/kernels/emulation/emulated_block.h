@@ -1,9 +1,10 @@
 /* CUDA C++ for a C++ compiler: the words of the language, and the threads of a block.
  *
- * Each thread is a fiber, and one fiber runs at a time until it waits: at a barrier, or for its warp.
- * Who runs next is drawn at random (EMULATION_SEED in the environment draws anew), so that what is not
- * ordered by a barrier comes in any order.  Shared memory is filled with NaN when a block starts.  A
- * barrier that not all threads reach ends the program.  Blocks run in parallel, on all CPUs. */
+ * Each thread is a fiber, and one fiber runs at a time until it waits: at a barrier, or for its
+ * warp.  Who runs next is drawn at random (EMULATION_SEED in the environment draws anew), so that
+ * what is not ordered by a barrier comes in any order.  Shared memory is filled with NaN when a
+ * block starts.  A barrier that not all threads reach ends the program.  Blocks run in parallel, on
+ * all CPUs. */
 #ifndef DGEMM_OOC_EMULATED_BLOCK_H
 #define DGEMM_OOC_EMULATED_BLOCK_H
 
@@ -58,8 +59,8 @@ void __syncthreads();
 void __syncwarp();
 unsigned char *emulated_dynamic_shared();
 
-/* All threads of the warp come here with the same `act`; the last one calls it with what each of them
- * brought. */
+/* All threads of the warp come here with the same `act`; the last one calls it with what each of
+ * them brought. */
 void emulated_warp_meet(void *mine, void (*act)(void *const lanes[WARP]));
 
 /* Copies under way of the fiber that runs. */

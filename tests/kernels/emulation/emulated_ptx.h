@@ -1,7 +1,7 @@
 /* The functions of ptx.cuh on the CPU.
  *
- * An asynchronous copy happens when its thread waits for it, as late as it may; until then its place in
- * shared memory holds NaN.  A matrix multiply-add is one meeting of its warp. */
+ * An asynchronous copy happens when its thread waits for it, as late as it may; until then its
+ * place in shared memory holds NaN.  A matrix multiply-add is one meeting of its warp. */
 #ifndef DGEMM_OOC_EMULATED_PTX_H
 #define DGEMM_OOC_EMULATED_PTX_H
 

@@ -1,5 +1,6 @@
-/* Memory, copies and events of the emulated GPU.  Every allocation ends in front of a page that cannot
- * be touched, and begins behind one; the few bytes between its end and the page are watched. */
+/* Memory, copies and events of the emulated GPU.  Every allocation ends in front of a page that
+ * cannot be touched, and begins behind one; the few bytes between its end and the page are watched.
+ */
 #include <sys/mman.h>
 #include <time.h>
 
@@ -88,14 +89,15 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     a.room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t pages = (a.room + PAGE - 1) / PAGE * PAGE;
     a.mapped = pages + 2 * PAGE;
-    void *base = mmap(nullptr, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                      0);
+    void *base =
+        mmap(nullptr, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return result(cudaErrorMemoryAllocation);
     a.base = static_cast<unsigned char *>(base);
     mprotect(a.base + PAGE, pages, PROT_READ | PROT_WRITE);
     unsigned char *begin = a.base + PAGE + pages - a.room;
-    memset(a.room < FILL_MAX ? begin : begin + bytes, 0xff, a.room < FILL_MAX ? a.room : a.room - bytes);
+    memset(a.room < FILL_MAX ? begin : begin + bytes, 0xff,
+           a.room < FILL_MAX ? a.room : a.room - bytes);
     allocations[begin] = a;
     *memory = begin;
     return cudaSuccess;
