@@ -38,7 +38,7 @@ FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CF
             $(SANITIZERS)
 LIBS     := $(HDF5_LIBS) -ljansson -lpthread -lm -ldl
 
-MAINS   := src/main.c $(wildcard src/h5mat*.c)
+MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
 SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
 ifeq ($(CUDA),1)
   SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
@@ -61,7 +61,7 @@ ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 ISA_avx2   := -march=x86-64-v3
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
-PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
+PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 
@@ -123,13 +123,12 @@ $(LIBRARY): $(OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
-$(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o $(LIBRARY)
+$(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o
+$(BUILD)/gemm_bench: $(patsubst %,$(BUILD)/%.o,$(wildcard src/gemm_bench*.c))
+$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c))
+$(PROGRAMS): $(LIBRARY)
 	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
-
-$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c)) $(LIBRARY)
-	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+	$(Q)$(MPICC) $(FLAGS) $(filter %.o,$^) $(LIBRARY) $(LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
