@@ -67,7 +67,7 @@ GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wil
 
 # The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
 EMULATION := tests/kernels/emulation
-EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c src/error.c \
+EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
 EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
 EMUFLAGS  := -std=c++17 -O2 -g -march=native -fopenmp -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $(SANITIZERS) \
@@ -146,11 +146,11 @@ $(BUILD)/emulated/%.o: % $(BUILD)/flags
 
 define LINK_EMULATED
 @echo "  LINK    $@"
-$(Q)$(CXX) $(EMUFLAGS) $^ -lcmocka -o $@
+$(Q)$(CXX) $(EMUFLAGS) $^ -lcmocka -lm -o $@
 endef
-$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
-$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 
 demo: all
