@@ -36,13 +36,14 @@ GIT         := $(shell git describe --always --dirty 2>/dev/null)
 # Open MPI itself leaks, so leaks are not looked for.
 SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0)
 
+SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
-            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+            $(SANITIZERS)
 LIBS     := $(HDF5_LIBS) -ljansson -lpthread -lm -ldl
 
-MAINS   := src/main.c $(wildcard src/h5mat*.c)
+MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
 SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
 ifeq ($(CUDA),1)
   SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
@@ -65,11 +66,19 @@ ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 ISA_avx2   := -march=x86-64-v3
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
-PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/h5mat
+PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 
-.SECONDARY:
+# The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
+EMULATION := tests/kernels/emulation
+EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
+             $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
+EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
+EMUFLAGS  := -std=c++17 -O2 -g -march=native -fopenmp -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $(SANITIZERS) \
+             -I$(EMULATION) -Isrc -Ikernels
+
+.SECONDARY: # keep the objects of tests
 .PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
@@ -119,17 +128,35 @@ $(LIBRARY): $(OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
-$(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o $(LIBRARY)
+$(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o
+$(BUILD)/gemm_bench: $(patsubst %,$(BUILD)/%.o,$(wildcard src/gemm_bench*.c))
+$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c))
+$(PROGRAMS): $(LIBRARY)
 	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
-
-$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c)) $(LIBRARY)
-	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+	$(Q)$(MPICC) $(FLAGS) $(filter %.o,$^) $(LIBRARY) $(LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lcmocka -o $@
+
+$(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< (emulated)"
+	$(Q)$(MPICC) -I$(EMULATION) $(FLAGS) -DHAVE_CUDA -MMD -MP -c $< -o $@
+
+$(BUILD)/emulated/%.o: % $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX     $< (emulated)"
+	$(Q)$(CXX) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
+
+define LINK_EMULATED
+@echo "  LINK    $@"
+$(Q)$(CXX) $(EMUFLAGS) $^ -lcmocka -lm -o $@
+endef
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+	$(LINK_EMULATED)
+$(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+	$(LINK_EMULATED)
 
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
@@ -137,7 +164,7 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS)
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
 test-gpu: all $(UNITS) $(GPUTESTS)

@@ -20,6 +20,8 @@ cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
 
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream);
+cudaError_t norm_cuda(const struct norm *norm, cudaStream_t stream);
+cudaError_t fill_cuda(const struct fill *fill, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

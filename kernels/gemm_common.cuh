@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#include "cuda_launch.h"
+#include "launch.cuh"
 
 /* struct gemm once its type is known. */
 template <typename T>
@@ -150,8 +150,8 @@ cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
     if (tiles_m > INT_MAX / tiles_n)
         return cudaErrorInvalidConfiguration;
     auto kernel = kernels[gemm->trans_a][gemm->trans_b];
-    kernel<<<(unsigned)(tiles_m * tiles_n), KERNEL::THREADS, 0, stream>>>(product_of<T>(gemm));
-    return cudaGetLastError();
+    return start_kernel(kernel, (unsigned)(tiles_m * tiles_n), KERNEL::THREADS, 0, stream,
+                        product_of<T>(gemm));
 }
 
 template <class KERNEL>

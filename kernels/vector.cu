@@ -1,6 +1,6 @@
 /* combine and project on the GPU: each reads its matrix once, so memory bandwidth is the limit, and
  * the care goes into coalesced loads, enough of them in flight, and sums in a fixed order. */
-#include "cuda_launch.h"
+#include "launch.cuh"
 
 __device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
 {
@@ -42,8 +42,7 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
     dim3 grid((unsigned)((combine->cols + COMBINE_X - 1) / COMBINE_X),
               (unsigned)(bands < GRID_Y_MAX ? bands : GRID_Y_MAX));
     auto kernel = combine->type == SCALAR_FLOAT ? combine_kernel<float> : combine_kernel<double>;
-    kernel<<<grid, block, 0, stream>>>(*combine);
-    return cudaGetLastError();
+    return start_kernel(kernel, grid, block, 0, stream, *combine);
 }
 
 /* An element of y and of y_abs in the making. */
@@ -130,8 +129,7 @@ static cudaError_t project_launch(const struct project *p, cudaStream_t stream)
     if (lines == 0)
         return cudaSuccess;
     const unsigned blocks = (unsigned)((lines + LINES - 1) / LINES);
-    project_kernel<T, TRANS><<<blocks, dim3(LINES, SPLIT), 0, stream>>>(*p);
-    return cudaGetLastError();
+    return start_kernel(project_kernel<T, TRANS>, blocks, dim3(LINES, SPLIT), 0, stream, *p);
 }
 
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream)

@@ -61,12 +61,16 @@ static double gpu_flops_per_clock(int capability, enum scalar type)
     return capability == 90 ? 256 : tensor_fp64 ? 128 : 4;
 }
 
-static void assume_gpu_rates(const struct device_info *info, struct machine *m)
+double machine_gpu_peak(const struct device_info *info, enum scalar type)
 {
     double clock = info->clock_khz > 0 ? info->clock_khz * 1e3 : 1.5e9;
+    return info->units * clock * gpu_flops_per_clock(info->compute_capability, type);
+}
+
+static void assume_gpu_rates(const struct device_info *info, struct machine *m)
+{
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        m->gemm_flops_per_s[type] =
-            0.8 * info->units * clock * gpu_flops_per_clock(info->compute_capability, type);
+        m->gemm_flops_per_s[type] = 0.8 * machine_gpu_peak(info, (enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
 }
 

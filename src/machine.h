@@ -37,6 +37,9 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
 /* Replace what `options->machine` states: a JSON object with members of the names above. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);
 
+/* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
+double machine_gpu_peak(const struct device_info *info, enum scalar type);
+
 /* CPU threads for each of `local_ranks` ranks: OMP_NUM_THREADS, or the CPUs this process may
  * use, shared with the others unless the launcher bound each to its own. */
 int machine_threads(int local_ranks);

@@ -1,4 +1,6 @@
-"""Runs the C test programs (cmocka) as pytest items, and ends with one line of counts for all."""
+"""Runs the C and C++ test programs (cmocka) as pytest items, and ends with one line of counts for all.
+
+Those of tests/kernels run on the GPU, where there is one, and in the emulation (C++ only there)."""
 import os
 import re
 import subprocess
@@ -12,15 +14,31 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix == ".c" and file_path.name.startswith("test_"):
+    if file_path.suffix in (".c", ".cpp") and file_path.name.startswith("test_"):
         return CFile.from_parent(parent, path=file_path)
     return None
 
 
 class CFile(pytest.File):
+    """One source, built once or twice."""
+
+    def collect(self):
+        program = self.path.relative_to(ROOT).with_suffix("")
+        if self.path.suffix == ".c":
+            yield CProgram.from_parent(self, name=self.path.name, program=BUILD / program)
+        if self.path.parent.name == "kernels":
+            yield CProgram.from_parent(self, name=f"{self.path.name} (emulated)",
+                                       program=BUILD / "emulated" / program)
+
+
+class CProgram(pytest.Collector):
     """One cmocka program; it runs once, when the first of its tests is asked for."""
 
     result = None
+
+    def __init__(self, program, **kwargs):
+        super().__init__(**kwargs)
+        self.program = program
 
     def collect(self):
         for name in re.findall(r"cmocka_unit_test\w*\(\s*(\w+)", self.path.read_text()):
@@ -28,10 +46,9 @@ class CFile(pytest.File):
 
     def run(self):
         if self.result is None:
-            program = BUILD / self.path.relative_to(ROOT).with_suffix("")
-            if not program.exists():
-                pytest.skip(f"{program.name} is not built here (no nvcc)")
-            done = subprocess.run([program], capture_output=True, text=True, timeout=900)
+            if not self.program.exists():
+                pytest.skip(f"{self.program.name} is not built here (no nvcc)")
+            done = subprocess.run([self.program], capture_output=True, text=True, timeout=900)
             self.result = done.returncode, done.stdout + done.stderr
         return self.result
 
@@ -45,7 +62,7 @@ class CTest(pytest.Item):
             raise AssertionError(output)
 
     def reportinfo(self):
-        return self.path, None, f"{self.path.name}: {self.name}"
+        return self.path, None, f"{self.parent.name}: {self.name}"
 
 
 def pytest_runtest_logreport(report):

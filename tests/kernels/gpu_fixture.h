@@ -1,7 +1,10 @@
 /* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, with gaps between columns: what reads a gap of an input meets
- * NaN, what writes into a gap of an output is caught. */
+ * Elements lie one off any alignment, or aligned where a test asks for it, with gaps between
+ * columns: what reads a gap of an input meets NaN, what writes into a gap of an output is caught.
+ *
+ * The same tests run on a GPU and in the emulation, which does the smaller ones and samples from
+ * the rest. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 
@@ -20,13 +23,22 @@
 #include "device.h"
 #include "error.h"
 
-enum { GPU = 0, MARGIN = 5, GAP = 3, ALGORITHMS = 4, EXIT_SKIPPED = 77 };
+enum {
+    GPU = 0,
+    ALGORITHMS_MAX = 16,
+    EMULATED_WORK = 300000,
+    EMULATED_SHARE = 8,
+    EXIT_SKIPPED = 77
+};
 static const double guard = -12345;
 
 static struct error err;
-static struct device *devices[ALGORITHMS]; /* one for each algorithm; null: not on this machine */
-static const struct algorithm_info *infos[ALGORITHMS];
+static struct device *devices[ALGORITHMS_MAX]; /* null: this algorithm is not on this machine */
+static const struct algorithm_info *infos[ALGORITHMS_MAX];
+static int algorithms;
 static struct event *reached;
+static bool emulated;
+static bool aligned; /* matrices that are made from now on */
 
 static inline void ok(int rc)
 {
@@ -34,10 +46,22 @@ static inline void ok(int rc)
         fail_msg("%s", err.text);
 }
 
+/* Whether a test of that many steps can be run here. */
+static inline bool affordable(int64_t steps)
+{
+    return !emulated || steps <= EMULATED_WORK;
+}
+
+/* Whether to make the next one of many similar tests. */
+static inline bool chosen(void)
+{
+    return !emulated || rand() % EMULATED_SHARE == 0;
+}
+
 /* Column-major, rows x cols; row-major matrices are stored as their transposes. */
 struct matrix {
     enum scalar type;
-    int64_t rows, cols, ld;
+    int64_t rows, cols, ld, margin; /* elements before the first */
     size_t count;
     void *host, *device;
 };
@@ -57,7 +81,7 @@ static inline void raw_set(struct matrix *m, size_t at, double value)
 
 static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)
 {
-    return (size_t)(MARGIN + i + j * m->ld);
+    return (size_t)(m->margin + i + j * m->ld);
 }
 
 static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
@@ -67,8 +91,9 @@ static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
 
 static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
 {
-    struct matrix m = {type, rows, cols, rows + GAP, 0, NULL, NULL};
-    m.count = index_of(&m, 0, cols) + MARGIN;
+    int64_t ld = aligned ? (rows + 7) / 8 * 8 : rows + 3, margin = aligned ? 32 : 5;
+    struct matrix m = {type, rows, cols, ld, margin, 0, NULL, NULL};
+    m.count = index_of(&m, 0, cols) + (size_t)margin;
     m.host = malloc(m.count * scalar_size(type));
     assert_non_null(m.host);
     for (size_t at = 0; at < m.count; at++)
@@ -111,7 +136,7 @@ static inline void download(const struct matrix *m)
 static inline void check_guards(const struct matrix *m)
 {
     for (size_t at = 0; at < m->count; at++) {
-        int64_t beyond = (int64_t)at - MARGIN;
+        int64_t beyond = (int64_t)at - m->margin;
         bool element = beyond >= 0 && beyond % m->ld < m->rows && beyond / m->ld < m->cols;
         if (!element && raw_get(m, at) != guard)
             fail_msg("a gap of a %lld x %lld matrix was overwritten", (long long)m->rows,
@@ -161,16 +186,16 @@ static inline long double epsilon(enum scalar type)
 /* Open one device for each algorithm.  False: there is no GPU here, and nothing to test. */
 static inline bool fixture_open(void)
 {
-    static const enum algorithm ids[ALGORITHMS] = {ALGORITHM_NAIVE, ALGORITHM_SHARED,
-                                                   ALGORITHM_REGISTER, ALGORITHM_CUBLAS};
     if (device_gpu_count() == 0) {
         printf("skipped: no GPU\n");
         return false;
     }
-    for (int i = 0; i < ALGORITHMS; i++) {
-        infos[i] = algorithm_of(ids[i]);
-        if (device_gpu_open(GPU, ids[i], &devices[i], &err) != 0) {
-            printf("%s is not tested: %s\n", infos[i]->name, err.text);
+    for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
+        if (!info->on_gpu)
+            continue;
+        infos[algorithms] = info;
+        if (device_gpu_open(GPU, info->id, &devices[algorithms++], &err) != 0) {
+            printf("%s is not tested: %s\n", info->name, err.text);
             err = (struct error){0};
         }
     }
@@ -178,13 +203,14 @@ static inline bool fixture_open(void)
         fprintf(stderr, "the GPU does not open: %s\n", err.text);
         exit(EXIT_RUNTIME);
     }
+    emulated = strcmp(devices[0]->info.name, "emulated") == 0;
     return true;
 }
 
 static inline void fixture_close(void)
 {
     devices[0]->event_destroy(devices[0], reached);
-    for (int i = 0; i < ALGORITHMS; i++)
+    for (int i = 0; i < algorithms; i++)
         if (devices[i])
             devices[i]->close(devices[i]);
 }

@@ -1,8 +1,9 @@
-/* The GPU as a device, with its combine and project (exit 77 without a GPU).
+/* The GPU as a device, with its combine, project, norm and fill (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
- * formula, project with long double sums within an error bound and with itself bit for bit.  What
- * must not be read is NaN. */
+ * formula, project and norm with long double sums within an error bound and with themselves bit for
+ * bit; norm and fill also on the CPU.  What must not be read is NaN. */
+#include "cuda_launch.h"
 #include "gpu_fixture.h"
 
 /* A row-major matrix is the transpose of a column-major one. */
@@ -83,8 +84,9 @@ static void test_combine(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
             for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-                try_combine((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
-                            scalars[s][1]);
+                if (affordable(sizes[i][0] * sizes[i][1]))
+                    try_combine((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
+                                scalars[s][1]);
 }
 
 /* One call of project with the matrices and vectors behind it. */
@@ -206,7 +208,110 @@ static void test_project(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int variant = 0; variant < VARIANTS; variant++)
             for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-                try_project((enum scalar)type, sizes[i][0], sizes[i][1], variant);
+                if (chosen())
+                    try_project((enum scalar)type, sizes[i][0], sizes[i][1], variant);
+}
+
+static void wait_default_stream(void)
+{
+    cudaEvent_t event;
+    assert_int_equal(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), cudaSuccess);
+    assert_int_equal(cudaEventRecord(event, NULL), cudaSuccess);
+    assert_int_equal(cudaEventSynchronize(event), cudaSuccess);
+    assert_int_equal(cudaEventDestroy(event), cudaSuccess);
+}
+
+/* The norms of m's elements: two runs on the GPU, and two on the CPU with 1 and 2 threads. */
+static void norm_all(const struct matrix *m, double norms[4][2])
+{
+    double shares[2 * NORM_SHARES];
+    struct matrix out = matrix_make(SCALAR_DOUBLE, 2 * NORM_SHARES + 2, 1, guard);
+    for (int run = 0; run < 4; run++) {
+        bool gpu = run < 2;
+        struct norm p = {m->type,
+                         m->cols,
+                         m->rows,
+                         gpu ? device_at(m, 0, 0)
+                             : (char *)m->host + index_of(m, 0, 0) * scalar_size(m->type),
+                         m->ld,
+                         gpu ? device_at(&out, 2, 0) : shares,
+                         gpu ? device_at(&out, 0, 0) : &norms[run][0],
+                         gpu ? device_at(&out, 1, 0) : &norms[run][1]};
+        if (!gpu) {
+            norm_cpu(&p, run - 1);
+            continue;
+        }
+        upload(&out);
+        assert_int_equal(norm_cuda(&p, NULL), cudaSuccess);
+        wait_default_stream();
+        download(&out);
+        check_guards(&out);
+        for (int i = 0; i < 2; i++)
+            norms[run][i] = raw_get(&out, index_of(&out, i, 0));
+    }
+    matrix_free(&out);
+}
+
+static void try_norm(enum scalar type, int64_t rows, int64_t cols, double special)
+{
+    struct matrix m = random_rows(type, rows, cols, NAN);
+    long double squares = 0, max = 0;
+    double norms[4][2];
+    if (special != 0)
+        raw_set(&m, index_of(&m, cols / 2, rows / 2), special);
+    for (int64_t at = 0; at < rows * cols; at++) {
+        long double x = raw_get(&m, index_of(&m, at % cols, at / cols));
+        squares += x * x;
+        max = fabsl(x) > max || isnan(x) ? fabsl(x) : max;
+    }
+    upload(&m);
+    norm_all(&m, norms);
+    for (int run = 0; run < 4; run++) {
+        long double bound = (long double)(rows * cols + 1) * DBL_EPSILON * squares;
+        assert_true(close_to(norms[run][0], squares, bound));
+        assert_true(close_to(norms[run][1], isnan(special) ? NAN : max, 0));
+        assert_true(same_bits(norms[run][0], norms[run / 2 * 2][0]));
+    }
+    matrix_free(&m);
+}
+
+static void test_norm(void **state)
+{
+    static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {1100, 70}, {2, 4097},
+                                       {5, 8192}, {100000, 1}, {0, 5},     {5, 0}};
+    static const double specials[] = {0, INFINITY, NAN};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int special = 0; special < 3; special++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+                if (chosen() && (special == 0 || sizes[i][0] * sizes[i][1] > 0))
+                    try_norm((enum scalar)type, sizes[i][0], sizes[i][1], specials[special]);
+}
+
+static void test_fill(void **state)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {65, 63}, {5, 1000}, {0, 5}, {5, 0}};
+    (void)state;
+    for (size_t i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        enum scalar type = i % 2 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        bool gpu = i / 2 % 2;
+        struct matrix m = random_rows(type, sizes[i / 4][0], sizes[i / 4][1], guard);
+        void *host = (char *)m.host + index_of(&m, 0, 0) * scalar_size(type);
+        struct fill p = {type, m.cols, m.rows, gpu ? device_at(&m, 0, 0) : host, m.ld, 0.1};
+        upload(&m);
+        if (gpu) {
+            assert_int_equal(fill_cuda(&p, NULL), cudaSuccess);
+            wait_default_stream();
+            download(&m);
+        } else {
+            fill_cpu(&p, 2);
+        }
+        check_guards(&m);
+        for (int64_t at = 0; at < m.rows * m.cols; at++)
+            assert_true(raw_get(&m, index_of(&m, at % m.rows, at / m.rows)) ==
+                        (type == SCALAR_FLOAT ? 0.1f : 0.1));
+        matrix_free(&m);
+    }
 }
 
 /* Copies of any pitch; those of nothing do nothing. */
@@ -304,7 +409,8 @@ int main(void)
         cmocka_unit_test(test_copy),    cmocka_unit_test(test_events),
         cmocka_unit_test(test_pin),     cmocka_unit_test(test_failures),
         cmocka_unit_test(test_info),    cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_project),
+        cmocka_unit_test(test_project), cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_fill),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

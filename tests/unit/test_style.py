@@ -5,7 +5,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
-                 if p.suffix in {".c", ".h", ".cu", ".cuh"})
+                 if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh"})
 LINE, FUNCTION, FILE = 100, 70, 500
 
 

@@ -1,0 +1,77 @@
+/* The instructions that CUDA C++ has no words for: asynchronous copies into shared memory and the
+ * matrix multiply-add of doubles (sm_80 and later).
+ *
+ * Kernels write no assembly of their own: where nvcc does not compile, the emulation of a thread
+ * block (tests/kernels/emulation) defines the same functions. */
+#ifndef DGEMM_OOC_PTX_CUH
+#define DGEMM_OOC_PTX_CUH
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ unsigned shared_address(const void *shared)
+{
+    return (unsigned)__cvta_generic_to_shared(shared);
+}
+
+/* Begin to copy BYTES (4, 8 or 16) to shared memory; both addresses are multiples of BYTES.  Only
+ * the first `bytes` are read, the rest becomes zero: with 0 nothing is read, and `global` may be
+ * any aligned address.  The copy is done for this thread after cp_async_wait, for others after a
+ * barrier that follows it. */
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void *shared, const void *global, int bytes = BYTES)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
+    if (BYTES == 16) /* past the first-level cache */
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+                     "l"(__cvta_generic_to_global(global)), "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)),
+                     "l"(__cvta_generic_to_global(global)), "n"(BYTES), "r"(bytes)
+                     : "memory");
+}
+
+/* End a group: the copies that this thread began since the last one, perhaps none. */
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Wait until of this thread's groups at most the PENDING newest are under way. */
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+/* D += A B by a whole warp.  With g = lane / 4 and t = lane % 4, a lane holds
+ *     m8n8k4:    A(g,t)   B(t,g)   D(g,2t) D(g,2t+1)
+ *     m16n8k8:   A(g,t) A(g+8,t) A(g,t+4) A(g+8,t+4)   B(t,g) B(t+4,g)
+ *                D(g,2t) D(g,2t+1) D(g+8,2t) D(g+8,2t+1) */
+__device__ __forceinline__ void mma_m8n8k4(double d[2], double a, double b)
+{
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+d"(d[0]), "+d"(d[1])
+                 : "d"(a), "d"(b));
+}
+
+__device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], const double b[2])
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 /* one instruction from sm_90 on */
+    mma_m8n8k4(d, a[0], b[0]);
+    mma_m8n8k4(d + 2, a[1], b[0]);
+    mma_m8n8k4(d, a[2], b[1]);
+    mma_m8n8k4(d + 2, a[3], b[1]);
+#else
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#endif
+}
+
+#else
+#include "emulated_ptx.h"
+#endif
+
+#endif

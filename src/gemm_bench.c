@@ -1,0 +1,119 @@
+/* gemm_bench: opens the devices, measures, reports. */
+#include "gemm_bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "machine.h"
+
+enum { GPU = 0 };
+
+/* The algorithms of one kind of device, each with a device of its own. */
+struct ladder {
+    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
+    struct device *devices[BENCH_LIST_MAX];
+    int count;
+};
+
+static int open_device(const struct algorithm_info *algorithm, struct device **dev,
+                       struct error *err)
+{
+    if (!algorithm->on_gpu)
+        return device_cpu_open(machine_threads(1), dev, err);
+    if (device_gpu_count() == 0)
+        return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on", algorithm->name);
+    return device_gpu_open(GPU, algorithm->id, dev, err);
+}
+
+static int ladder_add(struct ladder *ladder, const struct algorithm_info *algorithm,
+                      struct error *err)
+{
+    int rc = open_device(algorithm, &ladder->devices[ladder->count], err);
+    if (rc == 0)
+        ladder->algorithms[ladder->count++] = algorithm;
+    return rc;
+}
+
+/* What was asked for must open; otherwise all that open are taken, on the GPU if there is one. */
+static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *ladder,
+                       struct error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < o->algorithm_count && rc == 0; i++)
+        if (o->algorithms[i]->on_gpu == gpu)
+            rc = ladder_add(ladder, o->algorithms[i], err);
+    if (o->algorithm_count > 0 || gpu != (device_gpu_count() > 0))
+        return rc;
+    if (!gpu)
+        fprintf(stderr, "gemm_bench: no GPU here, so the CPU is measured\n");
+    for (const struct algorithm_info *a = algorithm_table; a->name; a++) {
+        struct error why = {0};
+        if (a->on_gpu == gpu && ladder_add(ladder, a, &why) != 0)
+            fprintf(stderr, "gemm_bench: %s is left out: %s\n", a->name, why.text);
+    }
+    return 0;
+}
+
+static void ladder_close(struct ladder *ladder)
+{
+    for (int i = 0; i < ladder->count; i++)
+        ladder->devices[i]->close(ladder->devices[i]);
+}
+
+int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err)
+{
+    if (sink->count == sink->room) {
+        int room = sink->room ? 2 * sink->room : 64;
+        struct bench_row *rows = realloc(sink->rows, (size_t)room * sizeof *rows);
+        if (!rows)
+            return error_add(err, EXIT_RESOURCES, "no memory for the results");
+        sink->rows = rows;
+        sink->room = room;
+    }
+    sink->rows[sink->count++] = *row;
+    sink->wrong |= row->errors.over > 0;
+    bench_print_row(sink->options, row);
+    return 0;
+}
+
+/* The measurements on one kind of device; `info` becomes that of the device. */
+static int run_on(bool gpu, const struct bench_options *options, struct bench_sink *sink,
+                  struct device_info *info, struct error *err)
+{
+    struct ladder ladder = {.count = 0};
+    int rc = ladder_open(options, gpu, &ladder, err);
+    if (rc == 0 && ladder.count > 0) {
+        *info = ladder.devices[0]->info;
+        bench_print_head(options, info);
+        rc = bench_run(options, ladder.algorithms, ladder.devices, ladder.count, sink, err);
+    }
+    ladder_close(&ladder);
+    return rc;
+}
+
+static void print_errors(struct error *err)
+{
+    char *rest = err->text;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+        fprintf(stderr, "gemm_bench: %s\n", line);
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench_options options;
+    static struct error err;
+    struct device_info info = {0};
+    bench_options_parse(argc, argv, &options);
+    struct bench_sink sink = {.options = &options};
+
+    int rc = run_on(false, &options, &sink, &info, &err);
+    rc = rc ? rc : run_on(true, &options, &sink, &info, &err);
+    if (rc == 0 && options.json[0])
+        rc = bench_write(&sink, &info, &err);
+    if (err.complaints)
+        print_errors(&err);
+    free(sink.rows);
+    return rc ? rc : sink.wrong ? EXIT_VERIFY : EXIT_COMPLETE;
+}

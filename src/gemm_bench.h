@@ -1,0 +1,102 @@
+/* gemm_bench: the GEMM kernels measured and checked alone.
+ *
+ * Every measured call of an algorithm is followed by one of cuBLAS, the reference: clocks float
+ * with power and temperature, and only what runs side by side compares. */
+#ifndef DGEMM_OOC_GEMM_BENCH_H
+#define DGEMM_OOC_GEMM_BENCH_H
+
+#include <limits.h>
+
+#include "device.h"
+
+enum { BENCH_LIST_MAX = 32, BENCH_REPEAT_MAX = 99 };
+
+struct bench_size {
+    int64_t m, n, k;
+};
+
+struct bench_options {
+    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
+    int algorithm_count; /* 0: all that the machine has */
+    struct bench_size sizes[BENCH_LIST_MAX];
+    int size_count;   /* 0: a few that suit the machine */
+    bool types[2];    /* by enum scalar */
+    bool trans[2][2]; /* A, B */
+    int repeat;
+    int64_t ld_pad; /* elements between columns */
+    bool transfers, check;
+    char json[PATH_MAX]; /* empty: none */
+};
+
+/* Exits when the command line is wrong. */
+void bench_options_parse(int argc, char **argv, struct bench_options *options);
+
+/* How far the product is from an independent one. */
+struct bench_errors {
+    int64_t compared, over; /* elements; over the tolerance, or not finite */
+    double max_abs, mse;
+};
+
+struct bench_row {
+    const struct algorithm_info *algorithm;
+    struct gemm gemm;
+    double seconds, least_s, most_s; /* a call: median and spread */
+    double transfers_s;              /* with A, B and C copied in and C out; 0: not measured */
+    double of_reference;             /* its seconds by these; 0: there is none */
+    double peak_flops_per_s;         /* 0: not known */
+    unsigned clock_mhz;              /* under load; 0: not known */
+    double watts;
+    struct bench_errors errors;
+};
+
+static inline double bench_flops(const struct gemm *g)
+{
+    return 2.0 * (double)g->m * (double)g->n * (double)g->k;
+}
+
+/* Clock and power of the only GPU here, through NVIDIA's management library; zeros when unknown. */
+void bench_power_read(unsigned *clock_mhz, double *watts);
+
+/* Host copies of the operands of one product: A, B and the C that it starts from, with room for the
+ * C that comes out. */
+struct bench_operands {
+    struct gemm gemm; /* with a, b, c on the device */
+    size_t bytes_a, bytes_b, bytes_c;
+    void *a, *b, *c0, *c; /* on the host */
+};
+
+/* What must come out, in some columns. */
+struct bench_oracle {
+    int64_t cols;
+    int64_t *index;
+    double *product, *magnitude; /* cols columns of m: C, and |C0| + |A||B| */
+};
+
+/* `all`: every column, however long it takes. */
+int bench_oracle_make(const struct bench_operands *o, bool all, struct bench_oracle *oracle,
+                      struct error *err);
+void bench_oracle_free(struct bench_oracle *oracle);
+/* Compare the columns of o->c. */
+void bench_oracle_compare(const struct bench_oracle *oracle, const struct bench_operands *o,
+                          struct bench_errors *errors);
+
+/* Takes the rows as they are measured. */
+struct bench_sink {
+    const struct bench_options *options;
+    struct bench_row *rows;
+    int count, room;
+    bool wrong; /* some product was */
+};
+
+int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err);
+
+/* Measure `count` algorithms of one device; devices[i] runs algorithms[i].  The reference is cuBLAS
+ * where it is among them. */
+int bench_run(const struct bench_options *options, const struct algorithm_info **algorithms,
+              struct device **devices, int count, struct bench_sink *sink, struct error *err);
+
+void bench_print_head(const struct bench_options *options, const struct device_info *info);
+void bench_print_row(const struct bench_options *options, const struct bench_row *row);
+int bench_write(const struct bench_sink *sink, const struct device_info *info, struct error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* The command line of gemm_bench. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "gemm_bench.h"
+#include "quantity.h"
+#include "version.h"
+
+enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_JSON };
+
+static const struct argp_option option_table[] = {
+    {"algo", 'a', "LIST", 0, "naive,register,cublas or 0,2,7 (default: all that run here)", 0},
+    {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as it is or transposed (default: all)", 0},
+    {"type", 'y', "LIST", 0, "s,d: float, double (default: both)", 0},
+    {"size", 's', "LIST", 0, "N or MxNxK (default 1024,2048,4096,8192; 512,1024 on the CPU)", 0},
+    {"ld-pad", KEY_LD_PAD, "P", 0, "elements between columns: 1 makes odd leading dimensions", 0},
+    {"repeat", 'r', "R", 0, "measure R times (default 5)", 0},
+    {"transfers", KEY_TRANSFERS, 0, 0, "measure also with A, B and C copied in and C out", 0},
+    {"check", KEY_CHECK, 0, 0, "check every element at every size, and print the errors", 0},
+    {"json", KEY_JSON, "FILE", 0, "write all that is printed there, for programs", 0},
+    {"help", 'h', 0, 0, "print this help", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+static const char doc[] =
+    "Measure and check the GEMM kernels, C := op(A) op(B) + C of random data.\v"
+    "Each measured call is followed by one of cuBLAS, whose share is the median of the pairs.  "
+    "Results are compared with a product in long double: up to 512^3 in full, beyond in some "
+    "columns, or in full with --check.  Exit codes: 0 done, 1 failure while running, 2 usage, "
+    "4 no GPU or not enough memory, 5 a wrong product.";
+
+static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)
+{
+    const struct algorithm_info *algorithm = algorithm_find(word);
+    if (!algorithm) {
+        char names[256] = "";
+        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), " %s", a->name);
+        argp_error(state, "--algo %s: this build has%s", word, names);
+    } else if (o->algorithm_count < BENCH_LIST_MAX) {
+        o->algorithms[o->algorithm_count++] = algorithm;
+    }
+}
+
+static void parse_size(const char *word, struct bench_options *o, struct argp_state *state)
+{
+    int64_t size[3];
+    if (quantity_parse_extents(word, 1, size))
+        size[1] = size[2] = size[0];
+    else if (!quantity_parse_extents(word, 3, size))
+        argp_error(state, "--size %s: give N or MxNxK", word);
+    if (o->size_count < BENCH_LIST_MAX)
+        o->sizes[o->size_count++] = (struct bench_size){size[0], size[1], size[2]};
+}
+
+static void parse_trans(const char *word, struct bench_options *o, struct argp_state *state)
+{
+    if (strlen(word) != 2 || strspn(word, "NTnt") != 2)
+        argp_error(state, "--trans %s: choose from NN, NT, TN, TT", word);
+    else
+        o->trans[strchr("Tt", word[0]) != NULL][strchr("Tt", word[1]) != NULL] = true;
+}
+
+static void parse_type(const char *word, struct bench_options *o, struct argp_state *state)
+{
+    if (strcmp(word, "s") != 0 && strcmp(word, "d") != 0)
+        argp_error(state, "--type %s: choose from s, d", word);
+    else
+        o->types[word[0] == 's' ? SCALAR_FLOAT : SCALAR_DOUBLE] = true;
+}
+
+static void parse_list(char *text, struct bench_options *o, struct argp_state *state,
+                       void (*parse)(const char *, struct bench_options *, struct argp_state *))
+{
+    char *rest = strdup(text);
+    char *copy = rest;
+    for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ","))
+        parse(word, o, state);
+    free(copy);
+}
+
+static int64_t parse_count(const char *text, int64_t most, struct argp_state *state,
+                           const char *name)
+{
+    int64_t value = 0;
+    if (!quantity_parse_extents(text, 1, &value) || value > most)
+        argp_error(state, "--%s %s: give a number up to %lld", name, text, (long long)most);
+    return value;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct bench_options *o = state->input;
+    switch (key) {
+    case 'a': parse_list(arg, o, state, parse_algorithm); return 0;
+    case 't': parse_list(arg, o, state, parse_trans); return 0;
+    case 'y': parse_list(arg, o, state, parse_type); return 0;
+    case 's': parse_list(arg, o, state, parse_size); return 0;
+    case 'r': o->repeat = (int)parse_count(arg, BENCH_REPEAT_MAX, state, "repeat"); return 0;
+    case KEY_LD_PAD: o->ld_pad = parse_count(arg, 1 << 20, state, "ld-pad"); return 0;
+    case KEY_TRANSFERS: o->transfers = true; return 0;
+    case KEY_CHECK: o->check = true; return 0;
+    case KEY_JSON:
+        if (snprintf(o->json, sizeof o->json, "%s", arg) >= (int)sizeof o->json)
+            argp_error(state, "--json: the path is too long");
+        return 0;
+    case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); return 0;
+    case ARGP_KEY_ARG: argp_error(state, "what is %s?", arg); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "gemm_bench %s\n", version_text());
+}
+
+void bench_options_parse(int argc, char **argv, struct bench_options *o)
+{
+    static const struct argp argp = {option_table, parse_option, "", doc, 0, 0, 0};
+    *o = (struct bench_options){.repeat = 5};
+    argp_err_exit_status = EXIT_USAGE;
+    argp_program_version_hook = print_version;
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, o);
+
+    if (!o->types[0] && !o->types[1])
+        o->types[0] = o->types[1] = true;
+    if (!o->trans[0][0] && !o->trans[0][1] && !o->trans[1][0] && !o->trans[1][1])
+        o->trans[0][0] = o->trans[0][1] = o->trans[1][0] = o->trans[1][1] = true;
+}

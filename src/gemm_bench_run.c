@@ -1,0 +1,312 @@
+/* The measurements of gemm_bench: for each type, size and transposition the operands are made once,
+ * and all algorithms of the device work on them in turn. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "gemm_bench.h"
+#include "machine.h"
+#include "quantity.h"
+
+enum { CALLS_MAX = 1000, PAGE_BYTES = 4096 };
+
+static const double measure_s = 2e-3; /* calls are repeated within a measurement up to this time */
+
+struct bench {
+    const struct bench_options *options;
+    const struct algorithm_info **algorithms;
+    struct device **devices, *owner; /* the owner of the memory and events */
+    struct device *reference;        /* null: none */
+    int count;
+    struct event *start, *middle, *stop;
+    struct bench_operands operands;
+    struct bench_sink *sink;
+    struct error *err;
+};
+
+/* Operands */
+
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Uniform in [-1, 1). */
+static void fill_random(enum scalar type, void *memory, size_t bytes, uint64_t seed)
+{
+    const int64_t count = (int64_t)(bytes / scalar_size(type));
+#pragma omp parallel for
+    for (int64_t at = 0; at < count; at++) {
+        double x = (double)(mix(mix(seed) + (uint64_t)at) >> 11) * 0x1p-52 - 1;
+        if (type == SCALAR_FLOAT)
+            ((float *)memory)[at] = (float)x;
+        else
+            ((double *)memory)[at] = x;
+    }
+}
+
+/* Bytes of a matrix in either orientation. */
+static size_t matrix_bytes(enum scalar type, int64_t rows, int64_t cols, int64_t pad)
+{
+    return (size_t)(rows * cols + pad * max_i64(rows, cols)) * scalar_size(type);
+}
+
+static int copy_bytes(struct bench *b, enum stream stream, void *to, const void *from, size_t bytes)
+{
+    struct copy copy = {to, from, bytes, bytes, bytes, 1};
+    return b->owner->copy(b->owner, stream, &copy, b->err);
+}
+
+static int finish(struct bench *b, enum stream stream)
+{
+    int rc = b->owner->record(b->owner, b->stop, stream, b->err);
+    return rc ? rc : b->owner->sync(b->owner, b->stop, b->err);
+}
+
+static int upload(struct bench *b, const void *to, const void *from, size_t bytes)
+{
+    int rc = copy_bytes(b, STREAM_IN, (void *)to, from, bytes);
+    return rc ? rc : finish(b, STREAM_IN);
+}
+
+static int host_alloc(struct bench *b, void **memory, size_t bytes)
+{
+    if (posix_memalign(memory, PAGE_BYTES, bytes) != 0) {
+        *memory = NULL;
+        return error_add(b->err, EXIT_RESOURCES, "no %s of host memory",
+                         quantity_bytes((double)bytes));
+    }
+    return b->options->transfers ? b->owner->pin(b->owner, *memory, bytes, b->err) : 0;
+}
+
+static int operands_make(struct bench *b, enum scalar type, struct bench_size size)
+{
+    struct bench_operands *o = &b->operands;
+    const int64_t pad = b->options->ld_pad;
+    struct device *dev = b->owner;
+    void *a = NULL, *bb = NULL, *c = NULL;
+    *o = (struct bench_operands){.bytes_a = matrix_bytes(type, size.m, size.k, pad),
+                                 .bytes_b = matrix_bytes(type, size.k, size.n, pad),
+                                 .bytes_c = matrix_bytes(type, size.m, size.n, pad)};
+    int rc = dev->alloc(dev, o->bytes_a, &a, b->err);
+    rc = rc ? rc : dev->alloc(dev, o->bytes_b, &bb, b->err);
+    rc = rc ? rc : dev->alloc(dev, o->bytes_c, &c, b->err);
+    o->gemm = (struct gemm){.type = type,
+                            .m = size.m,
+                            .n = size.n,
+                            .k = size.k,
+                            .alpha = 1,
+                            .beta = 1,
+                            .a = a,
+                            .b = bb,
+                            .c = c,
+                            .ldc = size.m + pad};
+    rc = rc ? rc : host_alloc(b, &o->a, o->bytes_a);
+    rc = rc ? rc : host_alloc(b, &o->b, o->bytes_b);
+    rc = rc ? rc : host_alloc(b, &o->c0, o->bytes_c);
+    rc = rc ? rc : host_alloc(b, &o->c, o->bytes_c);
+    if (rc != 0)
+        return rc;
+    fill_random(type, o->a, o->bytes_a, 1);
+    fill_random(type, o->b, o->bytes_b, 2);
+    fill_random(type, o->c0, o->bytes_c, 3);
+    rc = upload(b, a, o->a, o->bytes_a);
+    rc = rc ? rc : upload(b, bb, o->b, o->bytes_b);
+    return rc ? rc : upload(b, c, o->c0, o->bytes_c);
+}
+
+static void operands_free(struct bench *b)
+{
+    struct bench_operands *o = &b->operands;
+    void *device[] = {(void *)o->gemm.a, (void *)o->gemm.b, o->gemm.c};
+    void *host[] = {o->a, o->b, o->c0, o->c};
+    for (int i = 0; i < 3; i++)
+        if (device[i])
+            b->owner->release(b->owner, device[i]);
+    for (int i = 0; i < 4; i++) {
+        if (host[i] && b->options->transfers)
+            b->owner->unpin(b->owner, host[i]);
+        free(host[i]);
+    }
+}
+
+/* Time */
+
+static int compare(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Sorts. */
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
+/* Seconds of a call, of `calls` in a row.  Clock and power are read while they run. */
+static int time_calls(struct bench *b, struct device *dev, int calls, double *seconds,
+                      struct bench_row *row)
+{
+    int rc = dev->record(dev, b->start, STREAM_COMPUTE, b->err);
+    for (int i = 0; i < calls && rc == 0; i++)
+        rc = dev->gemm(dev, &b->operands.gemm, b->err);
+    rc = rc ? rc : dev->record(dev, b->stop, STREAM_COMPUTE, b->err);
+    if (rc == 0 && row)
+        bench_power_read(&row->clock_mhz, &row->watts);
+    rc = rc ? rc : dev->sync(dev, b->stop, b->err);
+    *seconds = rc ? 0 : dev->elapsed(dev, b->start, b->stop) / calls;
+    return rc;
+}
+
+/* How many calls make a measurement, after two that warm up. */
+static int calls_needed(struct bench *b, struct device *dev, int *calls)
+{
+    double seconds = 0;
+    int rc = time_calls(b, dev, 1, &seconds, NULL);
+    rc = rc ? rc : time_calls(b, dev, 1, &seconds, NULL);
+    double wanted = seconds > 0 ? measure_s / seconds + 1 : 1;
+    *calls = wanted < CALLS_MAX ? (int)wanted : CALLS_MAX;
+    return rc;
+}
+
+/* In turn with the reference. */
+static int measure(struct bench *b, struct device *dev, struct bench_row *row)
+{
+    double ours[BENCH_REPEAT_MAX], shares[BENCH_REPEAT_MAX], theirs = 0;
+    const int repeat = b->options->repeat;
+    struct device *reference = dev == b->reference ? NULL : b->reference;
+    int calls = 1, reference_calls = 1;
+    int rc = reference ? calls_needed(b, reference, &reference_calls) : 0;
+    rc = rc ? rc : calls_needed(b, dev, &calls);
+    for (int i = 0; i < repeat && rc == 0; i++) {
+        rc = time_calls(b, dev, calls, &ours[i], i == repeat - 1 ? row : NULL);
+        if (rc == 0 && reference)
+            rc = time_calls(b, reference, reference_calls, &theirs, NULL);
+        shares[i] = rc ? 0 : theirs / ours[i];
+    }
+    if (rc != 0)
+        return rc;
+    row->seconds = median(ours, repeat);
+    row->least_s = ours[0];
+    row->most_s = ours[repeat - 1];
+    row->of_reference = reference ? median(shares, repeat) : dev == b->reference ? 1 : 0;
+    return 0;
+}
+
+/* A, B and C in, the product, and C out, one after another. */
+static int time_transfers(struct bench *b, struct device *dev, double *seconds)
+{
+    const struct bench_operands *o = &b->operands;
+    const struct gemm *g = &o->gemm;
+    int rc = dev->record(dev, b->start, STREAM_IN, b->err);
+    rc = rc ? rc : copy_bytes(b, STREAM_IN, (void *)g->a, o->a, o->bytes_a);
+    rc = rc ? rc : copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes_b);
+    rc = rc ? rc : copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes_c);
+    rc = rc ? rc : b->owner->record(b->owner, b->middle, STREAM_IN, b->err);
+    rc = rc ? rc : dev->wait(dev, STREAM_COMPUTE, b->middle, b->err);
+    rc = rc ? rc : dev->gemm(dev, g, b->err);
+    rc = rc ? rc : dev->record(dev, b->middle, STREAM_COMPUTE, b->err);
+    rc = rc ? rc : b->owner->wait(b->owner, STREAM_OUT, b->middle, b->err);
+    rc = rc ? rc : copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes_c);
+    rc = rc ? rc : finish(b, STREAM_OUT);
+    *seconds = rc ? 0 : dev->elapsed(dev, b->start, b->stop);
+    return rc;
+}
+
+static int measure_transfers(struct bench *b, struct device *dev, struct bench_row *row)
+{
+    double seconds[BENCH_REPEAT_MAX];
+    int rc = 0;
+    for (int i = 0; i < b->options->repeat && rc == 0; i++)
+        rc = time_transfers(b, dev, &seconds[i]);
+    row->transfers_s = rc ? 0 : median(seconds, b->options->repeat);
+    return rc;
+}
+
+/* The whole */
+
+static int check(struct bench *b, struct device *dev, const struct bench_oracle *oracle,
+                 struct bench_row *row)
+{
+    struct bench_operands *o = &b->operands;
+    double seconds;
+    int rc = upload(b, o->gemm.c, o->c0, o->bytes_c);
+    rc = rc ? rc : time_calls(b, dev, 1, &seconds, NULL);
+    rc = rc ? rc : copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes_c);
+    rc = rc ? rc : finish(b, STREAM_OUT);
+    if (rc == 0)
+        bench_oracle_compare(oracle, o, &row->errors);
+    return rc;
+}
+
+static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
+{
+    const struct device_info *info = &b->owner->info;
+    int rc = 0;
+    for (int i = 0; i < b->count && rc == 0; i++) {
+        struct bench_row row = {.algorithm = b->algorithms[i], .gemm = b->operands.gemm};
+        if (info->kind == DEVICE_GPU)
+            row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
+        rc = measure(b, b->devices[i], &row);
+        if (rc == 0 && b->options->transfers)
+            rc = measure_transfers(b, b->devices[i], &row);
+        rc = rc ? rc : check(b, b->devices[i], oracle, &row);
+        rc = rc ? rc : bench_sink_add(b->sink, &row, b->err);
+    }
+    return rc;
+}
+
+static int run_size(struct bench *b, enum scalar type, struct bench_size size)
+{
+    int rc = operands_make(b, type, size);
+    for (int trans = 0; trans < 4 && rc == 0; trans++) {
+        struct gemm *g = &b->operands.gemm;
+        struct bench_oracle oracle = {0};
+        g->trans_a = trans / 2;
+        g->trans_b = trans % 2;
+        g->lda = (g->trans_a ? g->k : g->m) + b->options->ld_pad;
+        g->ldb = (g->trans_b ? g->n : g->k) + b->options->ld_pad;
+        if (!b->options->trans[g->trans_a][g->trans_b])
+            continue;
+        rc = bench_oracle_make(&b->operands, b->options->check, &oracle, b->err);
+        rc = rc ? rc : run_algorithms(b, &oracle);
+        bench_oracle_free(&oracle);
+    }
+    operands_free(b);
+    return rc;
+}
+
+int bench_run(const struct bench_options *options, const struct algorithm_info **algorithms,
+              struct device **devices, int count, struct bench_sink *sink, struct error *err)
+{
+    static const struct bench_size gpu_sizes[] = {
+        {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}};
+    static const struct bench_size cpu_sizes[] = {{512, 512, 512}, {1024, 1024, 1024}};
+    struct device *owner = devices[0];
+    const bool gpu = owner->info.kind == DEVICE_GPU;
+    const struct bench_size *sizes = options->size_count ? options->sizes
+                                     : gpu               ? gpu_sizes
+                                                         : cpu_sizes;
+    const int size_count = options->size_count ? options->size_count : gpu ? 4 : 2;
+    struct bench b = {options,        algorithms,   devices,   owner,
+                      .count = count, .sink = sink, .err = err};
+
+    for (int i = 0; i < count; i++)
+        if (algorithms[i]->id == ALGORITHM_CUBLAS)
+            b.reference = devices[i];
+    int rc = owner->event_create(owner, &b.start, err);
+    rc = rc ? rc : owner->event_create(owner, &b.middle, err);
+    rc = rc ? rc : owner->event_create(owner, &b.stop, err);
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        for (int s = 0; s < size_count && options->types[type] && rc == 0; s++)
+            rc = run_size(&b, (enum scalar)type, sizes[s]);
+    owner->event_destroy(owner, b.start);
+    owner->event_destroy(owner, b.middle);
+    owner->event_destroy(owner, b.stop);
+    return rc;
+}

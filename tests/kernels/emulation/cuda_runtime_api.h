@@ -1,0 +1,72 @@
+/* A CUDA runtime on the CPU, as much of it as this project uses: it takes the place of NVIDIA's
+ * header where the tests run the kernels without a GPU.
+ *
+ * What is emulated: memory with guards around it, copies, events, and the threads of a block
+ * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every
+ * call ends before it returns.  TMA and cuBLAS are not: those algorithms do not open here. */
+#ifndef DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
+#define DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
+
+#include <stddef.h>
+
+typedef enum {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+} cudaError_t;
+
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+enum cudaDeviceAttr { cudaDevAttrClockRate = 13 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum { cudaEventBlockingSync = 1, cudaHostRegisterPortable = 1, cudaStreamNonBlocking = 1 };
+
+typedef struct emulated_stream *cudaStream_t;
+typedef struct emulated_event *cudaEvent_t;
+
+struct cudaDeviceProp {
+    char name[256];
+    int multiProcessorCount, major, minor;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaSetDevice(int index);
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+cudaError_t cudaMalloc(void **memory, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t rows, enum cudaMemcpyKind kind,
+                              cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop);
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
+
+#ifdef __cplusplus
+}
+#include "emulated_block.h"
+#endif
+
+/* Not emulated, so not linked: a weak function that is nowhere has the address null. */
+#pragma weak gemm_tma
+
+#endif

@@ -1,0 +1,93 @@
+/* CUDA C++ for a C++ compiler: the words of the language, and the threads of a block.
+ *
+ * Each thread is a fiber, and one fiber runs at a time until it waits: at a barrier, or for its
+ * warp.  Who runs next is drawn at random (EMULATION_SEED in the environment draws anew), so that
+ * what is not ordered by a barrier comes in any order.  Shared memory is filled with NaN when a
+ * block starts.  A barrier that not all threads reach ends the program.  Blocks run in parallel, on
+ * all CPUs. */
+#ifndef DGEMM_OOC_EMULATED_BLOCK_H
+#define DGEMM_OOC_EMULATED_BLOCK_H
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <tuple>
+
+#include "cuda_runtime_api.h"
+
+using std::fabs;
+using std::fma;
+using std::max;
+using std::min;
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+/* An instance a CPU thread, and so a block: the emulation finds them all, to fill them. */
+#define __shared__ thread_local
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) double2 {
+    double x, y;
+};
+
+/* Of the fiber that runs on this CPU thread. */
+extern __thread uint3 threadIdx, blockIdx;
+extern __thread dim3 blockDim, gridDim;
+
+enum { WARP = 32 };
+
+void __syncthreads();
+void __syncwarp();
+unsigned char *emulated_dynamic_shared();
+
+/* All threads of the warp come here with the same `act`; the last one calls it with what each of
+ * them brought. */
+void emulated_warp_meet(void *mine, void (*act)(void *const lanes[WARP]));
+
+/* Copies under way of the fiber that runs. */
+struct emulated_copy {
+    void *to;
+    const void *from;
+    int bytes, size; /* the first `bytes` of `size` are read, the rest becomes zero */
+    unsigned group;
+};
+void emulated_copy_begin(const emulated_copy &copy);
+void emulated_copy_commit();
+void emulated_copy_wait(unsigned pending);
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+};
+
+cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::function<void()> &kernel);
+
+template <typename... PARAMETERS, typename... ARGUMENTS>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(PARAMETERS...),
+                               ARGUMENTS &&...arguments)
+{
+    const std::tuple<PARAMETERS...> parameters(arguments...);
+    return emulated_launch(*config, [&] { std::apply(kernel, parameters); });
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* The functions of ptx.cuh on the CPU.
+ *
+ * An asynchronous copy happens when its thread waits for it, as late as it may; until then its
+ * place in shared memory holds NaN.  A matrix multiply-add is one meeting of its warp. */
+#ifndef DGEMM_OOC_EMULATED_PTX_H
+#define DGEMM_OOC_EMULATED_PTX_H
+
+#include "emulated_block.h"
+
+template <int BYTES>
+void cp_async(void *shared, const void *global, int bytes = BYTES)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
+    emulated_copy_begin({shared, global, bytes, BYTES, 0});
+}
+
+inline void cp_async_commit()
+{
+    emulated_copy_commit();
+}
+
+template <int PENDING>
+void cp_async_wait()
+{
+    emulated_copy_wait(PENDING);
+}
+
+void mma_m8n8k4(double d[2], double a, double b);
+void mma_m16n8k8(double d[4], const double a[4], const double b[2]);
+
+#endif

@@ -1,0 +1,23 @@
+/* cuBLAS is not emulated: its algorithm does not open. */
+#include "gemm_cublas.h"
+
+#include "error.h"
+
+int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **cublas, struct error *err)
+{
+    (void)stream;
+    *cublas = NULL;
+    return error_add(err, EXIT_RESOURCES, "GPU %d: cuBLAS is not emulated", index);
+}
+
+int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *gemm, struct error *err)
+{
+    (void)cublas;
+    (void)gemm;
+    return error_add(err, EXIT_RUNTIME, "cuBLAS is not emulated");
+}
+
+void gemm_cublas_close(struct gemm_cublas *cublas)
+{
+    (void)cublas;
+}

@@ -1,0 +1,37 @@
+/* The instructions of ptx.cuh for a fiber, or for a warp of them. */
+#include <cstring>
+
+#include "emulated_ptx.h"
+
+/* One lane's part of D += A B: rows of the fragments of A and D lie 8 apart, steps of k 4 apart. */
+struct fragment {
+    double *d;
+    const double *a, *b;
+};
+
+/* D is ROWS x 8 and sums over 4 STEPS values of k, in ascending order. */
+template <int ROWS, int STEPS>
+static void multiply_add(void *const lanes[WARP])
+{
+    constexpr int HALVES = ROWS / 8;
+    const auto of = [&](int lane) { return static_cast<const fragment *>(lanes[lane]); };
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < 8; j++) {
+            double &sum = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
+            for (int p = 0; p < 4 * STEPS; p++)
+                sum = std::fma(of(i % 8 * 4 + p % 4)->a[p / 4 * HALVES + i / 8],
+                               of(j * 4 + p % 4)->b[p / 4], sum);
+        }
+}
+
+void mma_m8n8k4(double d[2], double a, double b)
+{
+    fragment mine = {d, &a, &b};
+    emulated_warp_meet(&mine, multiply_add<8, 1>);
+}
+
+void mma_m16n8k8(double d[4], const double a[4], const double b[2])
+{
+    fragment mine = {d, a, b};
+    emulated_warp_meet(&mine, multiply_add<16, 2>);
+}

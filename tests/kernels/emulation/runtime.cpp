@@ -1,0 +1,202 @@
+/* Memory, copies and events of the emulated GPU.  Every allocation ends in front of a page that
+ * cannot be touched, and begins behind one; the few bytes between its end and the page are watched.
+ */
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "cuda_runtime_api.h"
+
+enum : size_t { PAGE = 4096, ALIGNMENT = 256, MEMORY = (size_t)20 << 30, FILL_MAX = 1 << 20 };
+
+struct emulated_event {
+    bool recorded;
+    double seconds;
+};
+
+struct emulated_stream {
+    char unused;
+};
+
+struct allocation {
+    unsigned char *base;
+    size_t mapped, bytes, room;
+};
+
+static std::map<void *, allocation> allocations;
+static cudaError_t last_error;
+
+static cudaError_t result(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+cudaError_t cudaGetLastError()
+{
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "CUDA error %d", (int)error);
+    return text;
+}
+
+cudaError_t cudaSetDevice(int index)
+{
+    return result(index == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int)
+{
+    *prop = {"emulated", 2, 8, 0};
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int)
+{
+    *value = 0;
+    return result(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    *available = *total = MEMORY;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    if (bytes > MEMORY)
+        return result(cudaErrorMemoryAllocation);
+    allocation a = {};
+    a.bytes = bytes;
+    a.room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t pages = (a.room + PAGE - 1) / PAGE * PAGE;
+    a.mapped = pages + 2 * PAGE;
+    void *base =
+        mmap(nullptr, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return result(cudaErrorMemoryAllocation);
+    a.base = static_cast<unsigned char *>(base);
+    mprotect(a.base + PAGE, pages, PROT_READ | PROT_WRITE);
+    unsigned char *begin = a.base + PAGE + pages - a.room;
+    memset(a.room < FILL_MAX ? begin : begin + bytes, 0xff,
+           a.room < FILL_MAX ? a.room : a.room - bytes);
+    allocations[begin] = a;
+    *memory = begin;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    if (!memory)
+        return cudaSuccess;
+    auto found = allocations.find(memory);
+    if (found == allocations.end())
+        return result(cudaErrorInvalidValue);
+    const allocation &a = found->second;
+    for (size_t at = a.bytes; at < a.room; at++)
+        if (static_cast<unsigned char *>(memory)[at] != 0xff) {
+            fprintf(stderr, "emulation: byte %zu behind an allocation was written\n", at - a.bytes);
+            abort();
+        }
+    munmap(a.base, a.mapped);
+    allocations.erase(found);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void *, size_t, unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+{
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t rows, cudaMemcpyKind, cudaStream_t)
+{
+    for (size_t row = 0; row < rows; row++)
+        memcpy(static_cast<char *>(to) + row * to_pitch,
+               static_cast<const char *>(from) + row * from_pitch, width);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new emulated_stream();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new emulated_event();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    *event = {true, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop)
+{
+    if (!start->recorded || !stop->recorded)
+        return result(cudaErrorInvalidResourceHandle);
+    *ms = (float)((stop->seconds - start->seconds) * 1e3);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}

@@ -1,0 +1,45 @@
+"""gemm_bench on the CPU: what it measures, checks and writes."""
+import json
+import subprocess
+import sys
+
+import pytest
+from launch import ROOT, run
+
+
+def test_measures_and_writes(tmp_path):
+    file = tmp_path / "bench.json"
+    done = run("gemm_bench", "--algo", "cpu", "--size", "33x20x17,64", "--trans", "NT,TT", "--repeat", 3,
+               "--ld-pad", 1, "--transfers", "--check", "--json", file)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(file.read_text())
+    rows = result["rows"]
+    assert [(r["type"], r["m"], r["n"], r["k"], r["trans"]) for r in rows] == [
+        (t, *s, x) for t in ("float", "double") for s in ((33, 20, 17), (64, 64, 64))
+        for x in ("NT", "TT")]
+    for row in rows:
+        assert row["ms_min"] <= row["ms"] <= row["ms_max"] and row["tflops"] > 0
+        assert row["ms_with_copies"] > 0 and row["ldc"] == row["m"] + 1
+        assert row["errors"]["compared"] == row["m"] * row["n"] and row["errors"]["over"] == 0
+        assert 0 < row["errors"]["max_abs"] < (1e-4 if row["type"] == "float" else 1e-12)
+    assert done.stdout.count(" ok: max ") == len(rows)
+
+    draw = [sys.executable, ROOT / "tests/bench/ladder.py", file]
+    subprocess.run(draw, check=True, capture_output=True)
+    for kind in ("float", "double"):
+        picture = (tmp_path / f"ladder-{kind}.svg").read_text()
+        assert "64x64x64" in picture and picture.count("TFLOP/s</title>") == 2
+
+
+@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--size", "3x4"], ["--trans", "NX"],
+                                       ["--type", "z"], ["--repeat", "0"], ["more"]])
+def test_usage(arguments):
+    assert run("gemm_bench", *arguments).returncode == 2
+
+
+def test_without_gpu():
+    done = run("gemm_bench", "--algo", "0", "--size", "8")
+    if done.returncode == 0:
+        pytest.skip("there is a GPU here")
+    # A build without CUDA does not know the algorithm, another one misses the GPU.
+    assert done.returncode in (2, 4) and ("no GPU" in done.stderr or "this build has" in done.stderr)
