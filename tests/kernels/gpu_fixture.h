@@ -1,7 +1,7 @@
 /* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, with gaps between columns: what reads a gap of an input meets
- * NaN, what writes into a gap of an output is caught. */
+ * Elements lie one off any alignment, or every column on a multiple of 16 bytes, with gaps between
+ * columns: what reads a gap of an input meets NaN, what writes into a gap of an output is caught. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 
@@ -20,7 +20,7 @@
 #include "device.h"
 #include "error.h"
 
-enum { GPU = 0, MARGIN = 5, GAP = 3, ALGORITHMS = 4, EXIT_SKIPPED = 77 };
+enum { GPU = 0, ALGORITHMS = 6, EXIT_SKIPPED = 77 };
 static const double guard = -12345;
 
 static struct error err;
@@ -34,10 +34,25 @@ static inline void ok(int rc)
         fail_msg("%s", err.text);
 }
 
+/* How matrices are laid out from now on, in elements: `margin` around them, and between columns at
+ * least 3, up to a multiple of `grain`. */
+static struct {
+    int64_t margin, grain;
+} layout = {5, 1};
+
+static const int64_t layouts[][2] = {{5, 1}, {8, 4}};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static inline void set_layout(int which)
+{
+    layout.margin = layouts[which][0];
+    layout.grain = layouts[which][1];
+}
+
 /* Column-major, rows x cols; row-major matrices are stored as their transposes. */
 struct matrix {
     enum scalar type;
-    int64_t rows, cols, ld;
+    int64_t rows, cols, ld, margin;
     size_t count;
     void *host, *device;
 };
@@ -57,7 +72,7 @@ static inline void raw_set(struct matrix *m, size_t at, double value)
 
 static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)
 {
-    return (size_t)(MARGIN + i + j * m->ld);
+    return (size_t)(m->margin + i + j * m->ld);
 }
 
 static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
@@ -67,8 +82,9 @@ static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
 
 static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
 {
-    struct matrix m = {type, rows, cols, rows + GAP, 0, NULL, NULL};
-    m.count = index_of(&m, 0, cols) + MARGIN;
+    int64_t ld = (rows + 3 + layout.grain - 1) / layout.grain * layout.grain;
+    struct matrix m = {type, rows, cols, ld, layout.margin, 0, NULL, NULL};
+    m.count = index_of(&m, 0, cols) + (size_t)m.margin;
     m.host = malloc(m.count * scalar_size(type));
     assert_non_null(m.host);
     for (size_t at = 0; at < m.count; at++)
@@ -111,7 +127,7 @@ static inline void download(const struct matrix *m)
 static inline void check_guards(const struct matrix *m)
 {
     for (size_t at = 0; at < m->count; at++) {
-        int64_t beyond = (int64_t)at - MARGIN;
+        int64_t beyond = (int64_t)at - m->margin;
         bool element = beyond >= 0 && beyond % m->ld < m->rows && beyond / m->ld < m->cols;
         if (!element && raw_get(m, at) != guard)
             fail_msg("a gap of a %lld x %lld matrix was overwritten", (long long)m->rows,
@@ -162,7 +178,8 @@ static inline long double epsilon(enum scalar type)
 static inline bool fixture_open(void)
 {
     static const enum algorithm ids[ALGORITHMS] = {ALGORITHM_NAIVE, ALGORITHM_SHARED,
-                                                   ALGORITHM_REGISTER, ALGORITHM_CUBLAS};
+                                                   ALGORITHM_REGISTER, ALGORITHM_VECTOR,
+                                                   ALGORITHM_ASYNC, ALGORITHM_CUBLAS};
     if (device_gpu_count() == 0) {
         printf("skipped: no GPU\n");
         return false;

@@ -184,17 +184,21 @@ static void test_gemm(void **state)
         {128, 64, 16},   {64, 128, 32}, {127, 1, 129}, {1, 129, 127},  {129, 3, 65},
         {3, 127, 64},    {200, 31, 16}, {33, 200, 63}, {200, 65, 129}, {63, 129, 200},
         {129, 129, 127}, {200, 15, 3},  {17, 200, 31}, {200, 200, 65}, {65, 64, 0},
-        {0, 33, 16},     {17, 0, 5},
+        {0, 33, 16},     {17, 0, 5},    {255, 257, 33}, {257, 130, 47}, {130, 256, 72},
+        {384, 260, 96},
     };
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
             for (int data = 0; data < DATA_COUNT; data++) {
                 struct trial t = trial_make((enum scalar)type, (enum data)data, sizes[i]);
-                for (int trans = 0; trans < 4; trans++)
-                    try_all(&t, trans & 1, trans & 2);
+                for (int each = 0; each < 4 * LAYOUTS; each++) {
+                    set_layout(each / 4);
+                    try_all(&t, each & 1, each & 2);
+                }
                 trial_free(&t);
             }
+    set_layout(0);
 }
 
 /* Calls over slabs of k continue the sum. */
