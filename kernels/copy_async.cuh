@@ -4,20 +4,22 @@
 
 #include <cuda_runtime_api.h>
 
-/* Start copying BYTES (4, 8 or 16, and both addresses multiples of it).  Only the first `valid`
- * are read; zeros take the place of the others. */
+/* Start copying BYTES, if wanted: 4, 8 or 16; both addresses are multiples of it.  The condition is
+ * here, and not around the call, so that the code around stays one straight run. */
 template <int BYTES>
-__device__ __forceinline__ void copy_async(void *to, const void *from, int valid = BYTES)
+__device__ __forceinline__ void copy_async(void *to, const void *from, bool wanted)
 {
 #if __CUDA_ARCH__ >= 800
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     if (BYTES == 16) /* past the first-level cache: nobody reads these bytes again soon */
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                     "r"(valid)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                     "@p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(at),
+                     "l"(from), "r"((int)wanted)
                      : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from),
-                     "n"(BYTES), "r"(valid)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                     "@p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(at),
+                     "l"(from), "r"((int)wanted), "n"(BYTES)
                      : "memory");
 #endif
 }

@@ -8,71 +8,76 @@
 
 template <typename T>
 struct async_shape {
-    static constexpr int TILE = 128, STEP = 64 / sizeof(T), STAGES = 4, THREADS = 256;
-    static constexpr int EACH = 8, RUN = 16 / sizeof(T); /* of rows and columns, a thread */
-    static constexpr int LANES_M = 8, LANES_N = 4;       /* of a warp */
-    static constexpr int WARPS_M = TILE / (LANES_M * EACH);
+    static constexpr int TILE_M = 128, TILE_N = 128, STEP = 64 / sizeof(T), STAGES = 4;
+    static constexpr int EACH_M = 8, EACH_N = 64 / sizeof(T), RUN = 16 / sizeof(T); /* a thread */
+    static constexpr int LANES_M = 8, LANES_N = 4, WARPS_M = TILE_M / (LANES_M * EACH_M);
+    static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N), BLOCKS = 256 / THREADS;
     struct pieces {
-        staged_wide<T, TILE, STEP> a, b;
+        staged_wide<T, TILE_M, STEP> a;
+        staged_wide<T, TILE_N, STEP> b;
     };
 };
 
-template <typename T, bool TRANS_A, bool TRANS_B>
-__global__ void __launch_bounds__(async_shape<T>::THREADS, 8 / sizeof(T)) async(const product<T> g)
+template <class SHAPE, typename T, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
+__global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const product<T> g)
 {
-    using s = async_shape<T>;
+    using s = SHAPE;
     auto *ring = dynamic_shared<typename s::pieces>();
-    const origin tile = tile_origin<s::TILE, s::TILE>(g.m);
+    const origin tile = tile_origin<s::TILE_M, s::TILE_N>(g.m);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int x = (warp % s::WARPS_M * s::LANES_M * s::EACH) + lane_m(lane) * s::RUN;
-    const int y = (warp / s::WARPS_M * s::LANES_N * s::EACH) + lane_n(lane) * s::RUN;
-    courier<T, s::THREADS, s::TILE, s::STEP, TRANS_A> a(operand_a<TRANS_A>(g), tile.i);
-    courier<T, s::THREADS, s::TILE, s::STEP, !TRANS_B> b(operand_b<TRANS_B>(g), tile.j);
-    share<T, s::EACH, s::LANES_M, s::EACH, s::LANES_N, s::RUN> c;
+    const int x = warp % s::WARPS_M * s::LANES_M * s::EACH_M + lane_m(lane) * s::RUN;
+    const int y = warp / s::WARPS_M * s::LANES_N * s::EACH_N + lane_n(lane) * s::RUN;
+    courier<T, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
+    courier<T, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
+    share<T, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
 
+    const int64_t steps = g.k / s::STEP;
     for (int stage = 0; stage < s::STAGES - 1; stage++) {
-        if (stage * s::STEP < g.k) {
-            a.send(ring[stage].a, g.k - stage * s::STEP);
-            b.send(ring[stage].b, g.k - stage * s::STEP);
-        }
+        a.send(ring[stage].a, stage < steps);
+        b.send(ring[stage].b, stage < steps);
         copy_commit();
     }
     c.start(g, tile.i + x, tile.j + y);
 
     int stage = 0, free = s::STAGES - 1;
-    for (int64_t left = g.k; left > 0; left -= s::STEP) {
+    for (int64_t step = 0; step < steps; step++) {
         copy_wait<s::STAGES - 2>();
         __syncthreads();
-        /* All have left the stage before this one: it is free for the step that comes last. */
-        const int64_t beyond = left - (s::STAGES - 1) * s::STEP;
-        if (beyond > 0) {
-            a.send(ring[free].a, beyond);
-            b.send(ring[free].b, beyond);
+#pragma unroll
+        for (int p = 0; p < s::STEP; p++) {
+            c.multiply_row(&ring[stage].a.at[p][x], &ring[stage].b.at[p][y]);
+            if (p > 0)
+                continue;
+            /* All have left the stage before this one: it is free for the step that comes last. */
+            a.send(ring[free].a, step + s::STAGES - 1 < steps);
+            b.send(ring[free].b, step + s::STAGES - 1 < steps);
+            copy_commit();
         }
-        copy_commit();
-        multiply_pieces(c, ring[stage].a, ring[stage].b, x, y, left);
         free = stage;
         stage = stage + 1 == s::STAGES ? 0 : stage + 1;
     }
+    multiply_rest(c, a, b, ring[stage], x, y, s::STAGES - 1, (int)(g.k % s::STEP));
     c.finish(g, tile.i + x, tile.j + y);
 }
 
 template <typename SUM>
-struct async_family {
-    static constexpr int TILE_M = async_shape<SUM>::TILE, TILE_N = async_shape<SUM>::TILE;
-    static constexpr int THREADS = async_shape<SUM>::THREADS;
-    static constexpr int shared =
-        async_shape<SUM>::STAGES * (int)sizeof(typename async_shape<SUM>::pieces);
-    template <typename T, bool TRANS_A, bool TRANS_B>
-    static auto function()
-    {
-        return async<T, TRANS_A, TRANS_B>;
-    }
+struct async_kernels {
+    template <bool WIDE_A, bool WIDE_B>
+    struct family : async_shape<SUM> {
+        using shape = async_shape<SUM>;
+        static constexpr int SHARED = shape::STAGES * (int)sizeof(typename shape::pieces);
+        template <typename T, bool TRANS_A, bool TRANS_B>
+        static auto function()
+        {
+            return async<shape, T, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
+                         courier_run<T, !TRANS_B, WIDE_B>>;
+        }
+    };
 };
 
 cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream)
 {
     return gemm->type == SCALAR_FLOAT
-               ? launch_async<float, async_family<float>>(gemm, stream)
-               : launch_async<double, async_family<double>>(gemm, stream);
+               ? launch_async<float, async_kernels<float>::family>(gemm, stream)
+               : launch_async<double, async_kernels<double>::family>(gemm, stream);
 }

@@ -8,79 +8,64 @@
 
 /* A thread's part in bringing an operand, step after step along k.
  *
- * Where neighbours in memory are neighbours in a row of the piece, copies move 16 bytes if
- * alignment allows, one element otherwise.  Neighbours along k go to different rows: single
- * elements, which the copy itself transposes; 8 lanes follow k and the others x, so that neither
- * the lines of memory nor the banks of shared memory are met twice. */
-template <typename T, int THREADS, int SIDE, int STEP, bool DEEP>
+ * Where neighbours in memory are neighbours in a row of the piece, a copy moves RUN of them: 16
+ * bytes if alignment allows, else one.  Neighbours along k belong to different rows: single elements
+ * (RUN 1), which the copy itself transposes; 8 lanes follow k and the others x, so that neither the
+ * lines of memory nor the banks of shared memory are met twice.  What lies outside of the operand
+ * is not copied; what is multiplied with it is outside of C. */
+template <typename T, int THREADS, int SIDE, int STEP, bool DEEP, int RUN>
 class courier {
-    const operand<T, DEEP> from;
-    const bool wide;
-    const int width; /* of the piece, inside the operand */
-    const T *next;   /* the thread's first element of the coming step */
+    static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
+    static constexpr int TIMES_P = STEP / ALONG_P, TIMES_X = SIDE / (ALONG_X * RUN);
+    static_assert(TIMES_P * ALONG_P == STEP && TIMES_X * ALONG_X * RUN == SIDE, "whole copies");
 
-    /* The threads lie ALONG_X by ALONG_P, each with RUN elements of a row. */
-    template <int RUN>
-    struct walk {
-        static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE;
-        static constexpr int ALONG_X = THREADS / ALONG_P;
+    static constexpr int ROW = sizeof(staged_wide<T, SIDE, STEP>) / sizeof(T) / STEP;
 
-        __device__ __forceinline__ static int x()
-        {
-            return (DEEP ? threadIdx.x / ALONG_P : threadIdx.x % ALONG_X) * RUN;
-        }
+    const int x, p;      /* of the thread's first copy, in the piece */
+    const int width;     /* of the piece, inside the operand */
+    const int64_t ld;
+    const T *next;       /* what the first copy of the coming step reads */
 
-        __device__ __forceinline__ static int p()
-        {
-            return DEEP ? threadIdx.x % ALONG_P : threadIdx.x / ALONG_X;
-        }
-    };
-
-    template <int RUN, bool WHOLE>
-    __device__ __forceinline__ void copy(staged_wide<T, SIDE, STEP> &piece, int depth) const
+    template <class WANTED>
+    __device__ __forceinline__ void copy(T *to, WANTED wanted) const
     {
-        using w = walk<RUN>;
-        const int x0 = w::x(), p0 = w::p();
+        const T *column = next;
 #pragma unroll
-        for (int x = 0; x < SIDE; x += w::ALONG_X * RUN)
+        for (int i = 0; i < TIMES_X; i++) {
+            const T *from = column;
 #pragma unroll
-            for (int p = 0; p < STEP; p += w::ALONG_P) {
-                int valid = WHOLE ? RUN : p0 + p < depth ? min(width - x0 - x, RUN) : 0;
-                if (WHOLE || valid > 0)
-                    copy_async<RUN * sizeof(T)>(&piece.at[p0 + p][x0 + x],
-                                                next + from.index(x, p), valid * (int)sizeof(T));
+            for (int q = 0; q < TIMES_P; q++) {
+                const int dx = i * ALONG_X * RUN, dp = q * ALONG_P;
+                copy_async<RUN * sizeof(T)>(to + dp * ROW + dx, from, wanted(x + dx, p + dp));
+                from += DEEP ? ALONG_P : ALONG_P * ld;
             }
-    }
-
-    template <int RUN>
-    __device__ __forceinline__ void copy(staged_wide<T, SIDE, STEP> &piece, int64_t left) const
-    {
-        if (width == SIDE && left >= STEP)
-            copy<RUN, true>(piece, STEP);
-        else
-            copy<RUN, false>(piece, (int)min(left, (int64_t)STEP));
+            column += DEEP ? ALONG_X * ld : ALONG_X * RUN;
+        }
     }
 
   public:
-    static constexpr int RUN = 16 / sizeof(T);
-
-    /* For the pieces at x0. */
-    __device__ __forceinline__ courier(const operand<T, DEEP> &operand, int64_t x0)
-        : from(operand), wide(!DEEP && operand.aligned(RUN)),
-          width((int)min(operand.width - x0, (int64_t)SIDE))
+    __device__ __forceinline__ courier(const operand<T, DEEP> &from, int64_t x0)
+        : x((DEEP ? threadIdx.x / ALONG_P : threadIdx.x % ALONG_X) * RUN),
+          p(DEEP ? threadIdx.x % ALONG_P : threadIdx.x / ALONG_X),
+          width((int)min(from.width - x0, (int64_t)SIDE)), ld(from.ld),
+          next(from.memory + from.index(x0 + x, p))
     {
-        const int x = wide ? walk<RUN>::x() : walk<1>::x(), p = wide ? walk<RUN>::p() : walk<1>::p();
-        next = from.memory + from.index(x0 + x, p);
     }
 
-    /* Start the copies of the next step, of whose k `left` are inside. */
-    __device__ __forceinline__ void send(staged_wide<T, SIDE, STEP> &piece, int64_t left)
+    /* Start copying the coming step, if it is wanted at all. */
+    __device__ __forceinline__ void send(staged_wide<T, SIDE, STEP> &piece, bool all)
     {
-        if (wide)
-            copy<RUN>(piece, left);
-        else
-            copy<1>(piece, left);
-        next += from.index(0, STEP);
+        const int inside = all ? width : 0;
+        copy(&piece.at[p][x], [&](int at_x, int) { return at_x < inside; });
+        next += DEEP ? STEP : STEP * ld;
+    }
+
+    /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one only
+     * `depth` rows are inside. */
+    __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead, int depth)
+    {
+        next -= ahead * (DEEP ? STEP : STEP * ld);
+        copy(&piece.at[p][x], [&](int at_x, int at_p) { return at_x < width && at_p < depth; });
     }
 };
 
@@ -96,33 +81,38 @@ __host__ __device__ constexpr int lane_n(int lane)
     return lane % 2 + lane / 16 * 2;
 }
 
-/* One step: the thread's elements grow by the rows of two pieces, from row elements x and y on.
- * Nothing beyond k is touched; so it does not matter what lies there. */
-template <class SHARE, typename T, int SIDE_A, int SIDE_B, int STEP>
-__device__ __forceinline__ void multiply_pieces(SHARE &c, const staged_wide<T, SIDE_A, STEP> &a,
-                                                const staged_wide<T, SIDE_B, STEP> &b, int x, int y,
-                                                int64_t left)
+/* The k beyond the last whole step, if there are any: copied and multiplied without haste. */
+template <class SHARE, class COURIER_A, class COURIER_B, class PIECES>
+__device__ __forceinline__ void multiply_rest(SHARE &c, COURIER_A &a, COURIER_B &b, PIECES &pieces,
+                                              int x, int y, int ahead, int depth)
 {
-    typename SHARE::factors f[2];
-    if (left < STEP) {
-#pragma unroll 1
-        for (int p = 0; p < (int)left; p++) {
-            f[0].load(&a.at[p][x], &b.at[p][y]);
-            c.multiply(f[0]);
-        }
+    if (depth == 0)
         return;
-    }
-    f[0].load(&a.at[0][x], &b.at[0][y]);
-#pragma unroll
-    for (int p = 0; p < STEP; p++) {
-        if (p + 1 < STEP)
-            f[(p + 1) % 2].load(&a.at[p + 1][x], &b.at[p + 1][y]);
-        c.multiply(f[p % 2]);
-    }
+    a.send_rest(pieces.a, ahead, depth);
+    b.send_rest(pieces.b, ahead, depth);
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+#pragma unroll 1
+    for (int p = 0; p < depth; p++)
+        c.multiply_row(&pieces.a.at[p][x], &pieces.b.at[p][y]);
 }
 
-/* As launch_typed, for kernels that keep `shared` bytes of dynamic shared memory. */
-template <typename T, class KERNEL>
+/* Whether the copies of an operand whose columns have `rows` elements can move 16 bytes. */
+template <typename T>
+bool wide_copies(const void *memory, int64_t ld, int64_t rows)
+{
+    const int run = 16 / sizeof(T);
+    return (uintptr_t)memory % 16 == 0 && ld % run == 0 && rows % run == 0;
+}
+
+/* The runs of a courier: along k there is nothing to choose. */
+template <typename T, bool DEEP, bool WIDE>
+constexpr int courier_run = WIDE && !DEEP ? 16 / sizeof(T) : 1;
+
+/* As launch_typed.  FAMILY<WIDE_A, WIDE_B> keeps `shared` bytes of dynamic shared memory and
+ * copies 16 bytes at a time where the operand is stored along its side of C. */
+template <typename T, template <bool, bool> class FAMILY>
 cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
 {
     int device = 0, major = 0;
@@ -133,7 +123,13 @@ cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
         status = cudaErrorNoKernelImageForDevice;
     if (status != cudaSuccess)
         return status;
-    return launch_typed<KERNEL, T>(gemm, stream, KERNEL::shared);
+    const bool wide_a = wide_copies<T>(gemm->a, gemm->lda, gemm->m);
+    const bool wide_b = wide_copies<T>(gemm->b, gemm->ldb, gemm->n);
+    if (wide_a)
+        return wide_b ? launch_typed<FAMILY<true, true>, T>(gemm, stream)
+                      : launch_typed<FAMILY<true, false>, T>(gemm, stream);
+    return wide_b ? launch_typed<FAMILY<false, true>, T>(gemm, stream)
+                  : launch_typed<FAMILY<false, false>, T>(gemm, stream);
 }
 
 #endif

@@ -185,13 +185,24 @@ struct share {
         }
     };
 
+    /* Down one column and up the next: each multiply-add shares a factor with the one before it,
+     * which the SM then need not read from its registers again. */
     __device__ __forceinline__ void multiply(const factors &f)
     {
 #pragma unroll
         for (int v = 0; v < N; v++)
 #pragma unroll
-            for (int u = 0; u < M; u++)
+            for (int e = 0; e < M; e++) {
+                const int u = v % 2 == 0 ? e : M - 1 - e;
                 sum[v][u] = multiply_add(f.a[u], f.b[v], sum[v][u]);
+            }
+    }
+
+    __device__ __forceinline__ void multiply_row(const T *row_a, const T *row_b)
+    {
+        factors f;
+        f.load(row_a, row_b);
+        multiply(f);
     }
 };
 
@@ -228,10 +239,23 @@ product<T> product_of(const struct gemm *gemm)
     return g;
 }
 
+/* The dynamic shared memory of a family of kernels: its SHARED, if it has one. */
+template <class KERNEL>
+constexpr auto shared_bytes(int) -> decltype(KERNEL::SHARED)
+{
+    return KERNEL::SHARED;
+}
+
+template <class KERNEL>
+constexpr int shared_bytes(long)
+{
+    return 0;
+}
+
 /* KERNEL names a family: TILE_M, TILE_N, THREADS, and function<T, TRANS_A, TRANS_B>(), a __global__
- * function in which each block computes one tile of C with `dynamic_shared` bytes of its own. */
+ * function in which each block computes one tile of C. */
 template <class KERNEL, typename T>
-cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream, int dynamic_shared = 0)
+cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
 {
     void (*const kernels[2][2])(product<T>) = {
         {KERNEL::template function<T, false, false>(), KERNEL::template function<T, false, true>()},
@@ -244,13 +268,14 @@ cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream, int dynam
     if (tiles_m > INT_MAX / tiles_n)
         return cudaErrorInvalidConfiguration;
     auto kernel = kernels[gemm->trans_a][gemm->trans_b];
-    if (dynamic_shared > 0) {
-        cudaError_t status = cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_shared);
+    const int shared = shared_bytes<KERNEL>(0);
+    if (shared > 0) {
+        cudaError_t status =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
         if (status != cudaSuccess)
             return status;
     }
-    kernel<<<(unsigned)(tiles_m * tiles_n), KERNEL::THREADS, dynamic_shared, stream>>>(
+    kernel<<<(unsigned)(tiles_m * tiles_n), KERNEL::THREADS, shared, stream>>>(
         product_of<T>(gemm));
     return cudaGetLastError();
 }

@@ -21,11 +21,8 @@ __global__ void __launch_bounds__(ACROSS *ACROSS) registers(const product<T> g)
         stage<THREADS>(piece_b, operand_b<TRANS_B>(g), tile.j, p0);
         __syncthreads();
 #pragma unroll
-        for (int p = 0; p < STEP; p++) {
-            typename decltype(c)::factors f;
-            f.load(&piece_a.at[p][x], &piece_b.at[p][y]);
-            c.multiply(f);
-        }
+        for (int p = 0; p < STEP; p++)
+            c.multiply_row(&piece_a.at[p][x], &piece_b.at[p][y]);
         __syncthreads();
     }
     c.finish(g, tile.i + x, tile.j + y);

@@ -61,7 +61,7 @@ struct carried {
 };
 
 template <typename T, bool TRANS_A, bool TRANS_B, int ACROSS, int EACH, int STEP>
-__global__ void __launch_bounds__(ACROSS *ACROSS, 8 / sizeof(T)) vectors(const product<T> g)
+__global__ void __launch_bounds__(ACROSS *ACROSS) vectors(const product<T> g)
 {
     constexpr int SIDE = ACROSS * EACH, THREADS = ACROSS * ACROSS, RUN = 16 / sizeof(T);
     __shared__ staged_wide<T, SIDE, STEP> piece_a[2], piece_b[2];
@@ -85,11 +85,8 @@ __global__ void __launch_bounds__(ACROSS *ACROSS, 8 / sizeof(T)) vectors(const p
         next_a.load(a, tile.i, p0 + STEP);
         next_b.load(b, tile.j, p0 + STEP);
 #pragma unroll
-        for (int p = 0; p < STEP; p++) {
-            typename decltype(c)::factors f;
-            f.load(&piece_a[half].at[p][x], &piece_b[half].at[p][y]);
-            c.multiply(f);
-        }
+        for (int p = 0; p < STEP; p++)
+            c.multiply_row(&piece_a[half].at[p][x], &piece_b[half].at[p][y]);
         half ^= 1;
     }
     c.finish(g, tile.i + x, tile.j + y);
