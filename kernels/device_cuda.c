@@ -26,6 +26,8 @@ static launcher *const launchers[] = {
     [ALGORITHM_NAIVE] = gemm_naive,
     [ALGORITHM_SHARED] = gemm_shared,
     [ALGORITHM_REGISTER] = gemm_register,
+    [ALGORITHM_VECTOR] = gemm_vector,
+    [ALGORITHM_ASYNC] = gemm_async,
 };
 
 static launcher *launcher_of(enum algorithm algorithm)

@@ -56,9 +56,22 @@ struct operand {
     int64_t ld, width, depth;
     T padding; /* stands for the elements beyond width and depth */
 
+    /* Whether runs of `count` elements, counted from element (0, 0) on, can be moved at once. */
+    __device__ __forceinline__ bool aligned(int count) const
+    {
+        return (reinterpret_cast<uintptr_t>(memory) | (uintptr_t)ld * sizeof(T)) %
+                   (count * sizeof(T)) ==
+               0;
+    }
+
+    __device__ __forceinline__ int64_t index(int64_t x, int64_t p) const
+    {
+        return DEEP ? p + x * ld : x + p * ld;
+    }
+
     __device__ __forceinline__ T at(int64_t x, int64_t p) const
     {
-        return memory[DEEP ? p + x * ld : x + p * ld];
+        return memory[index(x, p)];
     }
 };
 
@@ -78,10 +91,14 @@ __device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
 
 /* A piece of an operand in shared memory, k major.  Eight bytes of padding a row spread a column
  * over all banks: a warp (half a warp for doubles) that walks along k meets no bank twice. */
-template <typename T, int SIDE, int STEP>
-struct staged {
-    T at[STEP][SIDE + 8 / sizeof(T)];
+template <typename T, int SIDE, int STEP, int PADDING = 8 / sizeof(T)>
+struct alignas(16) staged {
+    T at[STEP][SIDE + PADDING];
 };
+
+/* The same for accesses of 16 bytes: every row starts on a multiple of 16 bytes. */
+template <typename T, int SIDE, int STEP>
+using staged_wide = staged<T, SIDE, STEP, 16 / sizeof(T)>;
 
 /* The whole block copies the piece at (x0, p0).  Consecutive threads follow whichever index is
  * contiguous in memory, so that every warp's loads are coalesced in all four transpositions. */
@@ -100,6 +117,94 @@ __device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operan
         piece.at[p][x] = inside ? from.at(x0 + x, p0 + p) : from.padding;
     }
 }
+
+/* Neighbours in memory that one instruction moves. */
+template <typename T, int RUN>
+struct alignas(RUN * sizeof(T)) run {
+    T at[RUN];
+};
+
+/* The elements of C that one thread computes: M rows and N columns.  They come in runs of RUN
+ * neighbours; ACROSS_M threads put their runs of rows side by side, then comes their next run.  So
+ * a warp reads a row of a staged piece without bank conflicts, and touches whole lines of C. */
+template <typename T, int M, int ACROSS_M, int N, int ACROSS_N, int RUN>
+struct share {
+    T sum[N][M];
+
+    /* A thread's element e, counted from its element 0. */
+    template <int ACROSS>
+    __host__ __device__ static constexpr int offset(int e)
+    {
+        return e / RUN * RUN * ACROSS + e % RUN;
+    }
+
+    /* Every index into sum is a constant once the loops are unrolled: it stays in registers. */
+    __device__ __forceinline__ void start(const product<T> &g, int64_t i0, int64_t j0)
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++)
+#pragma unroll
+            for (int u = 0; u < M; u++) {
+                int64_t i = i0 + offset<ACROSS_M>(u), j = j0 + offset<ACROSS_N>(v);
+                sum[v][u] = i < g.m && j < g.n ? sum_start(g, g.c + i + j * g.ldc) : T(0);
+            }
+    }
+
+    __device__ __forceinline__ void finish(const product<T> &g, int64_t i0, int64_t j0) const
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++)
+#pragma unroll
+            for (int u = 0; u < M; u++) {
+                int64_t i = i0 + offset<ACROSS_M>(u), j = j0 + offset<ACROSS_N>(v);
+                if (i < g.m && j < g.n)
+                    sum_finish(g, sum[v][u], g.c + i + j * g.ldc);
+            }
+    }
+
+    /* One k: what the thread needs of a row of each piece, from its element 0 on. */
+    struct factors {
+        T a[M], b[N];
+
+        __device__ __forceinline__ void load(const T *row_a, const T *row_b)
+        {
+#pragma unroll
+            for (int u = 0; u < M; u += RUN)
+                take(a + u, row_a + offset<ACROSS_M>(u));
+#pragma unroll
+            for (int v = 0; v < N; v += RUN)
+                take(b + v, row_b + offset<ACROSS_N>(v));
+        }
+
+        __device__ __forceinline__ static void take(T *to, const T *from)
+        {
+            const run<T, RUN> taken = *reinterpret_cast<const run<T, RUN> *>(from);
+#pragma unroll
+            for (int e = 0; e < RUN; e++)
+                to[e] = taken.at[e];
+        }
+    };
+
+    /* Down one column and up the next: each multiply-add shares a factor with the one before it,
+     * which the SM then need not read from its registers again. */
+    __device__ __forceinline__ void multiply(const factors &f)
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++)
+#pragma unroll
+            for (int e = 0; e < M; e++) {
+                const int u = v % 2 == 0 ? e : M - 1 - e;
+                sum[v][u] = multiply_add(f.a[u], f.b[v], sum[v][u]);
+            }
+    }
+
+    __device__ __forceinline__ void multiply_row(const T *row_a, const T *row_b)
+    {
+        factors f;
+        f.load(row_a, row_b);
+        multiply(f);
+    }
+};
 
 /* Where in C this block's tile starts.  The grid is one row of blocks, down the columns of tiles,
  * since only its first dimension is large enough for every matrix. */
@@ -134,6 +239,19 @@ product<T> product_of(const struct gemm *gemm)
     return g;
 }
 
+/* The dynamic shared memory of a family of kernels: its SHARED, if it has one. */
+template <class KERNEL>
+constexpr auto shared_bytes(int) -> decltype(KERNEL::SHARED)
+{
+    return KERNEL::SHARED;
+}
+
+template <class KERNEL>
+constexpr int shared_bytes(long)
+{
+    return 0;
+}
+
 /* KERNEL names a family: TILE_M, TILE_N, THREADS, and function<T, TRANS_A, TRANS_B>(), a __global__
  * function in which each block computes one tile of C. */
 template <class KERNEL, typename T>
@@ -150,8 +268,8 @@ cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
     if (tiles_m > INT_MAX / tiles_n)
         return cudaErrorInvalidConfiguration;
     auto kernel = kernels[gemm->trans_a][gemm->trans_b];
-    return start_kernel(kernel, (unsigned)(tiles_m * tiles_n), KERNEL::THREADS, 0, stream,
-                        product_of<T>(gemm));
+    return start_kernel(kernel, (unsigned)(tiles_m * tiles_n), KERNEL::THREADS,
+                        shared_bytes<KERNEL>(0), stream, product_of<T>(gemm));
 }
 
 template <class KERNEL>

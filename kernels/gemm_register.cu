@@ -13,47 +13,19 @@ __global__ void __launch_bounds__(ACROSS *ACROSS) registers(const product<T> g)
     __shared__ staged<T, SIDE, STEP> piece_a, piece_b;
     const origin tile = tile_origin<SIDE, SIDE>(g.m);
     const int x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
-    const int64_t i0 = tile.i + x, j0 = tile.j + y;
-    T sum[EACH][EACH];
+    share<T, EACH, ACROSS, EACH, ACROSS, 1> c;
 
-    /* Every index into sum is a constant once the loops are unrolled: it stays in registers. */
-#pragma unroll
-    for (int v = 0; v < EACH; v++)
-#pragma unroll
-        for (int u = 0; u < EACH; u++) {
-            int64_t i = i0 + u * ACROSS, j = j0 + v * ACROSS;
-            sum[v][u] = i < g.m && j < g.n ? sum_start(g, g.c + i + j * g.ldc) : T(0);
-        }
-
+    c.start(g, tile.i + x, tile.j + y);
     for (int64_t p0 = 0; p0 < g.k; p0 += STEP) {
         stage<THREADS>(piece_a, operand_a<TRANS_A>(g), tile.i, p0);
         stage<THREADS>(piece_b, operand_b<TRANS_B>(g), tile.j, p0);
         __syncthreads();
 #pragma unroll
-        for (int p = 0; p < STEP; p++) {
-            T a[EACH], b[EACH];
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                a[e] = piece_a.at[p][x + e * ACROSS];
-                b[e] = piece_b.at[p][y + e * ACROSS];
-            }
-#pragma unroll
-            for (int v = 0; v < EACH; v++)
-#pragma unroll
-                for (int u = 0; u < EACH; u++)
-                    sum[v][u] = multiply_add(a[u], b[v], sum[v][u]);
-        }
+        for (int p = 0; p < STEP; p++)
+            c.multiply_row(&piece_a.at[p][x], &piece_b.at[p][y]);
         __syncthreads();
     }
-
-#pragma unroll
-    for (int v = 0; v < EACH; v++)
-#pragma unroll
-        for (int u = 0; u < EACH; u++) {
-            int64_t i = i0 + u * ACROSS, j = j0 + v * ACROSS;
-            if (i < g.m && j < g.n)
-                sum_finish(g, sum[v][u], g.c + i + j * g.ldc);
-        }
+    c.finish(g, tile.i + x, tile.j + y);
 }
 
 struct register_family {

@@ -31,6 +31,24 @@ __device__ __forceinline__ void cp_async(void *shared, const void *global, int b
                      : "memory");
 }
 
+/* The same, all or nothing: BYTES if `wanted`, and otherwise shared memory stays as it is.  The
+ * condition is in the instruction, so that the code around stays one straight run. */
+template <int BYTES>
+__device__ __forceinline__ void cp_async_if(void *shared, const void *global, bool wanted)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
+    if (BYTES == 16)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                     "@p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(shared_address(shared)),
+                     "l"(__cvta_generic_to_global(global)), "r"((int)wanted)
+                     : "memory");
+    else
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                     "@p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(shared_address(shared)),
+                     "l"(__cvta_generic_to_global(global)), "r"((int)wanted), "n"(BYTES)
+                     : "memory");
+}
+
 /* End a group: the copies that this thread began since the last one, perhaps none. */
 __device__ __forceinline__ void cp_async_commit()
 {

@@ -14,6 +14,13 @@ void cp_async(void *shared, const void *global, int bytes = BYTES)
     emulated_copy_begin({shared, global, bytes, BYTES, 0});
 }
 
+template <int BYTES>
+void cp_async_if(void *shared, const void *global, bool wanted)
+{
+    if (wanted)
+        cp_async<BYTES>(shared, global);
+}
+
 inline void cp_async_commit()
 {
     emulated_copy_commit();

@@ -12,6 +12,7 @@
 #include "cuda_runtime_api.h"
 
 enum : size_t { PAGE = 4096, ALIGNMENT = 256, MEMORY = (size_t)20 << 30, FILL_MAX = 1 << 20 };
+enum { MULTIPROCESSORS = 2, CAPABILITY = 80 };
 
 struct emulated_event {
     bool recorded;
@@ -56,6 +57,12 @@ cudaError_t cudaSetDevice(int index)
     return result(index == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = 1;
@@ -64,14 +71,18 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int)
 {
-    *prop = {"emulated", 2, 8, 0};
+    *prop = {"emulated", MULTIPROCESSORS, CAPABILITY / 10, CAPABILITY % 10};
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int)
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
-    *value = 0;
-    return result(cudaErrorInvalidValue);
+    switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = MULTIPROCESSORS; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = CAPABILITY / 10; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = CAPABILITY % 10; return cudaSuccess;
+    default: *value = 0; return result(cudaErrorInvalidValue);
+    }
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

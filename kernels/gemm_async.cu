@@ -1,0 +1,83 @@
+/* Algorithm 4, async: copies that bypass the registers, several steps ahead; warp tiles.
+ *
+ * The idea: a ring of STAGES pairs of pieces in shared memory.  While the block multiplies one
+ * pair, the copies of the next STAGES - 1 are under way, without a register or a waiting thread.
+ * The 32 threads of a warp compute a compact part of the tile, so that they read few different
+ * numbers of each row. */
+#include "gemm_async.cuh"
+
+template <typename T>
+struct async_shape {
+    static constexpr int TILE_M = 128, TILE_N = 128, STEP = 64 / sizeof(T), STAGES = 4;
+    static constexpr int EACH_M = 8, EACH_N = 64 / sizeof(T), RUN = 16 / sizeof(T); /* a thread */
+    static constexpr int LANES_M = 8, LANES_N = 4, WARPS_M = TILE_M / (LANES_M * EACH_M);
+    static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N), BLOCKS = 256 / THREADS;
+    struct pieces {
+        staged_wide<T, TILE_M, STEP> a;
+        staged_wide<T, TILE_N, STEP> b;
+    };
+};
+
+template <class SHAPE, typename T, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
+__global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const product<T> g)
+{
+    using s = SHAPE;
+    auto *ring = reinterpret_cast<typename s::pieces *>(dynamic_shared());
+    const origin tile = tile_origin<s::TILE_M, s::TILE_N>(g.m);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int x = warp % s::WARPS_M * s::LANES_M * s::EACH_M + lane_m(lane) * s::RUN;
+    const int y = warp / s::WARPS_M * s::LANES_N * s::EACH_N + lane_n(lane) * s::RUN;
+    courier<T, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
+    courier<T, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
+    share<T, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
+
+    const int64_t steps = g.k / s::STEP;
+    for (int stage = 0; stage < s::STAGES - 1; stage++) {
+        a.send(ring[stage].a, stage < steps);
+        b.send(ring[stage].b, stage < steps);
+        cp_async_commit();
+    }
+    c.start(g, tile.i + x, tile.j + y);
+
+    int stage = 0, free = s::STAGES - 1;
+    for (int64_t step = 0; step < steps; step++) {
+        cp_async_wait<s::STAGES - 2>();
+        __syncthreads();
+#pragma unroll
+        for (int p = 0; p < s::STEP; p++) {
+            c.multiply_row(&ring[stage].a.at[p][x], &ring[stage].b.at[p][y]);
+            if (p > 0)
+                continue;
+            /* All have left the stage before this one: it is free for the step that comes last. */
+            a.send(ring[free].a, step + s::STAGES - 1 < steps);
+            b.send(ring[free].b, step + s::STAGES - 1 < steps);
+            cp_async_commit();
+        }
+        free = stage;
+        stage = stage + 1 == s::STAGES ? 0 : stage + 1;
+    }
+    multiply_rest(c, a, b, ring[stage], x, y, s::STAGES - 1, (int)(g.k % s::STEP));
+    c.finish(g, tile.i + x, tile.j + y);
+}
+
+template <typename SUM>
+struct async_kernels {
+    template <bool WIDE_A, bool WIDE_B>
+    struct family : async_shape<SUM> {
+        using shape = async_shape<SUM>;
+        static constexpr int SHARED = shape::STAGES * (int)sizeof(typename shape::pieces);
+        template <typename T, bool TRANS_A, bool TRANS_B>
+        static auto function()
+        {
+            return async<shape, T, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
+                         courier_run<T, !TRANS_B, WIDE_B>>;
+        }
+    };
+};
+
+cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream)
+{
+    return gemm->type == SCALAR_FLOAT
+               ? launch_async<float, async_kernels<float>::family>(gemm, stream)
+               : launch_async<double, async_kernels<double>::family>(gemm, stream);
+}

@@ -1,0 +1,135 @@
+/* What the kernels with asynchronous copies share: a ring of pieces in shared memory, how operands
+ * get there in every transposition and alignment, and how such a kernel is launched. */
+#ifndef DGEMM_OOC_GEMM_ASYNC_CUH
+#define DGEMM_OOC_GEMM_ASYNC_CUH
+
+#include "gemm_common.cuh"
+#include "ptx.cuh"
+
+/* A thread's part in bringing an operand, step after step along k.
+ *
+ * Where neighbours in memory are neighbours in a row of the piece, a copy moves RUN of them: 16
+ * bytes if alignment allows, else one.  Neighbours along k belong to different rows: single elements
+ * (RUN 1), which the copy itself transposes; 8 lanes follow k and the others x, so that neither the
+ * lines of memory nor the banks of shared memory are met twice.  What lies outside of the operand
+ * is not copied; what is multiplied with it is outside of C. */
+template <typename T, int THREADS, int SIDE, int STEP, bool DEEP, int RUN>
+class courier {
+    static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
+    static constexpr int TIMES_P = STEP / ALONG_P, TIMES_X = SIDE / (ALONG_X * RUN);
+    static_assert(TIMES_P * ALONG_P == STEP && TIMES_X * ALONG_X * RUN == SIDE, "whole copies");
+
+    static constexpr int ROW = sizeof(staged_wide<T, SIDE, STEP>) / sizeof(T) / STEP;
+
+    const int x, p;      /* of the thread's first copy, in the piece */
+    const int width;     /* of the piece, inside the operand */
+    const int64_t ld;
+    const T *next;       /* what the first copy of the coming step reads */
+
+    template <class WANTED>
+    __device__ __forceinline__ void copy(T *to, WANTED wanted) const
+    {
+        const T *column = next;
+#pragma unroll
+        for (int i = 0; i < TIMES_X; i++) {
+            const T *from = column;
+#pragma unroll
+            for (int q = 0; q < TIMES_P; q++) {
+                const int dx = i * ALONG_X * RUN, dp = q * ALONG_P;
+                cp_async_if<RUN * sizeof(T)>(to + dp * ROW + dx, from, wanted(x + dx, p + dp));
+                from += DEEP ? ALONG_P : ALONG_P * ld;
+            }
+            column += DEEP ? ALONG_X * ld : ALONG_X * RUN;
+        }
+    }
+
+  public:
+    __device__ __forceinline__ courier(const operand<T, DEEP> &from, int64_t x0)
+        : x((DEEP ? threadIdx.x / ALONG_P : threadIdx.x % ALONG_X) * RUN),
+          p(DEEP ? threadIdx.x % ALONG_P : threadIdx.x / ALONG_X),
+          width((int)min(from.width - x0, (int64_t)SIDE)), ld(from.ld),
+          next(from.memory + from.index(x0 + x, p))
+    {
+    }
+
+    /* Start copying the coming step, if it is wanted at all. */
+    __device__ __forceinline__ void send(staged_wide<T, SIDE, STEP> &piece, bool all)
+    {
+        const int inside = all ? width : 0;
+        copy(&piece.at[p][x], [&](int at_x, int) { return at_x < inside; });
+        next += DEEP ? STEP : STEP * ld;
+    }
+
+    /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one only
+     * `depth` rows are inside. */
+    __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead, int depth)
+    {
+        next -= ahead * (DEEP ? STEP : STEP * ld);
+        copy(&piece.at[p][x], [&](int at_x, int at_p) { return at_x < width && at_p < depth; });
+    }
+};
+
+/* The lanes of a warp, 8 by 4.  Lane ^ 1 is its neighbour along n and reads the same of A, lane ^ 2
+ * its neighbour along m and reads the same of B: so shared memory serves half a warp at once. */
+__host__ __device__ constexpr int lane_m(int lane)
+{
+    return lane / 2 % 8;
+}
+
+__host__ __device__ constexpr int lane_n(int lane)
+{
+    return lane % 2 + lane / 16 * 2;
+}
+
+/* The k beyond the last whole step, if there are any: copied and multiplied without haste. */
+template <class SHARE, class COURIER_A, class COURIER_B, class PIECES>
+__device__ __forceinline__ void multiply_rest(SHARE &c, COURIER_A &a, COURIER_B &b, PIECES &pieces,
+                                              int x, int y, int ahead, int depth)
+{
+    if (depth == 0)
+        return;
+    a.send_rest(pieces.a, ahead, depth);
+    b.send_rest(pieces.b, ahead, depth);
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
+#pragma unroll 1
+    for (int p = 0; p < depth; p++)
+        c.multiply_row(&pieces.a.at[p][x], &pieces.b.at[p][y]);
+}
+
+/* Whether the copies of an operand whose columns have `rows` elements can move 16 bytes. */
+template <typename T>
+bool wide_copies(const void *memory, int64_t ld, int64_t rows)
+{
+    const int run = 16 / sizeof(T);
+    return (uintptr_t)memory % 16 == 0 && ld % run == 0 && rows % run == 0;
+}
+
+/* The runs of a courier: along k there is nothing to choose. */
+template <typename T, bool DEEP, bool WIDE>
+constexpr int courier_run = WIDE && !DEEP ? 16 / sizeof(T) : 1;
+
+/* As launch_typed.  FAMILY<WIDE_A, WIDE_B> keeps `shared` bytes of dynamic shared memory and
+ * copies 16 bytes at a time where the operand is stored along its side of C. */
+template <typename T, template <bool, bool> class FAMILY>
+cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
+{
+    int device = 0, major = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess && major < 8)
+        status = cudaErrorNoKernelImageForDevice;
+    if (status != cudaSuccess)
+        return status;
+    const bool wide_a = wide_copies<T>(gemm->a, gemm->lda, gemm->m);
+    const bool wide_b = wide_copies<T>(gemm->b, gemm->ldb, gemm->n);
+    if (wide_a)
+        return wide_b ? launch_typed<FAMILY<true, true>, T>(gemm, stream)
+                      : launch_typed<FAMILY<true, false>, T>(gemm, stream);
+    return wide_b ? launch_typed<FAMILY<false, true>, T>(gemm, stream)
+                  : launch_typed<FAMILY<false, false>, T>(gemm, stream);
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* Algorithm 5 for floats, simt: nothing but multiply-adds.
+ *
+ * The idea: a Hopper SM starts as many instructions a cycle as it has lanes for multiply-adds, so
+ * every other instruction costs one.  8 x 16 elements a thread make 128 multiply-adds of 6 loads; a
+ * step is one straight run of code, whose loads have constant offsets from two addresses; the
+ * numbers of the next k are loaded while those of this one multiply, also across the barrier, of
+ * which there is one a step.  The shape of the tiles follows the shape of C. */
+#include "gemm_async.cuh"
+
+/* BLOCKS of them share an SM. */
+template <int SIDE_M, int SIDE_N, int BLOCKS_>
+struct simt_shape {
+    static constexpr int TILE_M = SIDE_M, TILE_N = SIDE_N, STEP = 8, STAGES = 4, BLOCKS = BLOCKS_;
+    static constexpr int EACH_M = 8, EACH_N = 16, RUN = 4; /* of rows and columns, a thread */
+    static constexpr int LANES_M = 8, LANES_N = 4;         /* of a warp */
+    static constexpr int WARP_M = LANES_M * EACH_M, WARP_N = LANES_N * EACH_N;
+    static constexpr int WARPS_M = TILE_M / WARP_M;
+    static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N);
+    struct pieces {
+        staged_wide<float, TILE_M, STEP> a;
+        staged_wide<float, TILE_N, STEP> b;
+    };
+};
+
+/* The sums of a thread over all whole steps.  Ends with ring[0] free. */
+template <class SHAPE, class SHARE, class COURIER_A, class COURIER_B>
+__device__ __forceinline__ void multiply_steps(SHARE &c, COURIER_A &a, COURIER_B &b,
+                                               typename SHAPE::pieces *ring, int x, int y,
+                                               int steps)
+{
+    constexpr int STEP = SHAPE::STEP, STAGES = SHAPE::STAGES;
+    typename SHARE::factors f[2];
+    int stage = 0, free = STAGES - 1;
+
+    f[0].load(&ring[0].a.at[0][x], &ring[0].b.at[0][y]);
+    for (int step = 0; step < steps; step++) {
+        const int next = stage + 1 == STAGES ? 0 : stage + 1;
+        const bool more = step + STAGES - 1 < steps;
+#pragma unroll
+        for (int p = 0; p < STEP; p++) {
+            if (p + 1 < STEP) {
+                f[(p + 1) % 2].load(&ring[stage].a.at[p + 1][x], &ring[stage].b.at[p + 1][y]);
+            } else {
+                cp_async_commit();
+                cp_async_wait<STAGES - 2>();
+                __syncthreads();
+                f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
+            }
+            /* All left this stage before the last barrier. */
+            if (p == 1) {
+                a.send(ring[free].a, more);
+                b.send(ring[free].b, more);
+            }
+            c.multiply(f[p % 2]);
+        }
+        free = stage;
+        stage = next;
+    }
+}
+
+/* The part of a warp that has no element of C: it only helps to copy. */
+template <class SHAPE, class COURIER_A, class COURIER_B>
+__device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b,
+                                           typename SHAPE::pieces *ring, int steps)
+{
+    constexpr int STAGES = SHAPE::STAGES;
+    for (int step = 0, free = STAGES - 1; step < steps; step++) {
+        a.send(ring[free].a, step + STAGES - 1 < steps);
+        b.send(ring[free].b, step + STAGES - 1 < steps);
+        cp_async_commit();
+        cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        free = free + 1 == STAGES ? 0 : free + 1;
+    }
+}
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
+__global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const product<float> g)
+{
+    using s = SHAPE;
+    auto *ring = reinterpret_cast<typename s::pieces *>(dynamic_shared());
+    const origin tile = tile_origin<s::TILE_M, s::TILE_N>(g.m);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warp_x = warp % s::WARPS_M * s::WARP_M, warp_y = warp / s::WARPS_M * s::WARP_N;
+    const int x = warp_x + lane_m(lane) * s::RUN, y = warp_y + lane_n(lane) * s::RUN;
+    const int steps = (int)(g.k / s::STEP), rest = (int)(g.k % s::STEP);
+    courier<float, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
+    courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
+    share<float, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
+
+    for (int stage = 0; stage < s::STAGES - 1; stage++) {
+        a.send(ring[stage].a, stage < steps);
+        b.send(ring[stage].b, stage < steps);
+        cp_async_commit();
+    }
+    c.start(g, tile.i + x, tile.j + y);
+    cp_async_wait<s::STAGES - 2>();
+    __syncthreads();
+    if (tile.i + warp_x < g.m && tile.j + warp_y < g.n)
+        multiply_steps<s>(c, a, b, ring, x, y, steps);
+    else
+        copy_steps<s>(a, b, ring, steps);
+    multiply_rest(c, a, b, ring[(steps + s::STAGES - 1) % s::STAGES], x, y, s::STAGES - 1, rest);
+    c.finish(g, tile.i + x, tile.j + y);
+}
+
+template <class SHAPE>
+struct simt_kernels {
+    template <bool WIDE_A, bool WIDE_B>
+    struct family : SHAPE {
+        static constexpr int SHARED = SHAPE::STAGES * (int)sizeof(typename SHAPE::pieces);
+        template <typename T, bool TRANS_A, bool TRANS_B>
+        static auto function()
+        {
+            return simt<SHAPE, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
+                        courier_run<T, !TRANS_B, WIDE_B>>;
+        }
+    };
+};
+
+/* The time of the SM with the most tiles, in elements of C. */
+template <class SHAPE>
+static double simt_time(const struct gemm *gemm, int sms)
+{
+    const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
+    const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    return (double)((tiles_m * tiles_n + sms - 1) / sms) * SHAPE::TILE_M * SHAPE::TILE_N;
+}
+
+cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream)
+{
+    using large = simt_shape<128, 256, 1>;
+    using medium = simt_shape<128, 128, 2>;
+    int device = 0, sms = 1;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (status != cudaSuccess)
+        return status;
+    return simt_time<large>(gemm, sms) <= 1.03 * simt_time<medium>(gemm, sms)
+               ? launch_async<float, simt_kernels<large>::family>(gemm, stream)
+               : launch_async<float, simt_kernels<medium>::family>(gemm, stream);
+}

@@ -1,0 +1,108 @@
+/* Algorithm 3, vector: loads of 16 bytes, and two pieces in shared memory by turns.
+ *
+ * The idea: a thread that moves 16 bytes at a time needs a quarter of the load instructions (half
+ * for doubles), and with 8 x 8 elements each loaded number serves 8 multiply-adds.  While a block
+ * multiplies one pair of pieces, the next pair is already on its way from memory to registers; it
+ * is put into the other half of shared memory, so one barrier a step is enough. */
+#include "gemm_common.cuh"
+
+/* What a thread carries of a piece, from memory to shared memory: runs of 16 bytes, side by side
+ * with its neighbours' in memory. */
+template <typename T, int THREADS, int SIDE, int STEP, bool DEEP>
+struct carried {
+    static constexpr int RUN = 16 / sizeof(T), COUNT = SIDE * STEP / RUN / THREADS;
+    run<T, RUN> runs[COUNT];
+
+    /* Where in the piece the thread's run `r` begins. */
+    __device__ __forceinline__ static int x_of(int r)
+    {
+        int at = r * THREADS + threadIdx.x;
+        return DEEP ? at / (STEP / RUN) : at % (SIDE / RUN) * RUN;
+    }
+
+    __device__ __forceinline__ static int p_of(int r)
+    {
+        int at = r * THREADS + threadIdx.x;
+        return DEEP ? at % (STEP / RUN) * RUN : at / (SIDE / RUN);
+    }
+
+    __device__ __forceinline__ void load(const operand<T, DEEP> &from, int64_t x0, int64_t p0)
+    {
+        const int width = (int)min(from.width - x0, (int64_t)SIDE);
+        const int depth = (int)min(from.depth - p0, (int64_t)STEP);
+        const T *corner = from.memory + from.index(x0, p0);
+        const bool aligned = from.aligned(RUN);
+#pragma unroll
+        for (int r = 0; r < COUNT; r++) {
+            const int x = x_of(r), p = p_of(r);
+            if (aligned && (DEEP ? x : x + RUN - 1) < width && (DEEP ? p + RUN - 1 : p) < depth) {
+                runs[r] = *reinterpret_cast<const run<T, RUN> *>(corner + from.index(x, p));
+                continue;
+            }
+#pragma unroll
+            for (int e = 0; e < RUN; e++) {
+                bool inside = (DEEP ? x : x + e) < width && (DEEP ? p + e : p) < depth;
+                runs[r].at[e] = inside ? corner[from.index(x, p) + e] : from.padding;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void store(staged_wide<T, SIDE, STEP> &piece) const
+    {
+#pragma unroll
+        for (int r = 0; r < COUNT; r++) {
+            if (!DEEP)
+                *reinterpret_cast<run<T, RUN> *>(&piece.at[p_of(r)][x_of(r)]) = runs[r];
+#pragma unroll
+            for (int e = 0; DEEP && e < RUN; e++)
+                piece.at[p_of(r) + e][x_of(r)] = runs[r].at[e];
+        }
+    }
+};
+
+template <typename T, bool TRANS_A, bool TRANS_B, int ACROSS, int EACH, int STEP>
+__global__ void __launch_bounds__(ACROSS *ACROSS) vectors(const product<T> g)
+{
+    constexpr int SIDE = ACROSS * EACH, THREADS = ACROSS * ACROSS, RUN = 16 / sizeof(T);
+    __shared__ staged_wide<T, SIDE, STEP> piece_a[2], piece_b[2];
+    const origin tile = tile_origin<SIDE, SIDE>(g.m);
+    const int x = threadIdx.x % ACROSS * RUN, y = threadIdx.x / ACROSS * RUN;
+    const auto a = operand_a<TRANS_A>(g);
+    const auto b = operand_b<TRANS_B>(g);
+    carried<T, THREADS, SIDE, STEP, TRANS_A> next_a;
+    carried<T, THREADS, SIDE, STEP, !TRANS_B> next_b;
+    share<T, EACH, ACROSS, EACH, ACROSS, RUN> c;
+
+    next_a.load(a, tile.i, 0);
+    next_b.load(b, tile.j, 0);
+    c.start(g, tile.i + x, tile.j + y);
+    int half = 0;
+    for (int64_t p0 = 0; p0 < g.k; p0 += STEP) {
+        /* Nobody reads this half any more: that was before the barrier of the last step. */
+        next_a.store(piece_a[half]);
+        next_b.store(piece_b[half]);
+        __syncthreads();
+        next_a.load(a, tile.i, p0 + STEP);
+        next_b.load(b, tile.j, p0 + STEP);
+#pragma unroll
+        for (int p = 0; p < STEP; p++)
+            c.multiply_row(&piece_a[half].at[p][x], &piece_b[half].at[p][y]);
+        half ^= 1;
+    }
+    c.finish(g, tile.i + x, tile.j + y);
+}
+
+struct vector_family {
+    static constexpr int ACROSS = 16, EACH = 8, TILE_M = ACROSS * EACH, TILE_N = ACROSS * EACH;
+    static constexpr int THREADS = ACROSS * ACROSS, STEP = 8;
+    template <typename T, bool TRANS_A, bool TRANS_B>
+    static auto function()
+    {
+        return vectors<T, TRANS_A, TRANS_B, ACROSS, EACH, STEP>;
+    }
+};
+
+cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream)
+{
+    return launch<vector_family>(gemm, stream);
+}
