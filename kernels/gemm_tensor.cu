@@ -1,0 +1,174 @@
+/* Algorithm 5, tensor: the FP64 tensor cores, fed by asynchronous copies (sm_80 and later).
+ *
+ * The idea: the tensor core makes twice the multiply-adds of the other cores in the same time, so
+ * everything else must stay out of its way.  Copies go from global to shared memory without passing
+ * through registers (cp.async), and several pieces are under way while one is multiplied.  The
+ * pieces lie in shared memory as they do in global memory, swizzled so that no load meets a bank
+ * twice (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of piece. */
+#include "gemm_mma.cuh"
+
+/* Copy 16 or 8 bytes, of which those beyond `inside` become zero without being read. */
+template <int BYTES>
+__device__ __forceinline__ void copy_async(unsigned to, const double *from, int inside)
+{
+#if __CUDA_ARCH__ >= 800
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                     "r"(inside)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
+                     "r"(inside)
+                     : "memory");
+#endif
+}
+
+/* Brings an operand's pieces, one after the other along k: each thread copies COPY doubles from
+ * every APART-th row of shared memory. */
+template <int THREADS, int SIDE, bool DEEP, int COPY>
+struct copier {
+    static constexpr int LINE = (DEEP ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
+    static_assert(THREADS % LINE == 0 && SIDE * MMA_STEP / COPY % THREADS == 0, "whole turns");
+    static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0), "a turn moves by rows or flips chunks");
+
+    const double *from;
+    int64_t ld;
+    int x, p, width;
+
+    __device__ __forceinline__ copier(const operand<double, DEEP> &op, int64_t x0)
+    {
+        const int line = threadIdx.x / LINE, at = threadIdx.x % LINE * COPY;
+        x = DEEP ? line : at;
+        p = DEEP ? at : line;
+        ld = op.ld;
+        from = op.memory + (DEEP ? p + (x0 + x) * ld : x0 + x + p * ld);
+        width = (int)min(op.width - x0, (int64_t)SIDE);
+    }
+
+    /* The next piece, of which the first `depth` in k belong to the product. */
+    __device__ __forceinline__ void copy(unsigned piece, int depth)
+    {
+        const unsigned to = piece + mma_place(DEEP, x, p);
+        const double *line = from;
+#pragma unroll
+        for (int turn = 0; turn < SIDE * MMA_STEP / COPY / THREADS; turn++) {
+            const int rows = turn * APART;
+            const int left_x = width - x - (DEEP ? rows : 0), left_p = depth - p - (DEEP ? 0 : rows);
+            const int inside = (DEEP ? left_x : left_p) > 0 ? (DEEP ? left_p : left_x) : 0;
+            copy_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line,
+                                 8 * max(0, min(inside, COPY)));
+            line += APART * ld;
+        }
+        from += DEEP ? MMA_STEP : MMA_STEP * ld;
+    }
+};
+
+/* The pieces of A and B that a tile needs, STAGES - 1 of them ahead of the one in use. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B, int COPY>
+struct async_pipe {
+    static constexpr int THREADS = SHAPE::WARPS * 32;
+
+    copier<THREADS, SHAPE::TILE_M, DEEP_A, COPY> a;
+    copier<THREADS, SHAPE::TILE_N, DEEP_B, COPY> b;
+    unsigned memory, read, write; /* read, write: the stages next in turn */
+    int64_t left;                 /* along k, still to be copied */
+
+    __device__ __forceinline__ async_pipe(const product<double> &g, origin tile, unsigned shared)
+        : a({g.a, g.lda, g.m, g.k, 0}, tile.i), b({g.b, g.ldb, g.n, g.k, 0}, tile.j),
+          memory(shared), read(0), write(0), left(g.k)
+    {
+        for (int stage = 0; stage < SHAPE::STAGES - 1; stage++)
+            fill();
+    }
+
+    __device__ __forceinline__ unsigned next(unsigned &stage)
+    {
+        const unsigned at = memory + stage * SHAPE::STAGE;
+        stage = stage + 1 == SHAPE::STAGES ? 0 : stage + 1;
+        return at;
+    }
+
+    __device__ __forceinline__ void fill()
+    {
+        const unsigned stage = next(write);
+        if (left > 0) {
+            a.copy(stage, (int)min(left, (int64_t)MMA_STEP));
+            b.copy(stage + SHAPE::BYTES_A, (int)min(left, (int64_t)MMA_STEP));
+        }
+        left -= MMA_STEP;
+#if __CUDA_ARCH__ >= 800
+        asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    }
+
+    /* Behind the barrier every thread's copies are there, and the stage before this one has been
+     * read by all: it is filled again. */
+    __device__ __forceinline__ unsigned acquire()
+    {
+#if __CUDA_ARCH__ >= 800
+        asm volatile("cp.async.wait_group %0;" ::"n"(SHAPE::STAGES - 2) : "memory");
+#endif
+        __syncthreads();
+        fill();
+        return next(read);
+    }
+
+    __device__ __forceinline__ void release() {}
+};
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B, int COPY>
+__global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double> g)
+{
+    extern __shared__ __align__(1024) char shared[];
+    const origin tile = mma_origin<SHAPE>(g, blockIdx.x);
+    async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile,
+                                                    (unsigned)__cvta_generic_to_shared(shared));
+    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+    part.start(g, tile);
+    part.add(pipe, g.k, part.inside(g, tile));
+    part.finish(g, tile);
+}
+
+template <class SHAPE, int COPY>
+static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
+{
+    static void (*const kernels[2][2])(product<double>) = {
+        {tensor<SHAPE, false, false, COPY>, tensor<SHAPE, false, true, COPY>},
+        {tensor<SHAPE, true, false, COPY>, tensor<SHAPE, true, true, COPY>},
+    };
+    const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
+    const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    if (tiles_m == 0 || tiles_n == 0)
+        return cudaSuccess;
+    if (tiles_m > INT_MAX / tiles_n)
+        return cudaErrorInvalidConfiguration;
+    auto kernel = kernels[gemm->trans_a][gemm->trans_b];
+    cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              SHAPE::BYTES);
+    if (status != cudaSuccess)
+        return status;
+    kernel<<<(unsigned)(tiles_m * tiles_n), SHAPE::WARPS * 32, SHAPE::BYTES, stream>>>(
+        product_of<double>(gemm));
+    return cudaGetLastError();
+}
+
+static bool pairs_aligned(const void *memory, int64_t ld)
+{
+    return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;
+}
+
+cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
+{
+    int device = 0, major = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status != cudaSuccess)
+        return status;
+    if (major < 8 || gemm->type != SCALAR_DOUBLE)
+        return cudaErrorNotSupported;
+    using shape = mma_shape<4, 2, 2, 4, 4>;
+    return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)
+               ? launch_tensor<shape, 2>(gemm, stream)
+               : launch_tensor<shape, 1>(gemm, stream);
+}
