@@ -18,6 +18,7 @@ cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream); /* double, sm_80 */
+cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);    /* double, sm_90 */
 
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream);

@@ -73,6 +73,7 @@ struct warp_part {
     static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
 
     int lane, row, column;
+    unsigned at_a, at_b; /* where in a stage this lane's elements of A and B begin */
     double sum[M][N][2][4];
     mma_fragment a[2][M], b[2]; /* two of each: one is loaded while one is multiplied */
 
@@ -82,16 +83,19 @@ struct warp_part {
         lane = threadIdx.x % 32;
         row = warp % SHAPE::WARPS_M * M * 16;
         column = warp / SHAPE::WARPS_M * N * 16;
+        at_a = row / 16 * MMA_BLOCK + mma_base(DEEP_A, lane);
+        at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK + mma_base(DEEP_B, lane);
+        /* Opaque to the compiler, which would otherwise keep the terms of these sums in registers. */
+        asm("" : "+r"(at_a), "+r"(at_b));
     }
 
     /* A's blocks in eighth s of the pieces at `stage`, of which the first `left` in k belong to the
      * product.  Pieces are filled up with +0, which in A becomes -0: only -0 * +0 changes no sum. */
     __device__ __forceinline__ void load_a(int s, unsigned stage, int left)
     {
-        const unsigned at = stage + row / 16 * MMA_BLOCK + mma_base(DEEP_A, lane);
 #pragma unroll
         for (int u = 0; u < M; u++)
-            load_fragment<DEEP_A>(a[s][u], at + u * MMA_BLOCK, s);
+            load_fragment<DEEP_A>(a[s][u], stage + at_a + u * MMA_BLOCK, s);
         if (left < 8 * s + 8)
 #pragma unroll
             for (int i = 0; i < 2; i++)
@@ -104,9 +108,7 @@ struct warp_part {
     /* Block v of B. */
     __device__ __forceinline__ void load_b(int s, int v, unsigned stage)
     {
-        const unsigned at =
-            stage + SHAPE::BYTES_A + column / 16 * MMA_BLOCK + mma_base(DEEP_B, lane);
-        load_fragment<DEEP_B>(b[v % 2], at + v * MMA_BLOCK, s);
+        load_fragment<DEEP_B>(b[v % 2], stage + at_b + v * MMA_BLOCK, s);
     }
 
     __device__ __forceinline__ void multiply(int s, int v)
@@ -119,13 +121,15 @@ struct warp_part {
     }
 
     /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is, after
-     * release() the last may be overwritten.  A warp whose part lies outside C only keeps step. */
+     * release() that one may be overwritten; fill() is a moment to bring more, hidden behind
+     * multiplications.  A warp whose part lies outside C only keeps step. */
     template <class PIPE>
     __device__ __forceinline__ void add(PIPE &pipe, int64_t k, bool inside)
     {
         static_assert(N % 2 == 0, "the two fragments of B take turns");
         for (; k > 0 && !inside; k -= MMA_STEP) {
             pipe.acquire();
+            pipe.fill();
             pipe.release();
         }
         if (k <= 0)
@@ -152,6 +156,8 @@ struct warp_part {
                     }
                 }
                 multiply(s, v);
+                if (sv == 0)
+                    pipe.fill();
             }
     }
 
@@ -230,6 +236,12 @@ __device__ __forceinline__ origin mma_origin(const product<double> &g, unsigned 
     const unsigned tiles_n = (unsigned)((g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
     const mma_tile at = mma_order(tile, tiles_m, tiles_n);
     return {(int64_t)at.i * SHAPE::TILE_M, (int64_t)at.j * SHAPE::TILE_N};
+}
+
+/* Whether every second element of each column is at a multiple of 16 bytes. */
+static inline bool pairs_aligned(const void *memory, int64_t ld)
+{
+    return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;
 }
 
 #endif

@@ -102,14 +102,13 @@ struct async_pipe {
     }
 
     /* Behind the barrier every thread's copies are there, and the stage before this one has been
-     * read by all: it is filled again. */
+     * read by all: it is the next to be filled. */
     __device__ __forceinline__ unsigned acquire()
     {
 #if __CUDA_ARCH__ >= 800
         asm volatile("cp.async.wait_group %0;" ::"n"(SHAPE::STAGES - 2) : "memory");
 #endif
         __syncthreads();
-        fill();
         return next(read);
     }
 
@@ -143,8 +142,13 @@ static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
     if (tiles_m > INT_MAX / tiles_n)
         return cudaErrorInvalidConfiguration;
     auto kernel = kernels[gemm->trans_a][gemm->trans_b];
-    cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              SHAPE::BYTES);
+    cudaFuncAttributes built;
+    cudaError_t status = cudaFuncGetAttributes(&built, kernel);
+    if (status == cudaSuccess && built.ptxVersion < 80)
+        status = cudaErrorNotSupported;
+    if (status == cudaSuccess)
+        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      SHAPE::BYTES);
     if (status != cudaSuccess)
         return status;
     kernel<<<(unsigned)(tiles_m * tiles_n), SHAPE::WARPS * 32, SHAPE::BYTES, stream>>>(
@@ -152,20 +156,9 @@ static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-static bool pairs_aligned(const void *memory, int64_t ld)
-{
-    return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;
-}
-
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
-    int device = 0, major = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (status != cudaSuccess)
-        return status;
-    if (major < 8 || gemm->type != SCALAR_DOUBLE)
+    if (gemm->type != SCALAR_DOUBLE)
         return cudaErrorNotSupported;
     using shape = mma_shape<4, 2, 2, 4, 4>;
     return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)

@@ -1,0 +1,295 @@
+/* Algorithm 6, tma: the tensor cores, fed by the tensor memory accelerator (sm_90 and later).
+ *
+ * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the addresses,
+ * swizzles, fills with zeros what lies outside, and reports to a barrier in shared memory when all
+ * of it has arrived.  The warps no longer wait for each other at every step: each stage has a barrier
+ * "full", for those who read, and a barrier "empty", for the one who asks, and a warp may be ahead of
+ * another by some stages.  A block stays on its multiprocessor and computes tile after tile: while one
+ * warp writes its part of C another still computes, and the next tile's pieces arrive. */
+#include <cuda.h>
+
+#include "gemm_mma.cuh"
+
+__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrive, and expect so many bytes to arrive too. */
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+#endif
+}
+
+/* Wait until the phase with this parity is over. */
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+                 "@!over bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+/* Copy the box whose first element is (inner, outer). */
+__device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap *map, int inner, int outer,
+                                         unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(inner), "r"(outer), "r"(barrier)
+                 : "memory");
+#endif
+}
+
+/* The stages go around: which is next, and the parity of the round. */
+template <int STAGES>
+struct turn {
+    int stage = 0;
+    unsigned round = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        if (++stage == STAGES) {
+            stage = 0;
+            round ^= 1;
+        }
+    }
+};
+
+/* Shared memory: the stages, then their barriers. */
+template <class SHAPE>
+struct layout {
+    static constexpr int STAGES = SHAPE::STAGES, BYTES = SHAPE::BYTES + STAGES * 16;
+    unsigned memory;
+
+    __device__ __forceinline__ unsigned piece(int stage) const
+    {
+        return memory + stage * SHAPE::STAGE;
+    }
+
+    __device__ __forceinline__ unsigned full(int stage) const
+    {
+        return memory + SHAPE::BYTES + stage * 8;
+    }
+
+    __device__ __forceinline__ unsigned empty(int stage) const
+    {
+        return full(stage + STAGES);
+    }
+
+    __device__ __forceinline__ void init() const
+    {
+        for (int stage = 0; stage < STAGES; stage++) {
+            barrier_init(full(stage), 1);
+            barrier_init(empty(stage), SHAPE::WARPS);
+        }
+#if __CUDA_ARCH__ >= 900
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+    }
+};
+
+/* One side of a stage: a deep piece is one box, a wide one a box for each block of 16. */
+template <int SIDE, bool DEEP>
+__device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, int p,
+                                    unsigned barrier)
+{
+    if (DEEP)
+        copy_box(to, map, p, x, barrier);
+    else
+#pragma unroll
+        for (int block = 0; block < SIDE / 16; block++)
+            copy_box(to + block * MMA_BLOCK, map, x + block * 16, p, barrier);
+}
+
+/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+template <class SHAPE>
+__device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
+{
+    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
+    for (int line = threadIdx.x; line < LINES * SHAPE::TILE_N; line += SHAPE::WARPS * 32) {
+        const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
+        if (i < g.m && j < g.n)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(g.c + i + j * g.ldc));
+    }
+}
+
+/* The pieces of all tiles of this block, one after the other.  Thread 0 asks, AHEAD of its own warp's
+ * reading; the other STAGES - AHEAD are what the other warps may be behind it. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+struct tma_pipe {
+    static constexpr int AHEAD = SHAPE::STAGES * 2 / 3;
+
+    const product<double> &g;
+    const CUtensorMap *a, *b;
+    layout<SHAPE> shared;
+    turn<SHAPE::STAGES> read, write;
+    int current; /* the stage in use */
+    unsigned t, tiles;
+    origin tile; /* whose pieces are asked for, from p on */
+    int p;
+
+    __device__ __forceinline__ void start(unsigned first)
+    {
+        t = first;
+        p = 0;
+        if (t >= tiles)
+            return;
+        tile = mma_origin<SHAPE>(g, t);
+        if (g.resume)
+            prefetch_c<SHAPE>(g, tile);
+    }
+
+    __device__ __forceinline__ void fill()
+    {
+        if (t >= tiles)
+            return;
+        if (threadIdx.x == 0) {
+            const unsigned piece = shared.piece(write.stage), full = shared.full(write.stage);
+            barrier_wait(shared.empty(write.stage), write.round ^ 1);
+            barrier_expect(full, SHAPE::STAGE);
+            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
+            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
+        }
+        write.advance();
+        p += MMA_STEP;
+        if (p >= g.k)
+            start(t + gridDim.x);
+    }
+
+    __device__ __forceinline__ unsigned acquire()
+    {
+        current = read.stage;
+        barrier_wait(shared.full(current), read.round);
+        read.advance();
+        return shared.piece(current);
+    }
+
+    __device__ __forceinline__ void release()
+    {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(shared.empty(current));
+    }
+};
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B>
+__global__ void __launch_bounds__(SHAPE::WARPS * 32)
+    tma(const product<double> g, unsigned tiles, const __grid_constant__ CUtensorMap a,
+        const __grid_constant__ CUtensorMap b)
+{
+    extern __shared__ __align__(1024) char memory[];
+    const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
+    if (threadIdx.x == 0)
+        shared.init();
+    __syncthreads();
+
+    tma_pipe<SHAPE, TRANS_A, !TRANS_B> pipe = {g, &a, &b, shared, {}, {}, 0, 0, tiles, {}, 0};
+    pipe.start(blockIdx.x);
+    for (int ahead = 0; ahead < pipe.AHEAD; ahead++)
+        pipe.fill();
+    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const origin tile = mma_origin<SHAPE>(g, t);
+        part.start(g, tile);
+        part.add(pipe, g.k, part.inside(g, tile));
+        part.finish(g, tile);
+    }
+}
+
+/* The driver's function, without linking the driver; null where there is none. */
+static decltype(&cuTensorMapEncodeTiled) encode_function()
+{
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess)
+        cudaGetLastError();
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+/* Describe an operand of `width` along x to the copy engine, in boxes for a tile of `side`.  False
+ * where the engine cannot address it. */
+static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width, int64_t depth,
+                     int side, bool deep)
+{
+    static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
+    const cuuint64_t sizes[2] = {(cuuint64_t)(deep ? depth : width),
+                                 (cuuint64_t)(deep ? width : depth)};
+    const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
+    const cuuint32_t box[2] = {16, (cuuint32_t)(deep ? side : MMA_STEP)}, strides[2] = {1, 1};
+    return encode && pairs_aligned(memory, ld) && width <= INT_MAX && depth <= INT_MAX &&
+           encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes, &pitch,
+                  box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* How many blocks the GPU holds at once, or an error. */
+template <class KERNEL>
+static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blocks)
+{
+    int device = 0, units = 0, each = 0;
+    cudaError_t status =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (status == cudaSuccess)
+        status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device);
+    if (status == cudaSuccess)
+        status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes);
+    *blocks = (unsigned)(units * each);
+    return status;
+}
+
+template <class SHAPE>
+static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
+{
+    static void (*const kernels[2][2])(product<double>, unsigned, CUtensorMap, CUtensorMap) = {
+        {tma<SHAPE, false, false>, tma<SHAPE, false, true>},
+        {tma<SHAPE, true, false>, tma<SHAPE, true, true>},
+    };
+    const auto kernel = kernels[gemm->trans_a][gemm->trans_b];
+    const product<double> g = product_of<double>(gemm);
+    const int64_t tiles_m = (g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
+    const int64_t tiles_n = (g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    CUtensorMap a, b;
+    cudaFuncAttributes built;
+    cudaError_t status = cudaFuncGetAttributes(&built, kernel);
+    if (status != cudaSuccess)
+        return status;
+    if (built.ptxVersion < 90 || g.m == 0 || g.n == 0 || g.k == 0 || tiles_m > INT_MAX / tiles_n ||
+        !describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) ||
+        !describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b))
+        return gemm_tensor(gemm, stream);
+
+    const int threads = SHAPE::WARPS * 32;
+    const unsigned tiles = (unsigned)(tiles_m * tiles_n);
+    unsigned blocks = 0;
+    status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
+    if (status != cudaSuccess)
+        return status;
+    kernel<<<tiles < blocks ? tiles : blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, tiles, a, b);
+    return cudaGetLastError();
+}
+
+cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
+{
+    return gemm->type == SCALAR_DOUBLE ? launch_tma<mma_shape<4, 2, 2, 4, 6>>(gemm, stream)
+                                       : cudaErrorNotSupported;
+}
