@@ -11,8 +11,9 @@
 
 /* A block of threads computes a tile of C with WARPS_M x WARPS_N warps, each of BLOCKS_M x BLOCKS_N
  * blocks of 16 x 16.  STAGES pieces of A and B are in shared memory at once. */
-template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_>
+template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_, int DEPTH_>
 struct mma_shape {
+    static constexpr int DEPTH = DEPTH_;
     static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, WARPS = WARPS_M * WARPS_N;
     static constexpr int BLOCKS_M = BLOCKS_M_, BLOCKS_N = BLOCKS_N_, STAGES = STAGES_;
     static constexpr int TILE_M = WARPS_M * BLOCKS_M * 16, TILE_N = WARPS_N * BLOCKS_N * 16;
@@ -20,25 +21,36 @@ struct mma_shape {
     static constexpr int STAGE = BYTES_A + BYTES_B, BYTES = STAGES * STAGE;
 };
 
-/* A block of an operand as a lane holds it for one instruction: [i][h] of gemm_mma_maps.h. */
-typedef double mma_fragment[2][2];
+template <int DEPTH>
+struct mma_fragment {
+    double at[DEPTH / 4][2];
+};
 
-/* sum += A's block times half h of B's block.  The GPUs before sm_90 have only the 8 x 8 x 4 form of
- * the instruction, and take four of them, again in ascending order of k. */
-__device__ __forceinline__ void mma(double (&sum)[4], const mma_fragment &a, const mma_fragment &b,
-                                    int h)
+__device__ __forceinline__ void mma(double (&sum)[4], const mma_fragment<4> &a,
+                                    const mma_fragment<4> &b, int h)
 {
 #if __CUDA_ARCH__ >= 900
-    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a[0][0]), "d"(a[0][1]), "d"(a[1][0]), "d"(a[1][1]), "d"(b[0][h]), "d"(b[1][h]));
+        : "d"(a.at[0][0]), "d"(a.at[0][1]), "d"(b.at[0][h]));
 #elif __CUDA_ARCH__ >= 800
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-        asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-            : "+d"(sum[e % 2 * 2]), "+d"(sum[e % 2 * 2 + 1])
-            : "d"(a[e / 2][e % 2]), "d"(b[e / 2][h]));
+    for (int e = 0; e < 2; e++)
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+            : "+d"(sum[e * 2]), "+d"(sum[e * 2 + 1])
+            : "d"(a.at[0][e]), "d"(b.at[0][h]));
+#endif
+}
+
+__device__ __forceinline__ void mma(double (&sum)[4], const mma_fragment<8> &a,
+                                    const mma_fragment<8> &b, int h)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+        : "d"(a.at[0][0]), "d"(a.at[0][1]), "d"(a.at[1][0]), "d"(a.at[1][1]), "d"(b.at[0][h]), "d"(b.at[1][h]));
 #endif
 }
 
@@ -52,17 +64,19 @@ __device__ __forceinline__ void load_shared(double &x, double &y, unsigned at)
     asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(x), "=d"(y) : "r"(at) : "memory");
 }
 
-/* Eighth s of a block; `at` is the block's address, at this lane's mma_base. */
-template <bool DEEP>
-__device__ __forceinline__ void load_fragment(mma_fragment &f, unsigned at, int s)
+/* Group q of the block that begins `skip` after `at`, this lane's place in the first block. */
+template <bool DEEP, int DEPTH>
+__device__ __forceinline__ void load_fragment(mma_fragment<DEPTH> &f, unsigned at, int skip, int q)
 {
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
+    for (int part = 0; part < DEPTH / 4; part++) {
+        const int s = (q * DEPTH / 4 + part) / 2, i = (q * DEPTH / 4 + part) % 2;
+        const int upper = skip + mma_skip(DEEP, 0, s, i), lower = skip + mma_skip(DEEP, 1, s, i);
         if (DEEP) {
-            load_shared(f[i][0], (at ^ mma_flip(DEEP, 0, s, i)) + mma_skip(DEEP, 0, s, i));
-            load_shared(f[i][1], (at ^ mma_flip(DEEP, 1, s, i)) + mma_skip(DEEP, 1, s, i));
+            load_shared(f.at[part][0], (at ^ mma_flip(DEEP, 0, s, i)) + upper);
+            load_shared(f.at[part][1], (at ^ mma_flip(DEEP, 1, s, i)) + lower);
         } else {
-            load_shared(f[i][0], f[i][1], (at ^ mma_flip(DEEP, 0, s, i)) + mma_skip(DEEP, 0, s, i));
+            load_shared(f.at[part][0], f.at[part][1], (at ^ mma_flip(DEEP, 0, s, i)) + upper);
         }
     }
 }
@@ -70,12 +84,13 @@ __device__ __forceinline__ void load_fragment(mma_fragment &f, unsigned at, int 
 /* A warp's part of a tile.  i0, j0: where it begins in C, for this lane's first elements. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
 struct warp_part {
-    static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
+    static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N, DEPTH = SHAPE::DEPTH;
+    static constexpr int GROUPS = MMA_STEP / DEPTH;
 
     int lane, row, column;
     unsigned at_a, at_b; /* where in a stage this lane's elements of A and B begin */
     double sum[M][N][2][4];
-    mma_fragment a[2][M], b[2]; /* two of each: one is loaded while one is multiplied */
+    mma_fragment<DEPTH> a[2][M], b[2][N]; /* two of each: one is loaded while one is multiplied */
 
     __device__ __forceinline__ warp_part()
     {
@@ -89,35 +104,38 @@ struct warp_part {
         asm("" : "+r"(at_a), "+r"(at_b));
     }
 
-    /* A's blocks in eighth s of the pieces at `stage`, of which the first `left` in k belong to the
-     * product.  Pieces are filled up with +0, which in A becomes -0: only -0 * +0 changes no sum. */
-    __device__ __forceinline__ void load_a(int s, unsigned stage, int left)
+    /* Group q of the pieces at `stage`. */
+    __device__ __forceinline__ void load(int q, unsigned stage)
     {
 #pragma unroll
         for (int u = 0; u < M; u++)
-            load_fragment<DEEP_A>(a[s][u], stage + at_a + u * MMA_BLOCK, s);
-        if (left < 8 * s + 8)
+            load_fragment<DEEP_A>(a[q % 2][u], stage + at_a, u * MMA_BLOCK, q);
 #pragma unroll
-            for (int i = 0; i < 2; i++)
-                if (mma_p(lane, s, i) >= left)
-#pragma unroll
-                    for (int u = 0; u < M; u++)
-                        a[s][u][i][0] = a[s][u][i][1] = -0.0;
+        for (int v = 0; v < N; v++)
+            load_fragment<DEEP_B>(b[q % 2][v], stage + at_b, v * MMA_BLOCK, q);
     }
 
-    /* Block v of B. */
-    __device__ __forceinline__ void load_b(int s, int v, unsigned stage)
+    /* Of group q only the first `left` in k of its pieces belong to the product, the rest is +0.  In A
+     * it becomes -0, since only -0 * +0 changes no sum. */
+    __device__ __forceinline__ void cut(int q, int left)
     {
-        load_fragment<DEEP_B>(b[v % 2], stage + at_b + v * MMA_BLOCK, s);
+#pragma unroll
+        for (int part = 0; part < DEPTH / 4; part++)
+            if (DEPTH * q + 4 * part + lane % 4 >= left)
+#pragma unroll
+                for (int u = 0; u < M; u++)
+                    a[q % 2][u].at[part][0] = a[q % 2][u].at[part][1] = -0.0;
     }
 
-    __device__ __forceinline__ void multiply(int s, int v)
+    __device__ __forceinline__ void multiply(int q)
     {
 #pragma unroll
-        for (int h = 0; h < 2; h++)
+        for (int v = 0; v < N; v++)
 #pragma unroll
-            for (int u = 0; u < M; u++)
-                mma(sum[u][v][h], a[s][u], b[v % 2], h);
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int u = 0; u < M; u++)
+                    mma(sum[u][v][h], a[q % 2][u], b[q % 2][v], h);
     }
 
     /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is, after
@@ -126,7 +144,6 @@ struct warp_part {
     template <class PIPE>
     __device__ __forceinline__ void add(PIPE &pipe, int64_t k, bool inside)
     {
-        static_assert(N % 2 == 0, "the two fragments of B take turns");
         for (; k > 0 && !inside; k -= MMA_STEP) {
             pipe.acquire();
             pipe.fill();
@@ -134,52 +151,55 @@ struct warp_part {
         }
         if (k <= 0)
             return;
-        int left = (int)min(k, (int64_t)MMA_STEP);
         unsigned stage = pipe.acquire();
-        load_a(0, stage, left);
-        load_b(0, 0, stage);
-        for (; k > 0; k -= MMA_STEP)
+        load(0, stage);
+        for (; k >= MMA_STEP; k -= MMA_STEP)
 #pragma unroll
-            for (int sv = 0; sv < 2 * N; sv++) {
-                const int s = sv / N, v = sv % N;
-                if (sv == N - 1)
-                    load_a(1, stage, left);
-                if (sv < 2 * N - 1) {
-                    load_b((sv + 1) / N, (sv + 1) % N, stage);
+            for (int q = 0; q < GROUPS; q++) {
+                if (q < GROUPS - 1) {
+                    load(q + 1, stage);
                 } else {
                     pipe.release();
                     if (k > MMA_STEP) {
-                        left = (int)min(k - MMA_STEP, (int64_t)MMA_STEP);
                         stage = pipe.acquire();
-                        load_a(0, stage, left);
-                        load_b(0, 0, stage);
+                        load(0, stage);
                     }
                 }
-                multiply(s, v);
-                if (sv == 0)
+                multiply(q);
+                if (q == 0)
                     pipe.fill();
             }
+        if (k == 0)
+            return;
+#pragma unroll
+        for (int q = 0; q < GROUPS; q++) {
+            if (q > 0)
+                load(q, stage);
+            cut(q, (int)k);
+            multiply(q);
+        }
+        pipe.fill();
+        pipe.release();
     }
 
-    /* Visit the sums in pairs, each pair with its place in C; WHAT(pair, c, rows): rows of the pair's
-     * two lie in C. */
+    /* WHAT(sum, c) for each sum of this lane that lies in C, with its place there. */
     template <class WHAT>
     __device__ __forceinline__ void each(const product<double> &g, origin tile, WHAT what)
     {
-        const int64_t i0 = tile.i + row + mma_row(lane, 0);
 #pragma unroll
         for (int v = 0; v < N; v++)
 #pragma unroll
             for (int he = 0; he < 4; he++) {
                 const int h = he / 2, e = he % 2;
                 const int64_t j = tile.j + column + v * 16 + mma_column(lane, h, e);
+                const int64_t i = tile.i + row + mma_row(lane, 0);
+                double *const c = g.c + i + j * g.ldc;
                 if (j < g.n)
 #pragma unroll
-                    for (int u = 0; u < M; u++) {
-                        const int64_t i = i0 + u * 16, rows = g.m - i;
-                        double(&s)[4] = sum[u][v][h];
-                        if (rows > 0)
-                            what(s[e], s[e + 2], g.c + i + j * g.ldc, rows > 1);
+                    for (int u = 0; u < M * 2; u++) {
+                        const int below = u / 2 * 16 + u % 2;
+                        if (i + below < g.m)
+                            what(sum[u / 2][v][h][e + u % 2 * 2], c + below);
                     }
             }
     }
@@ -189,37 +209,13 @@ struct warp_part {
 #pragma unroll
         for (int w = 0; w < M * N * 8; w++)
             sum[w / (N * 8)][w / 8 % N][w / 4 % 2][w % 4] = 0;
-        if (!g.resume)
-            return;
-        const bool aligned = (uintptr_t)g.c % 16 == 0 && g.ldc % 2 == 0;
-        each(g, tile, [=](double &upper, double &lower, const double *c, bool both) {
-            if (both && aligned) {
-                const double2 pair = *reinterpret_cast<const double2 *>(c);
-                upper = pair.x;
-                lower = pair.y;
-            } else {
-                upper = c[0];
-                lower = both ? c[1] : 0;
-            }
-        });
+        if (g.resume)
+            each(g, tile, [](double &s, const double *c) { s = *c; });
     }
 
     __device__ __forceinline__ void finish(const product<double> &g, origin tile)
     {
-        const bool aligned = (uintptr_t)g.c % 16 == 0 && g.ldc % 2 == 0;
-        const bool reads = !g.resume && g.beta != 0;
-        each(g, tile, [=](double &upper, double &lower, double *c, bool both) {
-            if (both && aligned) {
-                double2 pair = reads ? *reinterpret_cast<double2 *>(c) : double2{0, 0};
-                sum_finish(g, upper, &pair.x);
-                sum_finish(g, lower, &pair.y);
-                *reinterpret_cast<double2 *>(c) = pair;
-            } else {
-                sum_finish(g, upper, c);
-                if (both)
-                    sum_finish(g, lower, c + 1);
-            }
-        });
+        each(g, tile, [=](double &s, double *c) { sum_finish(g, s, c); });
     }
 
     __device__ __forceinline__ bool inside(const product<double> &g, origin tile) const

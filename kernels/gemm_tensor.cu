@@ -13,13 +13,20 @@ __device__ __forceinline__ void copy_async(unsigned to, const double *from, int 
 {
 #if __CUDA_ARCH__ >= 800
     if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                     "r"(inside)
-                     : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
-                     "r"(inside)
-                     : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(inside) : "memory");
+#endif
+}
+
+template <int BYTES>
+__device__ __forceinline__ void copy_async(unsigned to, const double *from)
+{
+#if __CUDA_ARCH__ >= 800
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 #endif
 }
 
@@ -50,6 +57,16 @@ struct copier {
     {
         const unsigned to = piece + mma_place(DEEP, x, p);
         const double *line = from;
+        if (width >= SIDE && depth >= MMA_STEP) {
+#pragma unroll
+            for (int turn = 0; turn < SIDE * MMA_STEP / COPY / THREADS; turn++) {
+                const int rows = turn * APART;
+                copy_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line);
+                line += APART * ld;
+            }
+            from += DEEP ? MMA_STEP : MMA_STEP * ld;
+            return;
+        }
 #pragma unroll
         for (int turn = 0; turn < SIDE * MMA_STEP / COPY / THREADS; turn++) {
             const int rows = turn * APART;
@@ -160,7 +177,7 @@ cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type != SCALAR_DOUBLE)
         return cudaErrorNotSupported;
-    using shape = mma_shape<4, 2, 2, 4, 4>;
+    using shape = mma_shape<4, 2, 2, 4, 4, 4>;
     return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)
                ? launch_tensor<shape, 2>(gemm, stream)
                : launch_tensor<shape, 1>(gemm, stream);

@@ -2,10 +2,15 @@
  *
  * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the addresses,
  * swizzles, fills with zeros what lies outside, and reports to a barrier in shared memory when all
- * of it has arrived.  The warps no longer wait for each other at every step: each stage has a barrier
- * "full", for those who read, and a barrier "empty", for the one who asks, and a warp may be ahead of
- * another by some stages.  A block stays on its multiprocessor and computes tile after tile: while one
- * warp writes its part of C another still computes, and the next tile's pieces arrive. */
+ * of it has arrived.  So one warp, the producer, does nothing but ask, and the consumers nothing but
+ * multiply.  They no longer wait for each other at every step: each stage has a barrier "full", for
+ * those who read, and a barrier "empty", for the one who asks, and a warp may be ahead of another by
+ * some stages.  A block stays on its multiprocessor and computes tile after tile: while one warp writes
+ * its part of C another still computes, and the next tile's pieces arrive.
+ *
+ * The consumers need more registers than a multiprocessor has for all warps of a block: the producer
+ * hands in most of its own (setmaxnreg, in groups of four warps).  That instruction exists for sm_90
+ * alone, as sm_90a; on other GPUs this is algorithm 5. */
 #include <cuda.h>
 
 #include "gemm_mma.cuh"
@@ -117,99 +122,84 @@ __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, 
             copy_box(to + block * MMA_BLOCK, map, x + block * 16, p, barrier);
 }
 
-/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+/* The consumers' side of the stages. */
 template <class SHAPE>
-__device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
-{
-    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
-    for (int line = threadIdx.x; line < LINES * SHAPE::TILE_N; line += SHAPE::WARPS * 32) {
-        const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
-        if (i < g.m && j < g.n)
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(g.c + i + j * g.ldc));
-    }
-}
-
-/* The pieces of all tiles of this block, one after the other.  Thread 0 asks, AHEAD of its own warp's
- * reading; the other STAGES - AHEAD are what the other warps may be behind it. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
 struct tma_pipe {
-    static constexpr int AHEAD = SHAPE::STAGES * 2 / 3;
-
-    const product<double> &g;
-    const CUtensorMap *a, *b;
     layout<SHAPE> shared;
-    turn<SHAPE::STAGES> read, write;
-    int current; /* the stage in use */
-    unsigned t, tiles;
-    origin tile; /* whose pieces are asked for, from p on */
-    int p;
-
-    __device__ __forceinline__ void start(unsigned first)
-    {
-        t = first;
-        p = 0;
-        if (t >= tiles)
-            return;
-        tile = mma_origin<SHAPE>(g, t);
-        if (g.resume)
-            prefetch_c<SHAPE>(g, tile);
-    }
-
-    __device__ __forceinline__ void fill()
-    {
-        if (t >= tiles)
-            return;
-        if (threadIdx.x == 0) {
-            const unsigned piece = shared.piece(write.stage), full = shared.full(write.stage);
-            barrier_wait(shared.empty(write.stage), write.round ^ 1);
-            barrier_expect(full, SHAPE::STAGE);
-            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
-            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
-        }
-        write.advance();
-        p += MMA_STEP;
-        if (p >= g.k)
-            start(t + gridDim.x);
-    }
+    turn<SHAPE::STAGES> next;
+    unsigned current; /* the barrier to arrive at when the stage in use has been read */
 
     __device__ __forceinline__ unsigned acquire()
     {
-        current = read.stage;
-        barrier_wait(shared.full(current), read.round);
-        read.advance();
-        return shared.piece(current);
+        const unsigned piece = shared.piece(next.stage);
+        current = shared.empty(next.stage);
+        barrier_wait(shared.full(next.stage), next.round);
+        next.advance();
+        return piece;
     }
 
     __device__ __forceinline__ void release()
     {
         __syncwarp();
         if (threadIdx.x % 32 == 0)
-            barrier_arrive(shared.empty(current));
+            barrier_arrive(current);
     }
+
+    __device__ __forceinline__ void fill() {}
 };
 
+/* The producer: the pieces of all tiles of this block, one after the other. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+__device__ __forceinline__ void produce(const product<double> &g, unsigned tiles,
+                                        layout<SHAPE> shared, const CUtensorMap *a,
+                                        const CUtensorMap *b)
+{
+    turn<SHAPE::STAGES> next;
+    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const origin tile = mma_origin<SHAPE>(g, t);
+        for (int p = 0; p < (int)g.k; p += MMA_STEP) {
+            const unsigned piece = shared.piece(next.stage), full = shared.full(next.stage);
+            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_expect(full, SHAPE::STAGE);
+            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
+            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
+            next.advance();
+        }
+    }
+}
+
+constexpr int FOUR_WARPS = 128, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
+
 template <class SHAPE, bool TRANS_A, bool TRANS_B>
-__global__ void __launch_bounds__(SHAPE::WARPS * 32)
+__global__ void __launch_bounds__(SHAPE::WARPS * 32 + FOUR_WARPS, 1)
     tma(const product<double> g, unsigned tiles, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
 {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) char memory[];
     const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
     if (threadIdx.x == 0)
         shared.init();
     __syncthreads();
 
-    tma_pipe<SHAPE, TRANS_A, !TRANS_B> pipe = {g, &a, &b, shared, {}, {}, 0, 0, tiles, {}, 0};
-    pipe.start(blockIdx.x);
-    for (int ahead = 0; ahead < pipe.AHEAD; ahead++)
-        pipe.fill();
-    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
-    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
-        const origin tile = mma_origin<SHAPE>(g, t);
-        part.start(g, tile);
-        part.add(pipe, g.k, part.inside(g, tile));
-        part.finish(g, tile);
+    if (threadIdx.x >= SHAPE::WARPS * 32) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        if (threadIdx.x == SHAPE::WARPS * 32)
+            produce<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared, &a, &b);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+        tma_pipe<SHAPE> pipe = {shared, {}, 0};
+        for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+            const origin tile = mma_origin<SHAPE>(g, t);
+            warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+            part.start(g, tile);
+            part.add(pipe, g.k, part.inside(g, tile));
+            part.finish(g, tile);
+        }
     }
+#else
+    __trap();
+#endif
 }
 
 /* The driver's function, without linking the driver; null where there is none. */
@@ -273,12 +263,12 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     cudaError_t status = cudaFuncGetAttributes(&built, kernel);
     if (status != cudaSuccess)
         return status;
-    if (built.ptxVersion < 90 || g.m == 0 || g.n == 0 || g.k == 0 || tiles_m > INT_MAX / tiles_n ||
+    if (built.ptxVersion != 90 || g.m == 0 || g.n == 0 || g.k == 0 || tiles_m > INT_MAX / tiles_n ||
         !describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) ||
         !describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b))
         return gemm_tensor(gemm, stream);
 
-    const int threads = SHAPE::WARPS * 32;
+    const int threads = SHAPE::WARPS * 32 + FOUR_WARPS;
     const unsigned tiles = (unsigned)(tiles_m * tiles_n);
     unsigned blocks = 0;
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
@@ -290,6 +280,6 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
-    return gemm->type == SCALAR_DOUBLE ? launch_tma<mma_shape<4, 2, 2, 4, 6>>(gemm, stream)
+    return gemm->type == SCALAR_DOUBLE ? launch_tma<mma_shape<4, 2, 2, 4, 6, 4>>(gemm, stream)
                                        : cudaErrorNotSupported;
 }
