@@ -8,6 +8,8 @@ const struct algorithm_info algorithm_table[] = {
     {ALGORITHM_NAIVE, "naive", .on_gpu = true, .same_bits = true},
     {ALGORITHM_SHARED, "shared", .on_gpu = true, .same_bits = true},
     {ALGORITHM_REGISTER, "register", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_TENSOR, "tensor", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_TMA, "tma", .on_gpu = true, .same_bits = true},
     {ALGORITHM_CUBLAS, "cublas", .on_gpu = true, .same_bits = false},
 #endif
     {ALGORITHM_CPU, "cpu", .on_gpu = false, .same_bits = true},
@@ -60,7 +62,7 @@ double algorithm_share(enum algorithm id)
 {
     static const double shares[] = {
         [ALGORITHM_NAIVE] = 0.05, [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
-        [ALGORITHM_CUBLAS] = 1,   [ALGORITHM_CPU] = 1,
+        [ALGORITHM_TENSOR] = 0.88, [ALGORITHM_TMA] = 1, [ALGORITHM_CUBLAS] = 1, [ALGORITHM_CPU] = 1,
     };
     return shares[id];
 }

@@ -26,6 +26,8 @@ static launcher *const launchers[] = {
     [ALGORITHM_NAIVE] = gemm_naive,
     [ALGORITHM_SHARED] = gemm_shared,
     [ALGORITHM_REGISTER] = gemm_register,
+    [ALGORITHM_TENSOR] = gemm_tensor,
+    [ALGORITHM_TMA] = gemm_tma,
 };
 
 static launcher *launcher_of(enum algorithm algorithm)

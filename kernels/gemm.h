@@ -33,6 +33,8 @@ enum algorithm {
     ALGORITHM_NAIVE = 0,
     ALGORITHM_SHARED = 1,
     ALGORITHM_REGISTER = 2,
+    ALGORITHM_TENSOR = 5, /* double only */
+    ALGORITHM_TMA = 6,    /* double only */
     ALGORITHM_CUBLAS = 7,
     ALGORITHM_CPU = 8,
 };

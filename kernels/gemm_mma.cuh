@@ -11,9 +11,8 @@
 
 /* A block of threads computes a tile of C with WARPS_M x WARPS_N warps, each of BLOCKS_M x BLOCKS_N
  * blocks of 16 x 16.  STAGES pieces of A and B are in shared memory at once. */
-template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_, int DEPTH_>
+template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_>
 struct mma_shape {
-    static constexpr int DEPTH = DEPTH_;
     static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, WARPS = WARPS_M * WARPS_N;
     static constexpr int BLOCKS_M = BLOCKS_M_, BLOCKS_N = BLOCKS_N_, STAGES = STAGES_;
     static constexpr int TILE_M = WARPS_M * BLOCKS_M * 16, TILE_N = WARPS_N * BLOCKS_N * 16;
@@ -21,36 +20,27 @@ struct mma_shape {
     static constexpr int STAGE = BYTES_A + BYTES_B, BYTES = STAGES * STAGE;
 };
 
-template <int DEPTH>
-struct mma_fragment {
-    double at[DEPTH / 4][2];
-};
+/* A block of an operand as a lane holds it for eight steps in k. */
+typedef double fragment_a[2][2]; /* [i][h] of gemm_mma_maps.h */
+typedef double fragment_b[2][2]; /* [h][i] */
 
-__device__ __forceinline__ void mma(double (&sum)[4], const mma_fragment<4> &a,
-                                    const mma_fragment<4> &b, int h)
+/* sum += A's block times half h of B's.  The GPUs before sm_90 have only the 8 x 8 x 4 form of the
+ * instruction, and take four of them, again in ascending order of k. */
+__device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const fragment_b &b, int h)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 "
-        "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a.at[0][0]), "d"(a.at[0][1]), "d"(b.at[0][h]));
-#elif __CUDA_ARCH__ >= 800
-#pragma unroll
-    for (int e = 0; e < 2; e++)
-        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-            : "+d"(sum[e * 2]), "+d"(sum[e * 2 + 1])
-            : "d"(a.at[0][e]), "d"(b.at[0][h]));
-#endif
-}
-
-__device__ __forceinline__ void mma(double (&sum)[4], const mma_fragment<8> &a,
-                                    const mma_fragment<8> &b, int h)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(a.at[0][0]), "d"(a.at[0][1]), "d"(a.at[1][0]), "d"(a.at[1][1]), "d"(b.at[0][h]), "d"(b.at[1][h]));
+        : "d"(a[0][0]), "d"(a[0][1]), "d"(a[1][0]), "d"(a[1][1]), "d"(b[h][0]), "d"(b[h][1]));
+#elif __CUDA_ARCH__ >= 800
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                : "+d"(sum[2 * r]), "+d"(sum[2 * r + 1])
+                : "d"(a[i][r]), "d"(b[h][i]));
 #endif
 }
 
@@ -64,33 +54,42 @@ __device__ __forceinline__ void load_shared(double &x, double &y, unsigned at)
     asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(x), "=d"(y) : "r"(at) : "memory");
 }
 
-/* Group q of the block that begins `skip` after `at`, this lane's place in the first block. */
-template <bool DEEP, int DEPTH>
-__device__ __forceinline__ void load_fragment(mma_fragment<DEPTH> &f, unsigned at, int skip, int q)
+/* Eighth s of the block that begins `block` bytes after `at`, this lane's place in the first. */
+template <bool DEEP>
+__device__ __forceinline__ void load_fragment_a(fragment_a &f, unsigned at, int block, int s)
 {
 #pragma unroll
-    for (int part = 0; part < DEPTH / 4; part++) {
-        const int s = (q * DEPTH / 4 + part) / 2, i = (q * DEPTH / 4 + part) % 2;
-        const int upper = skip + mma_skip(DEEP, 0, s, i), lower = skip + mma_skip(DEEP, 1, s, i);
+    for (int i = 0; i < 2; i++) {
+        const int skip = block + mma_skip(DEEP, s, i);
         if (DEEP) {
-            load_shared(f.at[part][0], (at ^ mma_flip(DEEP, 0, s, i)) + upper);
-            load_shared(f.at[part][1], (at ^ mma_flip(DEEP, 1, s, i)) + lower);
+            load_shared(f[i][0], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
+            load_shared(f[i][1], (at ^ mma_flip(DEEP, 1, s, i)) + skip);
         } else {
-            load_shared(f.at[part][0], f.at[part][1], (at ^ mma_flip(DEEP, 0, s, i)) + upper);
+            load_shared(f[i][0], f[i][1], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
         }
     }
 }
 
-/* A warp's part of a tile.  i0, j0: where it begins in C, for this lane's first elements. */
+template <bool DEEP>
+__device__ __forceinline__ void load_fragment_b(fragment_b &f, unsigned at, int block, int s)
+{
+#pragma unroll
+    for (int hi = 0; hi < 4; hi++) {
+        const int h = hi / 2, i = hi % 2;
+        load_shared(f[h][i], (at ^ mma_flip(DEEP, h, s, i)) + block + mma_skip(DEEP, s, i));
+    }
+}
+
+/* A warp's part of a tile. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
 struct warp_part {
-    static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N, DEPTH = SHAPE::DEPTH;
-    static constexpr int GROUPS = MMA_STEP / DEPTH;
+    static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
 
     int lane, row, column;
     unsigned at_a, at_b; /* where in a stage this lane's elements of A and B begin */
     double sum[M][N][2][4];
-    mma_fragment<DEPTH> a[2][M], b[2][N]; /* two of each: one is loaded while one is multiplied */
+    fragment_a a[2][M];
+    fragment_b b[N];
 
     __device__ __forceinline__ warp_part()
     {
@@ -98,44 +97,68 @@ struct warp_part {
         lane = threadIdx.x % 32;
         row = warp % SHAPE::WARPS_M * M * 16;
         column = warp / SHAPE::WARPS_M * N * 16;
-        at_a = row / 16 * MMA_BLOCK + mma_base(DEEP_A, lane);
-        at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK + mma_base(DEEP_B, lane);
+        at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
+        at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
+               mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
         /* Opaque to the compiler, which would otherwise keep the terms of these sums in registers. */
         asm("" : "+r"(at_a), "+r"(at_b));
     }
 
-    /* Group q of the pieces at `stage`. */
-    __device__ __forceinline__ void load(int q, unsigned stage)
+    __device__ __forceinline__ void load_a(int s, unsigned stage)
     {
 #pragma unroll
         for (int u = 0; u < M; u++)
-            load_fragment<DEEP_A>(a[q % 2][u], stage + at_a, u * MMA_BLOCK, q);
-#pragma unroll
-        for (int v = 0; v < N; v++)
-            load_fragment<DEEP_B>(b[q % 2][v], stage + at_b, v * MMA_BLOCK, q);
+            load_fragment_a<DEEP_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
     }
 
-    /* Of group q only the first `left` in k of its pieces belong to the product, the rest is +0.  In A
-     * it becomes -0, since only -0 * +0 changes no sum. */
-    __device__ __forceinline__ void cut(int q, int left)
+    __device__ __forceinline__ void load_b(int v, int s, unsigned stage)
     {
-#pragma unroll
-        for (int part = 0; part < DEPTH / 4; part++)
-            if (DEPTH * q + 4 * part + lane % 4 >= left)
-#pragma unroll
-                for (int u = 0; u < M; u++)
-                    a[q % 2][u].at[part][0] = a[q % 2][u].at[part][1] = -0.0;
+        load_fragment_b<DEEP_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
     }
 
-    __device__ __forceinline__ void multiply(int q)
+    __device__ __forceinline__ void multiply(int v, int s)
     {
 #pragma unroll
-        for (int v = 0; v < N; v++)
+        for (int h = 0; h < 2; h++)
 #pragma unroll
-            for (int h = 0; h < 2; h++)
+            for (int u = 0; u < M; u++)
+                mma(sum[u][v][h], a[s][u], b[v], h);
+    }
+
+    /* Multiply with eighth s, and load the next one from `next`: A's blocks first, and each of B's one
+     * turn after its last use, when the tensor core has read it for certain. */
+    __device__ __forceinline__ void advance(int s, unsigned next)
+    {
+        load_a(1 - s, next);
 #pragma unroll
-                for (int u = 0; u < M; u++)
-                    mma(sum[u][v][h], a[q % 2][u], b[q % 2][v], h);
+        for (int v = 0; v < N; v++) {
+            multiply(v, s);
+            if (v > 0)
+                load_b(v - 1, 1 - s, next);
+        }
+        load_b(N - 1, 1 - s, next);
+    }
+
+    /* The last eighths: no more is loaded than the `left` in k that belong to the product, and the
+     * rest is +0.  In A it becomes -0, since only -0 * +0 changes no sum. */
+    __device__ __forceinline__ void end(unsigned stage, int left)
+    {
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            if (s > 0) {
+                load_a(s, stage);
+#pragma unroll
+                for (int v = 0; v < N; v++)
+                    load_b(v, s, stage);
+            }
+#pragma unroll
+            for (int ui = 0; ui < 2 * M; ui++)
+                if (mma_p(lane, s, ui % 2) >= left)
+                    a[s][ui / 2][ui % 2][0] = a[s][ui / 2][ui % 2][1] = -0.0;
+#pragma unroll
+            for (int v = 0; v < N; v++)
+                multiply(v, s);
+        }
     }
 
     /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is, after
@@ -152,32 +175,18 @@ struct warp_part {
         if (k <= 0)
             return;
         unsigned stage = pipe.acquire();
-        load(0, stage);
-        for (; k >= MMA_STEP; k -= MMA_STEP)
+        load_a(0, stage);
 #pragma unroll
-            for (int q = 0; q < GROUPS; q++) {
-                if (q < GROUPS - 1) {
-                    load(q + 1, stage);
-                } else {
-                    pipe.release();
-                    if (k > MMA_STEP) {
-                        stage = pipe.acquire();
-                        load(0, stage);
-                    }
-                }
-                multiply(q);
-                if (q == 0)
-                    pipe.fill();
-            }
-        if (k == 0)
-            return;
-#pragma unroll
-        for (int q = 0; q < GROUPS; q++) {
-            if (q > 0)
-                load(q, stage);
-            cut(q, (int)k);
-            multiply(q);
+        for (int v = 0; v < N; v++)
+            load_b(v, 0, stage);
+        for (; k > MMA_STEP; k -= MMA_STEP) {
+            advance(0, stage);
+            pipe.fill();
+            pipe.release();
+            stage = pipe.acquire();
+            advance(1, stage);
         }
+        end(stage, (int)k);
         pipe.fill();
         pipe.release();
     }
@@ -191,7 +200,7 @@ struct warp_part {
 #pragma unroll
             for (int he = 0; he < 4; he++) {
                 const int h = he / 2, e = he % 2;
-                const int64_t j = tile.j + column + v * 16 + mma_column(lane, h, e);
+                const int64_t j = tile.j + column + v * 16 + mma_sum_column(lane, h, e);
                 const int64_t i = tile.i + row + mma_row(lane, 0);
                 double *const c = g.c + i + j * g.ldc;
                 if (j < g.n)

@@ -12,9 +12,9 @@
  * In registers.  For the instruction, lane 4 g + t of a warp holds of A the rows g and g + 8 at
  * p = t and t + 4, and of B column g at p = t and t + 4.  Which row of the matrix stands behind a
  * row of the instruction is our choice, and p is not: in ascending order of p the instruction adds
- * the same products as a loop of fma would, bit for bit.  The rows are chosen so that
- *   - a lane's two rows of A are neighbours in memory: in a wide piece one 16-byte load brings both,
- *     and in C one 16-byte store writes both; and likewise two columns of B;
+ * the same products as a loop of fma would, bit for bit.  Rows and columns are chosen so that
+ *   - a lane's two rows of A are neighbours: one 16-byte load brings both from a wide piece.  B is
+ *     loaded by 8 bytes, since the instruction wants its two p side by side in registers;
  *   - the lanes that shared memory serves at once, 8 for a 16-byte and 16 for an 8-byte load, meet
  *     every bank once, for pieces of both kinds. */
 #ifndef DGEMM_OOC_GEMM_MMA_MAPS_H
@@ -41,17 +41,19 @@ MMA_MAP int mma_place(bool deep, int x, int p)
     return row * MMA_ROW + (column / 2 ^ row % 8) * 16 + column % 2 * 8;
 }
 
-/* The pair of x, of the eight in a block, that the lanes of group g = lane / 4 hold. */
-MMA_MAP int mma_pair(int lane)
+/* What a lane holds of a block of A: the rows of half h = 0, 1, at p of eighth s = 0, 1 and index
+ * i = 0, 1. */
+MMA_MAP int mma_row(int lane, int h)
 {
-    return lane / 4 ^ lane / 4 % 2 * 4;
+    const int g = lane / 4;
+    return 2 * (g ^ g % 2 * 4) + h;
 }
 
-/* What a lane holds of an operand's block: x of half h = 0, 1 and p of eighth s = 0, 1 and index
- * i = 0, 1. */
-MMA_MAP int mma_x(int lane, int h)
+/* And of a block of B: the columns of half h.  The halves belong to two instructions. */
+MMA_MAP int mma_column(int lane, int h)
 {
-    return 2 * mma_pair(lane) + h;
+    const int g0 = lane / 4 % 2, g1 = lane / 8 % 2, g2 = lane / 16;
+    return (g0 ^ h) + 2 * g0 + 4 * g1 + 8 * (g1 ^ g2);
 }
 
 MMA_MAP int mma_p(int lane, int s, int i)
@@ -59,34 +61,26 @@ MMA_MAP int mma_p(int lane, int s, int i)
     return 8 * s + 4 * i + lane % 4;
 }
 
-/* Its address in three parts, of which only the first depends on the lane:
- *     mma_place(deep, mma_x(lane, h), mma_p(lane, s, i))
- *         = (mma_base(deep, lane) ^ mma_flip(deep, h, s, i)) + mma_skip(deep, h, s, i) */
-MMA_MAP int mma_base(bool deep, int lane)
-{
-    return mma_place(deep, mma_x(lane, 0), mma_p(lane, 0, 0));
-}
-
+/* Their addresses in three parts, of which only the first depends on the lane: for x = mma_row and
+ * for x = mma_column,
+ *     mma_place(deep, x(lane, h), mma_p(lane, s, i))
+ *         = (mma_place(deep, x(lane, 0), lane % 4) ^ mma_flip(deep, h, s, i)) + mma_skip(deep, s, i)
+ * A flip stays within two rows, so blocks may begin at any multiple of 256 bytes. */
 MMA_MAP int mma_flip(bool deep, int h, int s, int i)
 {
-    return deep ? (4 * s + 2 * i + h) * 16 : 4 * i * 16;
+    return deep ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
 }
 
-MMA_MAP int mma_skip(bool deep, int h, int s, int i)
+MMA_MAP int mma_skip(bool deep, int s, int i)
 {
-    return deep ? h * MMA_ROW : (8 * s + 4 * i) * MMA_ROW + h * 8;
+    return deep ? 0 : (8 * s + 4 * i) * MMA_ROW;
 }
 
-/* Element e = 0..3 of a lane's sums in the 16 x 8 product of A's block with half h of B's block: its
- * row in A's block and its column in B's. */
-MMA_MAP int mma_row(int lane, int e)
+/* Element e = 0..3 of a lane's sums, in the product of A's block with half h of B's, stands in row
+ * mma_row(lane, e / 2) and in this column. */
+MMA_MAP int mma_sum_column(int lane, int h, int e)
 {
-    return mma_x(lane, e / 2);
-}
-
-MMA_MAP int mma_column(int lane, int h, int e)
-{
-    return mma_x(4 * (lane % 4 * 2 + e % 2), h);
+    return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
 /* The tiles of C in the order in which they are computed: down the columns of bands of eight rows of

@@ -177,7 +177,7 @@ cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type != SCALAR_DOUBLE)
         return cudaErrorNotSupported;
-    using shape = mma_shape<4, 2, 2, 4, 4, 4>;
+    using shape = mma_shape<2, 2, 2, 4, 3>;
     return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)
                ? launch_tensor<shape, 2>(gemm, stream)
                : launch_tensor<shape, 1>(gemm, stream);

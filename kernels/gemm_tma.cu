@@ -148,6 +148,18 @@ struct tma_pipe {
     __device__ __forceinline__ void fill() {}
 };
 
+/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+template <class SHAPE>
+__device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
+{
+    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
+    for (int line = threadIdx.x % 32; line < LINES * SHAPE::TILE_N; line += 32) {
+        const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
+        if (i < g.m && j < g.n)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(g.c + i + j * g.ldc));
+    }
+}
+
 /* The producer: the pieces of all tiles of this block, one after the other. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
 __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles,
@@ -157,7 +169,9 @@ __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles
     turn<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
         const origin tile = mma_origin<SHAPE>(g, t);
-        for (int p = 0; p < (int)g.k; p += MMA_STEP) {
+        if (g.resume)
+            prefetch_c<SHAPE>(g, tile);
+        for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
             const unsigned piece = shared.piece(next.stage), full = shared.full(next.stage);
             barrier_wait(shared.empty(next.stage), next.round ^ 1);
             barrier_expect(full, SHAPE::STAGE);
@@ -165,6 +179,7 @@ __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles
             ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
             next.advance();
         }
+        __syncwarp();
     }
 }
 
@@ -184,7 +199,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + FOUR_WARPS, 1)
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
-        if (threadIdx.x == SHAPE::WARPS * 32)
+        if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared, &a, &b);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
@@ -280,6 +295,6 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
-    return gemm->type == SCALAR_DOUBLE ? launch_tma<mma_shape<4, 2, 2, 4, 6, 4>>(gemm, stream)
+    return gemm->type == SCALAR_DOUBLE ? launch_tma<mma_shape<4, 2, 2, 4, 6>>(gemm, stream)
                                        : cudaErrorNotSupported;
 }

@@ -1,7 +1,8 @@
 /* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, with gaps between columns: what reads a gap of an input meets
- * NaN, what writes into a gap of an output is caught. */
+ * Elements lie one off any alignment, or all columns at multiples of 16 bytes, since kernels differ by
+ * that; with gaps between columns: what reads a gap of an input meets NaN, what writes into a gap of
+ * an output is caught. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 
@@ -20,7 +21,8 @@
 #include "device.h"
 #include "error.h"
 
-enum { GPU = 0, MARGIN = 5, GAP = 3, ALGORITHMS = 4, EXIT_SKIPPED = 77 };
+enum { GPU = 0, MARGIN = 4, GAP = 3, ALGORITHMS = 6, EXIT_SKIPPED = 77 };
+static bool aligned; /* how matrices are laid out from now on */
 static const double guard = -12345;
 
 static struct error err;
@@ -37,7 +39,7 @@ static inline void ok(int rc)
 /* Column-major, rows x cols; row-major matrices are stored as their transposes. */
 struct matrix {
     enum scalar type;
-    int64_t rows, cols, ld;
+    int64_t rows, cols, margin, ld;
     size_t count;
     void *host, *device;
 };
@@ -57,7 +59,7 @@ static inline void raw_set(struct matrix *m, size_t at, double value)
 
 static inline size_t index_of(const struct matrix *m, int64_t i, int64_t j)
 {
-    return (size_t)(MARGIN + i + j * m->ld);
+    return (size_t)(m->margin + i + j * m->ld);
 }
 
 static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
@@ -67,7 +69,8 @@ static inline void *device_at(const struct matrix *m, int64_t i, int64_t j)
 
 static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t cols, double gaps)
 {
-    struct matrix m = {type, rows, cols, rows + GAP, 0, NULL, NULL};
+    int64_t odd = !aligned, ld = rows + GAP + (aligned ? -(rows + GAP) & 3 : 0);
+    struct matrix m = {type, rows, cols, MARGIN + odd, ld, 0, NULL, NULL};
     m.count = index_of(&m, 0, cols) + MARGIN;
     m.host = malloc(m.count * scalar_size(type));
     assert_non_null(m.host);
@@ -111,7 +114,7 @@ static inline void download(const struct matrix *m)
 static inline void check_guards(const struct matrix *m)
 {
     for (size_t at = 0; at < m->count; at++) {
-        int64_t beyond = (int64_t)at - MARGIN;
+        int64_t beyond = (int64_t)at - m->margin;
         bool element = beyond >= 0 && beyond % m->ld < m->rows && beyond / m->ld < m->cols;
         if (!element && raw_get(m, at) != guard)
             fail_msg("a gap of a %lld x %lld matrix was overwritten", (long long)m->rows,
@@ -161,8 +164,9 @@ static inline long double epsilon(enum scalar type)
 /* Open one device for each algorithm.  False: there is no GPU here, and nothing to test. */
 static inline bool fixture_open(void)
 {
-    static const enum algorithm ids[ALGORITHMS] = {ALGORITHM_NAIVE, ALGORITHM_SHARED,
-                                                   ALGORITHM_REGISTER, ALGORITHM_CUBLAS};
+    static const enum algorithm ids[ALGORITHMS] = {ALGORITHM_NAIVE,    ALGORITHM_SHARED,
+                                                   ALGORITHM_REGISTER, ALGORITHM_TENSOR,
+                                                   ALGORITHM_TMA,      ALGORITHM_CUBLAS};
     if (device_gpu_count() == 0) {
         printf("skipped: no GPU\n");
         return false;
@@ -179,6 +183,14 @@ static inline bool fixture_open(void)
         exit(EXIT_RUNTIME);
     }
     return true;
+}
+
+/* Whether the device for `algorithm` is open and takes this type. */
+static inline bool takes(int algorithm, enum scalar type)
+{
+    bool doubles_only =
+        infos[algorithm]->id == ALGORITHM_TENSOR || infos[algorithm]->id == ALGORITHM_TMA;
+    return devices[algorithm] && (type == SCALAR_DOUBLE || !doubles_only);
 }
 
 static inline void fixture_close(void)

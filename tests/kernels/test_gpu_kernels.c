@@ -165,7 +165,7 @@ static void try_all(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct call call = call_make(t, trans_a, trans_b);
     for (int algorithm = 0; algorithm < ALGORITHMS; algorithm++)
-        for (int s = 0; s < SCALARS && devices[algorithm]; s++) {
+        for (int s = 0; s < SCALARS && takes(algorithm, t->type); s++) {
             set_c(&call, t, scalars[s][0], scalars[s][1]);
             run(algorithm, &call.g);
             check_c(&call, t, infos[algorithm]);
@@ -184,15 +184,17 @@ static void test_gemm(void **state)
         {128, 64, 16},   {64, 128, 32}, {127, 1, 129}, {1, 129, 127},  {129, 3, 65},
         {3, 127, 64},    {200, 31, 16}, {33, 200, 63}, {200, 65, 129}, {63, 129, 200},
         {129, 129, 127}, {200, 15, 3},  {17, 200, 31}, {200, 200, 65}, {65, 64, 0},
-        {0, 33, 16},     {17, 0, 5},
+        {0, 33, 16},     {17, 0, 5},    {260, 131, 24}, {127, 257, 9}, {256, 128, 200},
     };
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
             for (int data = 0; data < DATA_COUNT; data++) {
                 struct trial t = trial_make((enum scalar)type, (enum data)data, sizes[i]);
-                for (int trans = 0; trans < 4; trans++)
-                    try_all(&t, trans & 1, trans & 2);
+                for (int variant = 0; variant < 8; variant++) {
+                    aligned = variant & 4;
+                    try_all(&t, variant & 1, variant & 2);
+                }
                 trial_free(&t);
             }
 }
@@ -203,19 +205,20 @@ static void test_slabs(void **state)
     static const int64_t size[3] = {70, 45, 200}, edges[] = {0, 16, 64, 96, 176, 200};
     (void)state;
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        for (int trans = 0; trans < 4; trans++)
+        for (int trans = 0; trans < 8; trans++)
             for (int algorithm = 0; algorithm < ALGORITHMS; algorithm++) {
+                aligned = trans & 4;
                 struct trial t = trial_make((enum scalar)type, RANDOM, size);
                 struct call call = call_make(&t, trans & 1, trans & 2);
                 set_c(&call, &t, 1, 1);
-                for (int s = 0; s < 5 && devices[algorithm]; s++) {
+                for (int s = 0; s < 5 && takes(algorithm, t.type); s++) {
                     struct gemm g = call.g;
                     g.a = device_at(&call.a, trans & 1 ? edges[s] : 0, trans & 1 ? 0 : edges[s]);
                     g.b = device_at(&call.b, trans & 2 ? 0 : edges[s], trans & 2 ? edges[s] : 0);
                     g.k = edges[s + 1] - edges[s];
                     run(algorithm, &g);
                 }
-                if (devices[algorithm])
+                if (takes(algorithm, t.type))
                     check_c(&call, &t, infos[algorithm]);
                 call_free(&call);
                 trial_free(&t);
@@ -236,8 +239,10 @@ static void test_negative_zero(void **state)
         t.c[i] = -0.0;
         t.sums[i] = (struct sums){0.0, -0.0, 0, 0};
     }
-    for (int trans = 0; trans < 4; trans++)
-        try_all(&t, trans & 1, trans & 2);
+    for (int variant = 0; variant < 8; variant++) {
+        aligned = variant & 4;
+        try_all(&t, variant & 1, variant & 2);
+    }
     trial_free(&t);
 }
 
@@ -250,9 +255,10 @@ static void test_ones(void **state)
     for (size_t i = 0; i < ALGORITHMS * sizeof sizes / sizeof *sizes; i++) {
         const int64_t *size = sizes[i / ALGORITHMS], m = size[0], n = size[1], k = size[2];
         int algorithm = (int)(i % ALGORITHMS);
-        struct matrix a = matrix_make(SCALAR_FLOAT, m, k, 1);
-        struct matrix b = matrix_make(SCALAR_FLOAT, k, n, 1);
-        struct matrix c = matrix_make(SCALAR_FLOAT, m, n, guard);
+        enum scalar type = takes(algorithm, SCALAR_FLOAT) ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        struct matrix a = matrix_make(type, m, k, 1);
+        struct matrix b = matrix_make(type, k, n, 1);
+        struct matrix c = matrix_make(type, m, n, guard);
         upload(&a);
         upload(&b);
         upload(&c);
@@ -297,21 +303,25 @@ static void far_call(const struct trial *t, void *far, int64_t far_ld, int role,
 
 static void test_far(void **state)
 {
-    static const int64_t size[3] = {18, 18, 18}, far_ld = (1 << 27) + 1;
-    const size_t bytes = (size_t)(17 * far_ld + 18) * sizeof(float);
-    void *far = NULL;
+    static const int64_t size[3] = {18, 18, 18}, far_ld = 1 << 27;
     (void)state;
-    if (devices[0]->info.memory_free < bytes + (1 << 28))
-        skip();
-    ok(devices[0]->alloc(devices[0], bytes, &far, &err));
-    struct trial t = trial_make(SCALAR_FLOAT, INTEGER, size);
-    for (int role = 0; role < 3; role++)
-        for (int trans = 0; trans < 4; trans++)
-            for (int algorithm = 0; algorithm < ALGORITHMS; algorithm++)
-                if (devices[algorithm])
-                    far_call(&t, far, far_ld, role, trans, algorithm);
-    trial_free(&t);
-    devices[0]->release(devices[0], far);
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++) {
+        const size_t bytes = (size_t)(17 * (far_ld + 1) + 18) * scalar_size((enum scalar)type);
+        void *far = NULL;
+        if (devices[0]->info.memory_free < bytes + (1 << 28))
+            skip();
+        ok(devices[0]->alloc(devices[0], bytes, &far, &err));
+        struct trial t = trial_make((enum scalar)type, INTEGER, size);
+        for (int role = 0; role < 3; role++)
+            for (int variant = 0; variant < 8; variant++)
+                for (int algorithm = 0; algorithm < ALGORITHMS; algorithm++) {
+                    aligned = variant & 4;
+                    if (takes(algorithm, t.type))
+                        far_call(&t, far, far_ld + !aligned, role, variant & 3, algorithm);
+                }
+        trial_free(&t);
+        devices[0]->release(devices[0], far);
+    }
 }
 
 int main(void)

@@ -36,42 +36,61 @@ static void test_place(void **state)
     }
 }
 
-/* The three parts of a lane's address add up. */
+/* x of a lane for both operands: the rows of A, the columns of B. */
+typedef int lane_map(int lane, int h);
+static lane_map *const maps[] = {mma_row, mma_column};
+
+/* All h, s and i, from one number. */
+enum { VARIANTS = 8 };
+#define H(v) ((v) & 1)
+#define S(v) ((v) >> 1 & 1)
+#define I(v) ((v) >> 2)
+
+static int held_at(int operand, int deep, int lane, int v)
+{
+    return mma_place(deep, maps[operand](lane, H(v)), mma_p(lane, S(v), I(v)));
+}
+
+/* The three parts of a lane's address add up, wherever a block begins. */
 static void test_address(void **state)
 {
     (void)state;
-    for (int deep = 0; deep < 2; deep++)
-        for (int lane = 0; lane < LANES; lane++)
-            for (int v = 0; v < 8; v++) {
-                int h = v & 1, s = v >> 1 & 1, i = v >> 2;
-                int want = mma_place(deep, mma_x(lane, h), mma_p(lane, s, i));
-                int base = mma_base(deep, lane), flip = mma_flip(deep, h, s, i);
-                assert_int_equal((base ^ flip) + mma_skip(deep, h, s, i), want);
-                assert_true(flip < MMA_ROW); /* a flip stays in its row, wherever the piece lies */
-            }
+    for (int operand = 0; operand < 2; operand++)
+        for (int deep = 0; deep < 2; deep++)
+            for (int lane = 0; lane < LANES; lane++)
+                for (int v = 0; v < VARIANTS; v++) {
+                    int base = mma_place(deep, maps[operand](lane, 0), lane % 4);
+                    int flip = mma_flip(deep, H(v), S(v), I(v)), skip = mma_skip(deep, S(v), I(v));
+                    assert_int_equal((base ^ flip) + skip, held_at(operand, deep, lane, v));
+                    assert_in_range(flip, 0, 255);
+                    assert_int_equal(((base + 5 * 256) ^ flip) + skip,
+                                     held_at(operand, deep, lane, v) + 5 * 256);
+                }
 }
 
 /* The lanes of a warp hold each element of a block once, in the places that the instruction knows:
  * x by the lane's group, p by its place in the group. */
 static void test_fragments(void **state)
 {
-    char held[16][MMA_STEP] = {{0}};
     (void)state;
-    for (int lane = 0; lane < LANES; lane++)
-        for (int v = 0; v < 8; v++) {
-            int h = v & 1, s = v >> 1 & 1, i = v >> 2;
-            assert_int_equal(held[mma_x(lane, h)][mma_p(lane, s, i)]++, 0);
-            assert_int_equal(mma_x(lane, h), mma_x(lane / 4 * 4, h));
-            assert_int_equal(mma_p(lane, s, i), mma_p(lane % 4, s, i));
-        }
+    for (int operand = 0; operand < 2; operand++) {
+        char held[16][MMA_STEP] = {{0}};
+        for (int lane = 0; lane < LANES; lane++)
+            for (int v = 0; v < VARIANTS; v++) {
+                int x = maps[operand](lane, H(v)), p = mma_p(lane, S(v), I(v));
+                assert_int_equal(held[x][p]++, 0);
+                assert_int_equal(x, maps[operand](lane / 4 * 4, H(v)));
+                assert_int_equal(p, 8 * S(v) + 4 * I(v) + lane % 4);
+            }
+    }
 }
 
 /* How often the busiest bank is met by `lanes` lanes from `first` that load `bytes` each. */
-static int conflicts(int deep, int first, int lanes, int bytes, int v)
+static int conflicts(int operand, int deep, int first, int lanes, int bytes, int v)
 {
     int met[BANKS] = {0}, most = 0;
     for (int lane = first; lane < first + lanes; lane++) {
-        int at = mma_place(deep, mma_x(lane, v & 1), mma_p(lane, v >> 1 & 1, v >> 2));
+        int at = held_at(operand, deep, lane, v);
         assert_int_equal(at % bytes, 0);
         for (int word = at / 4; word < (at + bytes) / 4; word++) {
             int count = ++met[word % BANKS];
@@ -81,20 +100,26 @@ static int conflicts(int deep, int first, int lanes, int bytes, int v)
     return most;
 }
 
+/* A wide piece of A is loaded by 16 bytes, two rows at once, everything else by 8. */
 static void test_banks(void **state)
 {
     (void)state;
-    for (int v = 0; v < 8; v++) {
-        for (int first = 0; first < LANES; first += 16)
-            assert_int_equal(conflicts(1, first, 16, 8, v), 1);
-        for (int first = 0; first < LANES && v % 2 == 0; first += 8)
-            assert_int_equal(conflicts(0, first, 8, 16, v), 1);
+    for (int v = 0; v < VARIANTS; v++) {
+        for (int first = 0; first < LANES; first += 16) {
+            assert_int_equal(conflicts(0, 1, first, 16, 8, v), 1);
+            assert_int_equal(conflicts(1, 1, first, 16, 8, v), 1);
+            assert_int_equal(conflicts(1, 0, first, 16, 8, v), 1);
+        }
+        for (int first = 0; first < LANES && H(v) == 0; first += 8)
+            assert_int_equal(conflicts(0, 0, first, 8, 16, v), 1);
+        for (int lane = 0; lane < LANES && H(v) == 0; lane++)
+            assert_int_equal(held_at(0, 0, lane, v + 1), held_at(0, 0, lane, v) + 8);
     }
 }
 
 /* Lane 4 g + t has the sums of the instruction's rows g and g + 8 in its columns 2 t and 2 t + 1;
  * what stands behind these is what the lanes of those groups hold of A and B.  Each element of C has
- * one owner, and elements e and e + 2 lie one above the other on an even row. */
+ * one owner. */
 static void test_sums(void **state)
 {
     char owned[16][16] = {{0}};
@@ -102,13 +127,9 @@ static void test_sums(void **state)
     for (int lane = 0; lane < LANES; lane++)
         for (int h = 0; h < 2; h++)
             for (int e = 0; e < 4; e++) {
-                int row = mma_row(lane, e), column = mma_column(lane, h, e);
+                int row = mma_row(lane, e / 2), column = mma_sum_column(lane, h, e);
                 assert_int_equal(owned[row][column]++, 0);
-                assert_int_equal(row, mma_x(lane, e / 2));
-                assert_int_equal(column, mma_x((2 * (lane % 4) + e % 2) * 4, h));
-                assert_int_equal(mma_row(lane, e % 2) % 2, 0);
-                assert_int_equal(mma_row(lane, e % 2 + 2), mma_row(lane, e % 2) + 1);
-                assert_int_equal(mma_column(lane, h, e % 2 + 2), mma_column(lane, h, e % 2));
+                assert_int_equal(column, mma_column((2 * (lane % 4) + e % 2) * 4, h));
             }
 }
 
