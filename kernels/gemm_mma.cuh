@@ -95,7 +95,8 @@ struct warp_part {
     {
         const int warp = threadIdx.x / 32;
         lane = threadIdx.x % 32;
-        row = warp % SHAPE::WARPS_M * M * 16;
+        /* At the lower edge of C the warps with work are on different quarters of a multiprocessor. */
+        row = (warp + warp / SHAPE::WARPS_M) % SHAPE::WARPS_M * M * 16;
         column = warp / SHAPE::WARPS_M * N * 16;
         at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +

@@ -5,80 +5,8 @@
  * through registers (cp.async), and several pieces are under way while one is multiplied.  The
  * pieces lie in shared memory as they do in global memory, swizzled so that no load meets a bank
  * twice (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of piece. */
+#include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
-
-/* Copy 16 or 8 bytes, of which those beyond `inside` become zero without being read. */
-template <int BYTES>
-__device__ __forceinline__ void copy_async(unsigned to, const double *from, int inside)
-{
-#if __CUDA_ARCH__ >= 800
-    if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(inside) : "memory");
-#endif
-}
-
-template <int BYTES>
-__device__ __forceinline__ void copy_async(unsigned to, const double *from)
-{
-#if __CUDA_ARCH__ >= 800
-    if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
-
-/* Brings an operand's pieces, one after the other along k: each thread copies COPY doubles from
- * every APART-th row of shared memory. */
-template <int THREADS, int SIDE, bool DEEP, int COPY>
-struct copier {
-    static constexpr int LINE = (DEEP ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
-    static_assert(THREADS % LINE == 0 && SIDE * MMA_STEP / COPY % THREADS == 0, "whole turns");
-    static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0), "a turn moves by rows or flips chunks");
-
-    const double *from;
-    int64_t ld;
-    int x, p, width;
-
-    __device__ __forceinline__ copier(const operand<double, DEEP> &op, int64_t x0)
-    {
-        const int line = threadIdx.x / LINE, at = threadIdx.x % LINE * COPY;
-        x = DEEP ? line : at;
-        p = DEEP ? at : line;
-        ld = op.ld;
-        from = op.memory + (DEEP ? p + (x0 + x) * ld : x0 + x + p * ld);
-        width = (int)min(op.width - x0, (int64_t)SIDE);
-    }
-
-    /* The next piece, of which the first `depth` in k belong to the product. */
-    __device__ __forceinline__ void copy(unsigned piece, int depth)
-    {
-        const unsigned to = piece + mma_place(DEEP, x, p);
-        const double *line = from;
-        if (width >= SIDE && depth >= MMA_STEP) {
-#pragma unroll
-            for (int turn = 0; turn < SIDE * MMA_STEP / COPY / THREADS; turn++) {
-                const int rows = turn * APART;
-                copy_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line);
-                line += APART * ld;
-            }
-            from += DEEP ? MMA_STEP : MMA_STEP * ld;
-            return;
-        }
-#pragma unroll
-        for (int turn = 0; turn < SIDE * MMA_STEP / COPY / THREADS; turn++) {
-            const int rows = turn * APART;
-            const int left_x = width - x - (DEEP ? rows : 0), left_p = depth - p - (DEEP ? 0 : rows);
-            const int inside = (DEEP ? left_x : left_p) > 0 ? (DEEP ? left_p : left_x) : 0;
-            copy_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line,
-                                 8 * max(0, min(inside, COPY)));
-            line += APART * ld;
-        }
-        from += DEEP ? MMA_STEP : MMA_STEP * ld;
-    }
-};
 
 /* The pieces of A and B that a tile needs, STAGES - 1 of them ahead of the one in use. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B, int COPY>
@@ -91,8 +19,8 @@ struct async_pipe {
     int64_t left;                 /* along k, still to be copied */
 
     __device__ __forceinline__ async_pipe(const product<double> &g, origin tile, unsigned shared)
-        : a({g.a, g.lda, g.m, g.k, 0}, tile.i), b({g.b, g.ldb, g.n, g.k, 0}, tile.j),
-          memory(shared), read(0), write(0), left(g.k)
+        : a({g.a, g.lda, g.m, g.k, 0}, tile.i, threadIdx.x),
+          b({g.b, g.ldb, g.n, g.k, 0}, tile.j, threadIdx.x), memory(shared), read(0), write(0), left(g.k)
     {
         for (int stage = 0; stage < SHAPE::STAGES - 1; stage++)
             fill();

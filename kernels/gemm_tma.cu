@@ -13,6 +13,7 @@
  * alone, as sm_90a; on other GPUs this is algorithm 5. */
 #include <cuda.h>
 
+#include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
 __device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
@@ -31,6 +32,14 @@ __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
+#endif
+}
+
+/* Arrive once this thread's copies so far have arrived. */
+__device__ __forceinline__ void barrier_arrive_copied(unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 #endif
 }
 
@@ -97,10 +106,10 @@ struct layout {
         return full(stage + STAGES);
     }
 
-    __device__ __forceinline__ void init() const
+    __device__ __forceinline__ void init(int producers) const
     {
         for (int stage = 0; stage < STAGES; stage++) {
-            barrier_init(full(stage), 1);
+            barrier_init(full(stage), producers);
             barrier_init(empty(stage), SHAPE::WARPS);
         }
 #if __CUDA_ARCH__ >= 900
@@ -183,10 +192,38 @@ __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles
     }
 }
 
-constexpr int FOUR_WARPS = 128, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
+/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a time. */
+constexpr int PRODUCERS = 128;
 
-template <class SHAPE, bool TRANS_A, bool TRANS_B>
-__global__ void __launch_bounds__(SHAPE::WARPS * 32 + FOUR_WARPS, 1)
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+__device__ __forceinline__ void produce_by_hand(const product<double> &g, unsigned tiles,
+                                                layout<SHAPE> shared)
+{
+    const int thread = threadIdx.x - SHAPE::WARPS * 32;
+    turn<SHAPE::STAGES> next;
+    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const origin tile = mma_origin<SHAPE>(g, t);
+        copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
+        copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
+        if (g.resume && thread < 32)
+            prefetch_c<SHAPE>(g, tile);
+        for (int left = (int)g.k; left > 0; left -= MMA_STEP) {
+            const unsigned piece = shared.piece(next.stage);
+            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            a.copy(piece, left);
+            b.copy(piece + SHAPE::BYTES_A, left);
+            barrier_arrive_copied(shared.full(next.stage));
+            next.advance();
+        }
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* Registers a thread; together as many as at the start. */
+constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
+__global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     tma(const product<double> g, unsigned tiles, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
 {
@@ -194,12 +231,14 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + FOUR_WARPS, 1)
     extern __shared__ __align__(1024) char memory[];
     const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
     if (threadIdx.x == 0)
-        shared.init();
+        shared.init(BY_HAND ? PRODUCERS : 1);
     __syncthreads();
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
-        if (threadIdx.x / 32 == SHAPE::WARPS)
+        if (BY_HAND)
+            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared);
+        else if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared, &a, &b);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
@@ -262,28 +301,37 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
     return status;
 }
 
+template <class SHAPE, bool BY_HAND>
+static auto kernel_of(bool trans_a, bool trans_b)
+{
+    static void (*const kernels[2][2])(product<double>, unsigned, CUtensorMap, CUtensorMap) = {
+        {tma<SHAPE, false, false, BY_HAND>, tma<SHAPE, false, true, BY_HAND>},
+        {tma<SHAPE, true, false, BY_HAND>, tma<SHAPE, true, true, BY_HAND>},
+    };
+    return kernels[trans_a][trans_b];
+}
+
 template <class SHAPE>
 static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 {
-    static void (*const kernels[2][2])(product<double>, unsigned, CUtensorMap, CUtensorMap) = {
-        {tma<SHAPE, false, false>, tma<SHAPE, false, true>},
-        {tma<SHAPE, true, false>, tma<SHAPE, true, true>},
-    };
-    const auto kernel = kernels[gemm->trans_a][gemm->trans_b];
     const product<double> g = product_of<double>(gemm);
     const int64_t tiles_m = (g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
     const int64_t tiles_n = (g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
-    CUtensorMap a, b;
+    CUtensorMap a = {}, b = {};
+    const bool engine =
+        describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) &&
+        describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
+    const auto kernel = engine ? kernel_of<SHAPE, false>(gemm->trans_a, gemm->trans_b)
+                               : kernel_of<SHAPE, true>(gemm->trans_a, gemm->trans_b);
     cudaFuncAttributes built;
     cudaError_t status = cudaFuncGetAttributes(&built, kernel);
     if (status != cudaSuccess)
         return status;
-    if (built.ptxVersion != 90 || g.m == 0 || g.n == 0 || g.k == 0 || tiles_m > INT_MAX / tiles_n ||
-        !describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) ||
-        !describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b))
+    if (built.ptxVersion != 90 || g.m == 0 || g.n == 0 || g.k == 0 || g.k > INT_MAX - MMA_STEP ||
+        tiles_m > INT_MAX / tiles_n)
         return gemm_tensor(gemm, stream);
 
-    const int threads = SHAPE::WARPS * 32 + FOUR_WARPS;
+    const int threads = SHAPE::WARPS * 32 + PRODUCERS;
     const unsigned tiles = (unsigned)(tiles_m * tiles_n);
     unsigned blocks = 0;
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
