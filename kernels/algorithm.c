@@ -61,8 +61,9 @@ size_t algorithm_host_overhead(enum algorithm id)
 double algorithm_share(enum algorithm id)
 {
     static const double shares[] = {
-        [ALGORITHM_NAIVE] = 0.05, [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
-        [ALGORITHM_TENSOR] = 0.88, [ALGORITHM_TMA] = 1, [ALGORITHM_CUBLAS] = 1, [ALGORITHM_CPU] = 1,
+        [ALGORITHM_NAIVE] = 0.05,  [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
+        [ALGORITHM_TENSOR] = 0.88, [ALGORITHM_TMA] = 1,       [ALGORITHM_CUBLAS] = 1,
+        [ALGORITHM_CPU] = 1,
     };
     return shares[id];
 }

@@ -22,14 +22,15 @@ __device__ __forceinline__ void copy_async(unsigned to, const double *from, int 
 #endif
 }
 
-/* Brings an operand's pieces, one after the other along k, with THREADS threads of which this one is
- * `thread`: each copies COPY doubles from every APART-th row of shared memory. */
+/* Brings an operand's pieces, one after the other along k, with THREADS threads of which this one
+ * is `thread`: each copies COPY doubles from every APART-th row of shared memory. */
 template <int THREADS, int SIDE, bool DEEP, int COPY>
 struct copier {
     static constexpr int LINE = (DEEP ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
     static constexpr int TURNS = SIDE * MMA_STEP / COPY / THREADS;
     static_assert(THREADS % LINE == 0 && TURNS * THREADS * COPY == SIDE * MMA_STEP, "whole turns");
-    static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0), "a turn moves by rows or flips chunks");
+    static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0),
+                  "a turn moves by rows or flips chunks");
 
     const double *from;
     int64_t ld;
@@ -55,7 +56,8 @@ struct copier {
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int rows = turn * APART;
-            const int left_x = width - x - (DEEP ? rows : 0), left_p = depth - p - (DEEP ? 0 : rows);
+            const int left_x = width - x - (DEEP ? rows : 0),
+                      left_p = depth - p - (DEEP ? 0 : rows);
             const int inside = (DEEP ? left_x : left_p) > 0 ? (DEEP ? left_p : left_x) : 0;
             copy_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line,
                                  WHOLE ? 8 * COPY : 8 * max(0, min(inside, COPY)));

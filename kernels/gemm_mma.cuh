@@ -26,7 +26,8 @@ typedef double fragment_b[2][2]; /* [h][i] */
 
 /* sum += A's block times half h of B's.  The GPUs before sm_90 have only the 8 x 8 x 4 form of the
  * instruction, and take four of them, again in ascending order of k. */
-__device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const fragment_b &b, int h)
+__device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const fragment_b &b,
+                                    int h)
 {
 #if __CUDA_ARCH__ >= 900
     asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
@@ -95,13 +96,15 @@ struct warp_part {
     {
         const int warp = threadIdx.x / 32;
         lane = threadIdx.x % 32;
-        /* At the lower edge of C the warps with work are on different quarters of a multiprocessor. */
+        /* At the lower edge of C the warps with work are on different quarters of a
+         * multiprocessor. */
         row = (warp + warp / SHAPE::WARPS_M) % SHAPE::WARPS_M * M * 16;
         column = warp / SHAPE::WARPS_M * N * 16;
         at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
                mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
-        /* Opaque to the compiler, which would otherwise keep the terms of these sums in registers. */
+        /* Opaque to the compiler, which would otherwise keep the terms of these sums in
+         * registers. */
         asm("" : "+r"(at_a), "+r"(at_b));
     }
 
@@ -126,8 +129,8 @@ struct warp_part {
                 mma(sum[u][v][h], a[s][u], b[v], h);
     }
 
-    /* Multiply with eighth s, and load the next one from `next`: A's blocks first, and each of B's one
-     * turn after its last use, when the tensor core has read it for certain. */
+    /* Multiply with eighth s, and load the next one from `next`: A's blocks first, and each of
+     * B's one turn after its last use, when the tensor core has read it for certain. */
     __device__ __forceinline__ void advance(int s, unsigned next)
     {
         load_a(1 - s, next);
@@ -162,9 +165,9 @@ struct warp_part {
         }
     }
 
-    /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is, after
-     * release() that one may be overwritten; fill() is a moment to bring more, hidden behind
-     * multiplications.  A warp whose part lies outside C only keeps step. */
+    /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is,
+     * after release() that one may be overwritten; fill() is a moment to bring more, hidden
+     * behind multiplications.  A warp whose part lies outside C only keeps step. */
     template <class PIPE>
     __device__ __forceinline__ void add(PIPE &pipe, int64_t k, bool inside)
     {

@@ -61,10 +61,10 @@ MMA_MAP int mma_p(int lane, int s, int i)
     return 8 * s + 4 * i + lane % 4;
 }
 
-/* Their addresses in three parts, of which only the first depends on the lane: for x = mma_row and
- * for x = mma_column,
- *     mma_place(deep, x(lane, h), mma_p(lane, s, i))
- *         = (mma_place(deep, x(lane, 0), lane % 4) ^ mma_flip(deep, h, s, i)) + mma_skip(deep, s, i)
+/* Their addresses in three parts, of which only the first depends on the lane: for x = mma_row
+ * and for x = mma_column,
+ *     mma_place(deep, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(deep, h, s, i))
+ *         + mma_skip(deep, s, i), where base = mma_place(deep, x(lane, 0), lane % 4)
  * A flip stays within two rows, so blocks may begin at any multiple of 256 bytes. */
 MMA_MAP int mma_flip(bool deep, int h, int s, int i)
 {
@@ -83,8 +83,8 @@ MMA_MAP int mma_sum_column(int lane, int h, int e)
     return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
-/* The tiles of C in the order in which they are computed: down the columns of bands of eight rows of
- * tiles, so that those computed at one time make a compact patch and share A and B in the L2. */
+/* The tiles of C in the order in which they are computed: down the columns of bands of eight rows
+ * of tiles, so that those computed at one time make a compact patch and share A and B in the L2. */
 struct mma_tile {
     unsigned i, j;
 };

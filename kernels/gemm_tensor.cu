@@ -20,7 +20,8 @@ struct async_pipe {
 
     __device__ __forceinline__ async_pipe(const product<double> &g, origin tile, unsigned shared)
         : a({g.a, g.lda, g.m, g.k, 0}, tile.i, threadIdx.x),
-          b({g.b, g.ldb, g.n, g.k, 0}, tile.j, threadIdx.x), memory(shared), read(0), write(0), left(g.k)
+          b({g.b, g.ldb, g.n, g.k, 0}, tile.j, threadIdx.x), memory(shared), read(0), write(0),
+          left(g.k)
     {
         for (int stage = 0; stage < SHAPE::STAGES - 1; stage++)
             fill();
@@ -57,7 +58,9 @@ struct async_pipe {
         return next(read);
     }
 
-    __device__ __forceinline__ void release() {}
+    __device__ __forceinline__ void release()
+    {
+    }
 };
 
 template <class SHAPE, bool TRANS_A, bool TRANS_B, int COPY>
@@ -92,8 +95,8 @@ static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
     if (status == cudaSuccess && built.ptxVersion < 80)
         status = cudaErrorNotSupported;
     if (status == cudaSuccess)
-        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      SHAPE::BYTES);
+        status =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHAPE::BYTES);
     if (status != cudaSuccess)
         return status;
     kernel<<<(unsigned)(tiles_m * tiles_n), SHAPE::WARPS * 32, SHAPE::BYTES, stream>>>(

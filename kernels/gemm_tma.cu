@@ -1,16 +1,17 @@
 /* Algorithm 6, tma: the tensor cores, fed by the tensor memory accelerator (sm_90 and later).
  *
- * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the addresses,
- * swizzles, fills with zeros what lies outside, and reports to a barrier in shared memory when all
- * of it has arrived.  So one warp, the producer, does nothing but ask, and the consumers nothing but
- * multiply.  They no longer wait for each other at every step: each stage has a barrier "full", for
- * those who read, and a barrier "empty", for the one who asks, and a warp may be ahead of another by
- * some stages.  A block stays on its multiprocessor and computes tile after tile: while one warp writes
- * its part of C another still computes, and the next tile's pieces arrive.
+ * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the
+ * addresses, swizzles, fills with zeros what lies outside, and reports to a barrier in shared
+ * memory when all of it has arrived.  So one warp, the producer, does nothing but ask, and the
+ * consumers nothing but multiply.  They no longer wait for each other at every step: each stage
+ * has a barrier "full", for those who read, and a barrier "empty", for the one who asks, and a
+ * warp may be ahead of another by some stages.  A block stays on its multiprocessor and computes
+ * tile after tile: while one warp writes its part of C another still computes, and the next
+ * tile's pieces arrive.
  *
- * The consumers need more registers than a multiprocessor has for all warps of a block: the producer
- * hands in most of its own (setmaxnreg, in groups of four warps).  That instruction exists for sm_90
- * alone, as sm_90a; on other GPUs this is algorithm 5. */
+ * The consumers need more registers than a multiprocessor has for all warps of a block: the
+ * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
+ * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5. */
 #include <cuda.h>
 
 #include "gemm_copier.cuh"
@@ -18,7 +19,8 @@
 
 __device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
 }
 
 __device__ __forceinline__ void barrier_arrive(unsigned barrier)
@@ -154,7 +156,9 @@ struct tma_pipe {
             barrier_arrive(current);
     }
 
-    __device__ __forceinline__ void fill() {}
+    __device__ __forceinline__ void fill()
+    {
+    }
 };
 
 /* Have the tile's part of C in the L2 by the time its sums are to start from it. */
@@ -192,7 +196,8 @@ __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles
     }
 }
 
-/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a time. */
+/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a
+ * time. */
 constexpr int PRODUCERS = 128;
 
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
@@ -219,15 +224,13 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, unsign
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Registers a thread; together as many as at the start. */
-constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
-
 template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     tma(const product<double> g, unsigned tiles, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    static_assert(SHAPE::WARPS == 2 * PRODUCERS / 32, "168 registers a thread become 40 and 232");
     extern __shared__ __align__(1024) char memory[];
     const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
     if (threadIdx.x == 0)
@@ -235,13 +238,13 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     __syncthreads();
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (BY_HAND)
             produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared);
         else if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared, &a, &b);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         tma_pipe<SHAPE> pipe = {shared, {}, 0};
         for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
             const origin tile = mma_origin<SHAPE>(g, t);
@@ -269,8 +272,8 @@ static decltype(&cuTensorMapEncodeTiled) encode_function()
 
 /* Describe an operand of `width` along x to the copy engine, in boxes for a tile of `side`.  False
  * where the engine cannot address it. */
-static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width, int64_t depth,
-                     int side, bool deep)
+static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
+                     int64_t depth, int side, bool deep)
 {
     static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
     const cuuint64_t sizes[2] = {(cuuint64_t)(deep ? depth : width),
@@ -278,8 +281,8 @@ static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t
     const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
     const cuuint32_t box[2] = {16, (cuuint32_t)(deep ? side : MMA_STEP)}, strides[2] = {1, 1};
     return encode && pairs_aligned(memory, ld) && width <= INT_MAX && depth <= INT_MAX &&
-           encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes, &pitch,
-                  box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+           encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes,
+                  &pitch, box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -318,9 +321,8 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     const int64_t tiles_m = (g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
     const int64_t tiles_n = (g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
     CUtensorMap a = {}, b = {};
-    const bool engine =
-        describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) &&
-        describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
+    const bool engine = describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) &&
+                        describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
     const auto kernel = engine ? kernel_of<SHAPE, false>(gemm->trans_a, gemm->trans_b)
                                : kernel_of<SHAPE, true>(gemm->trans_a, gemm->trans_b);
     cudaFuncAttributes built;
@@ -337,7 +339,8 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
     if (status != cudaSuccess)
         return status;
-    kernel<<<tiles < blocks ? tiles : blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, tiles, a, b);
+    kernel < <<tiles<blocks ? tiles : blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, tiles, a,
+                                                                                       b);
     return cudaGetLastError();
 }
 

@@ -1,8 +1,8 @@
 /* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, or all columns at multiples of 16 bytes, since kernels differ by
- * that; with gaps between columns: what reads a gap of an input meets NaN, what writes into a gap of
- * an output is caught. */
+ * Elements lie one off any alignment, or all columns at multiples of 16 bytes, since kernels
+ * differ by that; with gaps between columns: what reads a gap of an input meets NaN, what writes
+ * into a gap of an output is caught. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 

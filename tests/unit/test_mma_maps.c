@@ -42,7 +42,7 @@ static lane_map *const maps[] = {mma_row, mma_column};
 
 /* All h, s and i, from one number. */
 enum { VARIANTS = 8 };
-#define H(v) ((v) & 1)
+#define H(v) ((v)&1)
 #define S(v) ((v) >> 1 & 1)
 #define I(v) ((v) >> 2)
 
@@ -118,8 +118,8 @@ static void test_banks(void **state)
 }
 
 /* Lane 4 g + t has the sums of the instruction's rows g and g + 8 in its columns 2 t and 2 t + 1;
- * what stands behind these is what the lanes of those groups hold of A and B.  Each element of C has
- * one owner. */
+ * what stands behind these is what the lanes of those groups hold of A and B.  Each element of C
+ * has one owner. */
 static void test_sums(void **state)
 {
     char owned[16][16] = {{0}};
