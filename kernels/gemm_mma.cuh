@@ -167,15 +167,10 @@ struct warp_part {
 
     /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is,
      * after release() that one may be overwritten; fill() is a moment to bring more, hidden
-     * behind multiplications.  A warp whose part lies outside C only keeps step. */
+     * behind multiplications. */
     template <class PIPE>
-    __device__ __forceinline__ void add(PIPE &pipe, int64_t k, bool inside)
+    __device__ __forceinline__ void add(PIPE &pipe, int64_t k)
     {
-        for (; k > 0 && !inside; k -= MMA_STEP) {
-            pipe.acquire();
-            pipe.fill();
-            pipe.release();
-        }
         if (k <= 0)
             return;
         unsigned stage = pipe.acquire();
@@ -231,9 +226,23 @@ struct warp_part {
         each(g, tile, [=](double &s, double *c) { sum_finish(g, s, c); });
     }
 
-    __device__ __forceinline__ bool inside(const product<double> &g, origin tile) const
+    /* All of it: C := alpha A B + beta C, in the first `columns` of the tile.  A warp that has
+     * no part in these only keeps step. */
+    template <class PIPE>
+    __device__ __forceinline__ void compute(const product<double> &g, origin tile, int columns,
+                                            PIPE &pipe)
     {
-        return tile.i + row < g.m && tile.j + column < g.n;
+        if (tile.i + row < g.m && tile.j + column < g.n && column < columns) {
+            start(g, tile);
+            add(pipe, g.k);
+            finish(g, tile);
+        } else {
+            for (int64_t k = g.k; k > 0; k -= MMA_STEP) {
+                pipe.acquire();
+                pipe.fill();
+                pipe.release();
+            }
+        }
     }
 };
 

@@ -71,9 +71,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double
     async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile,
                                                     (unsigned)__cvta_generic_to_shared(shared));
     warp_part<SHAPE, TRANS_A, !TRANS_B> part;
-    part.start(g, tile);
-    part.add(pipe, g.k, part.inside(g, tile));
-    part.finish(g, tile);
+    part.compute(g, tile, SHAPE::TILE_N, pipe);
 }
 
 template <class SHAPE, int COPY>

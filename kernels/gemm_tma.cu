@@ -161,6 +161,36 @@ struct tma_pipe {
     }
 };
 
+/* The blocks take turns at the tiles.  Where the last round would leave half of them or more without
+ * work, its tiles are halved: four warps have a multiprocessor's tensor cores to themselves, so
+ * that half a tile takes half the time. */
+struct turn_of_c {
+    origin tile;
+    int columns; /* the first of the tile's */
+};
+
+struct schedule {
+    unsigned whole, turns; /* whole tiles, and with the halved ones */
+
+    template <class SHAPE>
+    __device__ __forceinline__ turn_of_c turn(const product<double> &g, unsigned t) const
+    {
+        const unsigned beyond = t < whole ? 0 : t - whole;
+        turn_of_c c = {mma_origin<SHAPE>(g, t - beyond + beyond / 2), SHAPE::TILE_N};
+        if (t >= whole) {
+            c.columns /= 2;
+            c.tile.j += beyond % 2 * c.columns;
+        }
+        return c;
+    }
+};
+
+static schedule schedule_of(unsigned tiles, unsigned blocks)
+{
+    const unsigned rest = tiles % blocks, halved = 2 * rest <= blocks ? rest : 0;
+    return {tiles - halved, tiles + halved};
+}
+
 /* Have the tile's part of C in the L2 by the time its sums are to start from it. */
 template <class SHAPE>
 __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
@@ -175,13 +205,13 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
 
 /* The producer: the pieces of all tiles of this block, one after the other. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce(const product<double> &g, unsigned tiles,
+__device__ __forceinline__ void produce(const product<double> &g, schedule work,
                                         layout<SHAPE> shared, const CUtensorMap *a,
                                         const CUtensorMap *b)
 {
     turn<SHAPE::STAGES> next;
-    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
-        const origin tile = mma_origin<SHAPE>(g, t);
+    for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+        const origin tile = work.turn<SHAPE>(g, t).tile;
         if (g.resume)
             prefetch_c<SHAPE>(g, tile);
         for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
@@ -201,13 +231,13 @@ __device__ __forceinline__ void produce(const product<double> &g, unsigned tiles
 constexpr int PRODUCERS = 128;
 
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce_by_hand(const product<double> &g, unsigned tiles,
+__device__ __forceinline__ void produce_by_hand(const product<double> &g, schedule work,
                                                 layout<SHAPE> shared)
 {
     const int thread = threadIdx.x - SHAPE::WARPS * 32;
     turn<SHAPE::STAGES> next;
-    for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
-        const origin tile = mma_origin<SHAPE>(g, t);
+    for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+        const origin tile = work.turn<SHAPE>(g, t).tile;
         copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
         copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
         if (g.resume && thread < 32)
@@ -226,7 +256,7 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, unsign
 
 template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
-    tma(const product<double> g, unsigned tiles, const __grid_constant__ CUtensorMap a,
+    tma(const product<double> g, schedule work, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -240,18 +270,16 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     if (threadIdx.x >= SHAPE::WARPS * 32) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (BY_HAND)
-            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared);
+            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
         else if (threadIdx.x / 32 == SHAPE::WARPS)
-            produce<SHAPE, TRANS_A, !TRANS_B>(g, tiles, shared, &a, &b);
+            produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         tma_pipe<SHAPE> pipe = {shared, {}, 0};
-        for (unsigned t = blockIdx.x; t < tiles; t += gridDim.x) {
-            const origin tile = mma_origin<SHAPE>(g, t);
+        for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+            const turn_of_c c = work.turn<SHAPE>(g, t);
             warp_part<SHAPE, TRANS_A, !TRANS_B> part;
-            part.start(g, tile);
-            part.add(pipe, g.k, part.inside(g, tile));
-            part.finish(g, tile);
+            part.compute(g, c.tile, c.columns, pipe);
         }
     }
 #else
@@ -307,7 +335,7 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
 template <class SHAPE, bool BY_HAND>
 static auto kernel_of(bool trans_a, bool trans_b)
 {
-    static void (*const kernels[2][2])(product<double>, unsigned, CUtensorMap, CUtensorMap) = {
+    static void (*const kernels[2][2])(product<double>, schedule, CUtensorMap, CUtensorMap) = {
         {tma<SHAPE, false, false, BY_HAND>, tma<SHAPE, false, true, BY_HAND>},
         {tma<SHAPE, true, false, BY_HAND>, tma<SHAPE, true, true, BY_HAND>},
     };
@@ -339,8 +367,9 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
     if (status != cudaSuccess)
         return status;
-    kernel < <<tiles<blocks ? tiles : blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, tiles, a,
-                                                                                       b);
+    const schedule work = schedule_of(tiles, blocks);
+    blocks = min(work.turns, blocks);
+    kernel<<<blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, work, a, b);
     return cudaGetLastError();
 }
 
