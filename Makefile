@@ -120,6 +120,9 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@echo "  NVCC    $<"
 	$(Q)$(CUDA_HOME)/bin/nvcc $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
+# setmaxnreg is an instruction of sm_90a, which is sm_90 with what later GPUs do not have.
+$(BUILD)/kernels/gemm_tma.cu.o: NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
+
 # The version names the commit, so it is compiled anew whenever something is.
 $(BUILD)/src/version.c.o: FLAGS += -DDGEMM_OOC_GIT='"$(if $(GIT),git $(GIT),no git)"'
 $(BUILD)/src/version.c.o: $(filter-out $(BUILD)/src/version.c.o,$(OBJECTS))

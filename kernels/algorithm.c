@@ -10,6 +10,8 @@ const struct algorithm_info algorithm_table[] = {
     {ALGORITHM_REGISTER, "register", .on_gpu = true, .same_bits = true},
     {ALGORITHM_VECTOR, "vector", .on_gpu = true, .same_bits = true},
     {ALGORITHM_ASYNC, "async", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_TENSOR, "tensor", .on_gpu = true, .same_bits = true},
+    {ALGORITHM_TMA, "tma", .on_gpu = true, .same_bits = true},
     {ALGORITHM_CUBLAS, "cublas", .on_gpu = true, .same_bits = false},
 #endif
     {ALGORITHM_CPU, "cpu", .on_gpu = false, .same_bits = true},
@@ -61,8 +63,9 @@ size_t algorithm_host_overhead(enum algorithm id)
 double algorithm_share(enum algorithm id)
 {
     static const double shares[] = {
-        [ALGORITHM_NAIVE] = 0.05, [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
-        [ALGORITHM_VECTOR] = 0.35, [ALGORITHM_ASYNC] = 0.45, [ALGORITHM_CUBLAS] = 1,
+        [ALGORITHM_NAIVE] = 0.05,  [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
+        [ALGORITHM_VECTOR] = 0.35, [ALGORITHM_ASYNC] = 0.45,  [ALGORITHM_TENSOR] = 0.88,
+        [ALGORITHM_TMA] = 1,       [ALGORITHM_CUBLAS] = 1,
         [ALGORITHM_CPU] = 1,
     };
     return shares[id];

@@ -19,9 +19,11 @@ cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream);
 
-/* Compute capability 8.0 up; below, cudaErrorNoKernelImageForDevice. */
+/* Compute capability 8.0 up, tma for doubles 9.0; below, an error. */
 cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream); /* floats only */
+cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);
+cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);
 
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream);

@@ -28,6 +28,8 @@ static launcher *const launchers[] = {
     [ALGORITHM_REGISTER] = gemm_register,
     [ALGORITHM_VECTOR] = gemm_vector,
     [ALGORITHM_ASYNC] = gemm_async,
+    [ALGORITHM_TENSOR] = gemm_tensor,
+    [ALGORITHM_TMA] = gemm_tma,
 };
 
 static launcher *launcher_of(enum algorithm algorithm)

@@ -115,12 +115,7 @@ constexpr int courier_run = WIDE && !DEEP ? 16 / sizeof(T) : 1;
 template <typename T, template <bool, bool> class FAMILY>
 cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
 {
-    int device = 0, major = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (status == cudaSuccess && major < 8)
-        status = cudaErrorNoKernelImageForDevice;
+    const cudaError_t status = require_capability(8);
     if (status != cudaSuccess)
         return status;
     const bool wide_a = wide_copies<T>(gemm->a, gemm->lda, gemm->m);

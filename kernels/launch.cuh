@@ -28,6 +28,18 @@ cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, s
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+/* cudaErrorNoKernelImageForDevice below a major compute capability. */
+static inline cudaError_t require_capability(int least)
+{
+    int device = 0, major = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess && major < least)
+        status = cudaErrorNoKernelImageForDevice;
+    return status;
+}
+
 /* The block's dynamic shared memory, at an address that is a multiple of 1024. */
 __device__ __forceinline__ unsigned char *dynamic_shared()
 {

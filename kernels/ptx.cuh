@@ -1,5 +1,6 @@
-/* The instructions that CUDA C++ has no words for: asynchronous copies into shared memory and the
- * matrix multiply-add of doubles (sm_80 and later).
+/* The instructions that CUDA C++ has no words for: asynchronous copies into shared memory, loads
+ * from it by its own addresses, and the matrix multiply-add of doubles (sm_80 and later; compiled
+ * for less, they do nothing, and their kernels refuse to start).
  *
  * Kernels write no assembly of their own: where nvcc does not compile, the emulation of a thread
  * block (tests/kernels/emulation) defines the same functions. */
@@ -13,22 +14,52 @@ __device__ __forceinline__ unsigned shared_address(const void *shared)
     return (unsigned)__cvta_generic_to_shared(shared);
 }
 
+__device__ __forceinline__ void load_shared(double &x, unsigned at)
+{
+    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at) : "memory");
+}
+
+/* Two neighbours; `at` is a multiple of 16. */
+__device__ __forceinline__ void load_shared(double &x, double &y, unsigned at)
+{
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(x), "=d"(y) : "r"(at) : "memory");
+}
+
+/* The compiler forgets what it knows of x, which it would otherwise compute anew, or keep terms of
+ * in registers. */
+__device__ __forceinline__ void opaque(unsigned &x)
+{
+    asm("" : "+r"(x));
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define SM_80(...) __VA_ARGS__
+#else
+#define SM_80(...) ;
+#endif
+
 /* Begin to copy BYTES (4, 8 or 16) to shared memory; both addresses are multiples of BYTES.  Only
  * the first `bytes` are read, the rest becomes zero: with 0 nothing is read, and `global` may be
  * any aligned address.  The copy is done for this thread after cp_async_wait, for others after a
  * barrier that follows it. */
 template <int BYTES>
-__device__ __forceinline__ void cp_async(void *shared, const void *global, int bytes = BYTES)
+__device__ __forceinline__ void cp_async(unsigned shared, const void *global, int bytes)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
     if (BYTES == 16) /* past the first-level cache */
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
-                     "l"(__cvta_generic_to_global(global)), "r"(bytes)
-                     : "memory");
+        SM_80(asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared),
+                           "l"(__cvta_generic_to_global(global)), "r"(bytes)
+                           : "memory");)
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)),
-                     "l"(__cvta_generic_to_global(global)), "n"(BYTES), "r"(bytes)
-                     : "memory");
+        SM_80(asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
+                           "l"(__cvta_generic_to_global(global)), "n"(BYTES), "r"(bytes)
+                           : "memory");)
+}
+
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void *shared, const void *global, int bytes = BYTES)
+{
+    cp_async<BYTES>(shared_address(shared), global, bytes);
 }
 
 /* The same, all or nothing: BYTES if `wanted`, and otherwise shared memory stays as it is.  The
@@ -38,28 +69,30 @@ __device__ __forceinline__ void cp_async_if(void *shared, const void *global, bo
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
     if (BYTES == 16)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
-                     "@p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(shared_address(shared)),
-                     "l"(__cvta_generic_to_global(global)), "r"((int)wanted)
-                     : "memory");
+        SM_80(asm volatile(
+                  "{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                  "@p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(shared_address(shared)),
+                  "l"(__cvta_generic_to_global(global)), "r"((int)wanted)
+                  : "memory");)
     else
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
-                     "@p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(shared_address(shared)),
-                     "l"(__cvta_generic_to_global(global)), "r"((int)wanted), "n"(BYTES)
-                     : "memory");
+        SM_80(asm volatile(
+                  "{ .reg .pred p; setp.ne.b32 p, %2, 0;\n"
+                  "@p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(shared_address(shared)),
+                  "l"(__cvta_generic_to_global(global)), "r"((int)wanted), "n"(BYTES)
+                  : "memory");)
 }
 
 /* End a group: the copies that this thread began since the last one, perhaps none. */
 __device__ __forceinline__ void cp_async_commit()
 {
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    SM_80(asm volatile("cp.async.commit_group;" ::: "memory");)
 }
 
 /* Wait until of this thread's groups at most the PENDING newest are under way. */
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait()
 {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+    SM_80(asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");)
 }
 
 /* D += A B by a whole warp.  With g = lane / 4 and t = lane % 4, a lane holds
@@ -68,9 +101,9 @@ __device__ __forceinline__ void cp_async_wait()
  *                D(g,2t) D(g,2t+1) D(g+8,2t) D(g+8,2t+1) */
 __device__ __forceinline__ void mma_m8n8k4(double d[2], double a, double b)
 {
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-                 : "+d"(d[0]), "+d"(d[1])
-                 : "d"(a), "d"(b));
+    SM_80(asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+              : "+d"(d[0]), "+d"(d[1])
+              : "d"(a), "d"(b));)
 }
 
 __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], const double b[2])
@@ -81,10 +114,10 @@ __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], cons
     mma_m8n8k4(d, a[2], b[1]);
     mma_m8n8k4(d + 2, a[3], b[1]);
 #else
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    SM_80(asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+              "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+              : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+              : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));)
 #endif
 }
 

@@ -7,11 +7,38 @@
 
 #include "emulated_block.h"
 
+/* An address in shared memory counts from the start of the block's dynamic part. */
+inline unsigned shared_address(const void *shared)
+{
+    return (unsigned)((const unsigned char *)shared - emulated_dynamic_shared());
+}
+
+inline void load_shared(double &x, unsigned at)
+{
+    x = *(const double *)(emulated_dynamic_shared() + at);
+}
+
+inline void load_shared(double &x, double &y, unsigned at)
+{
+    load_shared(x, at);
+    load_shared(y, at + 8);
+}
+
+inline void opaque(unsigned &)
+{
+}
+
 template <int BYTES>
 void cp_async(void *shared, const void *global, int bytes = BYTES)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
     emulated_copy_begin({shared, global, bytes, BYTES, 0});
+}
+
+template <int BYTES>
+void cp_async(unsigned shared, const void *global, int bytes)
+{
+    cp_async<BYTES>(emulated_dynamic_shared() + shared, global, bytes);
 }
 
 template <int BYTES>

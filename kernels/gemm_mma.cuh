@@ -1,0 +1,241 @@
+/* What the tensor-core kernels share: the instruction, and a warp's part of a tile of C.
+ *
+ * The tensor core multiplies a 16 x 8 by an 8 x 8 matrix in one instruction of the whole warp, and
+ * adds each element's eight products in ascending order of k, each as one fma: the running sum of
+ * gemm.h.  So these kernels have the bits of the plain ones (tests/kernels compares them). */
+#ifndef DGEMM_OOC_GEMM_MMA_CUH
+#define DGEMM_OOC_GEMM_MMA_CUH
+
+#include "gemm_common.cuh"
+#include "gemm_mma_maps.h"
+#include "ptx.cuh"
+
+/* A block of threads computes a tile of C with WARPS_M x WARPS_N warps, each of BLOCKS_M x BLOCKS_N
+ * blocks of 16 x 16.  STAGES pieces of A and B are in shared memory at once. */
+template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_>
+struct mma_shape {
+    static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, WARPS = WARPS_M * WARPS_N;
+    static constexpr int BLOCKS_M = BLOCKS_M_, BLOCKS_N = BLOCKS_N_, STAGES = STAGES_;
+    static constexpr int TILE_M = WARPS_M * BLOCKS_M * 16, TILE_N = WARPS_N * BLOCKS_N * 16;
+    static constexpr int BYTES_A = TILE_M / 16 * MMA_BLOCK, BYTES_B = TILE_N / 16 * MMA_BLOCK;
+    static constexpr int STAGE = BYTES_A + BYTES_B, BYTES = STAGES * STAGE;
+};
+
+/* A block of an operand as a lane holds it for eight steps in k. */
+typedef double fragment_a[2][2]; /* [i][h] of gemm_mma_maps.h, one after the other */
+typedef double fragment_b[2][2]; /* [h][i] */
+
+/* sum += A's block times half h of B's. */
+__device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const fragment_b &b,
+                                    int h)
+{
+    mma_m16n8k8(sum, a[0], b[h]);
+}
+
+/* Eighth s of the block that begins `block` bytes after `at`, this lane's place in the first. */
+template <bool DEEP>
+__device__ __forceinline__ void load_fragment_a(fragment_a &f, unsigned at, int block, int s)
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int skip = block + mma_skip(DEEP, s, i);
+        if (DEEP) {
+            load_shared(f[i][0], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
+            load_shared(f[i][1], (at ^ mma_flip(DEEP, 1, s, i)) + skip);
+        } else {
+            load_shared(f[i][0], f[i][1], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
+        }
+    }
+}
+
+template <bool DEEP>
+__device__ __forceinline__ void load_fragment_b(fragment_b &f, unsigned at, int block, int s)
+{
+#pragma unroll
+    for (int hi = 0; hi < 4; hi++) {
+        const int h = hi / 2, i = hi % 2;
+        load_shared(f[h][i], (at ^ mma_flip(DEEP, h, s, i)) + block + mma_skip(DEEP, s, i));
+    }
+}
+
+/* A warp's part of a tile. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+struct warp_part {
+    static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
+
+    int lane, row, column;
+    unsigned at_a, at_b; /* where in a stage this lane's elements of A and B begin */
+    double sum[M][N][2][4];
+    fragment_a a[2][M];
+    fragment_b b[N];
+
+    __device__ __forceinline__ warp_part()
+    {
+        const int warp = threadIdx.x / 32;
+        lane = threadIdx.x % 32;
+        /* At the lower edge of C the warps with work are on different quarters of a
+         * multiprocessor. */
+        row = (warp + warp / SHAPE::WARPS_M) % SHAPE::WARPS_M * M * 16;
+        column = warp / SHAPE::WARPS_M * N * 16;
+        at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
+        at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
+               mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
+        opaque(at_a);
+        opaque(at_b);
+    }
+
+    __device__ __forceinline__ void load_a(int s, unsigned stage)
+    {
+#pragma unroll
+        for (int u = 0; u < M; u++)
+            load_fragment_a<DEEP_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
+    }
+
+    __device__ __forceinline__ void load_b(int v, int s, unsigned stage)
+    {
+        load_fragment_b<DEEP_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
+    }
+
+    __device__ __forceinline__ void multiply(int v, int s)
+    {
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+            for (int u = 0; u < M; u++)
+                mma(sum[u][v][h], a[s][u], b[v], h);
+    }
+
+    /* Multiply with eighth s, and load the next one from `next`: A's blocks first, and each of
+     * B's one turn after its last use, when the tensor core has read it for certain. */
+    __device__ __forceinline__ void advance(int s, unsigned next)
+    {
+        load_a(1 - s, next);
+#pragma unroll
+        for (int v = 0; v < N; v++) {
+            multiply(v, s);
+            if (v > 0)
+                load_b(v - 1, 1 - s, next);
+        }
+        load_b(N - 1, 1 - s, next);
+    }
+
+    /* The last eighths: no more is loaded than the `left` in k that belong to the product, and the
+     * rest is +0.  In A it becomes -0, since only -0 * +0 changes no sum. */
+    __device__ __forceinline__ void end(unsigned stage, int left)
+    {
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            if (s > 0) {
+                load_a(s, stage);
+#pragma unroll
+                for (int v = 0; v < N; v++)
+                    load_b(v, s, stage);
+            }
+#pragma unroll
+            for (int ui = 0; ui < 2 * M; ui++)
+                if (mma_p(lane, s, ui % 2) >= left)
+                    a[s][ui / 2][ui % 2][0] = a[s][ui / 2][ui % 2][1] = -0.0;
+#pragma unroll
+            for (int v = 0; v < N; v++)
+                multiply(v, s);
+        }
+    }
+
+    /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is,
+     * after release() that one may be overwritten; fill() is a moment to bring more, hidden
+     * behind multiplications. */
+    template <class PIPE>
+    __device__ __forceinline__ void add(PIPE &pipe, int64_t k)
+    {
+        if (k <= 0)
+            return;
+        unsigned stage = pipe.acquire();
+        load_a(0, stage);
+#pragma unroll
+        for (int v = 0; v < N; v++)
+            load_b(v, 0, stage);
+        for (; k > MMA_STEP; k -= MMA_STEP) {
+            advance(0, stage);
+            pipe.fill();
+            pipe.release();
+            stage = pipe.acquire();
+            advance(1, stage);
+        }
+        end(stage, (int)k);
+        pipe.fill();
+        pipe.release();
+    }
+
+    /* WHAT(sum, c) for each sum of this lane that lies in C, with its place there. */
+    template <class WHAT>
+    __device__ __forceinline__ void each(const product<double> &g, origin tile, WHAT what)
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++)
+#pragma unroll
+            for (int he = 0; he < 4; he++) {
+                const int h = he / 2, e = he % 2;
+                const int64_t j = tile.j + column + v * 16 + mma_sum_column(lane, h, e);
+                const int64_t i = tile.i + row + mma_row(lane, 0);
+                double *const c = g.c + i + j * g.ldc;
+                if (j < g.n)
+#pragma unroll
+                    for (int u = 0; u < M * 2; u++) {
+                        const int below = u / 2 * 16 + u % 2;
+                        if (i + below < g.m)
+                            what(sum[u / 2][v][h][e + u % 2 * 2], c + below);
+                    }
+            }
+    }
+
+    __device__ __forceinline__ void start(const product<double> &g, origin tile)
+    {
+#pragma unroll
+        for (int w = 0; w < M * N * 8; w++)
+            sum[w / (N * 8)][w / 8 % N][w / 4 % 2][w % 4] = 0;
+        if (g.resume)
+            each(g, tile, [](double &s, const double *c) { s = *c; });
+    }
+
+    __device__ __forceinline__ void finish(const product<double> &g, origin tile)
+    {
+        each(g, tile, [=](double &s, double *c) { sum_finish(g, s, c); });
+    }
+
+    /* All of it: C := alpha A B + beta C, in the first `columns` of the tile.  A warp that has
+     * no part in these only keeps step. */
+    template <class PIPE>
+    __device__ __forceinline__ void compute(const product<double> &g, origin tile, int columns,
+                                            PIPE &pipe)
+    {
+        if (tile.i + row < g.m && tile.j + column < g.n && column < columns) {
+            start(g, tile);
+            add(pipe, g.k);
+            finish(g, tile);
+        } else {
+            for (int64_t k = g.k; k > 0; k -= MMA_STEP) {
+                pipe.acquire();
+                pipe.fill();
+                pipe.release();
+            }
+        }
+    }
+};
+
+/* Tile number `tile`, counted in the order of gemm_mma_maps.h. */
+template <class SHAPE>
+__device__ __forceinline__ origin mma_origin(const product<double> &g, unsigned tile)
+{
+    const unsigned tiles_m = (unsigned)((g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M);
+    const unsigned tiles_n = (unsigned)((g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
+    const mma_tile at = mma_order(tile, tiles_m, tiles_n);
+    return {(int64_t)at.i * SHAPE::TILE_M, (int64_t)at.j * SHAPE::TILE_N};
+}
+
+/* Whether every second element of each column is at a multiple of 16 bytes. */
+static inline bool pairs_aligned(const void *memory, int64_t ld)
+{
+    return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;
+}
+
+#endif

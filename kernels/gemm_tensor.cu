@@ -1,0 +1,99 @@
+/* Algorithm 5, tensor: the FP64 tensor cores, fed by asynchronous copies (sm_80 and later).
+ *
+ * The idea: the tensor core makes twice the multiply-adds of the other cores in the same time, so
+ * everything else must stay out of its way.  Copies go from global to shared memory without passing
+ * through registers (cp.async), and several pieces are under way while one is multiplied.  The
+ * pieces lie in shared memory as they do in global memory, swizzled so that no load meets a bank
+ * twice (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of piece. */
+#include "gemm_copier.cuh"
+#include "gemm_mma.cuh"
+
+/* The pieces of A and B that a tile needs, STAGES - 1 of them ahead of the one in use. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B, int COPY>
+struct async_pipe {
+    static constexpr int THREADS = SHAPE::WARPS * 32;
+
+    copier<THREADS, SHAPE::TILE_M, DEEP_A, COPY> a;
+    copier<THREADS, SHAPE::TILE_N, DEEP_B, COPY> b;
+    unsigned memory, read, write; /* read, write: the stages next in turn */
+    int64_t left;                 /* along k, still to be copied */
+
+    __device__ __forceinline__ async_pipe(const product<double> &g, origin tile, unsigned shared)
+        : a({g.a, g.lda, g.m, g.k, 0}, tile.i, threadIdx.x),
+          b({g.b, g.ldb, g.n, g.k, 0}, tile.j, threadIdx.x), memory(shared), read(0), write(0),
+          left(g.k)
+    {
+        for (int stage = 0; stage < SHAPE::STAGES - 1; stage++)
+            fill();
+    }
+
+    __device__ __forceinline__ unsigned next(unsigned &stage)
+    {
+        const unsigned at = memory + stage * SHAPE::STAGE;
+        stage = stage + 1 == SHAPE::STAGES ? 0 : stage + 1;
+        return at;
+    }
+
+    __device__ __forceinline__ void fill()
+    {
+        const unsigned stage = next(write);
+        if (left > 0) {
+            a.copy(stage, (int)min(left, (int64_t)MMA_STEP));
+            b.copy(stage + SHAPE::BYTES_A, (int)min(left, (int64_t)MMA_STEP));
+        }
+        left -= MMA_STEP;
+        cp_async_commit();
+    }
+
+    /* Behind the barrier every thread's copies are there, and the stage before this one has been
+     * read by all: it is the next to be filled. */
+    __device__ __forceinline__ unsigned acquire()
+    {
+        cp_async_wait<SHAPE::STAGES - 2>();
+        __syncthreads();
+        return next(read);
+    }
+
+    __device__ __forceinline__ void release()
+    {
+    }
+};
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B, int COPY>
+__global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double> g)
+{
+    const origin tile = mma_origin<SHAPE>(g, blockIdx.x);
+    async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile, shared_address(dynamic_shared()));
+    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+    part.compute(g, tile, SHAPE::TILE_N, pipe);
+}
+
+template <class SHAPE, int COPY>
+static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
+{
+    static void (*const kernels[2][2])(product<double>) = {
+        {tensor<SHAPE, false, false, COPY>, tensor<SHAPE, false, true, COPY>},
+        {tensor<SHAPE, true, false, COPY>, tensor<SHAPE, true, true, COPY>},
+    };
+    const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
+    const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    if (tiles_m == 0 || tiles_n == 0)
+        return cudaSuccess;
+    if (tiles_m > INT_MAX / tiles_n)
+        return cudaErrorInvalidConfiguration;
+    cudaError_t status = require_capability(8);
+    if (status != cudaSuccess)
+        return status;
+    return start_kernel(kernels[gemm->trans_a][gemm->trans_b], (unsigned)(tiles_m * tiles_n),
+                        SHAPE::WARPS * 32, SHAPE::BYTES, stream, product_of<double>(gemm));
+}
+
+cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
+{
+    if (gemm->type == SCALAR_FLOAT) /* plain floats have no tensor core */
+        return gemm_simt(gemm, stream);
+    using shape = mma_shape<2, 2, 2, 4, 3>;
+    return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)
+               ? launch_tensor<shape, 2>(gemm, stream)
+               : launch_tensor<shape, 1>(gemm, stream);
+}

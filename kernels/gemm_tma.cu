@@ -1,0 +1,381 @@
+/* Algorithm 6, tma: the tensor cores, fed by the tensor memory accelerator (sm_90 and later).
+ *
+ * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the
+ * addresses, swizzles, fills with zeros what lies outside, and reports to a barrier in shared
+ * memory when all of it has arrived.  So one warp, the producer, does nothing but ask, and the
+ * consumers nothing but multiply.  They no longer wait for each other at every step: each stage
+ * has a barrier "full", for those who read, and a barrier "empty", for the one who asks, and a
+ * warp may be ahead of another by some stages.  A block stays on its multiprocessor and computes
+ * tile after tile: while one warp writes its part of C another still computes, and the next
+ * tile's pieces arrive.
+ *
+ * The consumers need more registers than a multiprocessor has for all warps of a block: the
+ * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
+ * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5. */
+#include <cuda.h>
+
+#include "gemm_copier.cuh"
+#include "gemm_mma.cuh"
+
+__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrive, and expect so many bytes to arrive too. */
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+#endif
+}
+
+/* Arrive once this thread's copies so far have arrived. */
+__device__ __forceinline__ void barrier_arrive_copied(unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+#endif
+}
+
+/* Wait until the phase with this parity is over. */
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+                 "@!over bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+/* Copy the box whose first element is (inner, outer). */
+__device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap *map, int inner, int outer,
+                                         unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                 "l"(map), "r"(inner), "r"(outer), "r"(barrier)
+                 : "memory");
+#endif
+}
+
+/* The stages go around: which is next, and the parity of the round. */
+template <int STAGES>
+struct turn {
+    int stage = 0;
+    unsigned round = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        if (++stage == STAGES) {
+            stage = 0;
+            round ^= 1;
+        }
+    }
+};
+
+/* Shared memory: the stages, then their barriers. */
+template <class SHAPE>
+struct layout {
+    static constexpr int STAGES = SHAPE::STAGES, BYTES = SHAPE::BYTES + STAGES * 16;
+    unsigned memory;
+
+    __device__ __forceinline__ unsigned piece(int stage) const
+    {
+        return memory + stage * SHAPE::STAGE;
+    }
+
+    __device__ __forceinline__ unsigned full(int stage) const
+    {
+        return memory + SHAPE::BYTES + stage * 8;
+    }
+
+    __device__ __forceinline__ unsigned empty(int stage) const
+    {
+        return full(stage + STAGES);
+    }
+
+    __device__ __forceinline__ void init(int producers) const
+    {
+        for (int stage = 0; stage < STAGES; stage++) {
+            barrier_init(full(stage), producers);
+            barrier_init(empty(stage), SHAPE::WARPS);
+        }
+#if __CUDA_ARCH__ >= 900
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+    }
+};
+
+/* One side of a stage: a deep piece is one box, a wide one a box for each block of 16. */
+template <int SIDE, bool DEEP>
+__device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, int p,
+                                    unsigned barrier)
+{
+    if (DEEP)
+        copy_box(to, map, p, x, barrier);
+    else
+#pragma unroll
+        for (int block = 0; block < SIDE / 16; block++)
+            copy_box(to + block * MMA_BLOCK, map, x + block * 16, p, barrier);
+}
+
+/* The consumers' side of the stages. */
+template <class SHAPE>
+struct tma_pipe {
+    layout<SHAPE> shared;
+    turn<SHAPE::STAGES> next;
+    unsigned current; /* the barrier to arrive at when the stage in use has been read */
+
+    __device__ __forceinline__ unsigned acquire()
+    {
+        const unsigned piece = shared.piece(next.stage);
+        current = shared.empty(next.stage);
+        barrier_wait(shared.full(next.stage), next.round);
+        next.advance();
+        return piece;
+    }
+
+    __device__ __forceinline__ void release()
+    {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(current);
+    }
+
+    __device__ __forceinline__ void fill()
+    {
+    }
+};
+
+/* The blocks take turns at the tiles.  Where the last round would leave half of them or more without
+ * work, its tiles are halved: four warps have a multiprocessor's tensor cores to themselves, so
+ * that half a tile takes half the time. */
+struct turn_of_c {
+    origin tile;
+    int columns; /* the first of the tile's */
+};
+
+struct schedule {
+    unsigned whole, turns; /* whole tiles, and with the halved ones */
+
+    template <class SHAPE>
+    __device__ __forceinline__ turn_of_c turn(const product<double> &g, unsigned t) const
+    {
+        const unsigned beyond = t < whole ? 0 : t - whole;
+        turn_of_c c = {mma_origin<SHAPE>(g, t - beyond + beyond / 2), SHAPE::TILE_N};
+        if (t >= whole) {
+            c.columns /= 2;
+            c.tile.j += beyond % 2 * c.columns;
+        }
+        return c;
+    }
+};
+
+static schedule schedule_of(unsigned tiles, unsigned blocks)
+{
+    const unsigned rest = tiles % blocks, halved = 2 * rest <= blocks ? rest : 0;
+    return {tiles - halved, tiles + halved};
+}
+
+/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+template <class SHAPE>
+__device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
+{
+    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
+    for (int line = threadIdx.x % 32; line < LINES * SHAPE::TILE_N; line += 32) {
+        const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
+        if (i < g.m && j < g.n)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(g.c + i + j * g.ldc));
+    }
+}
+
+/* The producer: the pieces of all tiles of this block, one after the other. */
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+__device__ __forceinline__ void produce(const product<double> &g, schedule work,
+                                        layout<SHAPE> shared, const CUtensorMap *a,
+                                        const CUtensorMap *b)
+{
+    turn<SHAPE::STAGES> next;
+    for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+        const origin tile = work.turn<SHAPE>(g, t).tile;
+        if (g.resume)
+            prefetch_c<SHAPE>(g, tile);
+        for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
+            const unsigned piece = shared.piece(next.stage), full = shared.full(next.stage);
+            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_expect(full, SHAPE::STAGE);
+            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
+            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
+            next.advance();
+        }
+        __syncwarp();
+    }
+}
+
+/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a
+ * time. */
+constexpr int PRODUCERS = 128;
+
+template <class SHAPE, bool DEEP_A, bool DEEP_B>
+__device__ __forceinline__ void produce_by_hand(const product<double> &g, schedule work,
+                                                layout<SHAPE> shared)
+{
+    const int thread = threadIdx.x - SHAPE::WARPS * 32;
+    turn<SHAPE::STAGES> next;
+    for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+        const origin tile = work.turn<SHAPE>(g, t).tile;
+        copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
+        copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
+        if (g.resume && thread < 32)
+            prefetch_c<SHAPE>(g, tile);
+        for (int left = (int)g.k; left > 0; left -= MMA_STEP) {
+            const unsigned piece = shared.piece(next.stage);
+            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            a.copy(piece, left);
+            b.copy(piece + SHAPE::BYTES_A, left);
+            barrier_arrive_copied(shared.full(next.stage));
+            next.advance();
+        }
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
+__global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
+    tma(const product<double> g, schedule work, const __grid_constant__ CUtensorMap a,
+        const __grid_constant__ CUtensorMap b)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    static_assert(SHAPE::WARPS == 2 * PRODUCERS / 32, "168 registers a thread become 40 and 232");
+    extern __shared__ __align__(1024) char memory[];
+    const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
+    if (threadIdx.x == 0)
+        shared.init(BY_HAND ? PRODUCERS : 1);
+    __syncthreads();
+
+    if (threadIdx.x >= SHAPE::WARPS * 32) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (BY_HAND)
+            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
+        else if (threadIdx.x / 32 == SHAPE::WARPS)
+            produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        tma_pipe<SHAPE> pipe = {shared, {}, 0};
+        for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
+            const turn_of_c c = work.turn<SHAPE>(g, t);
+            warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+            part.compute(g, c.tile, c.columns, pipe);
+        }
+    }
+#else
+    __trap();
+#endif
+}
+
+/* The driver's function, without linking the driver; null where there is none. */
+static decltype(&cuTensorMapEncodeTiled) encode_function()
+{
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess)
+        cudaGetLastError();
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+/* Describe an operand of `width` along x to the copy engine, in boxes for a tile of `side`.  False
+ * where the engine cannot address it. */
+static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
+                     int64_t depth, int side, bool deep)
+{
+    static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
+    const cuuint64_t sizes[2] = {(cuuint64_t)(deep ? depth : width),
+                                 (cuuint64_t)(deep ? width : depth)};
+    const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
+    const cuuint32_t box[2] = {16, (cuuint32_t)(deep ? side : MMA_STEP)}, strides[2] = {1, 1};
+    return encode && pairs_aligned(memory, ld) && width <= INT_MAX && depth <= INT_MAX &&
+           encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes,
+                  &pitch, box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* How many blocks the GPU holds at once, or an error. */
+template <class KERNEL>
+static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blocks)
+{
+    int device = 0, units = 0, each = 0;
+    cudaError_t status =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (status == cudaSuccess)
+        status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device);
+    if (status == cudaSuccess)
+        status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes);
+    *blocks = (unsigned)(units * each);
+    return status;
+}
+
+template <class SHAPE, bool BY_HAND>
+static auto kernel_of(bool trans_a, bool trans_b)
+{
+    static void (*const kernels[2][2])(product<double>, schedule, CUtensorMap, CUtensorMap) = {
+        {tma<SHAPE, false, false, BY_HAND>, tma<SHAPE, false, true, BY_HAND>},
+        {tma<SHAPE, true, false, BY_HAND>, tma<SHAPE, true, true, BY_HAND>},
+    };
+    return kernels[trans_a][trans_b];
+}
+
+template <class SHAPE>
+static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
+{
+    const product<double> g = product_of<double>(gemm);
+    const int64_t tiles_m = (g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
+    const int64_t tiles_n = (g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    CUtensorMap a = {}, b = {};
+    const bool engine = describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) &&
+                        describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
+    const auto kernel = engine ? kernel_of<SHAPE, false>(gemm->trans_a, gemm->trans_b)
+                               : kernel_of<SHAPE, true>(gemm->trans_a, gemm->trans_b);
+    cudaFuncAttributes built;
+    cudaError_t status = cudaFuncGetAttributes(&built, kernel);
+    if (status != cudaSuccess)
+        return status;
+    if (built.ptxVersion != 90 || g.m == 0 || g.n == 0 || g.k == 0 || g.k > INT_MAX - MMA_STEP ||
+        tiles_m > INT_MAX / tiles_n)
+        return gemm_tensor(gemm, stream);
+
+    const int threads = SHAPE::WARPS * 32 + PRODUCERS;
+    const unsigned tiles = (unsigned)(tiles_m * tiles_n);
+    unsigned blocks = 0;
+    status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
+    if (status != cudaSuccess)
+        return status;
+    const schedule work = schedule_of(tiles, blocks);
+    blocks = min(work.turns, blocks);
+    kernel<<<blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, work, a, b);
+    return cudaGetLastError();
+}
+
+cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
+{
+    if (gemm->type == SCALAR_FLOAT) /* rung 5 is the best there is for floats */
+        return gemm_simt(gemm, stream);
+    return launch_tma<mma_shape<4, 2, 2, 4, 6>>(gemm, stream);
+}
