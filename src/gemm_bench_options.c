@@ -102,7 +102,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'y': parse_list(arg, o, state, parse_type); return 0;
     case 's': parse_list(arg, o, state, parse_size); return 0;
     case 'r': o->repeat = (int)parse_count(arg, BENCH_REPEAT_MAX, state, "repeat"); return 0;
-    case KEY_LD_PAD: o->ld_pad = parse_count(arg, 1 << 20, state, "ld-pad"); return 0;
+    case KEY_LD_PAD:
+        o->ld_pad = strcmp(arg, "0") == 0 ? 0 : parse_count(arg, 1 << 20, state, "ld-pad");
+        return 0;
     case KEY_TRANSFERS: o->transfers = true; return 0;
     case KEY_CHECK: o->check = true; return 0;
     case KEY_JSON:
