@@ -73,7 +73,7 @@ EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/
 EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
-.PRECIOUS: $(BUILD)/%.c.o # objects of tests too
+.PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
 .PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 

@@ -1,6 +1,6 @@
-/* The operations around GEMM that pass over memory once: the end of a tile (combine), the products with
- * a vector that the online check needs (project), norms, and fill.  Matrices here are ROW-major, as in
- * the files. */
+/* The operations around GEMM that pass over memory once: the end of a tile (combine), the products
+ * with a vector that the online check needs (project), norms, and fill.  Matrices here are
+ * ROW-major, as in the files. */
 #ifndef DGEMM_OOC_VECTOR_H
 #define DGEMM_OOC_VECTOR_H
 
@@ -10,8 +10,8 @@
 #include "scalar.h"
 
 /* acc := alpha acc + beta c0 in place, rows x cols: fma(alpha, acc, beta * c0); alpha * acc where
- * beta = 0, and then c0 is not read; beta * c0 where alpha = 0, and then acc is not read.  With alpha = 1
- * this is C += beta A. */
+ * beta = 0, and then c0 is not read; beta * c0 where alpha = 0, and then acc is not read.
+ * With alpha = 1 this is the addition C += beta A. */
 struct combine {
     enum scalar type;
     int64_t rows, cols;
@@ -36,9 +36,9 @@ struct project {
 
 enum { NORM_SHARES = 1024, NORM_PIECE = 4096 };
 
-/* *sum_squares := the sum of M's squared elements, *max_abs := the largest magnitude (NaN if there is a
- * NaN; 0 for no elements).  The sum is in double and deterministic: its order depends on the shape
- * alone.  `shares` is room for 2 NORM_SHARES numbers. */
+/* *sum_squares := the sum of M's squared elements, *max_abs := the largest magnitude (NaN if there
+ * is a NaN; 0 for no elements).  The sum is in double and deterministic: its order depends on the
+ * shape alone.  `shares` is room for 2 NORM_SHARES numbers. */
 struct norm {
     enum scalar type;
     int64_t rows, cols;

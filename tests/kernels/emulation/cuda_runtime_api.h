@@ -15,11 +15,17 @@ typedef enum {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
 } cudaError_t;
 
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
-enum cudaDeviceAttr { cudaDevAttrClockRate = 13 };
+enum cudaDeviceAttr {
+    cudaDevAttrClockRate = 13,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum { cudaEventBlockingSync = 1, cudaHostRegisterPortable = 1, cudaStreamNonBlocking = 1 };
 
@@ -38,6 +44,7 @@ extern "C" {
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaSetDevice(int index);
+cudaError_t cudaGetDevice(int *index);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index);

@@ -13,6 +13,8 @@
 
 enum : size_t { PAGE = 4096, ALIGNMENT = 256, MEMORY = (size_t)20 << 30, FILL_MAX = 1 << 20 };
 
+enum { MULTIPROCESSORS = 2, MAJOR = 8, MINOR = 0 }; /* what ptx.cuh has is that of sm_80 */
+
 struct emulated_event {
     bool recorded;
     double seconds;
@@ -56,6 +58,12 @@ cudaError_t cudaSetDevice(int index)
     return result(index == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = 1;
@@ -64,14 +72,16 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int)
 {
-    *prop = {"emulated", 2, 8, 0};
+    *prop = {"emulated", MULTIPROCESSORS, MAJOR, MINOR};
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int)
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
-    *value = 0;
-    return result(cudaErrorInvalidValue);
+    *value = attribute == cudaDevAttrMultiProcessorCount      ? MULTIPROCESSORS
+             : attribute == cudaDevAttrComputeCapabilityMajor ? MAJOR
+                                                              : MINOR; /* the clock too is 0 */
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
