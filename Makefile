@@ -75,10 +75,10 @@ EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
 EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
-EMUFLAGS  := -std=c++17 -O2 -g -march=native -fopenmp -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas $(SANITIZERS) \
-             -I$(EMULATION) -Isrc -Ikernels
+EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
+             -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
-.SECONDARY: # keep the objects of tests
+.PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
 .PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
@@ -94,8 +94,8 @@ help:
 # Rebuild when the flags change, and say then what was found where.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS)' | cmp -s - $@ || \
-	  { $(MAKE) --no-print-directory summary; echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS)' >$@; }
+	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' | cmp -s - $@ || \
+	  { $(MAKE) --no-print-directory summary; echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' >$@; }
 FORCE:
 
 summary:

@@ -40,11 +40,16 @@ const struct algorithm_info *algorithm_of(enum algorithm id)
     return NULL;
 }
 
-/* Of the GPU kernels that keep the bits, register is the fastest for every type and machine. */
-enum algorithm algorithm_auto(bool on_gpu, enum scalar type)
+enum algorithm algorithm_auto(int capability, enum scalar type)
 {
-    (void)type;
-    return on_gpu ? ALGORITHM_REGISTER : ALGORITHM_CPU;
+    bool fast_fp64 = capability == 80 || capability == 90 || capability == 100;
+    if (capability == 0)
+        return ALGORITHM_CPU;
+    if (capability < 80)
+        return ALGORITHM_VECTOR;
+    if (type == SCALAR_FLOAT)
+        return ALGORITHM_TENSOR;
+    return capability == 90 ? ALGORITHM_TMA : fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC;
 }
 
 /* For cuBLAS, what NVIDIA recommends on Hopper; a workspace of its own makes runs repeatable. */
@@ -65,8 +70,7 @@ double algorithm_share(enum algorithm id)
     static const double shares[] = {
         [ALGORITHM_NAIVE] = 0.05,  [ALGORITHM_SHARED] = 0.08, [ALGORITHM_REGISTER] = 0.26,
         [ALGORITHM_VECTOR] = 0.35, [ALGORITHM_ASYNC] = 0.45,  [ALGORITHM_TENSOR] = 0.88,
-        [ALGORITHM_TMA] = 1,       [ALGORITHM_CUBLAS] = 1,
-        [ALGORITHM_CPU] = 1,
+        [ALGORITHM_TMA] = 1,       [ALGORITHM_CUBLAS] = 1,    [ALGORITHM_CPU] = 1,
     };
     return shares[id];
 }

@@ -55,9 +55,9 @@ extern const struct algorithm_info algorithm_table[];
 const struct algorithm_info *algorithm_find(const char *name);
 const struct algorithm_info *algorithm_of(enum algorithm id);
 
-/* The best algorithm of a device that keeps the bits; depends on the type and the hardware
- * alone. */
-enum algorithm algorithm_auto(bool on_gpu, enum scalar type);
+/* The fastest algorithm that keeps the bits, for a GPU of this compute capability (90 for 9.0; 0:
+ * the CPU) and the type: never by the size of tile or problem. */
+enum algorithm algorithm_auto(int capability, enum scalar type);
 
 /* Bytes that an algorithm takes for itself, on the device and on the host. */
 size_t algorithm_workspace(enum algorithm id);

@@ -9,10 +9,10 @@
 /* A thread's part in bringing an operand, step after step along k.
  *
  * Where neighbours in memory are neighbours in a row of the piece, a copy moves RUN of them: 16
- * bytes if alignment allows, else one.  Neighbours along k belong to different rows: single elements
- * (RUN 1), which the copy itself transposes; 8 lanes follow k and the others x, so that neither the
- * lines of memory nor the banks of shared memory are met twice.  What lies outside of the operand
- * is not copied; what is multiplied with it is outside of C. */
+ * bytes if alignment allows, else one.  Neighbours along k belong to different rows: single
+ * elements (RUN 1), which the copy itself transposes; 8 lanes follow k and the others x, so that
+ * neither the lines of memory nor the banks of shared memory are met twice.  What lies outside
+ * of the operand is not copied; what is multiplied with it is outside of C. */
 template <typename T, int THREADS, int SIDE, int STEP, bool DEEP, int RUN>
 class courier {
     static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
@@ -60,8 +60,8 @@ class courier {
         next += DEEP ? STEP : STEP * ld;
     }
 
-    /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one only
-     * `depth` rows are inside. */
+    /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one
+     * only `depth` rows are inside. */
     __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead, int depth)
     {
         next -= ahead * (DEEP ? STEP : STEP * ld);

@@ -161,9 +161,9 @@ struct tma_pipe {
     }
 };
 
-/* The blocks take turns at the tiles.  Where the last round would leave half of them or more without
- * work, its tiles are halved: four warps have a multiprocessor's tensor cores to themselves, so
- * that half a tile takes half the time. */
+/* The blocks take turns at the tiles.  Where the last round would leave half of them or more
+ * without work, its tiles are halved: four warps have a multiprocessor's tensor cores to
+ * themselves, so that half a tile takes half the time. */
 struct turn_of_c {
     origin tile;
     int columns; /* the first of the tile's */

@@ -78,15 +78,13 @@ int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct 
     return 0;
 }
 
-/* The measurements on one kind of device; `info` becomes that of the device. */
 static int run_on(bool gpu, const struct bench_options *options, struct bench_sink *sink,
-                  struct device_info *info, struct error *err)
+                  struct error *err)
 {
     struct ladder ladder = {.count = 0};
     int rc = ladder_open(options, gpu, &ladder, err);
     if (rc == 0 && ladder.count > 0) {
-        *info = ladder.devices[0]->info;
-        bench_print_head(options, info);
+        bench_print_head(options, &ladder.devices[0]->info);
         rc = bench_run(options, ladder.algorithms, ladder.devices, ladder.count, sink, err);
     }
     ladder_close(&ladder);
@@ -104,14 +102,11 @@ int main(int argc, char **argv)
 {
     static struct bench_options options;
     static struct error err;
-    struct device_info info = {0};
     bench_options_parse(argc, argv, &options);
     struct bench_sink sink = {.options = &options};
 
-    int rc = run_on(false, &options, &sink, &info, &err);
-    rc = rc ? rc : run_on(true, &options, &sink, &info, &err);
-    if (rc == 0 && options.json[0])
-        rc = bench_write(&sink, &info, &err);
+    int rc = run_on(false, &options, &sink, &err);
+    rc = rc ? rc : run_on(true, &options, &sink, &err);
     if (err.complaints)
         print_errors(&err);
     free(sink.rows);

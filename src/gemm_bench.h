@@ -97,6 +97,7 @@ int bench_run(const struct bench_options *options, const struct algorithm_info *
 
 void bench_print_head(const struct bench_options *options, const struct device_info *info);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
+/* All rows so far: a run that is ended early leaves what it has measured. */
 int bench_write(const struct bench_sink *sink, const struct device_info *info, struct error *err);
 
 #endif

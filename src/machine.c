@@ -105,6 +105,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
         int gpus = device_gpu_count();
         int sharing = gpus > 0 ? (local_ranks + gpus - 1) / gpus : 1;
         snprintf(m->name, sizeof m->name, "%s", device->name);
+        m->compute_capability = device->compute_capability;
         m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
         assume_gpu_rates(device, m);
     } else {
@@ -144,6 +145,7 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         const char *key;
         int *to;
     } counts[] = {
+        {"compute_capability", &m->compute_capability},
         {"ranks", &m->ranks},
         {"ranks_per_node", &m->ranks_per_node},
         {"threads", &m->threads},
@@ -187,6 +189,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
                   "its value is none that it can have",
                   options->machine, key);
     m->gpu = strcmp(device, "gpu") == 0;
+    if (m->gpu && !m->compute_capability)
+        m->compute_capability = 90;
     if (!m->gpu && strcmp(device, "cpu") != 0)
         error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
                   options->machine);

@@ -18,6 +18,7 @@ struct error;
 struct machine {
     char name[96];
     bool gpu;
+    int compute_capability; /* of the GPU: 90 for 9.0 */
     int ranks, ranks_per_node;
     int threads;          /* CPU threads a rank */
     size_t device_memory; /* bytes a rank may take on its device */

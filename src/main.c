@@ -77,7 +77,8 @@ static void describe_machine(struct session *s)
 static void set_request(struct session *s)
 {
     const struct options *o = &s->options;
-    s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(s->machine.gpu, s->problem.type)
+    int capability = s->machine.gpu ? s->machine.compute_capability : 0;
+    s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(capability, s->problem.type)
                                                   : (enum algorithm)o->algorithm;
     s->request = (struct plan_request){.grid_rows = o->grid_rows,
                                        .grid_cols = o->grid_cols,

@@ -3,8 +3,9 @@
 
     ladder.py FILE.json [DIRECTORY] [--size MxNxK]
 
-A group of bars a rung, a bar a transposition, beside the rate of cuBLAS in the same run.  The size is
-that of the most work in the file unless it is given.  The pictures read in light and in dark."""
+A group of bars a rung, a bar a transposition; the shares are of cuBLAS in the same run, geometric
+means.  The size is that of the most work in the file unless it is given.  The pictures read in light
+and in dark."""
 import argparse
 import json
 from html import escape
@@ -47,15 +48,17 @@ class Picture:
                           f"{escape(words)}</text>")
 
     def line(self, x, top, bottom, kind):
-        self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}" class="{kind}"/>')
+        self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}" '
+                          f'class="{kind}"/>')
 
     def rung(self, name, rows):
         middle = self.y + BAR * len(rows) / 2 + 4
         self.text(LEFT - 8, middle, name, anchor="end")
         for row in rows:
-            self.parts.append(f'<rect x="{LEFT}" y="{self.y}" width="{row["tflops"] * self.scale:.1f}" '
-                              f'height="{BAR - 1}" class="{row["trans"]}"><title>{row["trans"]} '
-                              f'{row["tflops"]:.2f} TFLOP/s</title></rect>')
+            trans, tflops = row["trans"], row["tflops"]
+            self.parts.append(f'<rect x="{LEFT}" y="{self.y}" width="{tflops * self.scale:.1f}" '
+                              f'height="{BAR - 1}" class="{trans}">'
+                              f'<title>{trans} {tflops:.2f} TFLOP/s</title></rect>')
             self.y += BAR
         words = f"{mean([r['tflops'] for r in rows]):.3g} TFLOP/s"
         share = mean([r["of_cublas"] for r in rows])
@@ -83,17 +86,20 @@ def draw(result, kind, size):
     for name, members in rungs.items():
         p.rung(name, members)
     p.text(LEFT, 20, f"{kind} GEMM, {'x'.join(map(str, size))}, TFLOP/s", "title")
-    p.text(LEFT, 38, f"{result['device']['name']}, {result['date'][:10]}, {result['version']}", "small")
+    origin = [result["device"]["name"], result["date"][:10], result["version"]]
+    p.text(LEFT, 38, ", ".join(origin), "small")
     for i, trans in enumerate(TRANS):
-        p.parts.append(f'<rect x="{WIDTH - RIGHT + 40 * i}" y="12" width="9" height="9" class="{trans}"/>')
-        p.text(WIDTH - RIGHT + 13 + 40 * i, 21, trans, "small")
+        x = WIDTH - RIGHT + 40 * i
+        p.parts.append(f'<rect x="{x}" y="12" width="9" height="9" class="{trans}"/>')
+        p.text(x + 13, 21, trans, "small")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 24}" '
             f'width="{WIDTH}" role="img" aria-label="{kind} GEMM ladder"><style>{STYLE}</style>\n'
             + "\n".join(p.parts) + "\n</svg>\n")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("directory", type=Path, nargs="?")
     parser.add_argument("--size", type=lambda s: tuple(map(int, s.split("x"))))

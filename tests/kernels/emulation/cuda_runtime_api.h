@@ -43,8 +43,8 @@ extern "C" {
 
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
-cudaError_t cudaGetDevice(int *index);
 cudaError_t cudaSetDevice(int index);
+cudaError_t cudaGetDevice(int *index);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index);
