@@ -14,17 +14,18 @@
  * neither the lines of memory nor the banks of shared memory are met twice.  What lies outside
  * of the operand is not copied; what is multiplied with it is outside of C. */
 template <typename T, int THREADS, int SIDE, int STEP, bool DEEP, int RUN>
-class courier {
+class courier
+{
     static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
     static constexpr int TIMES_P = STEP / ALONG_P, TIMES_X = SIDE / (ALONG_X * RUN);
     static_assert(TIMES_P * ALONG_P == STEP && TIMES_X * ALONG_X * RUN == SIDE, "whole copies");
 
     static constexpr int ROW = sizeof(staged_wide<T, SIDE, STEP>) / sizeof(T) / STEP;
 
-    const int x, p;      /* of the thread's first copy, in the piece */
-    const int width;     /* of the piece, inside the operand */
+    const int x, p;  /* of the thread's first copy, in the piece */
+    const int width; /* of the piece, inside the operand */
     const int64_t ld;
-    const T *next;       /* what the first copy of the coming step reads */
+    const T *next; /* what the first copy of the coming step reads */
 
     template <class WANTED>
     __device__ __forceinline__ void copy(T *to, WANTED wanted) const
@@ -62,7 +63,8 @@ class courier {
 
     /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one
      * only `depth` rows are inside. */
-    __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead, int depth)
+    __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead,
+                                              int depth)
     {
         next -= ahead * (DEEP ? STEP : STEP * ld);
         copy(&piece.at[p][x], [&](int at_x, int at_p) { return at_x < width && at_p < depth; });

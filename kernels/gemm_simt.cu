@@ -60,8 +60,8 @@ __device__ __forceinline__ void multiply_steps(SHARE &c, COURIER_A &a, COURIER_B
 
 /* The part of a warp that has no element of C: it only helps to copy. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
-__device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b,
-                                           typename SHAPE::pieces *ring, int steps)
+__device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b, typename SHAPE::pieces *ring,
+                                           int steps)
 {
     constexpr int STAGES = SHAPE::STAGES;
     for (int step = 0, free = STAGES - 1; step < steps; step++) {
@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     const int x = warp_x + lane_m(lane) * s::RUN, y = warp_y + lane_n(lane) * s::RUN;
     const int steps = (int)(g.k / s::STEP), rest = (int)(g.k % s::STEP);
     courier<float, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
-    courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
+    courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g),
+                                                                      tile.j);
     share<float, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
 
     for (int stage = 0; stage < s::STAGES - 1; stage++) {
