@@ -142,8 +142,9 @@ struct warp_part {
     }
 
     /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is,
-     * after release() that one may be overwritten; fill() is a moment to bring more, hidden
-     * behind multiplications. */
+     * release() lets the oldest be overwritten; fill() is a moment to bring more, hidden behind
+     * multiplications.  A piece is released only after a multiplication with the last that was
+     * loaded from it: a load that is merely on its way could still be overtaken. */
     template <class PIPE>
     __device__ __forceinline__ void add(PIPE &pipe, int64_t k)
     {
@@ -157,9 +158,9 @@ struct warp_part {
         for (; k > MMA_STEP; k -= MMA_STEP) {
             advance(0, stage);
             pipe.fill();
-            pipe.release();
             stage = pipe.acquire();
             advance(1, stage);
+            pipe.release();
         }
         end(stage, (int)k);
         pipe.fill();

@@ -137,13 +137,11 @@ __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, 
 template <class SHAPE>
 struct tma_pipe {
     layout<SHAPE> shared;
-    turn<SHAPE::STAGES> next;
-    unsigned current; /* the barrier to arrive at when the stage in use has been read */
+    turn<SHAPE::STAGES> next, oldest;
 
     __device__ __forceinline__ unsigned acquire()
     {
         const unsigned piece = shared.piece(next.stage);
-        current = shared.empty(next.stage);
         barrier_wait(shared.full(next.stage), next.round);
         next.advance();
         return piece;
@@ -153,7 +151,8 @@ struct tma_pipe {
     {
         __syncwarp();
         if (threadIdx.x % 32 == 0)
-            barrier_arrive(current);
+            barrier_arrive(shared.empty(oldest.stage));
+        oldest.advance();
     }
 
     __device__ __forceinline__ void fill()
@@ -275,7 +274,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        tma_pipe<SHAPE> pipe = {shared, {}, 0};
+        tma_pipe<SHAPE> pipe = {shared, {}, {}};
         for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
             const turn_of_c c = work.turn<SHAPE>(g, t);
             warp_part<SHAPE, TRANS_A, !TRANS_B> part;
@@ -377,5 +376,5 @@ cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type == SCALAR_FLOAT) /* rung 5 is the best there is for floats */
         return gemm_simt(gemm, stream);
-    return launch_tma<mma_shape<4, 2, 2, 4, 6>>(gemm, stream);
+    return launch_tma<mma_shape<2, 4, 4, 2, 6>>(gemm, stream);
 }
