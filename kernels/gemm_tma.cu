@@ -11,8 +11,9 @@
  *
  * The consumers need more registers than a multiprocessor has for all warps of a block: the
  * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
- * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5.  Where the copy engine cannot
- * address an operand (its columns are not all at multiples of 16 bytes), four warps copy instead. */
+ * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5.  Where the copy engine
+ * cannot address an operand (its columns are not all at multiples of 16 bytes), four warps copy
+ * instead. */
 #include <cuda.h>
 
 #include "gemm_copier.cuh"
@@ -165,9 +166,9 @@ struct tma_pipe {
     }
 };
 
-/* The blocks take turns at the tiles.  Where the last round would leave half of them or more without
- * work, its tiles are halved: four warps have a multiprocessor's tensor cores to themselves, so
- * that half a tile takes half the time. */
+/* The blocks take turns at the tiles.  Where the last round would leave half of them or more
+ * without work, its tiles are halved: four warps have a multiprocessor's tensor cores to
+ * themselves, so that half a tile takes half the time. */
 struct turn_of_c {
     origin tile;
     int columns; /* the first of the tile's */
