@@ -11,7 +11,9 @@
  *
  * The consumers need more registers than a multiprocessor has for all warps of a block: the
  * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
- * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5. */
+ * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5.  Where the copy engine
+ * cannot address an operand (its columns are not all at multiples of 16 bytes), four warps copy
+ * instead. */
 #include <cuda.h>
 
 #include "gemm_copier.cuh"
@@ -147,8 +149,12 @@ struct tma_pipe {
         return piece;
     }
 
+    /* The fence orders this warp's loads before the copy engine's next writes. */
     __device__ __forceinline__ void release()
     {
+#if __CUDA_ARCH__ >= 900
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
         __syncwarp();
         if (threadIdx.x % 32 == 0)
             barrier_arrive(shared.empty(oldest.stage));
