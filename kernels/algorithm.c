@@ -49,7 +49,7 @@ enum algorithm algorithm_auto(int capability, enum scalar type)
         return ALGORITHM_VECTOR;
     if (type == SCALAR_FLOAT)
         return ALGORITHM_TENSOR;
-    return capability == 90 ? ALGORITHM_TMA : fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC;
+    return fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC; /* tma: faster, but young */
 }
 
 /* For cuBLAS, what NVIDIA recommends on Hopper; a workspace of its own makes runs repeatable. */
