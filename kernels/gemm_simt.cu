@@ -7,12 +7,12 @@
  * which there is one a step.  The shape of the tiles follows the shape of C. */
 #include "gemm_async.cuh"
 
-/* BLOCKS of them share an SM. */
-template <int SIDE_M, int SIDE_N, int BLOCKS_>
+/* EACH_N columns a thread; BLOCKS share an SM. */
+template <int SIDE_M, int SIDE_N, int EACH, int SHARING>
 struct simt_shape {
-    static constexpr int TILE_M = SIDE_M, TILE_N = SIDE_N, STEP = 8, STAGES = 4, BLOCKS = BLOCKS_;
-    static constexpr int EACH_M = 8, EACH_N = 16, RUN = 4; /* of rows and columns, a thread */
-    static constexpr int LANES_M = 8, LANES_N = 4;         /* of a warp */
+    static constexpr int TILE_M = SIDE_M, TILE_N = SIDE_N, STEP = 8, STAGES = 4;
+    static constexpr int EACH_M = 8, EACH_N = EACH, RUN = 4, BLOCKS = SHARING;
+    static constexpr int LANES_M = 8, LANES_N = 4;
     static constexpr int WARP_M = LANES_M * EACH_M, WARP_N = LANES_N * EACH_N;
     static constexpr int WARPS_M = TILE_M / WARP_M;
     static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N);
@@ -22,7 +22,7 @@ struct simt_shape {
     };
 };
 
-/* The sums of a thread over all whole steps.  Ends with ring[0] free. */
+/* The sums of a thread over all whole steps. */
 template <class SHAPE, class SHARE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void multiply_steps(SHARE &c, COURIER_A &a, COURIER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
@@ -58,7 +58,7 @@ __device__ __forceinline__ void multiply_steps(SHARE &c, COURIER_A &a, COURIER_B
     }
 }
 
-/* The part of a warp that has no element of C: it only helps to copy. */
+/* The part of a warp that has no element of C, at the edges: it only helps to copy. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b, typename SHAPE::pieces *ring,
                                            int steps)
@@ -119,26 +119,29 @@ struct simt_kernels {
     };
 };
 
-/* The time of the SM with the most tiles, in elements of C. */
+/* Whether there are tiles of this shape for three quarters of the SMs at least. */
 template <class SHAPE>
-static double simt_time(const struct gemm *gemm, int sms)
+static bool simt_fills(const struct gemm *gemm, int sms)
 {
     const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
     const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
-    return (double)((tiles_m * tiles_n + sms - 1) / sms) * SHAPE::TILE_M * SHAPE::TILE_N;
+    return 4 * tiles_m * tiles_n >= 3 * (int64_t)sms;
 }
 
 cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream)
 {
-    using large = simt_shape<128, 256, 1>;
-    using medium = simt_shape<128, 128, 2>;
+    using large = simt_shape<128, 256, 16, 1>;
+    using medium = simt_shape<128, 128, 16, 2>;
+    using small = simt_shape<64, 64, 8, 4>;
     int device = 0, sms = 1;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
         status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
     if (status != cudaSuccess)
         return status;
-    return simt_time<large>(gemm, sms) <= 1.03 * simt_time<medium>(gemm, sms)
-               ? launch_async<float, simt_kernels<large>::family>(gemm, stream)
-               : launch_async<float, simt_kernels<medium>::family>(gemm, stream);
+    if (simt_fills<large>(gemm, sms))
+        return launch_async<float, simt_kernels<large>::family>(gemm, stream);
+    if (simt_fills<medium>(gemm, sms))
+        return launch_async<float, simt_kernels<medium>::family>(gemm, stream);
+    return launch_async<float, simt_kernels<small>::family>(gemm, stream);
 }

@@ -40,7 +40,8 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
            plan->slabs ? plan->slab : 0);
-    printf("            %" PRId64 "x%" PRId64 " super-block%s, %" PRId64 " slab%s each\n",
+    printf("            %" PRId64 "x%" PRId64 " super-block%s, serpentine; %" PRId64
+           " slab%s each, ascending\n",
            plan->supers_down, plan->supers_across,
            plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
            plan->slabs == 1 ? "" : "s");
