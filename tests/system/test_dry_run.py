@@ -74,7 +74,7 @@ def test_machine_that_is_not_there(source):
 def test_forced_grid_and_tile(source):
     text = plan(source, "--ranks", 6, "--grid", "2x3", "--tile", "50x40x32")
     assert "grid 2x3, tile 50x40, slab 32" in text
-    assert "4x3 super-blocks, 7 slabs each" in text
+    assert "4x3 super-blocks, serpentine; 7 slabs each" in text
 
 
 def test_limits_of_the_command_line_win_over_the_machine_file(source):
