@@ -57,8 +57,8 @@ struct run {
  * first members of `run` are zero.  After a failure run_close is still due. */
 int run_open(struct run *run, struct error *err);
 
-/* Compute all tiles of this rank and wait until they are in the
- * output (but not yet synced).  Ends early, without a complaint, when another rank raised. */
+/* Compute all tiles of this rank and wait until they are in the output (but not yet synced).  Ends
+ * early, without a complaint, when another rank raised. */
 int run_execute(struct run *run, struct error *err);
 
 void run_close(struct run *run);
