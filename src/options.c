@@ -70,7 +70,8 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
-/* Exits; the ranks that keep silent leave with the same code. */
+/* Exits.  A rank that keeps silent leaves with 0: the first code that is not 0 makes a launcher
+ * kill the other ranks, and the one that speaks might not have spoken yet. */
 static void usage_error(struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 
@@ -87,7 +88,7 @@ static void usage_error(struct argp_state *state, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     argp_error(state, "%s", text);
-    exit(EXIT_USAGE);
+    exit(EXIT_COMPLETE);
 }
 
 static double parse_number(const char *text, struct argp_state *state, const char *name)
@@ -351,5 +352,5 @@ void options_parse(int argc, char **argv, bool silent, struct options *options)
     argp_err_exit_status = EXIT_USAGE;
     char **all = join_environment(&argc, argv);
     if (argp_parse(&argp, argc, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse))
-        exit(EXIT_USAGE);
+        exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
 }
