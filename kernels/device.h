@@ -61,7 +61,7 @@ struct device {
     int (*gemm)(struct device *dev, const struct gemm *gemm,
                 struct error *err); /* STREAM_COMPUTE */
     int (*combine)(struct device *dev, const struct combine *combine,
-                   struct error *err); /* STREAM_COMPUTE */
+                   struct error *err); /* STREAM_OUT, ahead of queued work on STREAM_COMPUTE */
     int (*project)(struct device *dev, const struct project *project,
                    struct error *err); /* STREAM_COMPUTE */
 };

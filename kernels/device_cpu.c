@@ -194,7 +194,7 @@ static int cpu_gemm(struct device *dev, const struct gemm *gemm, struct error *e
 static int cpu_combine(struct device *dev, const struct combine *combine, struct error *err)
 {
     (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_COMBINE, .combine = *combine});
+    submit(dev, STREAM_OUT, (struct operation){.action = ACTION_COMBINE, .combine = *combine});
     return 0;
 }
 

@@ -23,12 +23,9 @@ struct gpu {
 };
 
 static launcher *const launchers[] = {
-    [ALGORITHM_NAIVE] = gemm_naive,
-    [ALGORITHM_SHARED] = gemm_shared,
-    [ALGORITHM_REGISTER] = gemm_register,
-    [ALGORITHM_VECTOR] = gemm_vector,
-    [ALGORITHM_ASYNC] = gemm_async,
-    [ALGORITHM_TENSOR] = gemm_tensor,
+    [ALGORITHM_NAIVE] = gemm_naive,       [ALGORITHM_SHARED] = gemm_shared,
+    [ALGORITHM_REGISTER] = gemm_register, [ALGORITHM_VECTOR] = gemm_vector,
+    [ALGORITHM_ASYNC] = gemm_async,       [ALGORITHM_TENSOR] = gemm_tensor,
     [ALGORITHM_TMA] = gemm_tma,
 };
 
@@ -172,7 +169,7 @@ static int gpu_combine(struct device *dev, const struct combine *combine, struct
 {
     struct gpu *gpu = gpu_of(dev);
     return ON_GPU(gpu->index, EXIT_RUNTIME, "combining a tile",
-                  combine_cuda(combine, gpu->streams[STREAM_COMPUTE]), err);
+                  combine_cuda(combine, gpu->streams[STREAM_OUT]), err);
 }
 
 static int gpu_project(struct device *dev, const struct project *project, struct error *err)
@@ -244,6 +241,20 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     return 0;
 }
 
+/* What a strip that leaves needs of the multiprocessors goes before the next product. */
+static int create_streams(struct gpu *gpu, struct error *err)
+{
+    int lowest = 0, highest = 0;
+    int rc = ON_GPU(gpu->index, EXIT_RUNTIME, "asking for its priorities",
+                    cudaDeviceGetStreamPriorityRange(&lowest, &highest), err);
+    for (int s = 0; s < STREAM_COUNT && rc == 0; s++)
+        rc = ON_GPU(gpu->index, EXIT_RUNTIME, "creating a stream",
+                    cudaStreamCreateWithPriority(&gpu->streams[s], cudaStreamNonBlocking,
+                                                 s == STREAM_OUT ? highest : lowest),
+                    err);
+    return rc;
+}
+
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
 {
     *dev = NULL;
@@ -255,9 +266,8 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     gpu->gemm = launcher_of(algorithm);
 
     int rc = device_gpu_info(index, &gpu->base.info, err);
-    for (int s = 0; s < STREAM_COUNT && rc == 0; s++)
-        rc = ON_GPU(index, EXIT_RUNTIME, "creating a stream",
-                    cudaStreamCreateWithFlags(&gpu->streams[s], cudaStreamNonBlocking), err);
+    if (rc == 0)
+        rc = create_streams(gpu, err);
     if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
         rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], &gpu->cublas, err);
     else if (rc == 0 && !gpu->gemm)

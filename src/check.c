@@ -51,7 +51,9 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
         return err->code;
     }
     c->host = host;
-    if (device->event_create(device, &c->ready, err) || device->event_create(device, &c->done, err))
+    if (device->event_create(device, &c->ready, err) ||
+        device->event_create(device, &c->summed, err) ||
+        device->event_create(device, &c->done, err))
         return err->code;
     return 0;
 }
@@ -59,10 +61,10 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
 void check_close(struct check *c)
 {
     struct device *dev = c->device;
-    if (c->ready)
-        dev->event_destroy(dev, c->ready);
-    if (c->done)
-        dev->event_destroy(dev, c->done);
+    struct event *events[] = {c->ready, c->summed, c->done};
+    for (int i = 0; i < 3; i++)
+        if (events[i])
+            dev->event_destroy(dev, events[i]);
     if (c->host)
         dev->unpin(dev, c->host);
     free(c->host);
@@ -75,6 +77,8 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     if (!c->on)
         return 0;
     c->tile = *tile;
+    if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err))
+        return err->code;
     for (int64_t j = 0; j < tile->cols; j++)
         c->host[j] = sign_of_column(tile->col + j);
     size_t bytes = vector_bytes(tile->cols);
@@ -104,40 +108,68 @@ int check_slab(struct check *c, int64_t slab, const void *panel_a, const void *p
                             y_abs};
     if (dev->project(dev, &inner, err) || dev->project(dev, &outer, err))
         return err->code;
-    return 0;
+    return slab + 1 == plan->slabs ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
 }
 
-int check_end(struct check *c, const void *acc, struct error *err)
+int check_rows(struct check *c, const struct block *rows, const void *acc, struct error *err)
 {
     struct device *dev = c->device;
     if (!c->on)
         return 0;
-    int64_t stride = c->plan->tile_rows;
-    struct project product = {
-        c->problem->type,       false, false, c->tile.rows,         c->tile.cols, acc,
-        c->plan->ld[OPERAND_C], c->x,  NULL,  c->rows + 2 * stride, NULL};
+    int64_t skip = rows->row - c->tile.row;
+    struct project product = {c->problem->type,
+                              false,
+                              false,
+                              rows->rows,
+                              rows->cols,
+                              acc,
+                              c->plan->ld[OPERAND_C],
+                              c->x,
+                              NULL,
+                              c->rows + 2 * c->plan->tile_rows + skip,
+                              NULL};
+    return dev->project(dev, &product, err);
+}
+
+int check_leave(struct check *c, const struct block *tile, const struct block *rows,
+                struct error *err)
+{
+    struct device *dev = c->device;
+    size_t stride = (size_t)c->plan->tile_rows, skip = (size_t)(rows->row - tile->row);
     double *host = c->host + c->plan->tile_cols;
-    struct copy copy = {
-        host, c->rows, vector_bytes(stride), vector_bytes(stride), vector_bytes(c->tile.rows), 3};
-    if (dev->project(dev, &product, err) || dev->record(dev, c->ready, STREAM_COMPUTE, err) ||
-        dev->wait(dev, STREAM_OUT, c->ready, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
-        dev->record(dev, c->done, STREAM_OUT, err))
+    if (!c->on)
+        return 0;
+    if (skip == 0 && check_judge(c, err))
+        return err->code;
+    size_t bytes = vector_bytes(rows->rows), pitch = stride * sizeof *host;
+    struct copy acc_x = {
+        host + 2 * stride + skip, c->rows + 2 * stride + skip, bytes, bytes, bytes, 1};
+    if (dev->copy(dev, STREAM_OUT, &acc_x, err))
+        return err->code;
+    if (rows->row + rows->rows < tile->row + tile->rows)
+        return 0;
+    c->judged = *tile;
+    struct copy sums = {host, c->rows, pitch, pitch, vector_bytes(tile->rows), 2};
+    if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &sums, err) ||
+        dev->record(dev, c->done, STREAM_OUT, err) || dev->wait(dev, STREAM_COMPUTE, c->done, err))
         return err->code;
     return 0;
 }
 
 int check_judge(struct check *c, struct error *err)
 {
-    if (!c->on)
+    struct block tile = c->judged;
+    c->judged = (struct block){0};
+    if (block_empty(&tile))
         return 0;
     if (c->device->sync(c->device, c->done, err))
         return err->code;
     bool is_double = c->problem->type == SCALAR_DOUBLE;
     double u = roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
-    double underflow = (double)c->tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
+    double underflow = (double)tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
     const double *y = c->host + c->plan->tile_cols;
     const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;
-    for (int64_t i = 0; i < c->tile.rows; i++) {
+    for (int64_t i = 0; i < tile.rows; i++) {
         if (!(y_abs[i] <= largest)) {
             c->not_finite++;
             continue;
@@ -145,16 +177,15 @@ int check_judge(struct check *c, struct error *err)
         double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
         if (!(residual <= c->residual)) {
             c->residual = residual;
-            c->worst = c->tile;
+            c->worst = tile;
         }
         if (!(residual <= c->limit))
-            return error_add(err, EXIT_VERIFY,
-                             "the product failed its check: row %" PRId64
-                             " of the tile at (%" PRId64 ", %" PRId64
-                             ") has residual %.3g, limit %.3g; the device (%s) or its "
-                             "memory may be faulty",
-                             c->tile.row + i, c->tile.row, c->tile.col, residual, c->limit,
-                             c->device->info.name);
+            return error_add(
+                err, EXIT_VERIFY,
+                "the product failed its check: row %" PRId64 " of the tile at (%" PRId64
+                ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
+                "memory may be faulty",
+                tile.row + i, tile.row, tile.col, residual, c->limit, c->device->info.name);
     }
     return 0;
 }

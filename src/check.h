@@ -24,8 +24,11 @@ struct check {
     struct device *device;
     double *x, *t, *rows; /* device: x; op(B) x and |op(B)| |x|; y, |y| and acc x */
     double *host;         /* pinned: x, then y, |y| and acc x */
-    struct event *ready, *done;
-    struct block tile;
+    struct event *ready;  /* x is on the device */
+    struct event *summed; /* the tile's sums are complete, and x is free */
+    struct event *done;   /* they are on the host */
+    struct block tile;    /* that is being multiplied */
+    struct block judged;  /* whose sums are on their way to the host; empty when none is */
 
     double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
     double limit;       /* that it may have */
@@ -38,14 +41,22 @@ int check_open(struct check *check, const struct problem *p, const struct plan *
                struct device *device, void *memory, struct error *err);
 void check_close(struct check *check);
 
-/* Of a tile: before its first slab, after the product of each slab, and after the last one.
- * These only enqueue work on the device. */
+/* Of a tile: before its first slab, and after the products of each slab.  Before that, of the last
+ * slab: after the product of some of its rows, the first of which `acc` points to.  These only
+ * enqueue work on the device. */
 int check_begin(struct check *check, const struct block *tile, struct error *err);
+int check_rows(struct check *check, const struct block *rows, const void *acc, struct error *err);
 int check_slab(struct check *check, int64_t slab, const void *panel_a, const void *panel_b,
                struct error *err);
-int check_end(struct check *check, const void *acc, struct error *err);
 
-/* Wait for the tile's vectors and compare them.  A row beyond the limit: EXIT_VERIFY. */
+/* With every strip of a tile that leaves, in order and after its products: take their sums to the
+ * host.  Strips of the next tile may follow in its place, whole slabs only after the last one.  The
+ * sums are judged when the next tile leaves, or by check_judge. */
+int check_leave(struct check *check, const struct block *tile, const struct block *strip,
+                struct error *err);
+
+/* Wait for the sums of the tile that ended last and compare them.  A row beyond the limit:
+ * EXIT_VERIFY. */
 int check_judge(struct check *check, struct error *err);
 
 #endif

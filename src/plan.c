@@ -13,6 +13,7 @@ enum {
     SLOT_MAX = 16 << 20,
     SLOTS_OUT_PER_WRITER = 2,
     SLOTS_OUT_MAX = 64,
+    STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 8,
     HOST_FIXED = 3 << 20,   /* thread stacks, queues and other small change */
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
@@ -157,6 +158,10 @@ static void set_counts(const struct problem *p, struct plan *plan)
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
 
+    int64_t strips = plan->tile_rows * plan->tile_cols / (STRIP_SLOTS * plan->slot_elements);
+    plan->strip_rows =
+        round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
+
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
     int64_t most = min_i64(SLOTS_OUT_MAX, least + (int64_t)(plan->spare_bytes / plan->slot_bytes));
     int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
@@ -227,13 +232,16 @@ static void predict(const struct problem *p, const struct machine *machine, stru
     double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
     s[LINK_WRITE] = (double)p->m * (double)p->n * element / write_rate;
 
-    /* The next tile waits until this one has left the device, into slots where there are enough,
-     * at the pace of the disk otherwise; the first slab and the last tile have nothing to
-     * overlap with. */
+    /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots
+     * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
+     * have nothing to overlap with. */
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
-    double beyond = tiles * ranks * fmax(0, tile - slots) * element / write_rate;
-    double busiest = s[LINK_GEMM] + fmax(s[LINK_OUT], beyond);
-    plan->limit = s[LINK_GEMM] >= s[LINK_OUT] ? LINK_GEMM : LINK_OUT;
+    double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
+    double leave = fmax(s[LINK_OUT] / tiles, beyond);
+    double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
+    double exposed = tiles * fmax(0, leave - beside);
+    double busiest = s[LINK_GEMM] + exposed;
+    plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
     for (int link = 0; link < LINK_COUNT; link++)
         if (s[link] > busiest) {
             busiest = s[link];

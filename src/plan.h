@@ -14,8 +14,9 @@
 #include "problem.h"
 
 enum {
-    PANEL_BUFFERS = 2
-}; /* device slabs for each of A and B: one is filled while the other is used */
+    PANEL_BUFFERS = 2, /* device slabs for each of A and B: one is filled while the other is used */
+    STRIPS_MAX = 16,   /* strips of a tile */
+};
 
 enum link { LINK_READ, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
 
@@ -33,7 +34,8 @@ struct plan {
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
-    int64_t slot_elements;     /* a slot holds a part of a panel or of a tile */
+    int64_t slot_elements;     /* a slot holds a part of a panel or of a strip */
+    int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     size_t spare_bytes;        /* of host memory, for more slots out */
     int readers, writers;      /* threads */

@@ -1,4 +1,4 @@
-/* Someone new: start at run_execute, then tile_multiply and tile_drain. */
+/* Someone new: start at run_execute, then tile_multiply and strip_leave. */
 #include "run.h"
 
 #include <assert.h>
@@ -83,40 +83,165 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     return 0;
 }
 
-/* acc (+)= op(A) slab * op(B) slab, of the newest panels.  Row-major C = op(A) op(B) is
- * column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the columns of BLAS. */
-static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct error *err)
+/* acc (+)= op(A) slab * op(B) slab, of the newest panels and for `rows` of the tile.  Row-major
+ * C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the
+ * columns of BLAS. */
+static int rows_multiply(struct run *run, const struct block *tile, const struct block *rows,
+                         int64_t slab, struct error *err)
 {
     struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
     const struct problem *p = run->problem;
+    const int64_t *ld = run->plan->ld;
     struct device *dev = run->device;
-    int64_t k = p->trans[0] ? a->block.rows : a->block.cols;
+    int64_t skip = rows->row - tile->row, k = p->trans[0] ? a->block.rows : a->block.cols;
     struct gemm gemm = {
         .type = p->type,
         .trans_a = p->trans[1],
         .trans_b = p->trans[0],
-        .m = tile->cols,
-        .n = tile->rows,
+        .m = rows->cols,
+        .n = rows->rows,
         .k = k,
         .alpha = 1,
         .a = b->memory,
-        .lda = run->plan->ld[OPERAND_B],
-        .b = a->memory,
-        .ldb = run->plan->ld[OPERAND_A],
+        .lda = ld[OPERAND_B],
+        .b = element(run, a->memory, ld[OPERAND_A], p->trans[0] ? 0 : skip, p->trans[0] ? skip : 0),
+        .ldb = ld[OPERAND_A],
         .beta = slab > 0,
-        .c = run->acc,
-        .ldc = run->plan->ld[OPERAND_C],
+        .c = element(run, run->acc, ld[OPERAND_C], skip, 0),
+        .ldc = ld[OPERAND_C],
     };
     struct step *step = &run->steps[run->step_count++ % STEPS];
     if (step_settle(run, step, err))
         return err->code;
-    step->flops = 2 * (uint64_t)(tile->rows * tile->cols) * (uint64_t)k;
+    step->flops = 2 * (uint64_t)(rows->rows * rows->cols) * (uint64_t)k;
+    if (dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
+        dev->record(dev, step->events[1], STREAM_COMPUTE, err))
+        return err->code;
+    if (slab + 1 == run->plan->slabs && check_rows(&run->check, rows, gemm.c, err))
+        return err->code;
+    return dev->record(dev, step->events[2], STREAM_COMPUTE, err);
+}
+
+/* A part of C0 to the device; `buffer` alternates. */
+static int c0_load(struct run *run, const struct block *part, int buffer, struct error *err)
+{
+    struct device *dev = run->device;
+    if (dev->wait(dev, STREAM_IN, run->c0_used[buffer], err) ||
+        copy_in(run, run->c0[buffer], part->cols, part, err) ||
+        dev->record(dev, run->c0_used[buffer], STREAM_IN, err))
+        return err->code;
+    return dev->wait(dev, STREAM_OUT, run->c0_used[buffer], err);
+}
+
+/* C = alpha acc + beta C0 in the accumulators of one part of the leaving tile. */
+static int part_combine(struct run *run, const struct block *part, void *acc, struct error *err)
+{
+    const struct problem *p = run->problem;
+    struct device *dev = run->device;
+    int buffer = (int)(run->parts_left++ % 2);
+    double alpha = run->plan->slabs ? p->alpha : 0;
+    struct combine combine = {p->type,   part->rows, part->cols,      alpha,
+                              p->beta,   acc,        run->c0[buffer], run->plan->ld[OPERAND_C],
+                              part->cols};
+    if (alpha == 1 && p->beta == 0)
+        return 0;
+    if (problem_reads_c(p) && c0_load(run, part, buffer, err))
+        return err->code;
+    if (dev->combine(dev, &combine, err))
+        return err->code;
+    return problem_reads_c(p) ? dev->record(dev, run->c0_used[buffer], STREAM_OUT, err) : 0;
+}
+
+/* One slot's worth of the leaving tile. */
+static int part_leave(struct run *run, const struct block *part, struct error *err)
+{
+    struct device *dev = run->device;
+    int64_t ld = run->plan->ld[OPERAND_C];
+    void *acc =
+        element(run, run->acc, ld, part->row - run->leaving.row, part->col - run->leaving.col);
+    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
+    struct slot *slot;
+    if (part_combine(run, part, acc, err) || staging_take(&run->out, &slot, err))
+        return err->code;
+    struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)part->rows};
+    if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_OUT, err))
+        return err->code;
+    slot->transfer = (struct transfer){OPERAND_C, *part};
+    staging_give(&run->out, slot);
+    return 0;
+}
+
+/* A strip of the leaving tile on its way to the disk, as soon as its products are done; those of
+ * the next tile in its place wait until it has left the device. */
+static int strip_leave(struct run *run, int64_t index, struct error *err)
+{
+    struct device *dev = run->device;
+    struct block strip = schedule_strip(run->plan, &run->leaving, index);
+    int64_t parts = block_parts(&strip, run->plan->slot_elements);
+    if (parts == 0)
+        return 0;
+    if (dev->wait(dev, STREAM_OUT, run->summed[index], err))
+        return err->code;
+    for (int64_t i = 0; i < parts; i++) {
+        struct block part = block_part(&strip, run->plan->slot_elements, i);
+        if (part_leave(run, &part, err))
+            return err->code;
+    }
+    if (check_leave(&run->check, &run->leaving, &strip, err) ||
+        dev->record(dev, run->left[index], STREAM_OUT, err) ||
+        dev->wait(dev, STREAM_COMPUTE, run->left[index], err))
+        return err->code;
+    if (index + 1 == schedule_strips(run->plan, &run->leaving))
+        run->leaving = (struct block){0};
+    return 0;
+}
+
+/* What remains of the leaving tile, when no product follows that could take its place. */
+static int tile_leave(struct run *run, struct error *err)
+{
+    for (int64_t i = 0; !block_empty(&run->leaving) && !comm_raised(run->comm); i++)
+        if (strip_leave(run, i, err))
+            return err->code;
+    return 0;
+}
+
+/* A tile's first slab follows the tile before strip by strip out of the accumulators, and its last
+ * one goes strip by strip, so that the first strips leave while the others are multiplied. */
+static int slab_by_strips(struct run *run, const struct block *tile, int64_t slab,
+                          struct error *err)
+{
+    struct device *dev = run->device;
+    int64_t strips = schedule_strips(run->plan, tile);
+    for (int64_t i = 0; i < strips || !block_empty(&run->leaving); i++) {
+        struct block strip = schedule_strip(run->plan, tile, i);
+        if (comm_raised(run->comm))
+            return 0;
+        if (slab == 0 && strip_leave(run, i, err))
+            return err->code;
+        if (block_empty(&strip))
+            continue;
+        if (rows_multiply(run, tile, &strip, slab, err) ||
+            dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
+            return err->code;
+    }
+    return 0;
+}
+
+static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct error *err)
+{
+    struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
+    struct device *dev = run->device;
+    bool by_strips = slab == 0 || slab + 1 == run->plan->slabs;
     if (dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
-        dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
-        dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
-        dev->record(dev, step->events[1], STREAM_COMPUTE, err) ||
-        check_slab(&run->check, slab, a->memory, b->memory, err) ||
-        dev->record(dev, step->events[2], STREAM_COMPUTE, err) ||
+        dev->wait(dev, STREAM_COMPUTE, b->full, err))
+        return err->code;
+    if (by_strips ? slab_by_strips(run, tile, slab, err)
+                  : rows_multiply(run, tile, tile, slab, err))
+        return err->code;
+    struct step *newest = &run->steps[(run->step_count - 1) % STEPS];
+    if (check_slab(&run->check, slab, a->memory, b->memory, err) ||
+        dev->record(dev, newest->events[2], STREAM_COMPUTE, err) ||
         dev->record(dev, a->used, STREAM_COMPUTE, err) ||
         dev->record(dev, b->used, STREAM_COMPUTE, err))
         return err->code;
@@ -124,7 +249,7 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
 }
 
 /* All slabs of a tile, the first of which is on its way; and then the first one of the next
- * tile, so that it is there when this one has left. */
+ * tile, so that it is there when this one leaves. */
 static int tile_multiply(struct run *run, const struct block *tile, const struct block *next,
                          struct error *err)
 {
@@ -138,64 +263,7 @@ static int tile_multiply(struct run *run, const struct block *tile, const struct
         if (slab_load(run, last ? next : tile, last ? 0 : slab + 1, err))
             return err->code;
     }
-    return check_end(&run->check, run->acc, err);
-}
-
-/* A strip of C0 to the device; `index` alternates between the two buffers. */
-static int strip_load(struct run *run, const struct block *strip, int64_t index, struct error *err)
-{
-    struct device *dev = run->device;
-    if (dev->wait(dev, STREAM_IN, run->c0_used[index % 2], err) ||
-        copy_in(run, run->c0[index % 2], strip->cols, strip, err) ||
-        dev->record(dev, run->c0_used[index % 2], STREAM_IN, err))
-        return err->code;
-    return dev->wait(dev, STREAM_COMPUTE, run->c0_used[index % 2], err);
-}
-
-/* One strip: C = alpha acc + beta C0, and out. */
-static int strip_drain(struct run *run, const struct block *tile, int64_t index, struct error *err)
-{
-    const struct problem *p = run->problem;
-    struct device *dev = run->device;
-    struct block strip = block_part(tile, run->plan->slot_elements, index);
-    int64_t ld = run->plan->ld[OPERAND_C];
-    void *acc = element(run, run->acc, ld, strip.row - tile->row, strip.col - tile->col);
-    double alpha = run->plan->slabs ? p->alpha : 0;
-    struct combine combine = {p->type, strip.rows,         strip.cols, alpha,     p->beta,
-                              acc,     run->c0[index % 2], ld,         strip.cols};
-    struct slot *slot;
-    if (problem_reads_c(p) && strip_load(run, &strip, index, err))
-        return err->code;
-    if (dev->combine(dev, &combine, err))
-        return err->code;
-    if (problem_reads_c(p) && dev->record(dev, run->c0_used[index % 2], STREAM_COMPUTE, err))
-        return err->code;
-    if (staging_take(&run->out, &slot, err))
-        return err->code;
-    size_t size = scalar_size(p->type), width = (size_t)strip.cols * size;
-    struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)strip.rows};
-    if (dev->record(dev, slot->ready, STREAM_COMPUTE, err) ||
-        dev->wait(dev, STREAM_OUT, slot->ready, err) ||
-        dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
-        dev->record(dev, slot->done, STREAM_OUT, err))
-        return err->code;
-    slot->transfer = (struct transfer){OPERAND_C, strip};
-    staging_give(&run->out, slot);
     return 0;
-}
-
-/* The finished tile leaves strip by strip; the next one's first product waits until it is gone. */
-static int tile_drain(struct run *run, const struct block *tile, struct error *err)
-{
-    struct device *dev = run->device;
-    int64_t strips = block_parts(tile, run->plan->slot_elements);
-    for (int64_t i = 0; i < strips && !comm_raised(run->comm); i++)
-        if (strip_drain(run, tile, i, err))
-            return err->code;
-    if (dev->record(dev, run->drained, STREAM_OUT, err) ||
-        dev->wait(dev, STREAM_COMPUTE, run->drained, err))
-        return err->code;
-    return check_judge(&run->check, err);
 }
 
 static int finish(struct run *run, struct error *err)
@@ -225,8 +293,11 @@ int run_execute(struct run *run, struct error *err)
             return err->code;
         if (comm_raised(run->comm))
             return 0;
-        if (tile_drain(run, &tile, err))
+        run->leaving = tile;
+        if ((block_empty(&next) || run->plan->slabs == 0) && tile_leave(run, err))
             return err->code;
     }
+    if (check_judge(&run->check, err))
+        return err->code;
     return finish(run, err);
 }

@@ -16,9 +16,9 @@ struct panel {
     struct event *used; /* the last product that reads it is done */
 };
 
-enum { STEP_EVENTS = 3, STEPS = 4 };
+enum { STEP_EVENTS = 3, STEPS = 2 * STRIPS_MAX + 4 };
 
-/* Points on the compute stream around one slab's work: begin, product done, check done. */
+/* Points on the compute stream around one product: begin, product done, check done. */
 struct step {
     struct event *events[STEP_EVENTS];
     uint64_t flops;
@@ -43,9 +43,12 @@ struct run {
     char *memory;                          /* all device memory, carved up by run_open.c */
     size_t carved;                         /* bytes of it in use */
     void *acc;                             /* the tile's accumulators */
-    void *c0[2];                           /* strips of C0 on the device */
+    void *c0[2];                           /* parts of C0 on the device */
     struct event *c0_used[2];
-    struct event *drained; /* the tile has left the device */
+    struct block leaving;             /* the finished tile, until all its strips have left */
+    struct event *summed[STRIPS_MAX]; /* the strip's products are done */
+    struct event *left[STRIPS_MAX];   /* and it has left the device */
+    int64_t parts_left;               /* parts of strips so far: they take turns with c0 */
     struct step steps[STEPS];
     int64_t step_count;
     struct check check;

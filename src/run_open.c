@@ -43,7 +43,7 @@ static int for_events(struct run *run,
                       int (*visit)(struct device *, struct event **, struct error *),
                       struct error *err)
 {
-    struct event **events[2 * PANEL_BUFFERS * 2 + 3 + STEPS * STEP_EVENTS];
+    struct event **events[2 * PANEL_BUFFERS * 2 + STEPS * STEP_EVENTS + 2 * STRIPS_MAX + 2];
     int count = 0;
     for (int i = 0; i < 2 * PANEL_BUFFERS; i++) {
         events[count++] = &run->panels[i / PANEL_BUFFERS][i % PANEL_BUFFERS].full;
@@ -53,7 +53,10 @@ static int for_events(struct run *run,
         events[count++] = &run->steps[i / STEP_EVENTS].events[i % STEP_EVENTS];
     events[count++] = &run->c0_used[0];
     events[count++] = &run->c0_used[1];
-    events[count++] = &run->drained;
+    for (int i = 0; i < STRIPS_MAX; i++) {
+        events[count++] = &run->summed[i];
+        events[count++] = &run->left[i];
+    }
     for (int i = 0; i < count; i++)
         if (visit(run->device, events[i], err))
             return err->code;
@@ -128,9 +131,10 @@ int run_open(struct run *run, struct error *err)
 static void wait_for_device(struct run *run)
 {
     struct error ignored = {0};
-    for (int stream = 0; stream < STREAM_COUNT && run->drained; stream++)
-        if (run->device->record(run->device, run->drained, (enum stream)stream, &ignored) == 0)
-            run->device->sync(run->device, run->drained, &ignored);
+    struct event *event = run->left[0];
+    for (int stream = 0; stream < STREAM_COUNT && event; stream++)
+        if (run->device->record(run->device, event, (enum stream)stream, &ignored) == 0)
+            run->device->sync(run->device, event, &ignored);
 }
 
 void run_close(struct run *run)

@@ -43,6 +43,18 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
     return panel;
 }
 
+struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index)
+{
+    int64_t start, rows;
+    cut(tile->rows, plan->strip_rows, index, &start, &rows);
+    return (struct block){tile->row + start, tile->col, rows, tile->cols};
+}
+
+int64_t schedule_strips(const struct plan *plan, const struct block *tile)
+{
+    return block_empty(tile) ? 0 : ceil_div(tile->rows, plan->strip_rows);
+}
+
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super)
 {
@@ -82,21 +94,21 @@ static bool panel_stage(struct cursor *c, int64_t stage)
     return true;
 }
 
-/* Step to the next panel or tile that has to be read; the last stage of a tile is C0, where beta
- * asks for it. */
+/* Step to the next panel or strip that has to be read; the last stages of a tile are the strips of
+ * C0, where beta asks for it. */
 static bool next_block(struct cursor *c)
 {
     int64_t panels = 2 * c->plan->slabs;
+    bool reads_c = problem_reads_c(c->problem);
     for (;;) {
         int64_t stage = c->stage++;
         if (stage < panels) {
             if (panel_stage(c, stage))
                 return true;
-        } else if (stage == panels) {
+        } else if (reads_c && stage - panels < schedule_strips(c->plan, &c->tile)) {
             c->operand = OPERAND_C;
-            c->block = c->tile;
-            if (problem_reads_c(c->problem) && !block_empty(&c->tile))
-                return true;
+            c->block = schedule_strip(c->plan, &c->tile, stage - panels);
+            return true;
         } else if (block_empty(&c->next)) {
             return false;
         } else {

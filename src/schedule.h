@@ -20,6 +20,10 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab);
 
+/* Strip `index` of a tile, the rows that leave the device together; empty beyond the last. */
+struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index);
+int64_t schedule_strips(const struct plan *plan, const struct block *tile);
+
 static inline bool block_equal(const struct block *x, const struct block *y)
 {
     return x->row == y->row && x->col == y->col && x->rows == y->rows && x->cols == y->cols;

@@ -117,8 +117,7 @@ static int open_slots(struct staging *ring, struct error *err)
         struct slot *slot = &ring->slots[i];
         slot->memory = ring->memory + (size_t)i * ring->plan.slot_bytes;
         slot->turn = i;
-        if (dev->event_create(dev, &slot->ready, err) ||
-            dev->event_create(dev, &slot->start, err) || dev->event_create(dev, &slot->done, err))
+        if (dev->event_create(dev, &slot->start, err) || dev->event_create(dev, &slot->done, err))
             return err->code;
     }
     return 0;
@@ -207,8 +206,8 @@ void staging_close(struct staging *ring)
     pthread_mutex_unlock(&ring->lock);
     stop(ring);
     for (int i = 0; ring->slots && i < ring->plan.slots; i++) {
-        struct event *events[] = {ring->slots[i].ready, ring->slots[i].start, ring->slots[i].done};
-        for (int j = 0; j < 3; j++)
+        struct event *events[] = {ring->slots[i].start, ring->slots[i].done};
+        for (int j = 0; j < 2; j++)
             if (events[j])
                 dev->event_destroy(dev, events[j]);
     }

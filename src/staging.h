@@ -24,7 +24,7 @@ enum slot_state { SLOT_FREE, SLOT_MOVING, SLOT_FULL, SLOT_IN_FLIGHT };
 
 struct slot {
     void *memory;
-    struct event *ready, *start, *done; /* of the device copy; `ready` is the user's */
+    struct event *start, *done; /* of the device copy */
     enum slot_state state;
     int64_t turn;
     struct transfer transfer;

@@ -60,7 +60,7 @@ static void try_combine(enum scalar type, int64_t rows, int64_t cols, double alp
                         .ld_acc = acc.ld,
                         .ld_c0 = c0.ld};
     ok(devices[0]->combine(devices[0], &c, &err));
-    finish(devices[0], STREAM_COMPUTE);
+    finish(devices[0], STREAM_OUT);
     download(&acc);
     check_guards(&acc);
     for (int64_t i = 0; i < rows; i++)

@@ -97,7 +97,8 @@ def is_out_of_core(report):
     plan, element = report["plan"], 8 if report["problem"]["type"] == "double" else 4
     down, across = plan["super_blocks"]
     rows, cols = plan["tile"]
-    return down * across > 1 and plan["slabs"] > 1 and plan["slot_bytes"] < rows * cols * element
+    return (down * across > 1 and plan["slabs"] > 1 and plan["strip_rows"] < rows
+            and plan["slot_bytes"] < plan["strip_rows"] * cols * element)
 
 
 def digest(path):

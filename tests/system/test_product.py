@@ -15,7 +15,7 @@ SCALARS = [(1, 0), (2.5, -0.5), (0, 2), (1, 1), (-1, 0)]
 # So little that a product of 97 x 101 x 211 needs several super-blocks and slabs; with this tile
 # (the planner prefers thin ones for some transposes) it also drains in several strips.
 TINY = ["--gpu-memory", "40K", "--host-memory", "16M"]
-STRIPS = ["--gpu-memory", "64K", "--host-memory", "16M", "--tile", "40x48x16"]
+STRIPS = ["--gpu-memory", "88K", "--host-memory", "16M", "--tile", "96x48x16"]
 OUT_OF_CORE = (97, 101, 211)
 
 
@@ -42,6 +42,18 @@ def test_every_kind_out_of_core(tmp_path, device, dtype, trans, alpha, beta):
     assert_is_product(source, dtype, *matrices, **problem)
     if alpha:
         assert is_out_of_core(report), report["plan"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("alpha, beta", SCALARS)
+def test_single_slab_by_strips(tmp_path, device, dtype, alpha, beta):
+    """Strips of a tile leave while those of the next one, of another height, take their place."""
+    source, problem = tmp_path / "input.h5", dict(alpha=alpha, beta=beta)
+    matrices = operands(source, 209, 101, 16, dtype, kind=whole)
+    plan = multiply(source, *scalars(**problem), *STRIPS, device=device)["plan"]
+    assert plan["super_blocks"] == [3, 3] and plan["slabs"] == (1 if alpha else 0)
+    assert 1 < 96 / plan["strip_rows"] != (209 % 96) / plan["strip_rows"]
+    assert_is_exact(source, dtype, *matrices, **problem)
 
 
 SIZES = [(1, 1, 1), (1, 37, 5), (41, 1, 7), (1, 1, 53), (13, 17, 1), (31, 37, 41), (2, 3, 16),

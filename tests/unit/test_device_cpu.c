@@ -338,6 +338,8 @@ static void vectors_go_through_the_stream(void **state)
         .type = SCALAR_DOUBLE, .rows = 2, .cols = 2, .matrix = acc, .ld = 2, .x = x, .y = y};
     ok(dev->event_create(dev, &event, &err));
     ok(dev->combine(dev, &combine, &err));
+    ok(dev->record(dev, event, STREAM_OUT, &err));
+    ok(dev->wait(dev, STREAM_COMPUTE, event, &err));
     ok(dev->project(dev, &project, &err));
     ok(dev->record(dev, event, STREAM_COMPUTE, &err));
     ok(dev->sync(dev, event, &err));

@@ -93,6 +93,22 @@ static void check_slabs(const struct problem *p, const struct plan *plan, const 
         assert_int_equal(reached, p->k);
 }
 
+/* The strips of a tile are its rows, from the first to the last. */
+static void check_strips(const struct plan *plan, const struct block *tile)
+{
+    int64_t strips = schedule_strips(plan, tile), reached = tile->row;
+    assert_in_range(strips, 1, STRIPS_MAX);
+    for (int64_t i = 0; i < strips; i++) {
+        struct block strip = schedule_strip(plan, tile, i);
+        assert_true(strip.row == reached && strip.rows > 0);
+        assert_true(strip.col == tile->col && strip.cols == tile->cols);
+        reached += strip.rows;
+    }
+    struct block beyond = schedule_strip(plan, tile, strips);
+    assert_int_equal(reached, tile->row + tile->rows);
+    assert_true(block_empty(&beyond));
+}
+
 /* What the cursors read is what the plan promised, slot by slot. */
 static void check_traffic(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
@@ -129,8 +145,10 @@ static void check_plan(const struct problem *p, const struct machine *m, const s
     check_traffic(p, m, plan);
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         struct block tile = schedule_tile(p, plan, 0, super);
-        if (!block_empty(&tile))
-            check_slabs(p, plan, &tile);
+        if (block_empty(&tile))
+            continue;
+        check_slabs(p, plan, &tile);
+        check_strips(plan, &tile);
     }
 }
 

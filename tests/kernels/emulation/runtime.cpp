@@ -156,7 +156,13 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
+{
+    *lowest = *highest = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int)
 {
     *stream = new emulated_stream();
     return cudaSuccess;
