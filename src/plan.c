@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "error.h"
+#include "plan_impl.h"
 #include "quantity.h"
 #include "schedule.h"
 
@@ -15,9 +16,8 @@ enum {
     SLOTS_OUT_MAX = 64,
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 8,
-    HOST_FIXED = 3 << 20,   /* thread stacks, queues and other small change */
-    STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
-    GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
+    HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
+    KEPT_STATE = 64,      /* at most, for each part of a kept panel */
 };
 
 size_t plan_buffer_bytes(size_t bytes)
@@ -33,9 +33,8 @@ static int64_t pad_ld(int64_t cols, size_t element)
     return (size_t)ld * element % 4096 == 0 ? ld + GRANULE : ld;
 }
 
-/* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
-static void panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
-                          int64_t *rows, int64_t *cols)
+void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
+                        int64_t *rows, int64_t *cols)
 {
     int64_t r = operand == OPERAND_B ? plan->slab : plan->tile_rows;
     int64_t c = operand == OPERAND_A ? plan->slab : plan->tile_cols;
@@ -48,7 +47,7 @@ static void set_lds(const struct problem *p, struct plan *plan)
 {
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         int64_t rows, cols;
-        panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
     }
 }
@@ -56,8 +55,15 @@ static void set_lds(const struct problem *p, struct plan *plan)
 size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
 {
     int64_t rows, cols;
-    panel_extents(p, plan, operand, &rows, &cols);
+    plan_panel_extents(p, plan, operand, &rows, &cols);
     return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
+}
+
+int64_t plan_panel_parts(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    struct block panel = {0};
+    plan_panel_extents(p, plan, operand, &panel.rows, &panel.cols);
+    return block_parts(&panel, plan->slot_elements);
 }
 
 size_t plan_check_bytes(const struct plan *plan)
@@ -168,88 +174,31 @@ static void set_counts(const struct problem *p, struct plan *plan)
     plan->slots_out = (int)max_i64(least, min_i64(most, tile));
 }
 
-/* Rate of the disk with runs of this many bytes. */
-static double run_factor(const struct machine *machine, double run_bytes)
-{
-    return run_bytes / (run_bytes + machine->disk_run_bytes);
-}
+/* A disk this fast is memory itself; the machine's copies are not much faster. */
+static const double cache_bytes_per_s = 10e9;
 
-/* Time to read all that all ranks read; `first`: the part of it that the first slab of all ranks
- * is. */
-static double read_seconds(const struct problem *p, const struct machine *machine,
-                           const struct plan *plan, double *first)
+/* Panels that later tiles need again stay in what is left of the host's memory: of A those of a row
+ * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
+ * element of A kept serves all tiles across, in every row; one of B only one tile in every row. */
+static void keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
 {
-    double element = (double)scalar_size(p->type), seconds = 0;
-    double ranks_across =
-        (double)min_i64(plan->supers_across * plan->grid_cols, ceil_div(p->n, plan->tile_cols));
-    double ranks_down =
-        (double)min_i64(plan->supers_down * plan->grid_rows, ceil_div(p->m, plan->tile_rows));
-    double reads[] = {(double)p->m * (double)p->k * ranks_across,
-                      (double)p->k * (double)p->n * ranks_down, (double)p->m * (double)p->n};
-    if (plan->slabs == 1) { /* a panel stays for the whole serpentine row of super-blocks */
-        reads[OPERAND_A] /= (double)plan->supers_across;
-        reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
-                            (double)plan->supers_across;
-    }
-    double slab = (double)min_i64(plan->slab, p->k),
-           ranks = (double)plan->grid_rows * plan->grid_cols;
-    *first = plan->slabs ? ranks * (double)(plan->tile_rows + plan->tile_cols) * slab /
-                               (reads[OPERAND_A] + reads[OPERAND_B])
-                         : 0;
-    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
-        if (!problem_reads(p, (enum operand)operand))
-            continue;
+    size_t left = machine->host_memory - plan->host_bytes;
+    int64_t useful[] = {plan->slabs > 1 && plan->supers_across > 1 ? plan->slabs : 0,
+                        plan->supers_down > 1 ? plan->supers_across * plan->slabs : 0};
+    plan->cache_bytes = 0;
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         int64_t rows, cols;
-        panel_extents(p, plan, (enum operand)operand, &rows, &cols);
-        int64_t file_cols = operand == OPERAND_C ? p->n : p->matrix[operand].cols;
-        double run = element * (double)(cols == file_cols ? rows * cols : cols);
-        seconds +=
-            reads[operand] * element / machine->disk_read_bytes_per_s / run_factor(machine, run);
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
+        size_t each = bytes + (size_t)plan_panel_parts(p, plan, (enum operand)operand) * KEPT_STATE;
+        if (machine->disk_read_bytes_per_s >= cache_bytes_per_s)
+            useful[operand] = 0;
+        plan->kept[operand] = each ? min_i64(useful[operand], (int64_t)(left / each)) : 0;
+        plan->kept_bytes[operand] = bytes;
+        plan->cache_bytes += (size_t)plan->kept[operand] * bytes;
+        left -= (size_t)plan->kept[operand] * each;
     }
-    return seconds;
-}
-
-/* Predicted time of each link and of the whole. */
-static void predict(const struct problem *p, const struct machine *machine, struct plan *plan)
-{
-    double element = (double)scalar_size(p->type);
-    double tile = (double)plan->tile_rows * (double)plan->tile_cols,
-           tiles = (double)schedule_supers(plan);
-    double panels = (double)(plan->tile_rows + plan->tile_cols) * (double)p->k;
-    double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
-    double c_in = problem_reads_c(p) ? tile : 0;
-    double first;
-    s[LINK_READ] = read_seconds(p, machine, plan, &first);
-    s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
-    s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
-    double steps = tiles * (double)plan->slabs;
-    s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
-                                         (1 + GEMM_HALF_SLAB / (double)plan->slab) +
-                                     steps * STEP_MICROSECONDS * 1e-6
-                               : 0;
-    double run_c =
-        element * (double)(plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols);
-    double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
-    s[LINK_WRITE] = (double)p->m * (double)p->n * element / write_rate;
-
-    /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots
-     * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
-     * have nothing to overlap with. */
-    double slots = (double)plan->slots_out * (double)plan->slot_elements;
-    double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
-    double leave = fmax(s[LINK_OUT] / tiles, beyond);
-    double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
-    double exposed = tiles * fmax(0, leave - beside);
-    double busiest = s[LINK_GEMM] + exposed;
-    plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
-    for (int link = 0; link < LINK_COUNT; link++)
-        if (s[link] > busiest) {
-            busiest = s[link];
-            plan->limit = (enum link)link;
-        }
-    double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, first);
-    double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
-    plan->wall_s = busiest + fill + drain;
+    plan->host_bytes = machine->host_memory - left;
 }
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
@@ -299,7 +248,8 @@ static void keep_better(const struct problem *p, const struct machine *machine,
                         const struct plan *candidate, struct plan *best)
 {
     struct plan plan = *candidate;
-    predict(p, machine, &plan);
+    keep_panels(p, machine, &plan);
+    plan_predict(p, machine, &plan);
     bool first = best->wall_s == 0;
     if (first || cost(&plan) < cost(best) * (1 - 1e-9) ||
         (cost(&plan) <= cost(best) && plan.device_bytes < best->device_bytes))
@@ -422,7 +372,7 @@ static void account(const struct problem *p, const struct machine *machine, stru
     }
     double element = (double)scalar_size(p->type), m = (double)p->m, n = (double)p->n;
     double k = problem_reads_ab(p) ? (double)p->k : 0;
-    double fast = (double)machine->device_memory / element * machine->ranks;
+    double fast = (double)(machine->device_memory + plan->cache_bytes) / element * machine->ranks;
     double c_in = problem_reads_c(p) ? m * n : 0;
     double bound = 2 * m * n * k / sqrt(fast) + m * n + c_in;
     double once =

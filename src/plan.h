@@ -38,6 +38,9 @@ struct plan {
     int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     size_t spare_bytes;        /* of host memory, for more slots out */
+    int64_t kept[2];           /* panels of A, of B that stay in host memory (cache.h) */
+    size_t kept_bytes[2];      /* of each of them */
+    size_t cache_bytes;        /* of all of them */
     int readers, writers;      /* threads */
 
     size_t slot_bytes;
@@ -47,7 +50,7 @@ struct plan {
     double link_s[LINK_COUNT];       /* time that each link needs */
     enum link limit;                 /* the one that needs most */
     double wall_s;                   /* predicted, with filling and draining the pipeline */
-    double bound_bytes;              /* least traffic with the disk for this much device memory */
+    double bound_bytes;              /* least traffic with the disk for device memory and cache */
     double factor;                   /* planned traffic over it */
     int idle_ranks;                  /* ranks that never have a tile */
 };
@@ -68,6 +71,10 @@ int plan_make(const struct problem *problem, const struct machine *machine,
 /* Largest panel of A or B on the device, in bytes. */
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
+
+/* Parts of the largest panel of A or B. */
+int64_t plan_panel_parts(const struct problem *problem, const struct plan *plan,
+                         enum operand operand);
 
 /* The online check's vectors on the device, in bytes: x; op(B) x and |op(B)||x|; y, |y| and acc
  * x. */

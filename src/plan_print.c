@@ -50,6 +50,13 @@ static void print_shape(const struct machine *m, const struct plan *plan)
                plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
+    if (plan->cache_bytes > 0) {
+        int64_t all_b = plan->supers_across * plan->slabs;
+        printf("  cache     %s keeps %.0f%% of A's panels for their row, %.0f%% of B's for all\n",
+               quantity_bytes((double)plan->cache_bytes),
+               100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
+               100 * (double)plan->kept[OPERAND_B] / (double)all_b);
+    }
     printf("  memory    device %s of %s, host %s of %s%s\n",
            quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
@@ -84,7 +91,7 @@ void plan_print(const struct problem *p, const struct machine *m, const struct p
     print_shape(m, plan);
     print_links(m, plan);
     printf("Predicted   %s, limited by %s; disk traffic %s,\n"
-           "            %.2f x the lower bound for this much device memory (%s)\n",
+           "            %.2f x the lower bound for this much memory (%s)\n",
            quantity_time(plan->wall_s), plan_link_name(plan->limit),
            quantity_bytes((double)(plan->total.read_bytes + plan->total.write_bytes)), plan->factor,
            quantity_bytes(plan->bound_bytes));

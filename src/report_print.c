@@ -8,9 +8,10 @@
 #include "report.h"
 #include "version.h"
 
-static const char *const stage_titles[] = {"disk read",    "host to device", "multiply",
-                                           "online check", "device to host", "disk write"};
-static const char *const stage_keys[] = {"read", "in", "gemm", "check", "out", "write"};
+static const char *const stage_titles[] = {"disk read", "host cache",   "host to device",
+                                           "multiply",  "online check", "device to host",
+                                           "disk write"};
+static const char *const stage_keys[] = {"read", "cache", "in", "gemm", "check", "out", "write"};
 
 static void print_stage(const struct report *r, enum stage stage)
 {
@@ -24,6 +25,8 @@ static void print_stage(const struct report *r, enum stage stage)
         snprintf(amount, sizeof amount, "%s", quantity_bytes(s->amount));
         snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_rate(s->amount / busy) : "");
     }
+    if (stage == STAGE_CACHE && s->amount == 0)
+        return;
     printf("  %-15s %8.3f %8.3f %8.3f %5.1f%% %12s %14s\n", stage_titles[stage], s->busy_s[0],
            s->busy_s[1], s->busy_s[2], 100 * busy / r->wall_s, amount, rate);
 }
@@ -92,15 +95,16 @@ static json_t *machine_json(const struct machine *m)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:[ii], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f}", "grid",
-        plan->grid_rows, plan->grid_cols, "tile", (json_int_t)plan->tile_rows,
+        "{s:[ii], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s,"
+        " s:f, s:f}",
+        "grid", plan->grid_rows, plan->grid_cols, "tile", (json_int_t)plan->tile_rows,
         (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "strip_rows",
         (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
-        (json_int_t)plan->slot_bytes, "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
-        (json_int_t)plan->host_bytes, "read_bytes", (json_int_t)plan->total.read_bytes,
-        "write_bytes", (json_int_t)plan->total.write_bytes, "limit", plan_link_name(plan->limit),
-        "wall_s", plan->wall_s, "factor", plan->factor);
+        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
+        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
+        (json_int_t)plan->total.read_bytes, "write_bytes", (json_int_t)plan->total.write_bytes,
+        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
 }
 
 static json_t *report_json(const struct report *r, const struct problem *p, const struct machine *m,

@@ -167,7 +167,7 @@ static int part_leave(struct run *run, const struct block *part, struct error *e
     if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
         dev->record(dev, slot->done, STREAM_OUT, err))
         return err->code;
-    slot->transfer = (struct transfer){OPERAND_C, *part};
+    slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
     staging_give(&run->out, slot);
     return 0;
 }
@@ -274,6 +274,7 @@ static int finish(struct run *run, struct error *err)
     if (staging_finish(&run->in, err) || staging_finish(&run->out, err))
         return err->code;
     run->stages[STAGE_READ] = run->in.disk;
+    run->stages[STAGE_CACHE] = run->in.cache;
     run->stages[STAGE_IN] = run->in.link;
     run->stages[STAGE_OUT] = run->out.link;
     run->stages[STAGE_WRITE] = run->out.disk;

@@ -3,6 +3,7 @@
 #ifndef DGEMM_OOC_RUN_H
 #define DGEMM_OOC_RUN_H
 
+#include "cache.h"
 #include "check.h"
 #include "comm.h"
 #include "staging.h"
@@ -24,7 +25,16 @@ struct step {
     uint64_t flops;
 };
 
-enum stage { STAGE_READ, STAGE_IN, STAGE_GEMM, STAGE_CHECK, STAGE_OUT, STAGE_WRITE, STAGE_COUNT };
+enum stage {
+    STAGE_READ,
+    STAGE_CACHE,
+    STAGE_IN,
+    STAGE_GEMM,
+    STAGE_CHECK,
+    STAGE_OUT,
+    STAGE_WRITE,
+    STAGE_COUNT
+};
 
 struct run {
     /* set by the caller, who owns them */
@@ -37,6 +47,7 @@ struct run {
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
     struct store *output;
+    struct cache cache;
     struct staging in, out;
     struct panel panels[2][PANEL_BUFFERS]; /* of A and of B */
     struct panel *newest[2];               /* of them, the one filled last */

@@ -79,7 +79,16 @@ static int destroy_event(struct device *dev, struct event **event, struct error 
 static int read_block(void *context, const struct transfer *t, void *memory, struct error *err)
 {
     struct run *run = context;
-    return store_read(run->stores[t->operand], &t->block, memory, err);
+    if (t->again) {
+        cache_get(&run->cache, t, memory);
+        return 0;
+    }
+    int code = store_read(run->stores[t->operand], &t->block, memory, err);
+    if (code)
+        cache_abort(&run->cache);
+    else if (t->kept >= 0)
+        cache_put(&run->cache, t, memory);
+    return code;
 }
 
 static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
@@ -124,6 +133,8 @@ int run_open(struct run *run, struct error *err)
     run->newest[OPERAND_B] = run->panels[OPERAND_B];
     if (check_open(&run->check, run->problem, run->plan, dev, check, err))
         return err->code;
+    if (cache_open(&run->cache, run->problem, run->plan, err))
+        return err->code;
     return open_staging(run, err);
 }
 
@@ -143,8 +154,10 @@ void run_close(struct run *run)
     if (!run->device)
         return;
     wait_for_device(run);
+    cache_abort(&run->cache);
     staging_close(&run->in);
     staging_close(&run->out);
+    cache_close(&run->cache);
     check_close(&run->check);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);

@@ -77,26 +77,58 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
     c->next = schedule_next_tile(p, plan, rank, &c->super);
 }
 
+/* Tiles that a rank has in a row of super-blocks that are all within C's rows. */
+static int64_t tiles_across(const struct problem *p, const struct plan *plan, int rank)
+{
+    return ceil_div(ceil_div(p->n, plan->tile_cols) - rank % plan->grid_cols, plan->grid_cols);
+}
+
+/* Whether the host keeps the panel of a slab, and whether it has it already; `same_row`: the tile
+ * before this one was in the same row of super-blocks. */
+static void set_kept(const struct cursor *c, const struct block *tile, int64_t slab, bool same_row,
+                     struct transfer *panel)
+{
+    const struct plan *plan = c->plan;
+    int64_t across = tile->col / plan->tile_cols / plan->grid_cols;
+    int64_t index = panel->operand == OPERAND_A ? slab : across * plan->slabs + slab;
+    panel->kept = -1;
+    panel->again = false;
+    if (index >= plan->kept[panel->operand])
+        return;
+    panel->kept = panel->operand == OPERAND_A ? index : plan->kept[OPERAND_A] + index;
+    panel->again =
+        panel->operand == OPERAND_A ? same_row : tile->row >= plan->tile_rows * plan->grid_rows;
+    panel->uses = panel->operand == OPERAND_A ? tiles_across(c->problem, plan, c->rank) - 1 : 0;
+}
+
+/* Whether the next tile is in the tile's row of super-blocks. */
+static bool next_in_row(const struct cursor *c)
+{
+    return !block_empty(&c->tile) && c->next.row == c->tile.row;
+}
+
 /* The panel of one stage of a tile: A and B of its later slabs in turn, then A and B of the next
  * tile's first slab.  False when there is none, or when the newest panel is that one. */
 static bool panel_stage(struct cursor *c, int64_t stage)
 {
-    int64_t later = later_panels(c->plan);
-    const struct block *tile = stage < later ? &c->tile : &c->next;
+    bool is_later = stage < later_panels(c->plan);
+    const struct block *tile = is_later ? &c->tile : &c->next;
+    int64_t slab = is_later ? 1 + stage / 2 : 0;
+    enum operand operand = stage % 2 ? OPERAND_B : OPERAND_A;
     if (block_empty(tile))
         return false;
-    c->operand = stage % 2 ? OPERAND_B : OPERAND_A;
-    c->block =
-        schedule_panel(c->problem, c->plan, c->operand, tile, stage < later ? 1 + stage / 2 : 0);
-    if (block_equal(&c->block, &c->last[c->operand]))
+    c->panel.operand = operand;
+    c->panel.block = schedule_panel(c->problem, c->plan, operand, tile, slab);
+    if (block_equal(&c->panel.block, &c->last[operand]))
         return false;
-    c->last[c->operand] = c->block;
+    c->last[operand] = c->panel.block;
+    set_kept(c, tile, slab, is_later ? c->same_row : next_in_row(c), &c->panel);
     return true;
 }
 
 /* Step to the next panel or strip that has to be read; the last stages of a tile are the strips of
  * C0, where beta asks for it. */
-static bool next_block(struct cursor *c)
+static bool next_panel(struct cursor *c)
 {
     int64_t panels = 2 * c->plan->slabs;
     bool reads_c = problem_reads_c(c->problem);
@@ -106,12 +138,13 @@ static bool next_block(struct cursor *c)
             if (panel_stage(c, stage))
                 return true;
         } else if (reads_c && stage - panels < schedule_strips(c->plan, &c->tile)) {
-            c->operand = OPERAND_C;
-            c->block = schedule_strip(c->plan, &c->tile, stage - panels);
+            struct block strip = schedule_strip(c->plan, &c->tile, stage - panels);
+            c->panel = (struct transfer){.operand = OPERAND_C, .block = strip, .kept = -1};
             return true;
         } else if (block_empty(&c->next)) {
             return false;
         } else {
+            c->same_row = next_in_row(c);
             c->tile = c->next;
             c->next = schedule_next_tile(c->problem, c->plan, c->rank, &c->super);
             c->stage = 0;
@@ -121,36 +154,58 @@ static bool next_block(struct cursor *c)
 
 bool cursor_next(struct cursor *c, struct transfer *transfer)
 {
-    if (!c->reading || c->part == block_parts(&c->block, c->plan->slot_elements)) {
-        c->reading = next_block(c);
+    int64_t elements = c->plan->slot_elements;
+    if (!c->reading || c->part == block_parts(&c->panel.block, elements)) {
+        c->reading = next_panel(c);
         c->part = 0;
         if (!c->reading)
             return false;
     }
-    transfer->operand = c->operand;
-    transfer->block = block_part(&c->block, c->plan->slot_elements, c->part++);
+    const struct block *block = &c->panel.block;
+    *transfer = c->panel;
+    transfer->block = block_part(block, elements, c->part);
+    transfer->part = c->part++;
+    transfer->skip =
+        (transfer->block.row - block->row) * block->cols + transfer->block.col - block->col;
     return true;
+}
+
+/* Of k, what the first `panels` slabs hold. */
+static int64_t k_of(const struct problem *p, const struct plan *plan, int64_t panels)
+{
+    return min_i64(max_i64(panels, 0) * plan->slab, p->k);
 }
 
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    uint64_t element = scalar_size(p->type), read = 0, written = 0;
+    uint64_t element = scalar_size(p->type), read = 0, kept = 0, written = 0;
     struct block last = {.row = -1, .col = -1};
+    int64_t k = plan->slabs ? p->k : 0, k_kept_a = k_of(p, plan, plan->kept[OPERAND_A]);
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        if (plan->slabs > 1 || (plan->slabs == 1 && tile.row != last.row))
-            read += (uint64_t)(tile.rows * p->k);
-        if (plan->slabs > 1 || (plan->slabs == 1 && tile.col != last.col))
-            read += (uint64_t)(p->k * tile.cols);
+        bool same_row = tile.row == last.row, same_col = tile.col == last.col;
+        int64_t across = tile.col / plan->tile_cols / plan->grid_cols;
+        int64_t k_kept_b =
+            k_of(p, plan, min_i64(plan->kept[OPERAND_B] - across * plan->slabs, plan->slabs));
+        if (plan->slabs > 1 || !same_row) {
+            read += (uint64_t)(tile.rows * k);
+            kept += same_row ? (uint64_t)(tile.rows * k_kept_a) : 0;
+        }
+        if (plan->slabs > 1 || !same_col) {
+            read += (uint64_t)(k * tile.cols);
+            kept += tile.row >= plan->tile_rows * plan->grid_rows ? (uint64_t)(k_kept_b * tile.cols)
+                                                                  : 0;
+        }
         if (problem_reads_c(p))
             read += (uint64_t)(tile.rows * tile.cols);
         written += (uint64_t)(tile.rows * tile.cols);
         last = tile;
     }
-    t.read_bytes = t.in_bytes = element * read;
+    t.in_bytes = element * read;
+    t.read_bytes = element * (read - kept);
     t.write_bytes = t.out_bytes = element * written;
     t.flops = plan->slabs > 0 ? 2.0 * (double)written * (double)p->k : 0;
     return t;

@@ -43,9 +43,14 @@ struct block schedule_next_tile(const struct problem *p, const struct plan *plan
 struct transfer {
     enum operand operand;
     struct block block;
+    /* Of a panel that the host keeps for later tiles (cache.h): */
+    int64_t kept;       /* its place among those that are kept; -1: it is not */
+    bool again;         /* it is there already, nothing is read */
+    int64_t uses;       /* how often it comes again before another takes its place; of A */
+    int64_t part, skip; /* this part of it, and the elements before */
 };
 
-/* All transfers from the files that a rank needs, in order.  Panels are read one slab ahead:
+/* All transfers from files or cache that a rank needs, in order.  Panels are read one slab ahead:
  * those of a tile's first slab come before C0 of the tile before, so that the pipeline does not
  * run empty while a tile leaves the device. */
 struct cursor {
@@ -54,8 +59,8 @@ struct cursor {
     int rank;
     int64_t super, stage, part; /* super: where to look for the tile after `next` */
     struct block tile, next;    /* the tile, and the one after it */
-    struct block block;         /* the panel that is being read */
-    enum operand operand;
+    struct transfer panel;      /* what is being read, before it is cut into parts */
+    bool same_row;              /* the tile before `tile` is in the same row of super-blocks */
     struct block last[2]; /* newest panel of A, of B: read again only when another is needed */
     bool reading;
 };

@@ -33,15 +33,16 @@ static int finish_copy(struct staging *ring, struct slot *slot, struct error *er
     return code;
 }
 
-/* Move the bytes of a slot between memory and disk.  Lock as above. */
+/* Move the bytes of a slot from or to disk or cache.  Lock as above. */
 static int move(struct staging *ring, struct slot *slot, struct error *err)
 {
+    struct meter *meter = slot->transfer.again ? &ring->cache : &ring->disk;
     slot->state = SLOT_MOVING;
-    meter_begin(&ring->disk);
+    meter_begin(meter);
     pthread_mutex_unlock(&ring->lock);
     int code = ring->plan.move(ring->plan.context, &slot->transfer, slot->memory, err);
     pthread_mutex_lock(&ring->lock);
-    meter_end(&ring->disk, code ? 0 : transfer_bytes(ring, &slot->transfer));
+    meter_end(meter, code ? 0 : transfer_bytes(ring, &slot->transfer));
     return code;
 }
 

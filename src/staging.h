@@ -56,7 +56,8 @@ struct staging {
     int64_t submitted; /* output: numbers given to the threads */
     bool stop;         /* no more output will come, or something failed */
     struct error error;
-    struct meter disk, link; /* what the threads moved; what the device copied */
+    struct meter disk, cache; /* what the threads moved: files; what the host keeps */
+    struct meter link;        /* what the device copied */
 };
 
 /* Allocate and pin the slots and start the threads.  After a failure staging_close is still due. */

@@ -112,7 +112,7 @@ static void check_strips(const struct plan *plan, const struct block *tile)
 /* What the cursors read is what the plan promised, slot by slot. */
 static void check_traffic(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
-    uint64_t read = 0, element = scalar_size(p->type);
+    uint64_t read = 0, copied = 0, element = scalar_size(p->type);
     for (int rank = 0; rank < m->ranks; rank++) {
         struct cursor cursor;
         struct transfer t;
@@ -125,10 +125,13 @@ static void check_traffic(const struct problem *p, const struct machine *m, cons
             assert_true(t.block.col >= 0 &&
                         t.block.col + t.block.cols <= p->matrix[t.operand].cols);
             assert_true(problem_reads(p, t.operand));
-            read += (uint64_t)size * element;
+            copied += (uint64_t)size * element;
+            if (!t.again)
+                read += (uint64_t)size * element;
         }
     }
     assert_int_equal(read, plan->total.read_bytes);
+    assert_int_equal(copied, plan->total.in_bytes);
     assert_int_equal(plan->total.write_bytes, (uint64_t)(p->m * p->n) * element);
     assert_true(plan->factor >= 0.999);
 }
@@ -231,8 +234,41 @@ static void test_serpentine(void **state)
         struct block two = schedule_tile(&p, &plan, 0, super);
         assert_true((one.row == two.row) != (one.col == two.col));
     }
-    /* A once; B four times less the three turns' panels. */
-    assert_int_equal(plan.total.read_bytes, 8 * (64 * 16 + 16 * (64 + 3 * 48)));
+    /* A once; B four times less the three turns' panels: from the disk where that is memory, and
+     * from the host's memory where the disk is slow. */
+    const uint64_t once = 8 * (64 * 16 + 16 * 64), serpentine = 8 * (64 * 16 + 16 * (64 + 3 * 48));
+    assert_int_equal(plan.total.in_bytes, serpentine);
+    assert_int_equal(plan.total.read_bytes, once);
+    assert_int_equal(plan.cache_bytes, 8 * 16 * 64);
+    m.disk_read_bytes_per_s = 20e9;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.total.read_bytes, serpentine);
+    assert_int_equal(plan.cache_bytes, 0);
+}
+
+/* With room for some panels only, those of A are kept first: they serve all tiles of a row. */
+static void test_kept_panels(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(64, 48, 160, 1);
+    struct machine m = make_machine(1, 1 << 20, 1 << 28, true);
+    struct plan_request request = {
+        .tile_rows = 16, .tile_cols = 16, .slab = 16, .algorithm = ALGORITHM_CPU};
+    struct plan plan, some;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(plan.kept[OPERAND_A] == 10 && plan.kept[OPERAND_B] == 30);
+    assert_int_equal(plan.total.read_bytes, 8 * (64 * 160 + 160 * 48));
+    for (size_t less = 1000; less < plan.cache_bytes; less += 1000) {
+        m.host_memory = plan.host_bytes - less;
+        assert_int_equal(plan_make(&p, &m, &request, &some, &err), 0);
+        assert_true(some.host_bytes <= m.host_memory);
+        assert_true(some.kept[OPERAND_B] == 0 || some.kept[OPERAND_A] == 10);
+        assert_true(some.total.read_bytes >= plan.total.read_bytes);
+        assert_true(some.total.read_bytes < plan.total.in_bytes ||
+                    some.kept[OPERAND_A] + some.kept[OPERAND_B] == 0);
+        check_traffic(&p, &m, &some);
+    }
 }
 
 /* Large problems are planned in no time, with 64-bit counts, and the traffic comes near the
@@ -250,6 +286,7 @@ static void test_large(void **state)
     assert_true(plan.total.flops == 2.0 * 1000000 * 900001 * 1100000);
 
     m.ranks = 1;
+    m.host_memory = (size_t)8 << 30; /* too little to keep much */
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_true(plan.factor < 1.25);
     assert_true(plan.slab >= 128);
@@ -312,11 +349,9 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans),
-        cmocka_unit_test(test_serpentine),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),
-        cmocka_unit_test(test_impossible_requests),
+        cmocka_unit_test(test_random_plans), cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_kept_panels),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),   cmocka_unit_test(test_impossible_requests),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,99 @@
+/* What a plan will take: the time of each link, and of all of them together. */
+#include <math.h>
+
+#include "plan_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+enum {
+    STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
+    GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
+};
+
+/* Rate of the disk with runs of this many bytes. */
+static double run_factor(const struct machine *machine, double run_bytes)
+{
+    return run_bytes / (run_bytes + machine->disk_run_bytes);
+}
+
+/* Time to read all that all ranks read; `first`: the part of it that the first slab of all ranks
+ * is. */
+static double read_seconds(const struct problem *p, const struct machine *machine,
+                           const struct plan *plan, double *first)
+{
+    double element = (double)scalar_size(p->type), seconds = 0;
+    double ranks_across =
+        (double)min_i64(plan->supers_across * plan->grid_cols, ceil_div(p->n, plan->tile_cols));
+    double ranks_down =
+        (double)min_i64(plan->supers_down * plan->grid_rows, ceil_div(p->m, plan->tile_rows));
+    double mk = (double)p->m * (double)p->k, kn = (double)p->k * (double)p->n;
+    double reads[] = {mk * ranks_across, kn * ranks_down, (double)p->m * (double)p->n};
+    double all_b = (double)(plan->supers_across * plan->slabs);
+    double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
+    double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
+    if (plan->slabs == 1) { /* a panel stays for the whole serpentine row of super-blocks */
+        reads[OPERAND_A] /= (double)plan->supers_across;
+        reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
+                            (double)plan->supers_across;
+    }
+    reads[OPERAND_A] += kept_a * (fmin(plan->grid_cols, ranks_across) * mk - reads[OPERAND_A]);
+    reads[OPERAND_B] += kept_b * (fmin(plan->grid_rows, ranks_down) * kn - reads[OPERAND_B]);
+    double slab = (double)min_i64(plan->slab, p->k),
+           ranks = (double)plan->grid_rows * plan->grid_cols;
+    *first = plan->slabs ? ranks * (double)(plan->tile_rows + plan->tile_cols) * slab /
+                               (reads[OPERAND_A] + reads[OPERAND_B])
+                         : 0;
+    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+        if (!problem_reads(p, (enum operand)operand))
+            continue;
+        int64_t rows, cols;
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        int64_t file_cols = operand == OPERAND_C ? p->n : p->matrix[operand].cols;
+        double run = element * (double)(cols == file_cols ? rows * cols : cols);
+        seconds +=
+            reads[operand] * element / machine->disk_read_bytes_per_s / run_factor(machine, run);
+    }
+    return seconds;
+}
+
+void plan_predict(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    double element = (double)scalar_size(p->type);
+    double tile = (double)plan->tile_rows * (double)plan->tile_cols,
+           tiles = (double)schedule_supers(plan);
+    double panels = (double)(plan->tile_rows + plan->tile_cols) * (double)p->k;
+    double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
+    double c_in = problem_reads_c(p) ? tile : 0;
+    double first;
+    s[LINK_READ] = read_seconds(p, machine, plan, &first);
+    s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
+    s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
+    double steps = tiles * (double)plan->slabs;
+    s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
+                                         (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+                                     steps * STEP_MICROSECONDS * 1e-6
+                               : 0;
+    double run_c =
+        element * (double)(plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols);
+    double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
+    s[LINK_WRITE] = (double)p->m * (double)p->n * element / write_rate;
+
+    /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots
+     * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
+     * have nothing to overlap with. */
+    double slots = (double)plan->slots_out * (double)plan->slot_elements;
+    double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
+    double leave = fmax(s[LINK_OUT] / tiles, beyond);
+    double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
+    double exposed = tiles * fmax(0, leave - beside);
+    double busiest = s[LINK_GEMM] + exposed;
+    plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
+    for (int link = 0; link < LINK_COUNT; link++)
+        if (s[link] > busiest) {
+            busiest = s[link];
+            plan->limit = (enum link)link;
+        }
+    double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, first);
+    double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
+    plan->wall_s = busiest + fill + drain;
+}

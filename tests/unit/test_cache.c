@@ -1,0 +1,165 @@
+/* The host panel cache: several threads walk the schedules of random plans, and what comes from
+ * the cache is what was put there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cache.h"
+#include "error.h"
+#include "quantity.h"
+
+enum { THREADS = 4 };
+
+struct walk {
+    pthread_mutex_t lock;
+    struct cursor cursor;
+    struct cache cache;
+    int64_t wrong, again;
+};
+
+static double value(enum operand operand, int64_t row, int64_t col)
+{
+    return (double)((row * 1000 + col) * 2 + (int)operand);
+}
+
+static void fill(const struct transfer *t, double *memory)
+{
+    for (int64_t i = 0; i < t->block.rows; i++)
+        for (int64_t j = 0; j < t->block.cols; j++)
+            *memory++ = value(t->operand, t->block.row + i, t->block.col + j);
+}
+
+static int64_t differences(const struct transfer *t, const double *memory)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < t->block.rows; i++)
+        for (int64_t j = 0; j < t->block.cols; j++)
+            count += *memory++ != value(t->operand, t->block.row + i, t->block.col + j);
+    return count;
+}
+
+static void *reader(void *argument)
+{
+    struct walk *walk = argument;
+    double *slot = malloc(walk->cursor.plan->slot_bytes);
+    struct transfer t;
+    for (;;) {
+        pthread_mutex_lock(&walk->lock);
+        bool more = cursor_next(&walk->cursor, &t);
+        walk->again += more && t.again;
+        pthread_mutex_unlock(&walk->lock);
+        if (!more)
+            break;
+        if (t.again) {
+            cache_get(&walk->cache, &t, slot);
+            int64_t wrong = differences(&t, slot);
+            pthread_mutex_lock(&walk->lock);
+            walk->wrong += wrong;
+            pthread_mutex_unlock(&walk->lock);
+        } else if (t.kept >= 0) {
+            fill(&t, slot);
+            cache_put(&walk->cache, &t, slot);
+        }
+    }
+    free(slot);
+    return NULL;
+}
+
+static struct problem make_problem(int64_t m, int64_t n, int64_t k, int trans)
+{
+    struct problem p = {.type = SCALAR_DOUBLE, .m = m, .n = n, .k = k, .alpha = 1};
+    p.trans[0] = trans & 1;
+    p.trans[1] = trans & 2;
+    int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
+    int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        p.matrix[i] = (struct matrix_info){
+            .rows = rows[i], .cols = cols[i], .elements = ELEMENT_DOUBLE, .by_offset = true};
+    return p;
+}
+
+static const struct machine machine = {.gpu = true,
+                                       .ranks = 1,
+                                       .ranks_per_node = 1,
+                                       .threads = THREADS,
+                                       .device_memory = 1 << 20,
+                                       .disk_read_bytes_per_s = 2e9,
+                                       .disk_write_bytes_per_s = 1e9,
+                                       .disk_run_bytes = 65536,
+                                       .in_bytes_per_s = 50e9,
+                                       .out_bytes_per_s = 50e9,
+                                       .gemm_flops_per_s = {50e12, 50e12}};
+
+static void test_threads_get_what_was_put(void **state)
+{
+    (void)state;
+    int64_t again = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        struct problem p = make_problem(40 + 7 * trial, 300 - 3 * trial, 50 + 5 * trial, trial % 4);
+        struct plan_request request = {.tile_rows = 32 + trial % 5,
+                                       .tile_cols = 40 - trial % 7,
+                                       .slab = 16 * (1 + trial % 6),
+                                       .algorithm = ALGORITHM_NAIVE};
+        struct machine m = machine;
+        struct plan plan;
+        struct error err = {0};
+        m.host_memory = ((size_t)3600 + 64 * (size_t)trial) << 10;
+        assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+        struct walk walk = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        pthread_t threads[THREADS];
+        cursor_start(&walk.cursor, &p, &plan, 0);
+        assert_int_equal(cache_open(&walk.cache, &p, &plan, &err), 0);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, reader, &walk), 0);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        cache_close(&walk.cache);
+        assert_int_equal(walk.wrong, 0);
+        again += walk.again;
+    }
+    assert_true(again > 1000);
+}
+
+static void *waiter(void *argument)
+{
+    struct walk *walk = argument;
+    double slot[512];
+    struct transfer t = {.operand = OPERAND_A, .block = {0, 0, 1, 1}, .again = true};
+    cache_get(&walk->cache, &t, slot);
+    return NULL;
+}
+
+static void test_abort_lets_nobody_wait(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(64, 64, 64, 0);
+    struct plan_request request = {
+        .tile_rows = 32, .tile_cols = 32, .slab = 16, .algorithm = ALGORITHM_NAIVE};
+    struct machine m = machine;
+    struct plan plan;
+    struct walk walk;
+    struct error err = {0};
+    pthread_t thread;
+    m.host_memory = 64 << 20;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(cache_open(&walk.cache, &p, &plan, &err), 0);
+    assert_true(walk.cache.open);
+    assert_int_equal(pthread_create(&thread, NULL, waiter, &walk), 0);
+    cache_abort(&walk.cache);
+    pthread_join(thread, NULL);
+    cache_close(&walk.cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_get_what_was_put),
+        cmocka_unit_test(test_abort_lets_nobody_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
