@@ -72,13 +72,14 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
         m->gemm_flops_per_s[type] = 0.8 * machine_gpu_peak(info, (enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
+    m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
 
 static void assume_cpu_rates(struct machine *m)
 {
     m->gemm_flops_per_s[SCALAR_DOUBLE] = 40e9 * m->threads;
     m->gemm_flops_per_s[SCALAR_FLOAT] = 80e9 * m->threads;
-    m->in_bytes_per_s = m->out_bytes_per_s = 8e9;
+    m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
 }
 
 /* Rates of the file system that holds the input: a disk, or a file system in memory. */
@@ -131,6 +132,7 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         {"disk_run_bytes", &m->disk_run_bytes},
         {"in_bytes_per_s", &m->in_bytes_per_s},
         {"out_bytes_per_s", &m->out_bytes_per_s},
+        {"device_bytes_per_s", &m->device_bytes_per_s},
         {"gemm_float_flops_per_s", &m->gemm_flops_per_s[SCALAR_FLOAT]},
         {"gemm_double_flops_per_s", &m->gemm_flops_per_s[SCALAR_DOUBLE]},
     };

@@ -27,6 +27,7 @@ struct machine {
         disk_write_bytes_per_s;             /* of the file system, all ranks together */
     double disk_run_bytes;                  /* a read of this length runs at half the rate */
     double in_bytes_per_s, out_bytes_per_s; /* host to device and back, each rank */
+    double device_bytes_per_s;              /* of the device's own memory */
     double gemm_flops_per_s[2];             /* each rank; float, double */
 };
 

@@ -245,11 +245,12 @@ static double cost(const struct plan *plan)
 }
 
 static void keep_better(const struct problem *p, const struct machine *machine,
-                        const struct plan *candidate, struct plan *best)
+                        const struct plan_request *request, const struct plan *candidate,
+                        struct plan *best)
 {
     struct plan plan = *candidate;
     keep_panels(p, machine, &plan);
-    plan_predict(p, machine, &plan);
+    plan_predict(p, machine, request, &plan);
     bool first = best->wall_s == 0;
     if (first || cost(&plan) < cost(best) * (1 - 1e-9) ||
         (cost(&plan) <= cost(best) && plan.device_bytes < best->device_bytes))
@@ -266,7 +267,7 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
         down = min_i64(most, down + 1 + down / 12);
         plan->tile_rows = piece(p->m, plan->grid_rows * down);
         if (choose_width(p, machine, request, plan))
-            keep_better(p, machine, plan, best);
+            keep_better(p, machine, request, plan, best);
     } while (down < most && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 
@@ -294,7 +295,7 @@ static void search_grid(const struct problem *p, const struct machine *machine,
     plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
     set_counts(p, plan);
     if (fits(p, machine, request, plan))
-        keep_better(p, machine, plan, best);
+        keep_better(p, machine, request, plan, best);
 }
 
 static void search_grids(const struct problem *p, const struct machine *machine,

@@ -9,6 +9,7 @@ void plan_panel_extents(const struct problem *p, const struct plan *plan, enum o
                         int64_t *rows, int64_t *cols);
 
 /* Set the predicted time of each link and of the whole, and the link that limits. */
-void plan_predict(const struct problem *p, const struct machine *machine, struct plan *plan);
+void plan_predict(const struct problem *p, const struct machine *machine,
+                  const struct plan_request *request, struct plan *plan);
 
 #endif

@@ -56,7 +56,8 @@ static double read_seconds(const struct problem *p, const struct machine *machin
     return seconds;
 }
 
-void plan_predict(const struct problem *p, const struct machine *machine, struct plan *plan)
+void plan_predict(const struct problem *p, const struct machine *machine,
+                  const struct plan_request *request, struct plan *plan)
 {
     double element = (double)scalar_size(p->type);
     double tile = (double)plan->tile_rows * (double)plan->tile_cols,
@@ -69,8 +70,10 @@ void plan_predict(const struct problem *p, const struct machine *machine, struct
     s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;
+    double checked = request->verify ? panels + tile : 0; /* elements that the check passes over */
     s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
                                          (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+                                     tiles * checked * element / machine->device_bytes_per_s +
                                      steps * STEP_MICROSECONDS * 1e-6
                                : 0;
     double run_c =

@@ -93,6 +93,7 @@ static const struct machine machine = {.gpu = true,
                                        .disk_run_bytes = 65536,
                                        .in_bytes_per_s = 50e9,
                                        .out_bytes_per_s = 50e9,
+                                       .device_bytes_per_s = 2e12,
                                        .gemm_flops_per_s = {50e12, 50e12}};
 
 static void test_threads_get_what_was_put(void **state)

@@ -55,6 +55,7 @@ static struct machine make_machine(int ranks, size_t device, size_t host, bool g
                             .disk_run_bytes = 65536,
                             .in_bytes_per_s = 50e9,
                             .out_bytes_per_s = 50e9,
+                            .device_bytes_per_s = 2e12,
                             .gemm_flops_per_s = {50e12, 50e12}};
 }
 
