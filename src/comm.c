@@ -7,7 +7,7 @@
 
 #include "error.h"
 
-enum { TAG_RAISE = 1 };
+enum { TAG_RAISE = 1, TAG_DATA };
 
 static int launcher_number(const char *const *names, int otherwise)
 {
@@ -137,6 +137,16 @@ void comm_statistics(const double *values, int count, double *least, double *sum
     MPI_Allreduce(values, least, count, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(values, sum, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(values, most, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
+void comm_send(const void *data, size_t bytes, int to)
+{
+    MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD);
+}
+
+void comm_receive(void *data, size_t bytes, int from)
+{
+    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 void comm_version(char *text, size_t size)

@@ -42,6 +42,10 @@ void comm_barrier(void);
 uint64_t comm_min(uint64_t value);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
 
+/* To or from one other rank; the receiver knows how much. */
+void comm_send(const void *data, size_t bytes, int to);
+void comm_receive(void *data, size_t bytes, int from);
+
 /* "Open MPI 4.1.4", one line. */
 void comm_version(char *text, size_t size);
 

@@ -86,6 +86,7 @@ static void set_request(struct session *s)
                                        .tile_cols = o->tile_cols,
                                        .slab = o->slab,
                                        .verify = o->verify,
+                                       .trace = o->trace[0] != 0,
                                        .algorithm = s->algorithm};
 }
 
@@ -154,7 +155,8 @@ static int open_output(struct session *s)
                           .request = &s->request,
                           .output_info = &s->output.info,
                           .comm = &s->comm,
-                          .device = s->device};
+                          .device = s->device,
+                          .traced = s->request.trace};
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -185,6 +187,10 @@ static int finish_report(struct session *s)
             report_print(r, &s->problem, &s->machine, &s->plan);
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
+    }
+    if (s->request.trace && trace_write(&s->run.trace, &s->comm, s->options.trace, &s->err))
+        return s->err.code;
+    if (s->comm.rank == 0) {
         report_result(r);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");

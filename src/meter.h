@@ -20,18 +20,22 @@ static inline double clock_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The caller holds the lock that guards the meter. */
-static inline void meter_begin(struct meter *meter)
+/* These return the time.  The caller holds the lock that guards the meter. */
+static inline double meter_begin(struct meter *meter)
 {
+    double now = clock_now();
     if (meter->active++ == 0)
-        meter->since = clock_now();
+        meter->since = now;
+    return now;
 }
 
-static inline void meter_end(struct meter *meter, uint64_t bytes)
+static inline double meter_end(struct meter *meter, uint64_t bytes)
 {
+    double now = clock_now();
     meter->bytes += bytes;
     if (--meter->active == 0)
-        meter->busy_s += clock_now() - meter->since;
+        meter->busy_s += now - meter->since;
+    return now;
 }
 
 static inline void meter_add(struct meter *meter, double seconds, uint64_t bytes)

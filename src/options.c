@@ -31,6 +31,7 @@ enum {
     KEY_RANKS_PER_NODE,
     KEY_MACHINE,
     KEY_REPORT,
+    KEY_TRACE,
     KEY_USAGE,
 };
 
@@ -62,6 +63,7 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "Run", 4},
     {"verify", KEY_VERIFY, "off|online", 0, "check the product as it is made (default online)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
+    {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only", 0},
     {"help", 'h', 0, 0, "print this help", -1},
@@ -214,6 +216,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_VERIFY: o->verify = parse_word(arg, "off|online", state, "verify"); return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
+    case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
     case 'f': o->force = true; return 0;
     case 'q': o->quiet = true; return 0;
     case ARGP_KEY_ARG:

@@ -35,6 +35,7 @@ struct options {
     int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */
     char machine[PATH_MAX];
     char report[PATH_MAX];
+    char trace[PATH_MAX];
     bool force;
     bool quiet;
 };

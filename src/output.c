@@ -86,17 +86,18 @@ static bool is_input(const struct options *options, const char *file)
            (options->beta != 0 && same_file(file, options->c.file));
 }
 
-static void check_report(const struct options *options, struct error *err)
+/* Whether the run's `what` can be written to `path`. */
+static void check_beside(const struct options *options, const char *what, const char *path,
+                         struct error *err)
 {
     char copy[PATH_MAX];
-    const char *report = options->report;
-    if (is_input(options, report))
-        error_add(err, EXIT_INPUT, "the report %s is one of the inputs", report);
-    if (same_file(report, options->output.file) || strcmp(report, options->output.file) == 0)
-        error_add(err, EXIT_INPUT, "the report %s is the output", report);
-    snprintf(copy, sizeof copy, "%s", report);
+    if (is_input(options, path))
+        error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
+    if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
+        error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
+    snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK))
-        error_add(err, EXIT_INPUT, "cannot write the report %s: %s", report, strerror(errno));
+        error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
 }
 
 int output_check(const struct options *options, const struct problem *p, struct error *err)
@@ -115,7 +116,11 @@ int output_check(const struct options *options, const struct problem *p, struct 
     check_directory(file, p, err);
     check_part(file, err);
     if (options->report[0])
-        check_report(options, err);
+        check_beside(options, "report", options->report, err);
+    if (options->trace[0])
+        check_beside(options, "trace", options->trace, err);
+    if (options->trace[0] && strcmp(options->trace, options->report) == 0)
+        error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
     return err->code;
 }
 

@@ -7,6 +7,7 @@
 #include "plan_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "trace.h"
 
 enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
@@ -117,6 +118,8 @@ static size_t host_bytes(const struct problem *p, const struct machine *machine,
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
         bytes += check_host_bytes(plan);
+    if (request->trace)
+        bytes += trace_bytes();
     return bytes + (machine->gpu ? 0 : plan->device_bytes);
 }
 

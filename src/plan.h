@@ -60,6 +60,7 @@ struct plan_request {
     int grid_rows, grid_cols;
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
+    bool trace;               /* and for the timeline */
     enum algorithm algorithm; /* whose own memory and speed count */
 };
 

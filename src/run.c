@@ -79,6 +79,11 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     meter_add(&run->stages[STAGE_GEMM], dev->elapsed(dev, step->events[0], step->events[1]),
               step->flops);
     meter_add(&run->stages[STAGE_CHECK], dev->elapsed(dev, step->events[1], step->events[2]), 0);
+    struct span product = {.stage = STAGE_GEMM, .amount = step->flops};
+    struct span check = {.stage = STAGE_CHECK};
+    trace_device(&run->trace, product, step->events[0], step->events[1]);
+    if (run->check.on)
+        trace_device(&run->trace, check, step->events[1], step->events[2]);
     step->flops = 0;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "comm.h"
 #include "staging.h"
 #include "store.h"
+#include "trace.h"
 
 /* A panel of A or B on the device. */
 struct panel {
@@ -25,17 +26,6 @@ struct step {
     uint64_t flops;
 };
 
-enum stage {
-    STAGE_READ,
-    STAGE_CACHE,
-    STAGE_IN,
-    STAGE_GEMM,
-    STAGE_CHECK,
-    STAGE_OUT,
-    STAGE_WRITE,
-    STAGE_COUNT
-};
-
 struct run {
     /* set by the caller, who owns them */
     const struct problem *problem;
@@ -44,6 +34,7 @@ struct run {
     const struct matrix_info *output_info;
     struct comm *comm;
     struct device *device;
+    bool traced;
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
     struct store *output;
@@ -65,6 +56,7 @@ struct run {
     struct check check;
 
     struct meter stages[STAGE_COUNT];
+    struct trace trace;
 };
 
 /* Open the files, allocate everything that the plan counts and let the readers begin; all but the

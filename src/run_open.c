@@ -107,6 +107,7 @@ static int open_staging(struct run *run, struct error *err)
                               .slot_bytes = plan->slot_bytes,
                               .element_bytes = scalar_size(run->problem->type),
                               .device = run->device,
+                              .trace = &run->trace,
                               .move = read_block,
                               .context = run};
     struct staging_plan out = in;
@@ -125,6 +126,8 @@ int run_open(struct run *run, struct error *err)
     struct device *dev = run->device;
     size_t own = run->plan->device_bytes - algorithm_workspace(run->request->algorithm);
     void *check;
+    if (run->traced && trace_open(&run->trace, dev, err))
+        return err->code;
     if (open_stores(run, err) || for_events(run, create_event, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
@@ -159,6 +162,7 @@ void run_close(struct run *run)
     staging_close(&run->out);
     cache_close(&run->cache);
     check_close(&run->check);
+    trace_close(&run->trace);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);
     store_close(run->output);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "trace.h"
 
 static uint64_t transfer_bytes(const struct staging *ring, const struct transfer *transfer)
 {
@@ -27,27 +28,41 @@ static int finish_copy(struct staging *ring, struct slot *slot, struct error *er
     pthread_mutex_unlock(&ring->lock);
     int code = dev->sync(dev, slot->done, err);
     double seconds = dev->elapsed(dev, slot->start, slot->done);
+    uint64_t bytes = transfer_bytes(ring, &slot->transfer);
+    struct span span = {.stage = ring->plan.direction == STAGING_IN ? STAGE_IN : STAGE_OUT,
+                        .operand = (uint8_t)slot->transfer.operand,
+                        .amount = bytes};
+    trace_device(ring->plan.trace, span, slot->start, slot->done);
     pthread_mutex_lock(&ring->lock);
     if (!code)
-        meter_add(&ring->link, seconds, transfer_bytes(ring, &slot->transfer));
+        meter_add(&ring->link, seconds, bytes);
     return code;
 }
 
 /* Move the bytes of a slot from or to disk or cache.  Lock as above. */
-static int move(struct staging *ring, struct slot *slot, struct error *err)
+static int move(struct staging *ring, struct slot *slot, int thread, struct error *err)
 {
-    struct meter *meter = slot->transfer.again ? &ring->cache : &ring->disk;
+    const struct transfer *transfer = &slot->transfer;
+    enum stage stage = ring->plan.direction == STAGING_OUT ? STAGE_WRITE
+                       : transfer->again                   ? STAGE_CACHE
+                                                           : STAGE_READ;
+    struct meter *meter = transfer->again ? &ring->cache : &ring->disk;
+    struct span span = {.stage = (uint8_t)stage,
+                        .operand = (uint8_t)transfer->operand,
+                        .thread = (uint16_t)thread,
+                        .amount = transfer_bytes(ring, transfer)};
     slot->state = SLOT_MOVING;
-    meter_begin(meter);
+    double begin = meter_begin(meter);
     pthread_mutex_unlock(&ring->lock);
-    int code = ring->plan.move(ring->plan.context, &slot->transfer, slot->memory, err);
+    int code = ring->plan.move(ring->plan.context, transfer, slot->memory, err);
     pthread_mutex_lock(&ring->lock);
-    meter_end(meter, code ? 0 : transfer_bytes(ring, &slot->transfer));
+    double end = meter_end(meter, code ? 0 : span.amount);
+    trace_host(ring->plan.trace, span, begin, end);
     return code;
 }
 
 /* One read: the next transfer of the schedule into the slot whose turn it is.  False at the end. */
-static bool read_next(struct staging *ring, struct error *err)
+static bool read_next(struct staging *ring, int thread, struct error *err)
 {
     struct transfer transfer;
     if (ring->stop || !cursor_next(&ring->plan.schedule, &transfer))
@@ -61,7 +76,7 @@ static bool read_next(struct staging *ring, struct error *err)
     if (slot->state == SLOT_IN_FLIGHT && finish_copy(ring, slot, err))
         return false;
     slot->transfer = transfer;
-    if (move(ring, slot, err))
+    if (move(ring, slot, thread, err))
         return false;
     slot->state = SLOT_FULL;
     pthread_cond_broadcast(&ring->changed);
@@ -69,7 +84,7 @@ static bool read_next(struct staging *ring, struct error *err)
 }
 
 /* One write: the next slot that the main thread gave.  False at the end. */
-static bool write_next(struct staging *ring, struct error *err)
+static bool write_next(struct staging *ring, int thread, struct error *err)
 {
     int64_t number = ring->claimed++;
     while (!ring->stop && number >= ring->submitted)
@@ -77,7 +92,7 @@ static bool write_next(struct staging *ring, struct error *err)
     if (number >= ring->submitted || ring->error.code)
         return false;
     struct slot *slot = &ring->slots[number % ring->plan.slots];
-    if (finish_copy(ring, slot, err) || move(ring, slot, err))
+    if (finish_copy(ring, slot, err) || move(ring, slot, thread, err))
         return false;
     slot->state = SLOT_FREE;
     slot->turn += ring->plan.slots;
@@ -90,11 +105,12 @@ static void *work(void *argument)
     struct staging *ring = argument;
     struct error err = {0};
     pthread_mutex_lock(&ring->lock);
+    int thread = ring->working++;
     if (ring->plan.direction == STAGING_IN)
-        while (read_next(ring, &err))
+        while (read_next(ring, thread, &err))
             ;
     else
-        while (write_next(ring, &err))
+        while (write_next(ring, thread, &err))
             ;
     if (err.code)
         fail(ring, &err);

@@ -19,6 +19,7 @@
 
 struct device;
 struct event;
+struct trace;
 
 enum slot_state { SLOT_FREE, SLOT_MOVING, SLOT_FULL, SLOT_IN_FLIGHT };
 
@@ -38,6 +39,7 @@ struct staging_plan {
     int slots, threads;
     size_t slot_bytes, element_bytes;
     struct device *device;
+    struct trace *trace;
     struct cursor schedule; /* of an input ring: what to read, in order */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
     void *context; /* for `move`, which is called from several threads at once */
@@ -48,7 +50,7 @@ struct staging {
     char *memory; /* all slots, pinned */
     struct slot *slots;
     pthread_t *threads;
-    int started;
+    int started, working; /* threads; those that have begun */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t claimed;   /* numbers taken by the threads */

@@ -259,24 +259,36 @@ def test_output_is_the_file_of_one_operand(source, operand):
                    "-o", other, "--force", says=["is one of the inputs"])
 
 
+beside = pytest.mark.parametrize("option", ["--report", "--trace"])
+
+
+@beside
 @pytest.mark.parametrize("how", ["itself", "symlink", "hard link"])
-def test_report_is_an_input(source, how):
+def test_report_or_trace_is_an_input(source, how, option):
     path = alias(source, how)
     before = digest(source)
-    done = run("dgemm_ooc", source, "--report", path)
+    done = run("dgemm_ooc", source, option, path)
     assert digest(path) == digest(source) == before
     assert done.returncode in (USAGE, INPUT), done.stderr
 
 
-def test_report_is_the_output(source):
-    done = run("dgemm_ooc", source, "--report", output_of(source))
+@beside
+def test_report_or_trace_is_the_output(source, option):
+    done = run("dgemm_ooc", source, option, output_of(source))
     assert done.returncode in (USAGE, INPUT), done.stderr
 
 
-def test_report_cannot_be_written(source):
+@beside
+def test_report_or_trace_cannot_be_written(source, option):
     """Hours of work must not end in this complaint."""
-    assert_refused(source.parent, source, "--report", source.parent / "no" / "where.json",
-                   says=["report", "no/where.json"])
+    assert_refused(source.parent, source, option, source.parent / "no" / "where.json",
+                   says=[option.lstrip("-"), "no/where.json"])
+
+
+def test_trace_is_the_report(source):
+    path = source.parent / "x.json"
+    assert_refused(source.parent, source, "--trace", path, "--report", path,
+                   says=["the trace", "is the report"])
 
 
 @pytest.mark.parametrize("dataset", [".", "A//", "/"])

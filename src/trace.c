@@ -1,0 +1,156 @@
+#include "trace.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "comm.h"
+#include "device.h"
+#include "error.h"
+#include "meter.h"
+#include "quantity.h"
+
+enum { LANES = 1000 }; /* numbers of threads for each kind of them */
+
+static const struct {
+    const char *action, *lane;
+    int order; /* of lanes from top to bottom; stages that share one lie on one lane */
+} stages[STAGE_COUNT] = {
+    [STAGE_READ] = {"read", "reader", 0},    [STAGE_CACHE] = {"cache", "reader", 0},
+    [STAGE_IN] = {"copy in", "copy in", 1},  [STAGE_GEMM] = {"multiply", "compute", 2},
+    [STAGE_CHECK] = {"check", "compute", 2}, [STAGE_OUT] = {"copy out", "copy out", 3},
+    [STAGE_WRITE] = {"write", "writer", 4},
+};
+
+size_t trace_bytes(void)
+{
+    return TRACE_SPANS * sizeof(struct span);
+}
+
+int trace_open(struct trace *t, struct device *device, struct error *err)
+{
+    *t = (struct trace){.device = device};
+    pthread_mutex_init(&t->lock, NULL);
+    t->spans = malloc(trace_bytes());
+    if (!t->spans)
+        error_add(err, EXIT_RESOURCES, "no host memory for the trace");
+    else if (device->event_create(device, &t->origin, err) == 0 &&
+             device->record(device, t->origin, STREAM_COMPUTE, err) == 0)
+        device->sync(device, t->origin, err);
+    comm_barrier();
+    t->start = clock_now();
+    return err->code;
+}
+
+void trace_close(struct trace *t)
+{
+    if (t->origin)
+        t->device->event_destroy(t->device, t->origin);
+    if (t->device)
+        pthread_mutex_destroy(&t->lock);
+    free(t->spans);
+    *t = (struct trace){0};
+}
+
+static void add(struct trace *t, struct span span, double begin, double end)
+{
+    span.begin = begin;
+    span.end = end;
+    pthread_mutex_lock(&t->lock);
+    if (t->count++ < TRACE_SPANS)
+        t->spans[t->count - 1] = span;
+    pthread_mutex_unlock(&t->lock);
+}
+
+void trace_host(struct trace *t, struct span span, double begin, double end)
+{
+    if (t->spans)
+        add(t, span, begin - t->start, end - t->start);
+}
+
+void trace_device(struct trace *t, struct span span, struct event *begin, struct event *end)
+{
+    struct device *dev = t->device;
+    if (t->spans)
+        add(t, span, dev->elapsed(dev, t->origin, begin), dev->elapsed(dev, t->origin, end));
+}
+
+/* One event of the format; times in microseconds. */
+static void print_span(FILE *file, int rank, const struct span *s)
+{
+    bool computes = s->stage == STAGE_GEMM || s->stage == STAGE_CHECK;
+    char name[32];
+    snprintf(name, sizeof name, computes ? "%s" : "%s %c", stages[s->stage].action,
+             "ABC"[s->operand]);
+    fprintf(file,
+            ",\n{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
+            "\"dur\": %.3f, \"args\": {\"%s\": %" PRIu64 "}}",
+            name, rank, stages[s->stage].order * LANES + s->thread, 1e6 * s->begin,
+            1e6 * (s->end - s->begin), computes ? "flops" : "bytes", s->amount);
+}
+
+/* Name the lanes that the spans of a rank lie on; Perfetto shows them in this order. */
+static void print_lanes(FILE *file, int rank, const struct span *spans, int64_t count)
+{
+    const char *lanes[5 * LANES] = {0};
+    for (int64_t i = 0; i < count; i++)
+        lanes[stages[spans[i].stage].order * LANES + spans[i].thread] = stages[spans[i].stage].lane;
+    fprintf(file,
+            "%s{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, "
+            "\"args\": {\"name\": \"rank %d\"}}",
+            rank ? ",\n" : "", rank, rank);
+    for (int lane = 0; lane < 5 * LANES; lane++)
+        if (lanes[lane])
+            fprintf(file,
+                    ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, "
+                    "\"args\": {\"name\": \"%s %d\"}},\n{\"name\": \"thread_sort_index\", "
+                    "\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"sort_index\": %d}}",
+                    rank, lane, lanes[lane], lane % LANES, rank, lane, lane);
+}
+
+static void print_rank(FILE *file, int rank, const struct span *spans, int64_t count)
+{
+    int64_t kept = min_i64(count, TRACE_SPANS);
+    print_lanes(file, rank, spans, kept);
+    for (int64_t i = 0; i < kept; i++)
+        print_span(file, rank, &spans[i]);
+    if (count > kept)
+        fprintf(stderr, "dgemm_ooc: the trace leaves out the last %" PRId64 " spans of rank %d\n",
+                count - kept, rank);
+}
+
+/* Rank 0 takes the others' spans one after the other into the place of its own. */
+static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
+{
+    fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+    print_rank(file, 0, t->spans, t->count);
+    for (int rank = 1; rank < comm->size; rank++) {
+        int64_t count;
+        comm_receive(&count, sizeof count, rank);
+        comm_receive(t->spans, (size_t)min_i64(count, TRACE_SPANS) * sizeof *t->spans, rank);
+        print_rank(file, rank, t->spans, count);
+    }
+    fprintf(file, "\n]}\n");
+}
+
+int trace_write(struct trace *t, struct comm *comm, const char *path, struct error *err)
+{
+    char part[PATH_MAX + 8];
+    FILE *file = NULL;
+    snprintf(part, sizeof part, "%s.part", path);
+    if (comm->rank == 0 && !(file = fopen(part, "we")))
+        error_add(err, EXIT_RUNTIME, "cannot write the trace %s; C is complete", path);
+    if (comm_agree(comm, err))
+        return err->code;
+    if (comm->rank > 0) {
+        comm_send(&t->count, sizeof t->count, 0);
+        comm_send(t->spans, (size_t)min_i64(t->count, TRACE_SPANS) * sizeof *t->spans, 0);
+        return 0;
+    }
+    print_ranks(t, comm, file);
+    bool failed = ferror(file);
+    if (fclose(file) || failed || rename(part, path))
+        error_add(err, EXIT_RUNTIME, "cannot write the trace %s; C is complete", path);
+    return err->code;
+}

@@ -1,0 +1,55 @@
+"""The timeline: what the stages did, all of it, in an order that can be."""
+import json
+from collections import defaultdict
+
+import pytest
+
+from matrices import multiply, operands
+
+STAGES = {"read": "read", "cache": "cache", "copy in": "in", "multiply": "gemm",
+          "copy out": "out", "write": "write"}
+OPTIONS = ["--beta", 2, "--gpu-memory", "60K", "--host-memory", "30M"]
+
+
+@pytest.fixture(params=[0, 3])
+def traced(tmp_path, device, request):
+    """The events of a run out of core, and its report."""
+    source, trace = tmp_path / "input.h5", tmp_path / "trace.json"
+    operands(source, 150, 170, 190)
+    report = multiply(source, *OPTIONS, "--trace", trace, ranks=request.param, device=device,
+                      OMP_NUM_THREADS="2")
+    assert not list(tmp_path.glob("*.part"))
+    return json.loads(trace.read_text())["traceEvents"], report
+
+
+def test_spans_add_up_to_the_report(traced):
+    events, report = traced
+    amounts = defaultdict(int)
+    for event in events:
+        if event["ph"] == "X" and event["name"] != "check":
+            action = event["name"].removesuffix(" A").removesuffix(" B").removesuffix(" C")
+            amounts[STAGES[action]] += sum(event["args"].values())
+    assert amounts["cache"] > 0
+    for key, amount in amounts.items():
+        stage = report["stages"][key]
+        assert amount == stage["flops" if key == "gemm" else "bytes"], key
+
+
+def test_lanes_are_named_and_do_one_thing_at_a_time(traced):
+    events, report = traced
+    lanes, names = defaultdict(list), {}
+    for event in events:
+        lane = event["pid"], event.get("tid")
+        if event["ph"] == "X":
+            lanes[lane].append((event["ts"], event["ts"] + event["dur"]))
+        elif event["name"] == "thread_name":
+            names[lane] = event["args"]["name"]
+    assert {pid for pid, _ in lanes} == set(range(report["machine"]["ranks"]))
+    assert lanes.keys() == names.keys()
+    assert {name.rsplit(" ", 1)[0] for name in names.values()} == {
+        "reader", "copy in", "compute", "copy out", "writer"}
+    for spans in lanes.values():
+        spans.sort()
+        assert spans[0][0] >= 0
+        for (_, end), (begin, _) in zip(spans, spans[1:]):
+            assert begin >= end - 2  # microseconds: two clocks, rounded
