@@ -13,22 +13,53 @@ static const char *const stage_titles[] = {"disk read", "host cache",   "host to
                                            "disk write"};
 static const char *const stage_keys[] = {"read", "cache", "in", "gemm", "check", "out", "write"};
 
-static void print_stage(const struct report *r, enum stage stage)
+/* The link of the plan that a stage is. */
+static const int stage_links[] = {LINK_READ, -1, LINK_IN, LINK_GEMM, -1, LINK_OUT, LINK_WRITE};
+
+static void print_seconds(double seconds)
+{
+    printf(" %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
+}
+
+static void print_stage(const struct report *r, const struct plan *plan, enum stage stage)
 {
     const struct stage_report *s = &r->stages[stage];
-    char amount[32] = "", rate[32] = "";
+    const char *amount = "", *rate = "";
     double busy = s->busy_s[1];
-    if (stage == STAGE_GEMM) {
-        snprintf(amount, sizeof amount, "%s", quantity_work(s->amount));
-        snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_flops(s->amount / busy) : "");
-    } else if (s->amount > 0) {
-        snprintf(amount, sizeof amount, "%s", quantity_bytes(s->amount));
-        snprintf(rate, sizeof rate, "%s", busy > 0 ? quantity_rate(s->amount / busy) : "");
-    }
     if (stage == STAGE_CACHE && s->amount == 0)
         return;
-    printf("  %-15s %8.3f %8.3f %8.3f %5.1f%% %12s %14s\n", stage_titles[stage], s->busy_s[0],
-           s->busy_s[1], s->busy_s[2], 100 * busy / r->wall_s, amount, rate);
+    if (s->amount > 0)
+        amount = stage == STAGE_GEMM ? quantity_work(s->amount) : quantity_bytes(s->amount);
+    if (s->amount > 0 && busy > 0)
+        rate = stage == STAGE_GEMM ? quantity_flops(s->amount / busy)
+                                   : quantity_rate(s->amount / busy);
+    printf("  %-14s", stage_titles[stage]);
+    for (int i = 0; i < 3; i++)
+        print_seconds(s->busy_s[i]);
+    if (stage_links[stage] >= 0)
+        print_seconds(plan->link_s[stage_links[stage]]);
+    else
+        printf("%8s", "");
+    printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
+}
+
+/* What would make such a run faster. */
+static const char *advice(const struct report *r, const struct plan *plan)
+{
+    bool several = plan->supers_down * plan->supers_across > 1;
+    switch (r->limit) {
+    case STAGE_READ:
+        return plan->factor > 1.05 ? "more --host-memory or --gpu-memory means fewer bytes to read"
+                                   : "each byte is read once; only faster storage would help";
+    case STAGE_CACHE:
+    case STAGE_IN:
+    case STAGE_OUT:
+        return several ? "more --gpu-memory means larger tiles and fewer bytes on this link"
+                       : "each byte crosses once; only more devices would help";
+    case STAGE_GEMM: return "the device computes nearly all the time; more devices would help";
+    case STAGE_CHECK: return "larger tiles (--gpu-memory) make the check cheaper";
+    default: return "C is written once; only faster storage would help";
+    }
 }
 
 void report_print(const struct report *r, const struct problem *p, const struct machine *m,
@@ -36,15 +67,15 @@ void report_print(const struct report *r, const struct problem *p, const struct 
 {
     printf("Report      %s on %s, %s\n", r->algorithm, m->name,
            r->same_bits ? "the same bits on any number of ranks" : "bits not promised");
-    printf("  busy, seconds        min      avg      max   wall       amount   all at avg\n");
+    printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
-        print_stage(r, (enum stage)i);
+        print_stage(r, plan, (enum stage)i);
     double limit = r->stages[r->limit].busy_s[2];
     printf("Wall        %s (planned %s) after %s of start-up; %s\n", quantity_time(r->wall_s),
            quantity_time(plan->wall_s), quantity_time(r->startup_s),
            quantity_flops(2.0 * (double)p->m * (double)p->n * (double)p->k / r->wall_s));
-    printf("Overlap     %.2f of the wall is the busiest stage, %s\n", limit / r->wall_s,
-           stage_titles[r->limit]);
+    printf("Overlap     %.2f of the wall is the busiest stage, %s:\n            %s\n",
+           limit / r->wall_s, stage_titles[r->limit], advice(r, plan));
     printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),
            quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory));
     printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
