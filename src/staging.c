@@ -100,18 +100,29 @@ static bool write_next(struct staging *ring, int thread, struct error *err)
     return true;
 }
 
+/* Page-lock the slots, so that the device copies from and to them on its own. */
+static int pin(struct staging *ring, struct error *err)
+{
+    struct device *dev = ring->plan.device;
+    size_t bytes = ring->plan.slot_bytes * (size_t)ring->plan.slots;
+    pthread_mutex_unlock(&ring->lock);
+    int code = dev->pin(dev, ring->memory, bytes, err);
+    pthread_mutex_lock(&ring->lock);
+    ring->pinned = code == 0;
+    pthread_cond_broadcast(&ring->changed);
+    return code;
+}
+
 static void *work(void *argument)
 {
     struct staging *ring = argument;
     struct error err = {0};
     pthread_mutex_lock(&ring->lock);
     int thread = ring->working++;
-    if (ring->plan.direction == STAGING_IN)
-        while (read_next(ring, thread, &err))
-            ;
-    else
-        while (write_next(ring, thread, &err))
-            ;
+    bool more = thread > 0 || pin(ring, &err) == 0;
+    while (more)
+        more = ring->plan.direction == STAGING_IN ? read_next(ring, thread, &err)
+                                                  : write_next(ring, thread, &err);
     if (err.code)
         fail(ring, &err);
     pthread_mutex_unlock(&ring->lock);
@@ -128,8 +139,6 @@ static int open_slots(struct staging *ring, struct error *err)
                          "cannot allocate %zu bytes of host memory for staging", bytes);
     madvise(memory, bytes, MADV_HUGEPAGE);
     ring->memory = memory;
-    if (dev->pin(dev, memory, bytes, err))
-        return err->code;
     for (int i = 0; i < ring->plan.slots; i++) {
         struct slot *slot = &ring->slots[i];
         slot->memory = ring->memory + (size_t)i * ring->plan.slot_bytes;
@@ -165,7 +174,7 @@ int staging_take(struct staging *ring, struct slot **taken, struct error *err)
     pthread_mutex_lock(&ring->lock);
     int64_t number = ring->used++;
     struct slot *slot = &ring->slots[number % ring->plan.slots];
-    while (!ring->error.code && (slot->turn != number || slot->state != wanted))
+    while (!ring->error.code && (!ring->pinned || slot->turn != number || slot->state != wanted))
         pthread_cond_wait(&ring->changed, &ring->lock);
     if (ring->error.code)
         *err = ring->error;
@@ -229,7 +238,8 @@ void staging_close(struct staging *ring)
                 dev->event_destroy(dev, events[j]);
     }
     if (ring->memory) {
-        dev->unpin(dev, ring->memory);
+        if (ring->pinned)
+            dev->unpin(dev, ring->memory);
         munmap(ring->memory, ring->plan.slot_bytes * (size_t)ring->plan.slots);
     }
     free(ring->slots);

@@ -47,7 +47,8 @@ struct staging_plan {
 
 struct staging {
     struct staging_plan plan;
-    char *memory; /* all slots, pinned */
+    char *memory; /* all slots */
+    bool pinned;  /* by the first thread, while the others read into them */
     struct slot *slots;
     pthread_t *threads;
     int started, working; /* threads; those that have begun */
@@ -62,7 +63,7 @@ struct staging {
     struct meter link;        /* what the device copied */
 };
 
-/* Allocate and pin the slots and start the threads.  After a failure staging_close is still due. */
+/* Allocate the slots and start the threads.  After a failure staging_close is still due. */
 int staging_open(struct staging *ring, const struct staging_plan *plan, struct error *err);
 
 /* Next slot: of an input ring the next one filled, of an output ring the next one free.  Waits. */
