@@ -63,10 +63,10 @@ static inline doubles absolute(doubles x)
 #include "cpu_kernel_real.h"
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
-    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, pack_a_float,
-                      pack_b_float, multiply_float, combine_float, project_row_float,
+    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES,
+                      pack_a_float, pack_b_float, multiply_float, combine_float, project_row_float,
                       project_cols_float},
-    [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, pack_a_double,
-                       pack_b_double, multiply_double, combine_double, project_row_double,
-                       project_cols_double},
+    [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES,
+                       pack_a_double, pack_b_double, multiply_double, combine_double,
+                       project_row_double, project_cols_double},
 };

@@ -37,6 +37,7 @@ struct cpu_panel {
  * tile_cols columns of op(B), packed so that one k step of all of them is contiguous. */
 struct cpu_kernel {
     int64_t tile_rows, tile_cols;
+    int vector_bytes;
 
     /* Missing rows of a panel become zeros: they meet only sums that are thrown away. */
     void (*pack_a)(const struct cpu_panel *panel, void *to);

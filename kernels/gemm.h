@@ -71,4 +71,7 @@ double algorithm_share(enum algorithm id);
 size_t gemm_cpu_workspace(int threads);
 void gemm_cpu(const struct gemm *g, int threads, void *workspace);
 
+/* What a core with two vector units can do in a cycle. */
+int gemm_cpu_flops_per_cycle(enum scalar type);
+
 #endif

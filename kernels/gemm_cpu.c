@@ -234,3 +234,9 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace)
     else
         product_add(&product, beta, product.packed_a + (size_t)threads * A_BYTES);
 }
+
+int gemm_cpu_flops_per_cycle(enum scalar type)
+{
+    int lanes = cpu_kernels(0)[type].vector_bytes / (int)scalar_size(type);
+    return 2 * 2 * lanes;
+}

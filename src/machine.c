@@ -77,8 +77,8 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 
 static void assume_cpu_rates(struct machine *m)
 {
-    m->gemm_flops_per_s[SCALAR_DOUBLE] = 40e9 * m->threads;
-    m->gemm_flops_per_s[SCALAR_FLOAT] = 80e9 * m->threads;
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        m->gemm_flops_per_s[type] = 3e9 * m->threads * gemm_cpu_flops_per_cycle((enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
 }
 

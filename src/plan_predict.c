@@ -89,7 +89,9 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double leave = fmax(s[LINK_OUT] / tiles, beyond);
     double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
     double exposed = tiles * fmax(0, leave - beside);
-    double busiest = s[LINK_GEMM] + exposed;
+    /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
+    double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
+    double busiest = s[LINK_GEMM] + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
     for (int link = 0; link < LINK_COUNT; link++)
         if (s[link] > busiest) {
