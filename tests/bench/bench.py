@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measure dgemm_ooc file to file: beside what the parts of this machine can do alone, and beside what
-a user would run instead on the same files.
+"""Measure dgemm_ooc file to file: beside what the parts of this machine can do alone, and beside
+what a user would run instead on the same files.
 
-    make bench BENCH="--only disk --repeat 5"      or      bench.py [OPTION...] [-- PROGRAM_OPTION...]
+    make bench BENCH="--only disk --repeat 5"     or     bench.py [OPTION...] [-- PROGRAM_OPTION...]
 
 Three regimes, by what should be the limit: compute (files on a file system in memory), link (the
 same with so little GPU memory that the bus is the limit; only with a GPU) and disk (files on the
@@ -12,22 +12,24 @@ in turn; the rounds are repeated.  The first products of the rivals are compared
 --json FILE holds everything.  A series is {"median", "min", "max", "values"}, a value a round.
 
     schema 1, date, commit (null: no git), arguments, repeat
-    machine   cpu, cpus, threads, memory_bytes, load (of a minute: [before, after]), device ("gpu" or
-              "cpu"), device_name, gpu (null, or what nvidia-smi says: name, driver, clocks, power)
+    machine   cpu, cpus, threads, memory_bytes, load (of a minute: [before, after]), device ("gpu"
+              or "cpu"), device_name, gpu (null, or what nvidia-smi says of each)
     cases     one a regime and size:
       regime, folder, cold, m, n, k, gpu_memory_bytes (null: all), host_memory_bytes (null: the
       program's choice)
       ceilings  by stage (read, in, gemm, out, write): rate (series, bytes or FLOPs a second), way;
-                read and write also ways (series by way: rate is the one of the best median), gemm
-                clock_mhz (series; 0: not known), link both ways at once: both (series)
+                read and write also ways (series by way: rate is the one of the best median), in and
+                out both (series: the rate of each with both at work), gemm clock_mhz (series; 0:
+                not known)
       program   program (its version), algorithm, plan (as in the program's report), startup_s and
                 wall_s (series; the wall begins after the start-up and ends when C is safe),
                 residual, residual_limit, host_peak_bytes, device_peak_bytes (of the last round),
                 stages  by stage: busy_s (series), amount (bytes, FLOPs), rate (amount / median
-                        busy_s), ceiling_s (the amount at the ceiling's rate), of_ceiling (ceiling_s /
-                        median busy_s: above 1 where a cache helps or the rest is not idle)
+                        busy_s), ceiling_s (the amount at the ceiling's rate), of_ceiling
+                        (ceiling_s / median busy_s: above 1 where a cache helps)
                 busiest (stage), overlap (series: its busy time / wall), bound (the stage of the
-                largest ceiling_s), efficiency (that ceiling_s / median wall_s: 1 is perfect)
+                largest ceiling_s), efficiency (that ceiling_s / median wall_s: 1 is perfect, but
+                beyond the CPU device, where all stages share the CPUs)
       rivals    by name: wall_s, read_s, multiply_s, write_s (series; without start-up and pinning),
                 agrees (with the program's C; null: it leaves none), compute_only (multiply_s alone
                 counts), ratio (its time / the program's wall), and where they are known peak_bytes
@@ -58,8 +60,8 @@ ELEMENT, LEAST_HOST_MEMORY = 8, 16 << 20
 XT_BLOCKS = "2048,4096,8192"
 STAGES = ["read", "in", "gemm", "out", "write"]
 SIZES = {  # without and with a GPU
-    "compute": {"cpu": ["4096"], "gpu": ["16384x16384x131072"]},
-    "link": {"cpu": [], "gpu": ["16384x16384x131072"]},
+    "compute": {"cpu": ["4096"], "gpu": ["16384x16384x65536"]},
+    "link": {"cpu": [], "gpu": ["16384x16384x65536"]},
     "disk": {"cpu": ["256x256x131072", "8192x8192x64"], "gpu": ["16384"]},
 }
 GPU_MEMORY = {"compute": None, "link": 256 << 20, "disk": None}
@@ -75,11 +77,12 @@ def say(words):
     print(f"bench: {words}", file=sys.stderr, flush=True)
 
 
-def call(line, **env):
-    """Standard output of a command."""
+def call(line):
+    """Standard output of a command.  OpenBLAS takes the kernels that it finds best itself."""
     line = [str(word) for word in line]
-    done = subprocess.run(line, env=environment(OMP_NUM_THREADS=THREADS, **env),
-                          capture_output=True, text=True)
+    env = {name: value for name, value in environment(OMP_NUM_THREADS=THREADS).items()
+           if not name.startswith("OPENBLAS_")}
+    done = subprocess.run(line, env=env, capture_output=True, text=True)
     if done.returncode:
         raise Failure(f"{' '.join(line)}\nexit code {done.returncode}: {done.stderr.strip()}")
     return done.stdout
@@ -162,7 +165,7 @@ def sizes_of(regime, device, folder, wanted):
     sizes = wanted or [extents(text) for text in SIZES[regime][device]]
     for size in sizes:
         while not wanted and not fits(size, folder) and max(size) > 1:
-            size[:] = [max(1, x // 2) for x in size]
+            size[:] = [max(1, x * 3 // 4) for x in size]
         if not fits(size, folder):
             raise Failure(f"{'x'.join(map(str, size))} does not fit {folder} and the memory here")
     return sizes
@@ -245,12 +248,12 @@ class Case:
             done = subprocess.run(line, env=environment(), capture_output=True)
             self.agrees[name] = done.returncode == 0
 
-    def blocked(self, memory, *options, **env):
+    def blocked(self, memory, *options):
         return json.loads(call([sys.executable, HERE / "rival_blocked.py", self.source,
-                                self.theirs, "--memory", memory, *options], **env))
+                                self.theirs, "--memory", memory, *options]))
 
-    def in_core(self, **env):
-        result = call([sys.executable, HERE / "rival_blocked.py", self.source, "--in-core"], **env)
+    def in_core(self):
+        result = call([sys.executable, HERE / "rival_blocked.py", self.source, "--in-core"])
         return json.loads(result) | {"compute_only": True}
 
     def xt(self, name):
@@ -269,15 +272,10 @@ class Case:
             if importlib.util.find_spec("cupy"):
                 yield "h5py, CuPy, same GPU memory", lambda: self.blocked(memory, "--gpu")
             return
-        # An OpenBLAS that is older than the CPU takes kernels for a lesser one.
-        wide = "avx512dq" in cpu_info("flags") and "OPENBLAS_CORETYPE" not in os.environ
-        for suffix, env in (("", {}), (", AVX-512 asked for", {"OPENBLAS_CORETYPE": "SkylakeX"})):
-            if env and not wide:
-                continue
-            yield (f"h5py, NumPy, same memory{suffix}",
-                   lambda env=env: self.blocked(self.case["host_memory_bytes"], **env))
-            if self.case["regime"] == "compute":
-                yield f"NumPy in core{suffix}", lambda env=env: self.in_core(**env)
+        yield ("h5py, NumPy, same memory",
+               lambda: self.blocked(self.case["host_memory_bytes"]))
+        if self.case["regime"] == "compute":
+            yield "NumPy in core", self.in_core
 
     def run_rivals(self):
         results = {}
@@ -314,7 +312,7 @@ def ceilings_of(parts):
     kernel = columns([p["gemm"] for p in parts])
     return {"read": best_way([p["read"] for p in parts]),
             "in": {"way": "pinned", "rate": link["in"], "both": link["both"]},
-            "gemm": {"way": "tile and slab of the plan", **kernel},
+            "gemm": {"way": "its tile and slab", **kernel},
             "out": {"way": "pinned", "rate": link["out"], "both": link["both"]},
             "write": best_way([p["write"] for p in parts])}
 

@@ -17,7 +17,7 @@
 
 enum { GPU = 0, ALIGNMENT = 4096, ROUNDS = 4 };
 
-static const size_t slot_bytes = 16 << 20, ring_bytes = 256 << 20;
+static const size_t slot_bytes = 16 << 20, ring_bytes = 128 << 20;
 
 /* One direction: a ring of slots on either side. */
 struct lane {

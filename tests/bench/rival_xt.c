@@ -37,7 +37,6 @@ static void matrix_alloc(struct matrix *m)
     void *memory = NULL;
     size_t bytes = m->rows * m->cols * sizeof *m->at;
     require(posix_memalign(&memory, ALIGNMENT, bytes) == 0, "allocating");
-    memset(memory, 0, bytes);
     require(cudaHostRegister(memory, bytes, cudaHostRegisterDefault) == cudaSuccess, "pinning");
     m->at = memory;
 }

@@ -26,9 +26,9 @@ def heading(case):
     memory = [f"{name} memory {size(case[key])}" for name, key in
               (("GPU", "gpu_memory_bytes"), ("host", "host_memory_bytes")) if case[key]]
     plan = case["program"]["plan"]
-    words = [f"{case['m']}x{case['n']}x{case['k']}", f"files in {case['folder']}"]
-    words += (["not cached"] if case["cold"] else []) + memory
-    print(f"\n{case['regime']}: {', '.join(words)}")
+    title = f"{case['regime']}: {case['m']}x{case['n']}x{case['k']} doubles"
+    print("", ", ".join([title, *memory]), sep="\n")
+    print(f"  files in {case['folder']}{', none of them cached' if case['cold'] else ''}")
     print(f"  {case['program']['algorithm']}: {plan['super_blocks'][0]}x{plan['super_blocks'][1]} "
           f"super-blocks of {plan['tile'][0]}x{plan['tile'][1]}, {plan['slabs']} slabs of "
           f"{plan['slab']}, slots of {size(plan['slot_bytes'])}")
@@ -36,32 +36,32 @@ def heading(case):
 
 def stages(case):
     program = case["program"]
-    print(f"  {'':15}{'alone':>14}{'in the run':>15}{'share':>8}{'busy s':>10}   spread")
+    print(f"  {'':15}{'alone':>13}{'in the run':>14}{'share':>8}{'busy s':>10}   spread")
     for name, title in TITLES.items():
         s, ceiling = program["stages"][name], case["ceilings"][name]
-        print(f"  {title:15}{rate(name, ceiling['rate']['median']):>14}"
-              f"{rate(name, s['rate']):>15}{s['of_ceiling']:8.2f}{s['busy_s']['median']:10.3f}   "
-              f"{spread(s['busy_s'])}  {ceiling['way']}")
+        print(f"  {title:15}{rate(name, ceiling['rate']['median']):>13}"
+              f"{rate(name, s['rate']):>14}{s['of_ceiling']:8.2f}{s['busy_s']['median']:10.3f}   "
+              f"{spread(s['busy_s']):14}  {ceiling['way']}")
 
 
 def verdict(case):
     p = case["program"]
     bound = p["stages"][p["bound"]]["ceiling_s"]
-    print(f"  wall {p['wall_s']['median']:.3f} s ({spread(p['wall_s'])}) after "
-          f"{p['startup_s']['median']:.2f} s of start-up; residual {p['residual']:.2g} "
-          f"(limit {p['residual_limit']:.2g})")
+    print(f"  wall {p['wall_s']['median']:.3f} s ({spread(p['wall_s'])}), planned "
+          f"{p['plan']['wall_s']:.3f}, after {p['startup_s']['median']:.2f} s of start-up; "
+          f"residual {p['residual']:.2g}")
     print(f"  overlap: {TITLES[p['busiest']]} is busy for {p['overlap']['median']:.2f} of it; "
           f"{TITLES[p['bound']]} alone would take {bound:.3f} s, {p['efficiency']:.2f} of it")
 
 
 def line(name, seconds, ratio, spread_text):
     cells = "".join(f"{s:10.3f}" if s is not None else f"{'':10}" for s in seconds)
-    print(f"  {name:38}{cells}{ratio:8.2f}  {spread_text}")
+    print(f"  {name:34}{cells}{ratio:8.2f}  {spread_text}")
 
 
 def rivals(case):
     p = case["program"]
-    print(f"  {'seconds':38}{'read':>10}{'multiply':>10}{'write':>10}{'wall':>10}{'':>3}ratio  "
+    print(f"  {'seconds':34}{'read':>10}{'multiply':>10}{'write':>10}{'wall':>10}{'':>3}ratio  "
           f"spread")
     busy = [p["stages"][s]["busy_s"]["median"] for s in ("read", "gemm", "write")]
     line("dgemm_ooc, overlapping", [*busy, p["wall_s"]["median"]], 1, spread(p["wall_s"]))
@@ -70,6 +70,8 @@ def rivals(case):
         alone = r["compute_only"]
         line(name, [r[k]["median"] if not alone or k == "multiply_s" else None for k in keys],
              r["ratio"], spread(r["multiply_s" if alone else "wall_s"]))
+    for library in sorted({r["library"] for r in case["rivals"].values() if "library" in r}):
+        print(f"  {library}")
 
 
 def show(result):
