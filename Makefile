@@ -69,6 +69,7 @@ LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
+BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),rival_xt))
 
 # The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
 EMULATION := tests/kernels/emulation
@@ -87,7 +88,8 @@ help:
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make check      unit tests;  make test: everything;  make test-gpu: on a machine with a GPU"
-	@echo "make bench      measure;  make install PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
+	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
+	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
 	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
 
@@ -140,7 +142,12 @@ $(PROGRAMS): $(LIBRARY)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lcmocka -o $@
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+
+# Private: what a program is linked with is no flag of its objects.
+$(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
+$(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
+$(BUILD)/tests/bench/rival_xt: private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
 
 $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -167,16 +174,16 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(EMUTESTS)
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
-test-gpu: all $(UNITS) $(GPUTESTS)
+test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
-bench: all $(BUILD)/tests/bench/bench_gemm_cpu
-	@$(BUILD)/tests/bench/bench_gemm_cpu
-
-$(BUILD)/tests/bench/%: LIBS += -lopenblas
+# The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
+bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu
+	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin

@@ -1,0 +1,79 @@
+"""How fast a folder reads and writes, with nothing but large preads and pwrites.
+
+Past the page cache (O_DIRECT) where the file system can, and through it, as the program does; with
+one thread and with several.  Every block is as large as a slot of the program."""
+import mmap
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+PAGE, MOST = 4096, 1 << 30
+
+
+def drop(path):
+    """Its pages leave the cache: the next read comes from the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def move(call, fd, size, block, threads):
+    """Seconds of `call` for every block of the file, the threads taking turns."""
+    buffers = [mmap.mmap(-1, block) for _ in range(threads)]
+    for buffer in buffers:
+        buffer.write(os.urandom(PAGE) * (block // PAGE))
+
+    def work(i):
+        for offset in range(i * block, size, threads * block):
+            call(fd, [buffers[i]], offset)
+
+    start = time.monotonic()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    return time.monotonic() - start
+
+
+def extent(size, block):
+    """At most MOST bytes of a file, in whole blocks that O_DIRECT can move."""
+    block = min(block, max(PAGE, size // PAGE * PAGE))
+    return max(block, min(size, MOST) // block * block), block
+
+
+def read_rate(path, block, threads, flags, cold):
+    size, block = extent(os.path.getsize(path), block)
+    if cold:
+        drop(path)
+    fd = os.open(path, os.O_RDONLY | flags)
+    try:
+        return size / move(os.preadv, fd, size, block, threads)
+    finally:
+        os.close(fd)
+
+
+def write_rate(path, size, block, threads, flags):
+    """Into a file that has its space, and until it is safe."""
+    size, block = extent(size, block)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, size)
+        seconds = move(os.pwritev, fd, size, block, threads)
+        start = time.monotonic()
+        os.fdatasync(fd)
+        return size / (seconds + time.monotonic() - start)
+    finally:
+        os.close(fd)
+        os.unlink(path)
+
+
+def rates(measure, cpus):
+    """measure(threads, flags) in every way that works here: {"direct, 1 thread": bytes/s, ...}."""
+    found = {}
+    for mode, flags in (("direct", os.O_DIRECT), ("buffered", 0)):
+        for threads in sorted({1, min(8, cpus)}):
+            try:
+                found[f"{mode}, {threads} thread{'s'[:threads > 1]}"] = measure(threads, flags)
+            except OSError:
+                if not flags:
+                    raise
+    return found

@@ -1,0 +1,102 @@
+"""The bench: its JSON is complete and consistent, its table fits, and nothing is left behind."""
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launch import BUILD, ROOT, environment
+
+M, N, K = 300, 200, 400
+STAGES = {"read", "in", "gemm", "out", "write"}
+
+
+def start(folder, *options):
+    line = [sys.executable, ROOT / "tests/bench/bench.py", "--device", "cpu", "--folder", folder,
+            "--memory-folder", folder, *options]
+    return subprocess.Popen(line, env=environment(DGEMM_OOC_BUILD=str(BUILD)), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """Table and JSON of a small one, run once."""
+    folder, answer = tmp_path_factory.mktemp("bench"), tmp_path_factory.mktemp("answer") / "x.json"
+    process = start(folder, "--sizes", f"{M}x{N}x{K}", "--repeat", "2", "--json", answer)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert not list(folder.iterdir())
+    return out, json.loads(answer.read_text())
+
+
+def all_series(value):
+    if isinstance(value, dict) and "median" in value:
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from all_series(member)
+
+
+def test_describes_itself(bench):
+    table, result = bench
+    assert result["schema"] == 1 and result["repeat"] == 2 and result["date"]
+    machine = result["machine"]
+    assert machine["device"] == "cpu" and machine["gpu"] is None and len(machine["load"]) == 2
+    assert machine["cpus"] >= machine["threads"] >= 1 and machine["memory_bytes"] > 0
+    assert [(c["regime"], c["cold"]) for c in result["cases"]] == [("compute", False),
+                                                                   ("disk", True)]
+    assert max(map(len, table.splitlines())) <= 100
+    assert table.count("dgemm_ooc, overlapping") == 2
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["compute", "disk"])
+def test_is_consistent(bench, index):
+    case = bench[1]["cases"][index]
+    program, stages = case["program"], case["program"]["stages"]
+    assert (case["m"], case["n"], case["k"]) == (M, N, K) and case["failed"] == {}
+    assert set(stages) == set(case["ceilings"]) == STAGES
+    plan, amount = program["plan"], {name: s["amount"] for name, s in stages.items()}
+    assert amount["read"] == amount["in"] == plan["read_bytes"] >= 8 * (M + N) * K
+    assert amount["write"] == amount["out"] == plan["write_bytes"] == 8 * M * N
+    assert amount["gemm"] == 2 * M * N * K
+    assert program["host_peak_bytes"] > 0 and program["residual"] <= program["residual_limit"]
+    for s in all_series(case):
+        assert len(s["values"]) == 2 and s["min"] <= s["median"] <= s["max"]
+        assert s["min"] == min(s["values"]) and s["max"] == max(s["values"])
+    for s in stages.values():
+        assert s["ceiling_s"] > 0 and s["of_ceiling"] == s["ceiling_s"] / s["busy_s"]["median"]
+    assert program["bound"] in STAGES and 0 < program["efficiency"] <= 1.5
+    assert program["busiest"] in STAGES and 0 < program["overlap"]["median"] <= 1.5
+
+
+def test_rivals_did_the_same(bench):
+    compute, disk = bench[1]["cases"]
+    assert set(compute["rivals"]) == {"h5py, NumPy, same memory", "NumPy in core"}
+    assert set(disk["rivals"]) == {"h5py, NumPy, same memory"}
+    for case in (compute, disk):
+        wall = case["program"]["wall_s"]["median"]
+        for name, rival in case["rivals"].items():
+            alone = name == "NumPy in core"
+            assert rival["compute_only"] == alone and rival["agrees"] is (None if alone else True)
+            seconds = rival["multiply_s" if alone else "wall_s"]["median"]
+            assert rival["ratio"] == seconds / wall > 0 and rival["peak_bytes"]["min"] > 0
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_leaves_nothing_when_interrupted(tmp_path, number, code):
+    process = start(tmp_path, "--sizes", "1000", "--only", "disk", "--repeat", "50")
+    while not list(tmp_path.rglob("*.h5")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert out == "" and "Traceback" not in err and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--sizes=3x4", "--sizes=0", "--gpu-memory=much", "--only=none"])
+def test_usage(tmp_path, option):
+    process = start(tmp_path, option)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and "usage" in err
