@@ -58,7 +58,7 @@ def test_is_consistent(bench, index):
     assert (case["m"], case["n"], case["k"]) == (M, N, K) and case["failed"] == {}
     assert set(stages) == set(case["ceilings"]) == STAGES
     plan, amount = program["plan"], {name: s["amount"] for name, s in stages.items()}
-    assert amount["read"] == amount["in"] == plan["read_bytes"] >= 8 * (M + N) * K
+    assert amount["in"] >= amount["read"] == plan["read_bytes"] >= 8 * (M + N) * K
     assert amount["write"] == amount["out"] == plan["write_bytes"] == 8 * M * N
     assert amount["gemm"] == 2 * M * N * K
     assert program["host_peak_bytes"] > 0 and program["residual"] <= program["residual_limit"]
