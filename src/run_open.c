@@ -1,16 +1,36 @@
 /* What a run is made of: files, device memory, events. */
 #include <assert.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "error.h"
 #include "run.h"
+
+/* Into an empty page cache files are read several times slower than past it. */
+enum { CACHE_PAYS_OFF = 4 };
+
+/* How an operand is read.  What this node reads many times, and can hold, is left to the page cache
+ * where the user has not said otherwise. */
+static enum store_way reading_way(const struct run *run, enum operand operand)
+{
+    const struct problem *p = run->problem;
+    const struct plan *plan = run->plan;
+    const struct matrix_info *info = &p->matrix[operand];
+    int64_t times[] = {plan->grid_cols * (plan->slabs == 1 ? 1 : plan->supers_across),
+                       plan->grid_rows * plan->supers_down, 1};
+    bool often = times[operand] * run->comm->local_size > CACHE_PAYS_OFF * run->comm->size;
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    double bytes = (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
+    return p->io == STORE_AUTO && often && bytes < memory / 4 ? STORE_BUFFERED : p->io;
+}
 
 static int open_stores(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &run->stores[operand], err);
+            store_open(&p->matrix[operand], p->type, STORE_READ,
+                       reading_way(run, (enum operand)operand), &run->stores[operand], err);
     store_open(run->output_info, p->type, STORE_WRITE, p->io, &run->output, err);
     return err->code;
 }

@@ -3,16 +3,18 @@
  *     bench_io DIRECTORY [GIGABYTES [SECONDS]]
  *
  * A matrix with rows of 1 MiB is made in the directory, then read, then written, in blocks whose
- * rows are runs of the given length; "raw" is one O_DIRECT call a run by the same number of threads
- * into aligned memory.  Buffered reading starts with an empty cache; writing ends with fdatasync.
- * Every measurement goes to places of its own and ends after SECONDS, a block at the latest. */
+ * rows are runs of the given length.  "raw" is one O_DIRECT call a run by the same number of threads
+ * with aligned memory; "mapped" copies to or from a shared mapping of the file, which needs no call
+ * but a page fault every 4 KiB.  Buffered and mapped reading start with an empty cache; writing ends
+ * with fdatasync, mapping with munmap.  Every measurement goes to places of its own and ends after
+ * SECONDS, a block at the latest. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,11 +28,14 @@ static struct matrix_info info = {.cols = COLS, .elements = ELEMENT_DOUBLE};
 static double seconds_each = 0.5;
 static char *slots[THREADS_MAX];
 
+enum mover { DIRECT, BUFFERED, RAW, MAPPED, MOVERS };
+
 /* One cell of the table. */
 struct cell {
     enum store_mode mode;
-    struct store *store; /* null: raw */
-    int descriptor;      /* raw */
+    struct store *store; /* direct, buffered */
+    int descriptor;      /* raw, mapped */
+    char *map;           /* mapped: the whole file */
     struct block first;  /* others lie beside and below it */
     atomic_llong next, bytes;
     double deadline;
@@ -61,19 +66,26 @@ static struct block block_at(const struct cell *c, int64_t index)
     return b;
 }
 
-static void move_raw(const struct cell *c, const struct block *b, char *slot)
+static void move_run(const struct cell *c, uint64_t at, char *memory, size_t bytes)
+{
+    bool reads = c->mode == STORE_READ;
+    if (c->map)
+        memcpy(reads ? memory : c->map + at, reads ? c->map + at : memory, bytes);
+    else
+        insist((reads ? pread(c->descriptor, memory, bytes, (off_t)at)
+                      : pwrite(c->descriptor, memory, bytes, (off_t)at)) != (ssize_t)bytes,
+               NULL);
+}
+
+static void move_block(const struct cell *c, const struct block *b, char *slot)
 {
     size_t run = (size_t)b->cols * sizeof(double);
     int64_t count = b->cols == info.cols ? 1 : b->rows;
     size_t bytes = (size_t)b->rows * run / (size_t)count;
-    for (int64_t i = 0; i < count; i++) {
-        off_t at = (off_t)(info.offset + (uint64_t)(b->row + i) * ROW_BYTES) +
-                   (off_t)(b->col * (int64_t)sizeof(double));
-        ssize_t moved = c->mode == STORE_READ
-                            ? pread(c->descriptor, slot + (size_t)i * bytes, bytes, at)
-                            : pwrite(c->descriptor, slot + (size_t)i * bytes, bytes, at);
-        insist(moved != (ssize_t)bytes, NULL);
-    }
+    for (int64_t i = 0; i < count; i++)
+        move_run(c,
+                 info.offset + (uint64_t)(b->row + i) * ROW_BYTES + (size_t)b->col * sizeof(double),
+                 slot + (size_t)i * bytes, bytes);
 }
 
 struct worker {
@@ -89,7 +101,7 @@ static void *work(void *argument)
     while (now() < c->deadline) {
         struct block b = block_at(c, atomic_fetch_add(&c->next, 1));
         if (!c->store)
-            move_raw(c, &b, w->slot);
+            move_block(c, &b, w->slot);
         else if (c->mode == STORE_READ)
             insist(store_read(c->store, &b, w->slot, &err), &err);
         else
@@ -106,22 +118,43 @@ static void empty_cache(void)
     close(fd);
 }
 
-/* GB/s; way AUTO: raw. */
-static double measure(enum store_mode mode, enum store_way way, size_t run, int threads)
+static void cell_open(struct cell *c, enum mover mover)
+{
+    struct error err = {0};
+    if (mover <= BUFFERED) {
+        enum store_way way = mover == DIRECT ? STORE_DIRECT : STORE_BUFFERED;
+        insist(store_open(&info, SCALAR_DOUBLE, c->mode, way, &c->store, &err), &err);
+        return;
+    }
+    c->descriptor = open(info.file, mover == RAW ? O_RDWR | O_DIRECT : O_RDWR);
+    insist(c->descriptor < 0, NULL);
+    if (mover == MAPPED)
+        c->map = mmap(NULL, info.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->descriptor, 0);
+    insist(c->map == MAP_FAILED, NULL);
+}
+
+/* Makes durable what was written, and undoes the mapping. */
+static void cell_finish(struct cell *c)
+{
+    struct error err = {0};
+    if (c->mode == STORE_WRITE)
+        insist(c->store ? store_sync(c->store, &err) : fdatasync(c->descriptor), &err);
+    if (c->map)
+        munmap(c->map, info.file_bytes);
+}
+
+/* GB/s. */
+static double measure(enum store_mode mode, enum mover mover, size_t run, int threads)
 {
     static int64_t fresh; /* where nobody has been yet */
     int64_t rows = SLOT_BYTES / (int64_t)run;
     struct cell c = {.mode = mode, .next = fresh};
     struct worker workers[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
-    struct error err = {0};
     c.first = (struct block){.rows = rows < BLOCK_RUNS ? rows : BLOCK_RUNS,
                              .cols = (int64_t)(run / sizeof(double))};
     empty_cache();
-    if (way == STORE_AUTO)
-        insist((c.descriptor = open(info.file, O_RDWR | O_DIRECT)) < 0, NULL);
-    else
-        insist(store_open(&info, SCALAR_DOUBLE, mode, way, &c.store, &err), &err);
+    cell_open(&c, mover);
     double start = now();
     c.deadline = start + seconds_each;
     for (int i = 0; i < threads; i++) {
@@ -130,28 +163,29 @@ static double measure(enum store_mode mode, enum store_way way, size_t run, int 
     }
     for (int i = 0; i < threads; i++)
         pthread_join(ids[i], NULL);
-    if (mode == STORE_WRITE)
-        insist(c.store ? store_sync(c.store, &err) : fdatasync(c.descriptor), &err);
+    cell_finish(&c);
     double rate = (double)c.bytes / (now() - start) / 1e9;
     fresh = c.next;
-    store_close(c.store);
     if (!c.store)
         close(c.descriptor);
+    store_close(c.store);
     return rate;
 }
 
 static void table(enum store_mode mode, const int *threads)
 {
-    printf("\n%-6s run KiB threads     direct   buffered        raw   direct / raw\n",
+    printf("\n%-6s run KiB threads     direct   buffered        raw     mapped   direct / raw\n",
            mode == STORE_READ ? "read" : "write");
     for (size_t run = 8 << 10; run <= ROW_BYTES; run *= run < ROW_BYTES / 2 ? 4 : 2)
         for (const int *t = threads; *t; t++) {
-            double direct = measure(mode, STORE_DIRECT, run, *t);
-            double buffered = measure(mode, STORE_BUFFERED, run, *t);
-            double raw = measure(mode, STORE_AUTO, run, *t);
-            printf("%6s %7zu %7d %10.2f %10.2f %10.2f %14.2f\n", run == ROW_BYTES ? "rows" : "",
-                   run >> 10, *t, direct, buffered, raw, direct / raw);
-            fflush(stdout);
+            double rate[MOVERS];
+            printf("%6s %7zu %7d", run == ROW_BYTES ? "rows" : "", run >> 10, *t);
+            for (int mover = 0; mover < MOVERS; mover++) {
+                rate[mover] = measure(mode, (enum mover)mover, run, *t);
+                printf(" %10.2f", rate[mover]);
+                fflush(stdout);
+            }
+            printf(" %14.2f\n", rate[DIRECT] / rate[RAW]);
         }
 }
 
