@@ -22,11 +22,11 @@
 
 enum {
     PIECE = 256 << 10, /* bytes of a request */
-    GAP = 32 << 10,    /* a request costs the time of so many bytes */
+    GAP = 16 << 10,    /* shorter ones are read along: a request costs more */
     THREADS = 16,
     THREAD_STACK = 32 << 10, /* what a thread touches of its own */
-    PAGE = 4096,             /* also the largest alignment that is met */
-    BUFFER = PIECE + 2 * PAGE,
+    ALIGNMENT = 4096,        /* enough for any device; assumed where the kernel does not tell */
+    BUFFER = PIECE + 2 * ALIGNMENT,
 };
 
 /* A block on its way.  Lives on the stack of the thread that asked for it. */
@@ -45,6 +45,7 @@ struct direct {
     struct store *store;
     int descriptor;
     size_t memory_alignment, file_alignment;
+    size_t page;   /* of the page cache, a multiple of them */
     char *buffers; /* one a thread */
     pthread_t threads[THREADS];
     int created, started;
@@ -145,7 +146,7 @@ static int piece_write(const struct direct *d, const struct job *job, const stru
                        char *buffer, struct error *err)
 {
     const char *from = job->from + piece_place(job, p);
-    uint64_t begin = up(p->begin, PAGE), end = down(p->end, PAGE);
+    uint64_t begin = up(p->begin, d->page), end = down(p->end, d->page);
     if (begin >= end)
         return store_move(
             d->store, (struct run){.from = from, .offset = p->begin, .bytes = p->end - p->begin},
@@ -216,7 +217,7 @@ int direct_move(struct store *s, const struct runs *runs, char *to, const char *
 /* The alignments that the file system asks for; false where it does not do direct I/O. */
 static bool learn_alignment(struct direct *d)
 {
-    d->memory_alignment = d->file_alignment = PAGE;
+    d->memory_alignment = d->file_alignment = ALIGNMENT;
 #ifdef STATX_DIOALIGN
     struct statx status;
     if (statx(d->descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
@@ -225,13 +226,13 @@ static bool learn_alignment(struct direct *d)
         d->file_alignment = status.stx_dio_offset_align;
     }
 #endif
-    return d->memory_alignment > 0 && d->file_alignment > 0 && PAGE % d->memory_alignment == 0 &&
-           PAGE % d->file_alignment == 0;
+    return d->memory_alignment > 0 && ALIGNMENT % d->memory_alignment == 0 &&
+           d->file_alignment > 0 && ALIGNMENT % d->file_alignment == 0;
 }
 
 static int start(struct direct *d, struct error *err)
 {
-    d->buffers = aligned_alloc(PAGE, (size_t)THREADS * BUFFER);
+    d->buffers = aligned_alloc(ALIGNMENT, (size_t)THREADS * BUFFER);
     while (d->buffers && d->created < THREADS &&
            pthread_create(&d->threads[d->created], NULL, work, d) == 0)
         d->created++;
@@ -250,6 +251,7 @@ int direct_open(struct store *s, struct error *err)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", s->info.file);
     d->store = s;
     d->last = &d->first;
+    d->page = (size_t)sysconf(_SC_PAGE_SIZE);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);
     d->descriptor = open(same, access | O_DIRECT | O_CLOEXEC);

@@ -26,7 +26,7 @@ enum {
     DIRTY_BATCH = 32 << 20, /* bytes that are sent to the disk together */
     SAMPLES = 64,           /* places where the page cache is probed ... */
     SAMPLE = 64 << 10,      /* ... and bytes of each */
-    PAGE = 4096,
+    PAGE_MIN = 4096,
 };
 
 /* Bytes written somewhere in [begin, end) of the file. */
@@ -67,10 +67,11 @@ static bool may_probe_cache(const struct store *s)
 /* Whether half of the matrix or more is in the page cache, by a sample. */
 static bool is_cached(const struct store *s)
 {
-    unsigned char present[SAMPLE / PAGE];
-    uint64_t begin = s->info.offset / PAGE * PAGE;
-    size_t bytes = s->info.offset + matrix_bytes(&s->info, s->type) - begin, pages = 0;
-    size_t stride = bytes / SAMPLES / PAGE * PAGE;
+    unsigned char present[SAMPLE / PAGE_MIN];
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), seen = 0;
+    uint64_t begin = s->info.offset / page * page;
+    size_t bytes = s->info.offset + matrix_bytes(&s->info, s->type) - begin;
+    size_t stride = bytes / SAMPLES / page * page;
     if (stride < SAMPLE || !may_probe_cache(s))
         return false;
     char *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, s->descriptor, (off_t)begin);
@@ -78,10 +79,10 @@ static bool is_cached(const struct store *s)
         return false;
     for (size_t i = 0; i < SAMPLES; i++)
         if (mincore(map + i * stride, SAMPLE, present) == 0)
-            for (size_t page = 0; page < SAMPLE / PAGE; page++)
-                pages += present[page] & 1;
+            for (size_t j = 0; j < SAMPLE / page; j++)
+                seen += present[j] & 1;
     munmap(map, bytes);
-    return pages >= SAMPLES * (SAMPLE / PAGE) / 2;
+    return seen >= SAMPLES * (SAMPLE / page) / 2;
 }
 
 /* Decided once, for the whole matrix. */
@@ -94,8 +95,7 @@ static int choose_way(struct store *s, struct error *err)
     s->way = s->direct ? STORE_DIRECT : STORE_BUFFERED;
     if (asked && !s->direct && !err->code)
         error_add(err, EXIT_INPUT,
-                  "%s is on a file system that refuses direct I/O; leave --io at "
-                  "auto",
+                  "%s is on a file system that refuses direct I/O; leave --io at auto",
                   s->info.file);
     return err->code;
 }
@@ -129,6 +129,8 @@ static int posix_open(struct store *s, struct error *err)
 static void posix_close(struct store *s)
 {
     direct_close(s->direct);
+    if (s->dirty)
+        pthread_mutex_destroy(&s->dirty->lock);
     free(s->dirty);
     if (s->descriptor >= 0)
         close(s->descriptor);

@@ -3,9 +3,9 @@
  *     bench_io DIRECTORY [GIGABYTES [SECONDS]]
  *
  * A matrix with rows of 1 MiB is made in the directory, then read, then written, in blocks whose
- * rows are runs of the given length.  "raw" is one O_DIRECT call a run by the same number of threads
- * with aligned memory; "mapped" copies to or from a shared mapping of the file, which needs no call
- * but a page fault every 4 KiB.  Buffered and mapped reading start with an empty cache; writing ends
+ * rows are runs of the given length.  "raw" is one O_DIRECT call a run by as many threads, with
+ * aligned memory; "mapped" copies to or from a shared mapping of the file, which takes no call but
+ * a page fault every 4 KiB.  Buffered and mapped reading start with an empty cache; writing ends
  * with fdatasync, mapping with munmap.  Every measurement goes to places of its own and ends after
  * SECONDS, a block at the latest. */
 #include <fcntl.h>

@@ -184,7 +184,9 @@ def test_every_way_gives_the_same_bits(tmp_path, dtype):
     write(source, A=random((M, K), dtype), B=random((K, N), dtype), C=random((M, N), dtype))
     results = []
     for mode in WAYS:
-        multiply(source, *LIMITS, "--beta", 2.5, "--io", mode, "--force")
+        report = multiply(source, *LIMITS, "--beta", 2.5, "--io", mode, "--force")
+        ways = dict.fromkeys(["A", "B", "C0"], "buffered" if mode == "auto" else mode)
+        assert report["io"] == {**ways, "C": mode if mode == "direct" else "buffered"}
         results.append(read(output_of(source)).tobytes())
     assert len(set(results)) == 1
 
