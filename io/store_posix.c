@@ -22,10 +22,10 @@
 
 enum {
     CALL_MAX = 256 << 20,
-    SMALL = 256 << 20,      /* matrices that auto leaves to the page cache */
-    DIRTY_BATCH = 32 << 20, /* bytes that are sent to the disk together */
-    SAMPLES = 64,           /* places where the page cache is probed ... */
-    SAMPLE = 64 << 10,      /* ... and bytes of each */
+    SMALL = 256 << 20,       /* matrices that auto leaves to the page cache */
+    DIRTY_BATCH = 128 << 20, /* bytes that are sent to the disk together */
+    SAMPLES = 64,            /* places where the page cache is probed ... */
+    SAMPLE = 64 << 10,       /* ... and bytes of each */
     PAGE_MIN = 4096,
 };
 

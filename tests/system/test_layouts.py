@@ -191,6 +191,17 @@ def test_every_way_gives_the_same_bits(tmp_path, dtype):
     assert len(set(results)) == 1
 
 
+def test_auto_leaves_to_the_page_cache_what_is_read_often(tmp_path):
+    source = sparse(tmp_path / "input.h5", "A", (40000, 1000), "f8")
+    write(source, B=whole((1000, 8)))
+    once, often = (multiply(source, "--tile", f"4000x{cols}x496", "--force")["io"]
+                   for cols in (8, 1))
+    if once["A"] == "buffered":
+        pytest.skip("a file system in memory, or one that refuses direct I/O")
+    assert once == {"A": "direct", "B": "buffered", "C": "buffered"}
+    assert often == dict.fromkeys("ABC", "buffered")
+
+
 def room_for(folder, file_bytes, what):
     if shutil.disk_usage(folder).free < file_bytes + (1 << 30):
         pytest.skip(f"too little disk for {what}: {file_bytes >> 30} GiB")
