@@ -181,7 +181,7 @@ test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
-bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu
+bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)
 

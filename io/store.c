@@ -5,12 +5,18 @@
 #include <stdlib.h>
 
 #include "error.h"
-#include "store_impl.h"
+#include "store_direct.h"
 
 static bool is_native(const struct matrix_info *info, enum scalar type)
 {
     enum element_class wanted = type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
     return info->by_offset && info->elements == wanted;
+}
+
+static bool moves_by_offset(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                            enum store_way way)
+{
+    return is_native(info, type) && !(mode == STORE_READ && way == STORE_HDF5);
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)
@@ -24,9 +30,9 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
 }
 
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-               bool force_hdf5, struct store **store, struct error *err)
+               enum store_way way, struct store **store, struct error *err)
 {
-    bool by_offset = is_native(info, type) && !(mode == STORE_READ && force_hdf5);
+    bool by_offset = moves_by_offset(info, type, mode, way);
     *store = NULL;
     if (mode == STORE_WRITE && !by_offset)
         return error_add(err, EXIT_INPUT, "%s:%s (%s) cannot be written by offset as %s",
@@ -38,6 +44,9 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
                         .info = *info,
                         .type = type,
                         .mode = mode,
+                        .way = !by_offset          ? STORE_HDF5
+                               : way == STORE_HDF5 ? STORE_AUTO
+                                                   : way,
                         .descriptor = -1};
     int rc = s->backend->open(s, err);
     if (rc) {
@@ -46,6 +55,20 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
     }
     *store = s;
     return rc;
+}
+
+const char *store_way_name(const struct store *store)
+{
+    static const char *const names[] = {"auto", "direct", "buffered", "hdf5"};
+    return names[store->way];
+}
+
+size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                            enum store_way way)
+{
+    if (!moves_by_offset(info, type, mode, way))
+        return matfile_read_overhead(info);
+    return store_may_be_direct(info, type, way) ? direct_overhead_bytes() : 0;
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)

@@ -1,8 +1,8 @@
 /* Byte movers: blocks of one matrix between a file and memory, from any number of threads.
  *
- * Two back ends: "posix" moves the bytes of a contiguous native matrix by offset with large pread
- * and pwrite calls; "hdf5" reads everything else.  Memory is packed row-major: block->cols elements
- * a row.  A block too large for one buffer is moved in parts (block.h). */
+ * Two back ends: "posix" moves the bytes of a contiguous native matrix by offset, past the page
+ * cache or through it; "hdf5" reads everything else.  Memory is packed row-major: block->cols
+ * elements a row.  A block too large for one buffer is moved in parts (block.h). */
 #ifndef DGEMM_OOC_STORE_H
 #define DGEMM_OOC_STORE_H
 
@@ -12,11 +12,24 @@ struct store;
 
 enum store_mode { STORE_READ, STORE_WRITE };
 
-/* Open the matrix as elements of `type`.  `force_hdf5`: read through HDF5 even where offsets would
- * do.  Writing needs a matrix that is by_offset, of that type; what was written can be read back.
- * Complains (EXIT_INPUT) when this process sees no such file or one of another size. */
+/* How bytes are to move.  AUTO, decided once, at open: a matrix that HDF5 must read is read by it;
+ * buffered what is small, lies in a file system in memory, is mostly in the page cache already (of
+ * an input) or on a file system that refuses direct I/O; direct all other. */
+enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_HDF5 };
+
+/* Open the matrix as elements of `type`.  Writing needs a matrix that is by_offset, of that type,
+ * and takes HDF5 for AUTO; what was written can be read back.  Complains (EXIT_INPUT) when this
+ * process sees no such file or one of another size, or when DIRECT is asked for but not to be
+ * had. */
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-               bool force_hdf5, struct store **store, struct error *err);
+               enum store_way way, struct store **store, struct error *err);
+
+/* The way that was chosen, in one word. */
+const char *store_way_name(const struct store *store);
+
+/* Host bytes that a store so opened may take beside the callers' blocks. */
+size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                            enum store_way way);
 
 int store_read(struct store *store, const struct block *block, void *to, struct error *err);
 int store_write(struct store *store, const struct block *block, const void *from,

@@ -1,4 +1,4 @@
-/* The table of functions behind a store. */
+/* The table of functions behind a store, and what its back ends share. */
 #ifndef DGEMM_OOC_STORE_IMPL_H
 #define DGEMM_OOC_STORE_IMPL_H
 
@@ -20,7 +20,10 @@ struct store {
     struct matrix_info info;
     enum scalar type;
     enum store_mode mode;
-    int descriptor;          /* posix */
+    enum store_way way;      /* as asked for; once open, as chosen */
+    int descriptor;          /* posix: through the page cache */
+    struct writeback *dirty; /* posix: what went that way and is not on the disk yet */
+    struct direct *direct;   /* posix: past it; null when the way is another */
     struct matfile *matfile; /* hdf5 */
 };
 
@@ -28,5 +31,34 @@ extern const struct store_backend store_posix, store_hdf5;
 
 /* A file of another size than the one described is another file. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
+
+/* Whether the matrix, which is moved by offset, is or may come to be moved directly. */
+bool store_may_be_direct(const struct matrix_info *info, enum scalar type, enum store_way way);
+
+/* A block as its file has it: `count` runs of `bytes` bytes, the first at `offset`, each `stride`
+ * after the one before.  Whole rows are one run. */
+struct runs {
+    uint64_t offset;
+    size_t bytes, stride;
+    int64_t count;
+};
+struct runs store_runs(const struct store *store, const struct block *block);
+
+/* Consecutive bytes of the file; exactly one of `to` and `from` is set. */
+struct run {
+    char *to;
+    const char *from;
+    uint64_t offset;
+    size_t bytes;
+};
+
+/* Move them through the page cache.  Any thread. */
+int store_move(const struct store *store, struct run run, struct error *err);
+
+/* What a call has moved of it is behind it. */
+void run_advance(struct run *run, size_t bytes);
+
+/* The sentence for a call that failed with this errno, or met the end of the file (0). */
+int store_complain(const struct store *store, const struct run *run, int number, struct error *err);
 
 #endif

@@ -1,27 +1,104 @@
-/* The fast back end: the bytes of a contiguous matrix, by offset, on one plain descriptor.
+/* The fast back end: the bytes of a contiguous matrix, by offset.  This is its way through the page
+ * cache, and the choice between that and the way past it (store_direct.c).
  *
  * The kernel moves at most 2 GiB - 4 KiB a call and may move less: calls are capped and continued.
- * Rows of a block that is narrower than its matrix are moved one by one. */
+ * What is written is sent on to the disk at once, and waited for a little later, so that neither
+ * memory nor the last fdatasync is left with all of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "error.h"
-#include "store_impl.h"
+#include "store_direct.h"
 
-enum { CALL_MAX = 256 << 20 };
-
-/* Consecutive bytes of the file; exactly one of `to` and `from` is set. */
-struct run {
-    char *to;
-    const char *from;
-    uint64_t offset;
-    size_t bytes;
+enum {
+    CALL_MAX = 256 << 20,
+    SMALL = 256 << 20,       /* matrices that auto leaves to the page cache */
+    DIRTY_BATCH = 128 << 20, /* bytes that are sent to the disk together */
+    SAMPLES = 64,            /* places where the page cache is probed ... */
+    SAMPLE = 64 << 10,       /* ... and bytes of each */
+    PAGE_MIN = 4096,
 };
+
+/* Bytes written somewhere in [begin, end) of the file. */
+struct range {
+    uint64_t begin, end, bytes;
+};
+
+struct writeback {
+    pthread_mutex_t lock;
+    struct range filling, sent;
+};
+
+static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
+{
+    return (uint64_t)info->rows * (uint64_t)info->cols * scalar_size(type);
+}
+
+bool store_may_be_direct(const struct matrix_info *info, enum scalar type, enum store_way way)
+{
+    return way == STORE_DIRECT || (way == STORE_AUTO && matrix_bytes(info, type) >= SMALL);
+}
+
+static bool in_memory(const struct store *s)
+{
+    struct statfs fs;
+    return fstatfs(s->descriptor, &fs) == 0 &&
+           (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+/* The kernel tells what is cached to those only who may write the file; to others, that all is. */
+static bool may_probe_cache(const struct store *s)
+{
+    struct stat status;
+    return (fstat(s->descriptor, &status) == 0 && status.st_uid == geteuid()) ||
+           euidaccess(s->info.file, W_OK) == 0;
+}
+
+/* Whether half of the matrix or more is in the page cache, by a sample. */
+static bool is_cached(const struct store *s)
+{
+    unsigned char present[SAMPLE / PAGE_MIN];
+    size_t page = (size_t)sysconf(_SC_PAGE_SIZE), seen = 0;
+    uint64_t begin = s->info.offset / page * page;
+    size_t bytes = s->info.offset + matrix_bytes(&s->info, s->type) - begin;
+    size_t stride = bytes / SAMPLES / page * page;
+    if (stride < SAMPLE || !may_probe_cache(s))
+        return false;
+    char *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, s->descriptor, (off_t)begin);
+    if (map == MAP_FAILED)
+        return false;
+    for (size_t i = 0; i < SAMPLES; i++)
+        if (mincore(map + i * stride, SAMPLE, present) == 0)
+            for (size_t j = 0; j < SAMPLE / page; j++)
+                seen += present[j] & 1;
+    munmap(map, bytes);
+    return seen >= SAMPLES * (SAMPLE / page) / 2;
+}
+
+/* Decided once, for the whole matrix. */
+static int choose_way(struct store *s, struct error *err)
+{
+    bool asked = s->way == STORE_DIRECT;
+    if (asked || (store_may_be_direct(&s->info, s->type, s->way) && !in_memory(s) &&
+                  !(s->mode == STORE_READ && is_cached(s))))
+        direct_open(s, err);
+    s->way = s->direct ? STORE_DIRECT : STORE_BUFFERED;
+    if (asked && !s->direct && !err->code)
+        error_add(err, EXIT_INPUT,
+                  "%s is on a file system that refuses direct I/O; leave --io at auto",
+                  s->info.file);
+    return err->code;
+}
 
 static int posix_open(struct store *s, struct error *err)
 {
@@ -40,11 +117,21 @@ static int posix_open(struct store *s, struct error *err)
     struct stat status;
     if (fstat(s->descriptor, &status))
         return error_add(err, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));
-    return store_check_bytes(s, (uint64_t)status.st_size, err);
+    if (store_check_bytes(s, (uint64_t)status.st_size, err))
+        return err->code;
+    s->dirty = calloc(1, sizeof *s->dirty);
+    if (!s->dirty)
+        return error_add(err, EXIT_RESOURCES, "no memory to open %s", file);
+    pthread_mutex_init(&s->dirty->lock, NULL);
+    return choose_way(s, err);
 }
 
 static void posix_close(struct store *s)
 {
+    direct_close(s->direct);
+    if (s->dirty)
+        pthread_mutex_destroy(&s->dirty->lock);
+    free(s->dirty);
     if (s->descriptor >= 0)
         close(s->descriptor);
 }
@@ -54,20 +141,30 @@ static bool is_disk_full(int number)
     return number == ENOSPC || number == EDQUOT;
 }
 
-static int complain(const struct store *s, const struct run *run, int number, struct error *err)
+int store_complain(const struct store *s, const struct run *run, int number, struct error *err)
 {
-    if (number == 0)
+    struct stat now;
+    if (number == 0 && fstat(s->descriptor, &now) == 0)
         return error_add(err, EXIT_RUNTIME,
-                         "%s ends at byte %" PRIu64 ", %zu bytes early: was it cut short while "
-                         "in use?",
-                         s->info.file, run->offset, run->bytes);
+                         "%s ends at byte %jd, not at %" PRIu64 ": was it cut short while in use?",
+                         s->info.file, (intmax_t)now.st_size, s->info.file_bytes);
     return error_add(err, is_disk_full(number) ? EXIT_RESOURCES : EXIT_RUNTIME,
                      "%s: %s %zu bytes at byte %" PRIu64 " failed: %s%s", s->info.file,
                      run->to ? "reading" : "writing", run->bytes, run->offset, strerror(number),
                      is_disk_full(number) ? "; make room there" : "");
 }
 
-static int move_run(const struct store *s, struct run run, struct error *err)
+void run_advance(struct run *run, size_t bytes)
+{
+    run->bytes -= bytes;
+    run->offset += bytes;
+    if (run->to)
+        run->to += bytes;
+    else
+        run->from += bytes;
+}
+
+int store_move(const struct store *s, struct run run, struct error *err)
 {
     while (run.bytes > 0) {
         size_t call = run.bytes < CALL_MAX ? run.bytes : CALL_MAX;
@@ -76,46 +173,96 @@ static int move_run(const struct store *s, struct run run, struct error *err)
         if (moved < 0 && errno == EINTR)
             continue;
         if (moved <= 0)
-            return complain(s, &run, moved < 0 ? errno : 0, err);
-        run.bytes -= (size_t)moved;
-        run.offset += (uint64_t)moved;
-        if (run.to)
-            run.to += moved;
-        else
-            run.from += moved;
+            return store_complain(s, &run, moved < 0 ? errno : 0, err);
+        run_advance(&run, (size_t)moved);
     }
     return 0;
 }
 
-static int move_block(const struct store *s, const struct block *b, char *to, const char *from,
-                      struct error *err)
+struct runs store_runs(const struct store *s, const struct block *b)
 {
-    size_t element = scalar_size(s->type);
-    bool whole_rows = b->cols == s->info.cols;
-    int64_t runs = whole_rows ? 1 : b->rows;
-    size_t bytes = (size_t)(whole_rows ? b->rows * b->cols : b->cols) * element;
+    size_t element = scalar_size(s->type), bytes = (size_t)b->cols * element;
+    uint64_t first = (uint64_t)b->row * (uint64_t)s->info.cols + (uint64_t)b->col;
+    struct runs runs = {.offset = s->info.offset + first * element,
+                        .bytes = bytes,
+                        .stride = (size_t)s->info.cols * element,
+                        .count = bytes ? b->rows : 0};
+    if (bytes == runs.stride && runs.count > 0) {
+        runs.bytes *= (size_t)runs.count;
+        runs.count = 1;
+    }
+    return runs;
+}
+
+static int move_runs(const struct store *s, const struct runs *runs, char *to, const char *from,
+                     struct error *err)
+{
     int rc = 0;
-    for (int64_t i = 0; i < runs && !rc; i++) {
-        uint64_t first = (uint64_t)(b->row + i) * (uint64_t)s->info.cols + (uint64_t)b->col;
-        struct run run = {.offset = s->info.offset + first * element, .bytes = bytes};
+    for (int64_t i = 0; i < runs->count && !rc; i++) {
+        struct run run = {.offset = runs->offset + (uint64_t)i * runs->stride,
+                          .bytes = runs->bytes};
         if (to)
-            run.to = to + (size_t)i * bytes;
+            run.to = to + (size_t)i * runs->bytes;
         else
-            run.from = from + (size_t)i * bytes;
-        rc = move_run(s, run, err);
+            run.from = from + (size_t)i * runs->bytes;
+        rc = store_move(s, run, err);
     }
     return rc;
 }
 
 static int posix_read(struct store *s, const struct block *block, void *to, struct error *err)
 {
-    return move_block(s, block, to, NULL, err);
+    struct runs runs = store_runs(s, block);
+    return s->direct ? direct_move(s, &runs, to, NULL, err) : move_runs(s, &runs, to, NULL, err);
+}
+
+/* Start or, with flags for that, await the writing of a range to the disk. */
+static int send(const struct store *s, const struct range *range, unsigned flags, struct error *err)
+{
+    if (range->bytes == 0 ||
+        sync_file_range(s->descriptor, (off_t)range->begin, (off_t)(range->end - range->begin),
+                        flags) == 0 ||
+        errno == ENOSYS || errno == EINVAL || errno == ESPIPE)
+        return 0;
+    struct run run = {.offset = range->begin, .bytes = range->bytes};
+    return store_complain(s, &run, errno, err);
+}
+
+/* These runs are in the page cache.  When they fill a batch, send it, and wait for the one
+ * before. */
+static int bound_dirty(struct store *s, const struct runs *runs, struct error *err)
+{
+    struct writeback *w = s->dirty;
+    struct range full = {0}, before = {0};
+    uint64_t end = runs->offset + (uint64_t)(runs->count - 1) * runs->stride + runs->bytes;
+    pthread_mutex_lock(&w->lock);
+    if (w->filling.bytes == 0 || runs->offset < w->filling.begin)
+        w->filling.begin = runs->offset;
+    if (end > w->filling.end)
+        w->filling.end = end;
+    w->filling.bytes += (uint64_t)runs->count * runs->bytes;
+    if (w->filling.bytes >= DIRTY_BATCH) {
+        before = w->sent;
+        full = w->sent = w->filling;
+        w->filling = (struct range){0};
+    }
+    pthread_mutex_unlock(&w->lock);
+    const unsigned wait =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (send(s, &full, SYNC_FILE_RANGE_WRITE, err) || send(s, &before, wait, err))
+        return err->code;
+    return 0;
 }
 
 static int posix_write(struct store *s, const struct block *block, const void *from,
                        struct error *err)
 {
-    return move_block(s, block, NULL, from, err);
+    struct runs runs = store_runs(s, block);
+    if (s->direct && runs.bytes >= DIRECT_WRITE_MIN)
+        return direct_move(s, &runs, NULL, from, err);
+    if (runs.count == 0 || move_runs(s, &runs, NULL, from, err))
+        return err->code;
+    return bound_dirty(s, &runs, err);
 }
 
 static uint64_t free_bytes(int descriptor)
@@ -126,7 +273,7 @@ static uint64_t free_bytes(int descriptor)
 
 static int posix_reserve(struct store *s, struct error *err)
 {
-    uint64_t bytes = (uint64_t)s->info.rows * (uint64_t)s->info.cols * scalar_size(s->type);
+    uint64_t bytes = matrix_bytes(&s->info, s->type);
     int status;
     do
         status = bytes ? fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes) : 0;

@@ -169,7 +169,7 @@ static int open_both(struct diff *d, struct error *err)
     bool floats = a->elements == ELEMENT_FLOAT && b->elements == ELEMENT_FLOAT;
     d->type = floats ? SCALAR_FLOAT : SCALAR_DOUBLE;
     for (int i = 0; i < 2 && !rc; i++)
-        rc = store_open(&d->info[i], d->type, STORE_READ, false, &d->store[i], err);
+        rc = store_open(&d->info[i], d->type, STORE_READ, STORE_AUTO, &d->store[i], err);
     return rc;
 }
 

@@ -200,7 +200,7 @@ static int write_all(struct gen *g, struct error *err)
     struct grid grid =
         grid_make(g->info.rows, g->info.cols, g->info.chunk_rows, g->info.chunk_cols);
     if (g->info.by_offset)
-        rc = store_open(&g->info, g->type, STORE_WRITE, false, &g->store, err);
+        rc = store_open(&g->info, g->type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
         rc = matfile_open_write(&g->info, &g->matfile, err);
     if (!rc && g->store)

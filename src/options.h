@@ -7,10 +7,9 @@
 #include <stdint.h>
 
 #include "gemm.h"
-#include "matfile.h"
+#include "store.h"
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
-enum io_choice { IO_AUTO, IO_BUFFERED, IO_HDF5 };
 enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
@@ -29,7 +28,7 @@ struct options {
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
     int grid_rows, grid_cols;         /* 0: planned */
     int64_t tile_rows, tile_cols, slab;
-    enum io_choice io;
+    enum store_way io;
     bool verify;
     bool dry_run;
     int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */

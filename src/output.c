@@ -162,7 +162,7 @@ static int create_dataset(struct output *output, const struct options *options,
 static int reserve(const struct output *output, const struct problem *p, struct error *err)
 {
     struct store *store = NULL;
-    if (store_open(&output->info, p->type, STORE_WRITE, false, &store, err) == 0)
+    if (store_open(&output->info, p->type, STORE_WRITE, STORE_BUFFERED, &store, err) == 0)
         store_reserve(store, err);
     store_close(store);
     return err->code;

@@ -93,13 +93,15 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
     return bytes;
 }
 
-/* What HDF5 needs to read those operands that it reads. */
-static size_t hdf5_bytes(const struct problem *p)
+/* What the files that are read and the one that is written need beside the slots. */
+static size_t store_bytes(const struct problem *p)
 {
-    size_t bytes = 0;
+    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    size_t bytes = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, (enum operand)operand) && !problem_by_offset(p, (enum operand)operand))
-            bytes += matfile_read_overhead(&p->matrix[operand]);
+        if (problem_reads(p, (enum operand)operand))
+            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io);
     return bytes;
 }
 
@@ -107,7 +109,7 @@ static size_t hdf5_bytes(const struct problem *p)
 static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
                                const struct plan_request *request)
 {
-    return HOST_FIXED + hdf5_bytes(p) + algorithm_host_overhead(request->algorithm) +
+    return HOST_FIXED + store_bytes(p) + algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
 }
 

@@ -46,6 +46,7 @@ struct plan {
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
+    double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */
     enum link limit;                 /* the one that needs most */

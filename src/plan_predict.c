@@ -19,15 +19,16 @@ static double run_factor(const struct machine *machine, double run_bytes)
 /* Time to read all that all ranks read; `first`: the part of it that the first slab of all ranks
  * is. */
 static double read_seconds(const struct problem *p, const struct machine *machine,
-                           const struct plan *plan, double *first)
+                           struct plan *plan, double *first)
 {
     double element = (double)scalar_size(p->type), seconds = 0;
     double ranks_across =
         (double)min_i64(plan->supers_across * plan->grid_cols, ceil_div(p->n, plan->tile_cols));
     double ranks_down =
         (double)min_i64(plan->supers_down * plan->grid_rows, ceil_div(p->m, plan->tile_rows));
-    double mk = (double)p->m * (double)p->k, kn = (double)p->k * (double)p->n;
-    double reads[] = {mk * ranks_across, kn * ranks_down, (double)p->m * (double)p->n};
+    const double mk = (double)p->m * (double)p->k, kn = (double)p->k * (double)p->n;
+    const double once[] = {mk, kn, (double)p->m * (double)p->n};
+    double reads[] = {mk * ranks_across, kn * ranks_down, once[OPERAND_C]};
     double all_b = (double)(plan->supers_across * plan->slabs);
     double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
     double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
@@ -47,6 +48,7 @@ static double read_seconds(const struct problem *p, const struct machine *machin
         if (!problem_reads(p, (enum operand)operand))
             continue;
         int64_t rows, cols;
+        plan->passes[operand] = reads[operand] / once[operand];
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         int64_t file_cols = operand == OPERAND_C ? p->n : p->matrix[operand].cols;
         double run = element * (double)(cols == file_cols ? rows * cols : cols);

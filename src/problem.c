@@ -13,7 +13,7 @@ bool problem_by_offset(const struct problem *p, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
     enum element_class wanted = p->type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
-    return info->by_offset && info->elements == wanted && !p->force_hdf5;
+    return info->by_offset && info->elements == wanted && p->io != STORE_HDF5;
 }
 
 static const char *element_name(enum element_class elements)
@@ -87,7 +87,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},
                           .alpha = options->alpha,
                           .beta = options->beta,
-                          .force_hdf5 = options->io == IO_HDF5};
+                          .io = options->io};
     const struct operand_name *names[] = {&options->a, &options->b, &options->c};
     int count = problem_reads_c(p) ? 3 : 2, failed = 0;
     for (int i = 0; i < count; i++)
@@ -106,7 +106,8 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                   "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
     if (problem_reads_c(p))
         check_c(p, err);
-    for (int i = 0; i < count && options->io == IO_BUFFERED; i++)
+    bool only_by_offset = options->io == STORE_DIRECT || options->io == STORE_BUFFERED;
+    for (int i = 0; i < count && only_by_offset; i++)
         if (!problem_by_offset(p, (enum operand)i))
             error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
                       operand_names[i], p->matrix[i].layout);

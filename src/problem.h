@@ -5,7 +5,7 @@
 #ifndef DGEMM_OOC_PROBLEM_H
 #define DGEMM_OOC_PROBLEM_H
 
-#include "matfile.h"
+#include "store.h"
 
 struct options;
 struct error;
@@ -19,7 +19,7 @@ struct problem {
     bool trans[2];   /* of A, of B */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
-    bool force_hdf5;                          /* --io hdf5 */
+    enum store_way io;
 };
 
 /* Describe the operands and check that they fit together.  Complains about all that is wrong at

@@ -37,6 +37,14 @@ void report_baseline(void)
     baseline_bytes = process_memory("VmRSS");
 }
 
+static void name_ways(const struct run *run, struct report *report)
+{
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        if (run->stores[operand])
+            report->ways[operand] = store_way_name(run->stores[operand]);
+    report->ways[OPERAND_COUNT] = store_way_name(run->output);
+}
+
 void report_gather(const struct run *run, const struct machine *machine, struct report *report)
 {
     double mine[VALUES], least[VALUES], sum[VALUES], most[VALUES];
@@ -67,4 +75,5 @@ void report_gather(const struct run *run, const struct machine *machine, struct 
     report->residual = most[2 * STAGE_COUNT + 3];
     report->not_finite = sum[2 * STAGE_COUNT + 4];
     report->residual_limit = run->check.limit;
+    name_ways(run, report);
 }

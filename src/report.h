@@ -21,6 +21,7 @@ struct report {
     bool checked;
     bool same_bits; /* the algorithm promises them */
     char algorithm[16];
+    const char *ways[OPERAND_COUNT + 1]; /* how rank 0 moved A, B, C0 and C; null: not at all */
 };
 
 /* Remember how much host memory this rank uses before the run's own. */

@@ -16,6 +16,8 @@ static const char *const stage_keys[] = {"read", "cache", "in", "gemm", "check",
 /* The link of the plan that a stage is. */
 static const int stage_links[] = {LINK_READ, -1, LINK_IN, LINK_GEMM, -1, LINK_OUT, LINK_WRITE};
 
+static const char *const file_names[] = {"A", "B", "C0", "C"};
+
 static void print_seconds(double seconds)
 {
     printf(" %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
@@ -70,6 +72,10 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
         print_stage(r, plan, (enum stage)i);
+    printf("I/O        ");
+    for (int i = 0; i <= OPERAND_COUNT; i++)
+        if (r->ways[i])
+            printf(" %s %s%s", file_names[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
     double limit = r->stages[r->limit].busy_s[2];
     printf("Wall        %s (planned %s) after %s of start-up; %s\n", quantity_time(r->wall_s),
            quantity_time(plan->wall_s), quantity_time(r->startup_s),
@@ -106,6 +112,15 @@ static json_t *stages_json(const struct report *r)
                                       i == STAGE_GEMM ? "flops" : "bytes", s->amount));
     }
     return stages;
+}
+
+static json_t *ways_json(const struct report *r)
+{
+    json_t *ways = json_object();
+    for (int i = 0; i <= OPERAND_COUNT; i++)
+        if (r->ways[i])
+            json_object_set_new(ways, file_names[i], json_string(r->ways[i]));
+    return ways;
 }
 
 static json_t *problem_json(const struct problem *p)
@@ -148,14 +163,14 @@ static json_t *report_json(const struct report *r, const struct problem *p, cons
     snprintf(version, sizeof version, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
              version_text());
     return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
-                     " s:o, s:o, s:o, s:o}",
+                     " s:o, s:o, s:o, s:o, s:o}",
                      "schema", 1, "program", version, "date", date, "algorithm", r->algorithm,
                      "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s", r->wall_s,
                      "host_peak_bytes", r->host_bytes, "device_peak_bytes", r->device_bytes,
                      "busiest_stage", stage_keys[r->limit], "checked", r->checked, "residual",
                      r->residual, "residual_limit", r->residual_limit, "rows_not_finite",
-                     r->not_finite, "stages", stages_json(r), "problem", problem_json(p), "machine",
-                     machine_json(m), "plan", plan_json(plan));
+                     r->not_finite, "stages", stages_json(r), "io", ways_json(r), "problem",
+                     problem_json(p), "machine", machine_json(m), "plan", plan_json(plan));
 }
 
 int report_write(const char *path, const struct report *r, const struct problem *p,

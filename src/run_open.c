@@ -1,9 +1,26 @@
 /* What a run is made of: files, device memory, events. */
 #include <assert.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "error.h"
 #include "run.h"
+
+/* Into an empty page cache files are read this many times slower than past it. */
+enum { CACHE_PAYS_OFF = 4 };
+
+/* How an operand is read.  What this node reads many times, and can hold, is left to the page cache
+ * where the user has not said otherwise. */
+static enum store_way reading_way(const struct run *run, enum operand operand)
+{
+    const struct problem *p = run->problem;
+    const struct matrix_info *info = &p->matrix[operand];
+    double of_this_node = (double)run->comm->local_size / run->comm->size;
+    bool often = run->plan->passes[operand] * of_this_node > CACHE_PAYS_OFF;
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    double bytes = (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
+    return p->io == STORE_AUTO && often && bytes < memory / 4 ? STORE_BUFFERED : p->io;
+}
 
 static int open_stores(struct run *run, struct error *err)
 {
@@ -11,8 +28,8 @@ static int open_stores(struct run *run, struct error *err)
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
             store_open(&p->matrix[operand], p->type, STORE_READ,
-                       !problem_by_offset(p, (enum operand)operand), &run->stores[operand], err);
-    store_open(run->output_info, p->type, STORE_WRITE, false, &run->output, err);
+                       reading_way(run, (enum operand)operand), &run->stores[operand], err);
+    store_open(run->output_info, p->type, STORE_WRITE, p->io, &run->output, err);
     return err->code;
 }
 

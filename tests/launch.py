@@ -1,6 +1,7 @@
 """Starts the programs of this build, alone or on several ranks."""
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -8,6 +9,19 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
+
+
+def has_direct_io():
+    """Whether the file system of the scratch directories does without the page cache."""
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.close(os.open(file.name, os.O_RDONLY | os.O_DIRECT))
+        except OSError:
+            return False
+    return True
+
+
+WAYS = ["auto", "buffered", "hdf5"] + ["direct"] * has_direct_io()
 
 
 def environment(**extra):

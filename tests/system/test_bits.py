@@ -4,7 +4,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from launch import GPU
+from launch import GPU, WAYS
 from matrices import bound, multiply, operands, product, read, scalars
 
 M, N, K = 203, 187, 1501
@@ -23,7 +23,8 @@ VARIANTS = {
     "ragged tile": dict(options=["--tile", "37x41x208"]),
     "thin tile": dict(options=["--tile", "1x187x1501"]),
     "tile on 2 ranks": dict(ranks=2, options=["--tile", "64x50x96"]),
-    "hdf5": dict(options=["--io", "hdf5", "--gpu-memory", "100K"]),
+    **{f"io {way}": dict(options=["--io", way, "--gpu-memory", "100K"]) for way in WAYS},
+    **{f"io {way} on 2 ranks": dict(options=["--io", way], ranks=2) for way in WAYS},
     "unchecked": dict(options=["--verify", "off"]),
     "2 threads": dict(OMP_NUM_THREADS="2"),
     "2 threads, 60K": dict(OMP_NUM_THREADS="2",

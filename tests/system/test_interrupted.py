@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from launch import SANITIZED, run, start
+from launch import SANITIZED, WAYS, run, start
 from matrices import multiply, operands, output_of, read, snapshot
 
 SIZE = (1500, 1500, 500)
@@ -154,24 +154,29 @@ def faults(tmp_path_factory):
     return {"LD_PRELOAD": str(library)}
 
 
+BY_OFFSET = pytest.mark.parametrize("way", [way for way in WAYS if way != "hdf5"])
+
+
+@BY_OFFSET
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("fault, code, words", [
     ("FAULT_DISK_FULL", 4, "No space left"),
     ("FAULT_READ_ERROR", 1, "Input/output error"),
 ])
-def test_failing_disk(source, faults, ranks, fault, code, words):
+def test_failing_disk(source, faults, way, ranks, fault, code, words):
     before = snapshot(source.parent)
     one_rank = {"FAULT_RANKS": "one"} if ranks else {}
-    done = run("dgemm_ooc", source, "--tile", "16x16x500", ranks=ranks, **faults, **one_rank,
-               **{fault: "500"})
+    done = run("dgemm_ooc", source, "--tile", "16x16x500", "--io", way, ranks=ranks, **faults,
+               **one_rank, **{fault: "500"})
     assert done.returncode == code, done.stderr
     assert len(re.findall(f"dgemm_ooc: .*{words}", done.stderr)) == 1, done.stderr
     assert ranks == 0 or "on rank 1" in done.stderr
     assert "RESULT" not in done.stdout and snapshot(source.parent) == before
 
 
-def test_short_counts_and_interruptions_are_continued(tmp_path, faults):
+@BY_OFFSET
+def test_short_counts_and_interruptions_are_continued(tmp_path, faults, way):
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, 70, 90, 110)
-    multiply(source, "--tile", "30x40x32", **faults, FAULT_SHORT="1")
+    multiply(source, "--tile", "30x40x32", "--io", way, **faults, FAULT_SHORT="1")
     np.testing.assert_allclose(read(output_of(source)), a @ b, rtol=1e-12, atol=1e-12)

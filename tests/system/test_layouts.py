@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import LARGE, run
+from launch import LARGE, WAYS, run
 from matrices import (digest, multiply, output_of, product, random, read, scalars, sparse, whole,
                       write)
 
@@ -179,14 +179,27 @@ def test_format_versions(tmp_path, bounds):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_reading_through_hdf5_gives_the_same_bits(tmp_path, dtype):
+def test_every_way_gives_the_same_bits(tmp_path, dtype):
     source = tmp_path / "input.h5"
     write(source, A=random((M, K), dtype), B=random((K, N), dtype), C=random((M, N), dtype))
     results = []
-    for mode in "auto", "buffered", "hdf5":
-        multiply(source, *LIMITS, "--beta", 2.5, "--io", mode, "--force")
+    for mode in WAYS:
+        report = multiply(source, *LIMITS, "--beta", 2.5, "--io", mode, "--force")
+        ways = dict.fromkeys(["A", "B", "C0"], "buffered" if mode == "auto" else mode)
+        assert report["io"] == {**ways, "C": mode if mode == "direct" else "buffered"}
         results.append(read(output_of(source)).tobytes())
-    assert results[0] == results[1] == results[2]
+    assert len(set(results)) == 1
+
+
+def test_auto_leaves_to_the_page_cache_what_is_read_often(tmp_path):
+    source = sparse(tmp_path / "input.h5", "A", (40000, 1000), "f8")
+    write(source, B=whole((1000, 8)))
+    once, often = (multiply(source, "--tile", f"4000x{cols}x496", "--force")["io"]
+                   for cols in (8, 1))
+    if once["A"] == "buffered":
+        pytest.skip("a file system in memory, or one that refuses direct I/O")
+    assert once == {"A": "direct", "B": "buffered", "C": "buffered"}
+    assert often == dict.fromkeys("ABC", "buffered")
 
 
 def room_for(folder, file_bytes, what):

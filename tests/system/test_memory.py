@@ -1,7 +1,7 @@
 """Memory stays under the limits, and every byte that the plan counts moves, once."""
 import pytest
 
-from launch import SANITIZED
+from launch import SANITIZED, WAYS
 from matrices import multiply, operands
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
@@ -25,9 +25,12 @@ def assert_kept(report):
     ((20, 4000, 3000), "f4", ["--host-memory", "10M", "--transb", "T"]),
     ((3000, 2500, 3), "f8", ["--host-memory", "10M"]),
     ((900, 800, 700), "f8", ["--host-memory", "40M", "--io", "hdf5"]),
+    ((900, 800, 700), "f8", ["--host-memory", "64M", "--io", "direct", "--beta", "1"]),
     ((900, 800, 700), "f8", []),
 ], ids=lambda value: "x".join(map(str, value)) if isinstance(value, tuple) else None)
 def test_limits_are_kept_and_bytes_add_up(tmp_path, device, ranks, size, dtype, options):
+    if "direct" in options and "direct" not in WAYS:
+        pytest.skip("direct I/O is refused here")
     source = tmp_path / "input.h5"
     trans = "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
     operands(source, *size, dtype, trans)

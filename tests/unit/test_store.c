@@ -1,150 +1,15 @@
 /* Matrix files and byte movers, on real files in a scratch directory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "store_fixture.h"
 
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <hdf5.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "error.h"
 #include "matname.h"
-#include "store.h"
 
-static const struct matfile_layout contiguous = {0};
 static const struct matfile_layout chunked = {.chunk_rows = 7, .chunk_cols = 5};
 static const struct matfile_layout compressed = {
     .chunk_rows = 16, .chunk_cols = 9, .gzip_level = 4, .shuffle = true};
-
-static uint64_t random_state = 1;
-
-static int64_t random_below(int64_t limit)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)limit);
-}
-
-static struct block random_block(int64_t rows, int64_t cols)
-{
-    struct block b = {.row = random_below(rows), .col = random_below(cols)};
-    b.rows = random_below(rows - b.row + 1);
-    b.cols = random_below(cols - b.col + 1);
-    return b;
-}
-
-static double value_at(int64_t row, int64_t col)
-{
-    return (double)(row * 1000 + col) + 0.25;
-}
-
-static double get(enum scalar type, const void *data, int64_t i)
-{
-    return type == SCALAR_DOUBLE ? ((const double *)data)[i] : ((const float *)data)[i];
-}
-
-static void fill(enum scalar type, const struct block *b, void *to)
-{
-    for (int64_t i = 0; i < b->rows * b->cols; i++) {
-        double value = value_at(b->row + i / b->cols, b->col + i % b->cols);
-        if (type == SCALAR_DOUBLE)
-            ((double *)to)[i] = value;
-        else
-            ((float *)to)[i] = (float)value;
-    }
-}
-
-static void check(enum scalar type, const struct block *b, const void *data)
-{
-    for (int64_t i = 0; i < b->rows * b->cols; i++)
-        if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
-            fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
-                     (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
-}
-
-static void succeed(int rc, const struct error *err)
-{
-    if (rc || err->complaints)
-        fail_msg("code %d: %s", rc, err->text);
-}
-
-static void complained(const struct error *err, int code, const char *words)
-{
-    assert_int_equal(err->code, code);
-    if (!strstr(err->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
-}
-
-static struct matrix_info matrix(const char *file, int64_t rows, int64_t cols, enum scalar type)
-{
-    struct matrix_info info = {.rows = rows, .cols = cols};
-    info.elements = type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
-    snprintf(info.file, sizeof info.file, "%s", file);
-    snprintf(info.dataset, sizeof info.dataset, "/g/A");
-    return info;
-}
-
-/* Make `file` anew with a dataset /g/A full of value_at. */
-static struct matrix_info make(const char *file, int64_t rows, int64_t cols, enum scalar type,
-                               const struct matfile_layout *layout)
-{
-    struct error err = {0};
-    struct matrix_info info = matrix(file, rows, cols, type);
-    struct block whole = {.rows = rows, .cols = cols};
-    void *data = malloc((size_t)(rows * cols) * sizeof(double) + 1);
-    fill(type, &whole, data);
-    unlink(file);
-    succeed(matfile_create(&info, true, layout, NULL, &err), &err);
-    if (info.by_offset) {
-        struct store *store;
-        succeed(store_open(&info, type, STORE_WRITE, false, &store, &err), &err);
-        succeed(store_reserve(store, &err), &err);
-        int64_t parts = block_parts(&whole, 13);
-        for (int64_t i = parts - 1, at; i >= 0; i--) {
-            struct block part = block_part(&whole, 13, i);
-            at = part.row * cols + part.col;
-            succeed(store_write(store, &part, (char *)data + (size_t)at * scalar_size(type), &err),
-                    &err);
-        }
-        succeed(store_sync(store, &err), &err);
-        store_close(store);
-    } else {
-        struct matfile *out;
-        succeed(matfile_open_write(&info, &out, &err), &err);
-        succeed(matfile_write(out, type, &whole, data, &err), &err);
-        succeed(matfile_sync(out, &err), &err);
-        matfile_close(out);
-        succeed(matfile_describe(file, "/g/A", &info, &err), &err);
-    }
-    free(data);
-    return info;
-}
-
-static void read_blocks(const struct matrix_info *info, enum scalar type, bool force_hdf5)
-{
-    struct error err = {0};
-    struct store *store;
-    succeed(store_open(info, type, STORE_READ, force_hdf5, &store, &err), &err);
-    double *data = malloc((size_t)(info->rows * info->cols) * sizeof *data + 1);
-    struct block whole = {.rows = info->rows, .cols = info->cols};
-    succeed(store_read(store, &whole, data, &err), &err);
-    check(type, &whole, data);
-    for (int i = 0; i < 100 && info->rows > 0 && info->cols > 0; i++) {
-        struct block b = random_block(info->rows, info->cols);
-        succeed(store_read(store, &b, data, &err), &err);
-        check(type, &b, data);
-    }
-    free(data);
-    store_close(store);
-}
 
 static void check_parts(const struct block *b, int64_t elements)
 {
@@ -186,9 +51,9 @@ static void test_round_trips(void **state)
                     make("trip.h5", extents[e][0], extents[e][1], type, layouts[l]);
                 bool empty = info.rows == 0 || info.cols == 0;
                 assert_int_equal(info.by_offset, l == 0 || empty);
-                read_blocks(&info, type, false);
-                read_blocks(&info, type, true);
-                read_blocks(&info, SCALAR_DOUBLE, false);
+                read_blocks(&info, type, STORE_AUTO);
+                read_blocks(&info, type, STORE_HDF5);
+                read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
             }
 }
 
@@ -257,7 +122,7 @@ static void test_new_files(void **state)
     err = (struct error){0};
     assert_int_equal(matfile_create(&again, false, &contiguous, NULL, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "old.h5 already holds \"/g/A\"");
-    read_blocks(&info, SCALAR_DOUBLE, false);
+    read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
 
     static const char *const targets[] = {"old.h5", "nowhere.h5"};
     for (int i = 0; i < 2; i++) {
@@ -269,14 +134,14 @@ static void test_new_files(void **state)
         assert_int_equal(lstat("link.h5", &status), 0);
     }
     assert_int_equal(stat("nowhere.h5", &status), -1);
-    read_blocks(&info, SCALAR_DOUBLE, false);
+    read_blocks(&info, SCALAR_DOUBLE, STORE_AUTO);
 
     struct store *store;
     snprintf(info.file, sizeof info.file, "link.h5");
     unlink("link.h5");
     assert_int_equal(symlink("old.h5", "link.h5"), 0);
     err = (struct error){0};
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, false, &store, &err),
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_AUTO, &store, &err),
                      EXIT_INPUT);
     complained(&err, EXIT_INPUT, "symbolic link");
 }
@@ -315,7 +180,7 @@ static void test_rename(void **state)
     succeed(matfile_rename("renamed.h5", "/g/A", "/B", &err), &err);
     succeed(matfile_describe("renamed.h5", "/B", &other, &err), &err);
     assert_int_equal(other.cols, 6);
-    read_blocks(&other, SCALAR_DOUBLE, false);
+    read_blocks(&other, SCALAR_DOUBLE, STORE_AUTO);
     succeed(matfile_lookup("renamed.h5", "/g/A", &object, &err), &err);
     assert_int_equal(object, MATFILE_NOTHING);
     succeed(matfile_lookup("renamed.h5", "/g", &object, &err), &err);
@@ -334,16 +199,16 @@ static void test_other_sizes(void **state)
     double *data = malloc(300 * 400 * sizeof *data);
     struct block whole = {.rows = 300, .cols = 400};
 
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err), 0);
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), 0);
     assert_int_equal(truncate("sizes.h5", (off_t)info.offset + 1000), 0);
     assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
     complained(&err, EXIT_RUNTIME, "sizes.h5 ends at byte");
     store_close(store);
     free(data);
 
-    for (int force = 0; force < 2; force++) {
+    for (enum store_way way = STORE_AUTO; way <= STORE_HDF5; way++) {
         err = (struct error){0};
-        assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, force, &store, &err),
+        assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, way, &store, &err),
                          EXIT_INPUT);
         complained(&err, EXIT_INPUT, "where it was examined");
     }
@@ -352,7 +217,8 @@ static void test_other_sizes(void **state)
     complained(&err, EXIT_INPUT, "cut short");
     unlink("sizes.h5");
     err = (struct error){0};
-    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err), EXIT_INPUT);
+    assert_int_equal(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err),
+                     EXIT_INPUT);
 }
 
 static void test_lock(void **state)
@@ -393,7 +259,7 @@ static void test_threads(void **state)
         struct store *store;
         pthread_t threads[4];
         struct matrix_info info = make("threads.h5", 200, 300, SCALAR_DOUBLE, layouts[l]);
-        succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, false, &store, &err), &err);
+        succeed(store_open(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, &store, &err), &err);
         for (int i = 0; i < 4; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, read_some, store), 0);
         for (int i = 0; i < 4; i++)
@@ -443,20 +309,6 @@ static void test_names(void **state)
     text[PATH_MAX - 1] = '\0';
     assert_int_equal(matname_split(text, "A", file, dataset, &err), EXIT_USAGE);
     free(text);
-}
-
-static int enter_scratch(void **state)
-{
-    static char directory[] = "/tmp/test_store.XXXXXX";
-    *state = mkdtemp(directory);
-    return *state ? chdir(directory) : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
-    return chdir("/") || system(command);
 }
 
 int main(void)

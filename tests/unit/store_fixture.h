@@ -1,0 +1,160 @@
+/* Matrices whose elements tell where they are, in files of a scratch directory. */
+#ifndef DGEMM_OOC_STORE_FIXTURE_H
+#define DGEMM_OOC_STORE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "store.h"
+
+static const struct matfile_layout contiguous = {0};
+
+static uint64_t random_state = 1;
+
+static inline int64_t random_below(int64_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((random_state >> 33) % (uint64_t)limit);
+}
+
+static inline struct block random_block(int64_t rows, int64_t cols)
+{
+    struct block b = {.row = random_below(rows), .col = random_below(cols)};
+    b.rows = random_below(rows - b.row + 1);
+    b.cols = random_below(cols - b.col + 1);
+    return b;
+}
+
+static inline double value_at(int64_t row, int64_t col)
+{
+    return (double)(row * 1000 + col) + 0.25;
+}
+
+static inline double get(enum scalar type, const void *data, int64_t i)
+{
+    return type == SCALAR_DOUBLE ? ((const double *)data)[i] : ((const float *)data)[i];
+}
+
+static inline void fill(enum scalar type, const struct block *b, void *to)
+{
+    for (int64_t i = 0; i < b->rows * b->cols; i++) {
+        double value = value_at(b->row + i / b->cols, b->col + i % b->cols);
+        if (type == SCALAR_DOUBLE)
+            ((double *)to)[i] = value;
+        else
+            ((float *)to)[i] = (float)value;
+    }
+}
+
+static inline void check(enum scalar type, const struct block *b, const void *data)
+{
+    for (int64_t i = 0; i < b->rows * b->cols; i++)
+        if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
+            fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
+                     (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
+}
+
+static inline void succeed(int rc, const struct error *err)
+{
+    if (rc || err->complaints)
+        fail_msg("code %d: %s", rc, err->text);
+}
+
+static inline void complained(const struct error *err, int code, const char *words)
+{
+    assert_int_equal(err->code, code);
+    if (!strstr(err->text, words))
+        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+}
+
+static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t cols,
+                                        enum scalar type)
+{
+    struct matrix_info info = {.rows = rows, .cols = cols};
+    info.elements = type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    snprintf(info.file, sizeof info.file, "%s", file);
+    snprintf(info.dataset, sizeof info.dataset, "/g/A");
+    return info;
+}
+
+/* Make `file` anew with a dataset /g/A full of value_at. */
+static inline struct matrix_info make(const char *file, int64_t rows, int64_t cols,
+                                      enum scalar type, const struct matfile_layout *layout)
+{
+    struct error err = {0};
+    struct matrix_info info = matrix(file, rows, cols, type);
+    struct block whole = {.rows = rows, .cols = cols};
+    void *data = malloc((size_t)(rows * cols) * sizeof(double) + 1);
+    fill(type, &whole, data);
+    unlink(file);
+    succeed(matfile_create(&info, true, layout, NULL, &err), &err);
+    if (info.by_offset) {
+        struct store *store;
+        succeed(store_open(&info, type, STORE_WRITE, STORE_AUTO, &store, &err), &err);
+        succeed(store_reserve(store, &err), &err);
+        int64_t parts = block_parts(&whole, 13);
+        for (int64_t i = parts - 1, at; i >= 0; i--) {
+            struct block part = block_part(&whole, 13, i);
+            at = part.row * cols + part.col;
+            succeed(store_write(store, &part, (char *)data + (size_t)at * scalar_size(type), &err),
+                    &err);
+        }
+        succeed(store_sync(store, &err), &err);
+        store_close(store);
+    } else {
+        struct matfile *out;
+        succeed(matfile_open_write(&info, &out, &err), &err);
+        succeed(matfile_write(out, type, &whole, data, &err), &err);
+        succeed(matfile_sync(out, &err), &err);
+        matfile_close(out);
+        succeed(matfile_describe(file, "/g/A", &info, &err), &err);
+    }
+    free(data);
+    return info;
+}
+
+static inline void read_blocks(const struct matrix_info *info, enum scalar type, enum store_way way)
+{
+    struct error err = {0};
+    struct store *store;
+    succeed(store_open(info, type, STORE_READ, way, &store, &err), &err);
+    double *data = malloc((size_t)(info->rows * info->cols) * sizeof *data + 1);
+    struct block whole = {.rows = info->rows, .cols = info->cols};
+    succeed(store_read(store, &whole, data, &err), &err);
+    check(type, &whole, data);
+    for (int i = 0; i < 100 && info->rows > 0 && info->cols > 0; i++) {
+        struct block b = random_block(info->rows, info->cols);
+        succeed(store_read(store, &b, data, &err), &err);
+        check(type, &b, data);
+    }
+    free(data);
+    store_close(store);
+}
+
+static inline int enter_scratch(void **state)
+{
+    static char directory[] = "/tmp/test_store.XXXXXX";
+    *state = mkdtemp(directory);
+    return *state ? chdir(directory) : -1;
+}
+
+static inline int remove_scratch(void **state)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
+    return chdir("/") || system(command);
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* The ways of moving bytes by offset, on plain files, where a matrix may begin at any byte. */
+#include "store_fixture.h"
+
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+enum { GUARD = 0xEE, WORKERS = 6 };
+
+static const enum store_way ways[] = {STORE_BUFFERED, STORE_DIRECT};
+
+static struct store *open_store(const struct matrix_info *info, enum scalar type,
+                                enum store_mode mode, enum store_way way)
+{
+    struct store *store;
+    struct error err = {0};
+    if (store_open(info, type, mode, way, &store, &err) == EXIT_INPUT && way == STORE_DIRECT) {
+        complained(&err, EXIT_INPUT, "refuses direct I/O");
+        skip();
+    }
+    succeed(err.code, &err);
+    return store;
+}
+
+static size_t matrix_bytes(const struct matrix_info *info, enum scalar type)
+{
+    return (size_t)(info->rows * info->cols) * scalar_size(type);
+}
+
+/* A matrix at byte `offset` of a file of guards, `tail` bytes before its end. */
+static struct matrix_info plain(const char *file, uint64_t offset, int64_t rows, int64_t cols,
+                                enum scalar type, size_t tail)
+{
+    struct matrix_info info = matrix(file, rows, cols, type);
+    info.by_offset = true;
+    info.offset = offset;
+    info.file_bytes = offset + matrix_bytes(&info, type) + tail;
+    char *guards = malloc(info.file_bytes);
+    memset(guards, GUARD, info.file_bytes);
+    unlink(file);
+    int fd = open(file, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(fd, guards, info.file_bytes), info.file_bytes);
+    close(fd);
+    free(guards);
+    return info;
+}
+
+static void check_guards(const struct matrix_info *info, enum scalar type)
+{
+    unsigned char *bytes = malloc(info->file_bytes);
+    uint64_t end = info->offset + matrix_bytes(info, type);
+    int fd = open(info->file, O_RDONLY);
+    assert_int_equal(read(fd, bytes, info->file_bytes + 1), info->file_bytes);
+    close(fd);
+    for (uint64_t i = 0; i < info->file_bytes; i++)
+        if ((i < info->offset || i >= end) && bytes[i] != GUARD)
+            fail_msg("byte %lu is %d", (unsigned long)i, bytes[i]);
+    free(bytes);
+}
+
+/* All blocks of a matrix, of height x width, moved by several threads at once, from and to memory
+ * of various alignments. */
+struct sweep {
+    struct store *store;
+    const struct matrix_info *info;
+    enum scalar type;
+    enum store_mode mode;
+    int64_t height, width;
+    atomic_long next;
+};
+
+static int64_t less(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void *sweep_some(void *context)
+{
+    struct sweep *s = context;
+    size_t most = (size_t)(s->height * s->width) * scalar_size(s->type);
+    char *memory = aligned_alloc(4096, (most + 2 * 4096) / 4096 * 4096);
+    int64_t across = (s->info->cols - 1) / s->width + 1;
+    for (int64_t i; (i = atomic_fetch_add(&s->next, 1)) / across * s->height < s->info->rows;) {
+        struct error err = {0};
+        char *data = memory + i % 3 * 8 * (i % 5 ? 1 : 64);
+        struct block b = {.row = i / across * s->height, .col = i % across * s->width};
+        b.rows = less(s->height, s->info->rows - b.row);
+        b.cols = less(s->width, s->info->cols - b.col);
+        if (s->mode == STORE_READ) {
+            succeed(store_read(s->store, &b, data, &err), &err);
+            check(s->type, &b, data);
+        } else {
+            fill(s->type, &b, data);
+            succeed(store_write(s->store, &b, data, &err), &err);
+        }
+    }
+    free(memory);
+    return NULL;
+}
+
+static void sweep(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                  enum store_way way, int64_t height, int64_t width)
+{
+    struct error err = {0};
+    pthread_t threads[WORKERS];
+    struct sweep s = {.store = open_store(info, type, mode, way),
+                      .info = info,
+                      .type = type,
+                      .mode = mode,
+                      .height = less(height, info->rows),
+                      .width = less(width, info->cols)};
+    assert_string_equal(store_way_name(s.store), way == STORE_DIRECT ? "direct" : "buffered");
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sweep_some, &s), 0);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    if (mode == STORE_WRITE)
+        succeed(store_sync(s.store, &err), &err);
+    store_close(s.store);
+}
+
+/* Every way reads what every way has written, in whatever blocks, and touches nothing else. */
+static void test_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t offset;
+        int64_t rows, cols;
+        size_t tail;
+    } cases[] = {{2048, 1, 1, 0},         {8, 50, 1, 3},          {2051, 33, 47, 0},
+                 {4096, 64, 4096, 0},     {4095, 400, 2001, 511}, {512, 3, 200000, 0},
+                 {1 << 20, 40, 40001, 1}, {100, 70, 65536, 4000}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int w = 0; w < 4; w++) {
+            enum scalar type = (c + (size_t)w) % 2 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+            int64_t cols = cases[c].cols;
+            struct matrix_info info =
+                plain("plain", cases[c].offset, cases[c].rows, cols, type, cases[c].tail);
+            int64_t grids[][2] = {
+                {info.rows, cols}, {7, cols}, {5, cols / 2 + 1}, {30, cols / 20 + 9}};
+            sweep(&info, type, STORE_WRITE, ways[w / 2], grids[(c + 1) % 4][0],
+                  grids[(c + 1) % 4][1]);
+            for (int g = 0; g < 4; g++)
+                sweep(&info, type, STORE_READ, ways[w % 2], grids[g][0], grids[g][1]);
+            sweep(&info, type, STORE_WRITE, ways[w % 2], grids[w][0], grids[w][1]);
+            sweep(&info, type, STORE_READ, ways[w / 2], 11, cols);
+            check_guards(&info, type);
+        }
+}
+
+static void test_file_cut_short(void **state)
+{
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        struct error err = {0};
+        struct matrix_info info = plain("short", 77, 300, 400, SCALAR_DOUBLE, 0);
+        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_READ, ways[w]);
+        struct block whole = {.rows = 300, .cols = 400}, part = {250, 300, 50, 9};
+        double *data = malloc(matrix_bytes(&info, SCALAR_DOUBLE));
+        assert_int_equal(truncate("short", 5000), 0);
+        assert_int_equal(store_read(store, &whole, data, &err), EXIT_RUNTIME);
+        complained(&err, EXIT_RUNTIME, "short ends at byte 5000, not at 960077");
+        assert_int_equal(err.complaints, 1);
+        err = (struct error){0};
+        assert_int_equal(store_read(store, &part, data, &err), EXIT_RUNTIME);
+        store_close(store);
+        free(data);
+    }
+}
+
+static void chooses(const struct matrix_info *info, enum store_mode mode, const char *way)
+{
+    struct store *store = open_store(info, SCALAR_DOUBLE, mode, STORE_AUTO);
+    assert_string_equal(store_way_name(store), way);
+    store_close(store);
+}
+
+static void test_choice(void **state)
+{
+    (void)state;
+    enum { ROWS = 33 << 10, COLS = 1 << 10 }; /* 264 MiB */
+    struct statfs fs;
+    struct matrix_info info = plain("choice", 100, 10, 10, SCALAR_DOUBLE, 0);
+    assert_int_equal(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
+    assert_true(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT) > 0);
+    chooses(&info, STORE_READ, "buffered");
+
+    info.rows = ROWS;
+    info.cols = COLS;
+    info.file_bytes = info.offset + matrix_bytes(&info, SCALAR_DOUBLE);
+    assert_int_equal(truncate("choice", (off_t)info.file_bytes), 0);
+    assert_int_equal(statfs("choice", &fs), 0);
+    store_close(open_store(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT));
+    const char *cold = fs.f_type == TMPFS_MAGIC ? "buffered" : "direct";
+    chooses(&info, STORE_READ, cold);
+    chooses(&info, STORE_WRITE, cold);
+
+    char *row = malloc(COLS * sizeof(double));
+    int fd = open("choice", O_RDONLY);
+    while (read(fd, row, COLS * sizeof(double)) > 0)
+        continue;
+    chooses(&info, STORE_READ, "buffered");
+    chooses(&info, STORE_WRITE, cold);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    chooses(&info, STORE_READ, cold);
+    close(fd);
+    free(row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_file_cut_short),
+        cmocka_unit_test(test_choice),
+    };
+    return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
+}
