@@ -71,7 +71,6 @@ static void describe_machine(struct session *s)
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);
     m->threads = (int)comm_min((uint64_t)m->threads);
-    comm_share(m, sizeof *m, 0);
 }
 
 static void set_request(struct session *s)
@@ -115,7 +114,10 @@ static int prepare(struct session *s)
     if (s->comm.rank == 0) {
         described = problem_open(&s->options, &s->problem, &s->err) == 0;
         output_check(&s->options, described ? &s->problem : NULL, &s->err);
+        if (described && !s->options.machine[0])
+            machine_probe_disk(&s->problem, &s->machine);
     }
+    comm_share(&s->machine, sizeof s->machine, 0);
     comm_share(&described, sizeof described, 0);
     comm_share(&s->problem, sizeof s->problem, 0);
     if (described) {
@@ -235,6 +237,8 @@ static int dry_run(struct session *s)
     s->machine.ranks = o->ranks ? o->ranks : s->machine.ranks;
     s->machine.ranks_per_node = o->ranks_per_node ? o->ranks_per_node : s->machine.ranks_per_node;
     if (problem_open(o, &s->problem, &s->err) == 0) {
+        if (!o->machine[0])
+            machine_probe_disk(&s->problem, &s->machine);
         set_request(s);
         plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
     }

@@ -72,7 +72,7 @@ static void print_link(enum link link, const char *amount, const char *rate, dou
 static void print_links(const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
-    printf("Links       (disk: all ranks; the others: the busiest rank; rates assumed)\n");
+    printf("Links       (disk: all ranks; the others: the busiest rank; rates probed, assumed)\n");
     print_link(LINK_READ, quantity_bytes((double)t->read_bytes),
                quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
     print_link(LINK_IN, quantity_bytes((double)w->in_bytes), quantity_rate(m->in_bytes_per_s),
