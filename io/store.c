@@ -7,10 +7,27 @@
 #include "error.h"
 #include "store_impl.h"
 
-static bool is_native(const struct matrix_info *info, enum scalar type)
+static const struct store_backend *reader(const struct matrix_info *info, enum scalar type,
+                                          bool force_hdf5)
 {
     enum element_class wanted = type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    return info->by_offset && info->elements == wanted;
+    if (force_hdf5)
+        return &store_hdf5;
+    if (info->by_offset && info->elements == wanted)
+        return &store_posix;
+    return info->by_chunks ? &store_chunks : &store_hdf5;
+}
+
+bool store_through_hdf5(const struct matrix_info *info, enum scalar type, bool force_hdf5)
+{
+    return reader(info, type, force_hdf5) == &store_hdf5;
+}
+
+size_t store_read_overhead(const struct matrix_info *info, enum scalar type, bool force_hdf5,
+                           int readers)
+{
+    const struct store_backend *backend = reader(info, type, force_hdf5);
+    return backend->overhead ? backend->overhead(info, readers) : 0;
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)
@@ -26,19 +43,16 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                bool force_hdf5, struct store **store, struct error *err)
 {
-    bool by_offset = is_native(info, type) && !(mode == STORE_READ && force_hdf5);
+    const struct store_backend *backend = reader(info, type, mode == STORE_READ && force_hdf5);
     *store = NULL;
-    if (mode == STORE_WRITE && !by_offset)
+    if (mode == STORE_WRITE && !backend->write)
         return error_add(err, EXIT_INPUT, "%s:%s (%s) cannot be written by offset as %s",
                          info->file, info->dataset, info->layout, scalar_name(type));
     struct store *s = malloc(sizeof *s);
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
-    *s = (struct store){.backend = by_offset ? &store_posix : &store_hdf5,
-                        .info = *info,
-                        .type = type,
-                        .mode = mode,
-                        .descriptor = -1};
+    *s = (struct store){
+        .backend = backend, .info = *info, .type = type, .mode = mode, .descriptor = -1};
     int rc = s->backend->open(s, err);
     if (rc) {
         store_close(s);

@@ -1,7 +1,8 @@
 /* Byte movers: blocks of one matrix between a file and memory, from any number of threads.
  *
- * Two back ends: "posix" moves the bytes of a contiguous native matrix by offset with large pread
- * and pwrite calls; "hdf5" reads everything else.  Memory is packed row-major: block->cols elements
+ * Three back ends: "posix" moves the bytes of a contiguous native matrix by offset with large pread
+ * and pwrite calls; "chunks" reads the chunks of a chunked one by offset and decodes them; "hdf5"
+ * reads everything else.  Memory is packed row-major: block->cols elements
  * a row.  A block too large for one buffer is moved in parts (block.h). */
 #ifndef DGEMM_OOC_STORE_H
 #define DGEMM_OOC_STORE_H
@@ -11,6 +12,12 @@
 struct store;
 
 enum store_mode { STORE_READ, STORE_WRITE };
+
+/* How a matrix is read as elements of `type`: whether by HDF5, and the host bytes that this takes
+ * with so many threads, beside the memory that is read to.  Pure. */
+bool store_through_hdf5(const struct matrix_info *info, enum scalar type, bool force_hdf5);
+size_t store_read_overhead(const struct matrix_info *info, enum scalar type, bool force_hdf5,
+                           int readers);
 
 /* Open the matrix as elements of `type`.  `force_hdf5`: read through HDF5 even where offsets would
  * do.  Writing needs a matrix that is by_offset, of that type; what was written can be read back.

@@ -13,18 +13,22 @@ struct store_backend {
                  struct error *err);
     int (*reserve)(struct store *store, struct error *err);
     int (*sync)(struct store *store, struct error *err);
+    size_t (*overhead)(const struct matrix_info *info, int readers);
 };
+
+struct chunk_store;
 
 struct store {
     const struct store_backend *backend;
     struct matrix_info info;
     enum scalar type;
     enum store_mode mode;
-    int descriptor;          /* posix */
-    struct matfile *matfile; /* hdf5 */
+    int descriptor;             /* posix */
+    struct chunk_store *chunks; /* chunks, which has a descriptor too */
+    struct matfile *matfile;    /* hdf5 */
 };
 
-extern const struct store_backend store_posix, store_hdf5;
+extern const struct store_backend store_posix, store_chunks, store_hdf5;
 
 /* A file of another size than the one described is another file. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
