@@ -27,7 +27,7 @@ size_t store_read_overhead(const struct matrix_info *info, enum scalar type, boo
                            int readers)
 {
     const struct store_backend *backend = reader(info, type, force_hdf5);
-    return backend->overhead ? backend->overhead(info, readers) : 0;
+    return backend->overhead ? backend->overhead(info, type, readers) : 0;
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)

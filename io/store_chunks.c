@@ -52,12 +52,19 @@ struct piece {
     size_t pitch; /* bytes between its rows in memory */
 };
 
-static size_t chunks_overhead(const struct matrix_info *info, int readers)
+/* Whether elements are stored as they are wanted. */
+static bool is_native(const struct matrix_info *info, enum scalar type)
+{
+    return !info->swapped && info->element_bytes == scalar_size(type);
+}
+
+static size_t chunks_overhead(const struct matrix_info *info, enum scalar type, int readers)
 {
     size_t entry = ENTRY_BYTES + 2 * chunk_room(info->chunk_bytes);
     size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
+    bool decoded = info->pipeline.count > 0 || !is_native(info, type);
     return matfile_list_overhead(info) + (size_t)matfile_chunk_count(info) * record +
-           (size_t)readers * entry;
+           (decoded ? (size_t)readers * entry : 0);
 }
 
 static int chunks_open(struct store *s, struct error *err)
@@ -188,11 +195,6 @@ static void put(enum scalar type, double value, void *to, int64_t index)
         ((float *)to)[index] = narrow(value);
 }
 
-static bool is_native(const struct store *s)
-{
-    return !s->info.swapped && s->info.element_bytes == scalar_size(s->type);
-}
-
 /* From a decoded chunk to where its rows belong. */
 static void scatter(const struct store *s, const struct piece *p, const unsigned char *data)
 {
@@ -200,7 +202,7 @@ static void scatter(const struct store *s, const struct piece *p, const unsigned
     for (int64_t row = 0; row < p->rows; row++) {
         size_t at = (size_t)((p->row + row) * s->info.chunk_cols + p->col) * element;
         char *to = p->to + (size_t)row * p->pitch;
-        if (is_native(s))
+        if (is_native(&s->info, s->type))
             memcpy(to, data + at, (size_t)p->cols * element);
         else
             for (int64_t i = 0; i < p->cols; i++)
@@ -308,7 +310,7 @@ static int read_piece(const struct store *s, const struct piece *p, struct error
         fill(s, p);
         return 0;
     }
-    if (is_native(s) && chunk_is_plain(&s->info.pipeline, chunk->mask))
+    if (is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, chunk->mask))
         return chunk->bytes < s->info.chunk_bytes ? damaged(s, p->chunk, "it is too short", err)
                                                   : read_rows(s, p, err);
     struct entry *entry = take(s, p->chunk, err);

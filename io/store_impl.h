@@ -13,7 +13,7 @@ struct store_backend {
                  struct error *err);
     int (*reserve)(struct store *store, struct error *err);
     int (*sync)(struct store *store, struct error *err);
-    size_t (*overhead)(const struct matrix_info *info, int readers);
+    size_t (*overhead)(const struct matrix_info *info, enum scalar type, int readers);
 };
 
 struct chunk_store;

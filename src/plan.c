@@ -6,6 +6,7 @@
 #include "error.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "store.h"
 
 enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
@@ -14,6 +15,7 @@ enum {
     SLOTS_OUT_PER_WRITER = 2,
     SLOTS_OUT_MAX = 64,
     READERS_MAX = 8,
+    DECODERS_MAX = 32,
     HOST_FIXED = 3 << 20,   /* thread stacks, queues and other small change */
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
@@ -85,28 +87,28 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
     return bytes;
 }
 
-/* What HDF5 needs to read those operands that it reads. */
-static size_t hdf5_bytes(const struct problem *p)
+/* What reading the operands takes beside the slots. */
+static size_t read_bytes(const struct problem *p, int readers)
 {
     size_t bytes = 0;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, (enum operand)operand) && !problem_by_offset(p, (enum operand)operand))
-            bytes += matfile_read_overhead(&p->matrix[operand]);
+        if (problem_reads(p, (enum operand)operand))
+            bytes += store_read_overhead(&p->matrix[operand], p->type, p->force_hdf5, readers);
     return bytes;
 }
 
 /* Host bytes that do not depend on tile and slots. */
 static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
-                               const struct plan_request *request)
+                               const struct plan_request *request, int readers)
 {
-    return HOST_FIXED + hdf5_bytes(p) + algorithm_host_overhead(request->algorithm) +
+    return HOST_FIXED + read_bytes(p, readers) + algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
 }
 
 static size_t host_bytes(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(p, machine, request);
+    size_t bytes = host_fixed_bytes(p, machine, request, plan->readers);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
         bytes += check_host_bytes(plan);
@@ -129,15 +131,30 @@ static void set_slot_bytes(const struct problem *p, struct plan *plan, size_t by
     plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
 }
 
+/* As many threads as the disk asks for or, where a GPU computes, as there are for decoding chunks; no
+ * more than a fair part of the memory holds chunks for. */
+static int choose_readers(const struct problem *p, const struct machine *machine)
+{
+    bool decode = false;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        decode |= problem_reads(p, (enum operand)i) && p->matrix[i].pipeline.count > 0 &&
+                  !problem_through_hdf5(p, (enum operand)i);
+    int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
+    int readers = (int)min_i64(most, machine->threads);
+    while (readers > 1 && read_bytes(p, readers) - read_bytes(p, 0) > machine->host_memory / 4)
+        readers = (readers + 1) / 2;
+    return readers;
+}
+
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
  * is left of that part may hold a tile on its way out. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
-    plan->readers = (int)min_i64(machine->gpu ? READERS_MAX : 2, machine->threads);
+    plan->readers = choose_readers(p, machine);
     plan->writers = plan->readers > 1 ? plan->readers / 2 : 1;
     plan->slots_in = (int)max_i64(4, 2 * plan->readers);
-    size_t fixed = host_fixed_bytes(p, machine, request);
+    size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);

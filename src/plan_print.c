@@ -18,8 +18,9 @@ static void print_operand(const struct problem *p, enum operand operand)
            info -> rows, info -> cols,
            operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", info->file,
            info->dataset, info->layout,
-           problem_reads(p, operand) ? problem_by_offset(p, operand) ? "" : ", through H5Dread"
-                                     : ", not read");
+           !problem_reads(p, operand)         ? ", not read"
+           : problem_through_hdf5(p, operand) ? ", through H5Dread"
+                                              : "");
 }
 
 static void print_problem(const struct problem *p)

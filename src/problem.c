@@ -6,14 +6,13 @@
 
 #include "error.h"
 #include "options.h"
+#include "store.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
-bool problem_by_offset(const struct problem *p, enum operand operand)
+bool problem_through_hdf5(const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
-    enum element_class wanted = p->type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
-    return info->by_offset && info->elements == wanted && !p->force_hdf5;
+    return store_through_hdf5(&p->matrix[operand], p->type, p->force_hdf5);
 }
 
 static const char *element_name(enum element_class elements)
@@ -107,7 +106,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     if (problem_reads_c(p))
         check_c(p, err);
     for (int i = 0; i < count && options->io == IO_BUFFERED; i++)
-        if (!problem_by_offset(p, (enum operand)i))
+        if (problem_through_hdf5(p, (enum operand)i))
             error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
                       operand_names[i], p->matrix[i].layout);
     return err->code;

@@ -43,7 +43,7 @@ static inline bool problem_reads(const struct problem *p, enum operand operand)
     return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
 }
 
-/* Whether the operand's bytes are moved by offset; otherwise HDF5 reads them. */
-bool problem_by_offset(const struct problem *p, enum operand operand);
+/* Whether HDF5 reads the operand; otherwise its bytes or its chunks are read by offset. */
+bool problem_through_hdf5(const struct problem *p, enum operand operand);
 
 #endif

@@ -50,7 +50,8 @@ static int panel_load(struct run *run, enum operand operand, const struct block 
     panel = &run->panels[operand][panel == run->panels[operand]];
     if (dev->sync(dev, panel->used, err))
         return err->code;
-    int64_t parts = block_parts(&block, run->plan->slot_elements);
+    struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
+    int64_t parts = block_cut_parts(&block, &cut);
     for (int64_t i = 0; i < parts; i++)
         if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
             return err->code;
@@ -157,7 +158,8 @@ static int strip_drain(struct run *run, const struct block *tile, int64_t index,
 {
     const struct problem *p = run->problem;
     struct device *dev = run->device;
-    struct block strip = block_part(tile, run->plan->slot_elements, index);
+    struct block_cut cut = schedule_cut(p, run->plan, OPERAND_C);
+    struct block strip = block_cut_part(tile, &cut, index);
     int64_t ld = run->plan->ld[OPERAND_C];
     void *acc = element(run, run->acc, ld, strip.row - tile->row, strip.col - tile->col);
     double alpha = run->plan->slabs ? p->alpha : 0;
@@ -188,7 +190,8 @@ static int strip_drain(struct run *run, const struct block *tile, int64_t index,
 static int tile_drain(struct run *run, const struct block *tile, struct error *err)
 {
     struct device *dev = run->device;
-    int64_t strips = block_parts(tile, run->plan->slot_elements);
+    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    int64_t strips = block_cut_parts(tile, &cut);
     for (int64_t i = 0; i < strips && !comm_raised(run->comm); i++)
         if (strip_drain(run, tile, i, err))
             return err->code;

@@ -10,8 +10,8 @@ static int open_stores(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            store_open(&p->matrix[operand], p->type, STORE_READ,
-                       !problem_by_offset(p, (enum operand)operand), &run->stores[operand], err);
+            store_open(&p->matrix[operand], p->type, STORE_READ, p->force_hdf5,
+                       &run->stores[operand], err);
     store_open(run->output_info, p->type, STORE_WRITE, false, &run->output, err);
     return err->code;
 }

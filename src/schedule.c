@@ -107,16 +107,25 @@ static bool next_block(struct cursor *c)
     }
 }
 
+struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
+                              enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    return (struct block_cut){plan->slot_elements, info->chunk_rows, info->chunk_cols};
+}
+
 bool cursor_next(struct cursor *c, struct transfer *transfer)
 {
-    if (!c->reading || c->part == block_parts(&c->block, c->plan->slot_elements)) {
+    struct block_cut cut = schedule_cut(c->problem, c->plan, c->operand);
+    if (!c->reading || c->part == block_cut_parts(&c->block, &cut)) {
         c->reading = next_block(c);
         c->part = 0;
         if (!c->reading)
             return false;
+        cut = schedule_cut(c->problem, c->plan, c->operand);
     }
     transfer->operand = c->operand;
-    transfer->block = block_part(&c->block, c->plan->slot_elements, c->part++);
+    transfer->block = block_cut_part(&c->block, &cut, c->part++);
     return true;
 }
 

@@ -35,6 +35,10 @@ static inline bool block_empty(const struct block *b)
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super);
 
+/* How what is read of an operand is cut into slots. */
+struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
+                              enum operand operand);
+
 /* One slot's worth of a matrix. */
 struct transfer {
     enum operand operand;

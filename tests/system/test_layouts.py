@@ -82,10 +82,9 @@ def link_to_chunked(file, name, matrix):
     file[name] = h5py.ExternalLink(path, "matrix")
 
 
-# What is read how: the plan says of each operand whether its bytes are moved by offset.
-BY_OFFSET = [contiguous, soft_link, external_link]
-BY_HDF5 = [chunked, filtered, resizable, big_endian, compact, external_storage, virtual,
-           link_to_chunked]
+# What is read how: by offset, bytes or raw chunks, or by HDF5.
+BY_OFFSET = [contiguous, soft_link, external_link, chunked, filtered, resizable]
+BY_HDF5 = [big_endian, compact, external_storage, virtual, link_to_chunked]
 
 
 def is_by_offset(source, *options):
