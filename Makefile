@@ -173,8 +173,9 @@ test: all $(UNITS) $(GPUTESTS) $(EMUTESTS)
 test-gpu: all $(UNITS) $(GPUTESTS)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
-bench: all $(BUILD)/tests/bench/bench_gemm_cpu
+bench: all $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_chunks
 	@$(BUILD)/tests/bench/bench_gemm_cpu
+	@$(BUILD)/tests/bench/bench_chunks
 
 $(BUILD)/tests/bench/%: LIBS += -lopenblas
 
