@@ -119,46 +119,65 @@ static herr_t read_raw(hid_t dataset, const hsize_t at[2], hsize_t bytes, uint32
 #endif
 }
 
-static int locate(hid_t dataset, const struct matrix_info *info, const hsize_t at[2],
-                  struct matfile_chunk *chunk, struct error *err)
+static int check_within(const struct matrix_info *info, const struct matfile_chunk *chunk,
+                        struct error *err)
 {
-    hsize_t bytes = 0;
-    *chunk = (struct matfile_chunk){0};
-    witnessed = HADDR_UNDEF;
-    herr_t status = H5Dget_chunk_storage_size(dataset, at, &bytes);
-    if (status >= 0 && bytes == 0)
-        return 0;
-    if (status >= 0 && bytes <= UINT32_MAX)
-        status = read_raw(dataset, at, bytes, &chunk->mask);
-    if (status < 0 || witnessed == HADDR_UNDEF)
-        return error_add(err, EXIT_INPUT,
-                         "%s: dataset \"%s\": the chunk at row %llu, column %llu is not to be "
-                         "found: %s",
-                         info->file, info->dataset, (unsigned long long)at[0],
-                         (unsigned long long)at[1], h5_why());
-    chunk->address = witnessed;
-    chunk->bytes = (uint32_t)bytes;
-    if (bytes <= info->file_bytes && witnessed <= info->file_bytes - bytes)
+    uint64_t end = chunk->address + chunk->bytes;
+    if (end >= chunk->address && end <= info->file_bytes)
         return 0;
     return error_add(
         err, EXIT_INPUT,
         "%s is cut short, copy it again: a chunk of dataset \"%s\" ends at byte %" PRIu64
         ", the file at byte %" PRIu64,
-        info->file, info->dataset, chunk->address + chunk->bytes, info->file_bytes);
+        info->file, info->dataset, end, info->file_bytes);
 }
 
-static int locate_all(hid_t file, const struct matrix_info *info, struct matfile_chunk *chunks,
+/* Whether there is such a chunk; that its records cannot be read looks the same. */
+static bool locate(hid_t dataset, const hsize_t at[2], struct matfile_chunk *chunk)
+{
+    hsize_t bytes = 0;
+    *chunk = (struct matfile_chunk){0};
+    witnessed = HADDR_UNDEF;
+    if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX ||
+        read_raw(dataset, at, bytes, &chunk->mask) < 0 || witnessed == HADDR_UNDEF)
+        return false;
+    chunk->address = witnessed;
+    chunk->bytes = (uint32_t)bytes;
+    return true;
+}
+
+static int locate_all(hid_t dataset, const struct matrix_info *info, struct matfile_chunk *chunks,
                       struct error *err)
 {
     int rc = 0;
-    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    if (dataset < 0)
-        return error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", info->file,
-                         info->dataset, h5_why());
-    for (hsize_t row = 0; row < (hsize_t)info->rows && !rc; row += (hsize_t)info->chunk_rows)
+    hsize_t written = 0, found = 0;
+    hid_t space = H5Dget_space(dataset);
+    herr_t status = H5Dget_num_chunks(dataset, space, &written);
+    h5_close(space);
+    for (hsize_t row = 0; row < (hsize_t)info->rows; row += (hsize_t)info->chunk_rows)
         for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
-            rc = locate(dataset, info, (hsize_t[]){row, col}, chunks++, err);
+            if (locate(dataset, (hsize_t[]){row, col}, chunks++)) {
+                rc = check_within(info, chunks - 1, err);
+                found++;
+            }
+    if (!rc && (status < 0 || found != written))
+        rc = error_add(err, EXIT_INPUT,
+                       "%s: dataset \"%s\" is damaged: %llu of its %llu chunks are to be found",
+                       info->file, info->dataset, (unsigned long long)found,
+                       (unsigned long long)written);
+    return rc;
+}
+
+static int open_and_locate(hid_t access, const struct matrix_info *info,
+                           struct matfile_chunk *chunks, struct error *err)
+{
+    hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, err)
+                          : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
+                                      info->file, info->dataset, h5_why());
     h5_close(dataset);
+    h5_close(file);
     return rc;
 }
 
@@ -168,9 +187,7 @@ int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *ch
     h5_enter();
     hid_t driver = H5FDregister(&witness_class), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_driver(access, driver, NULL);
-    hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
-    int rc = locate_all(file, info, chunks, err);
-    h5_close(file);
+    int rc = open_and_locate(access, info, chunks, err);
     h5_close(access);
     H5FDunregister(driver);
     h5_leave();

@@ -310,9 +310,9 @@ static int read_piece(const struct store *s, const struct piece *p, struct error
         fill(s, p);
         return 0;
     }
-    if (is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, chunk->mask))
-        return chunk->bytes < s->info.chunk_bytes ? damaged(s, p->chunk, "it is too short", err)
-                                                  : read_rows(s, p, err);
+    if (is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, chunk->mask) &&
+        chunk->bytes == s->info.chunk_bytes)
+        return read_rows(s, p, err);
     struct entry *entry = take(s, p->chunk, err);
     if (!entry)
         return err->code;

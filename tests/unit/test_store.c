@@ -19,27 +19,12 @@
 #include "error.h"
 #include "matname.h"
 #include "store.h"
+#include "store_fixture.h"
 
 static const struct matfile_layout contiguous = {0};
 static const struct matfile_layout chunked = {.chunk_rows = 7, .chunk_cols = 5};
 static const struct matfile_layout compressed = {
     .chunk_rows = 16, .chunk_cols = 9, .gzip_level = 4, .shuffle = true};
-
-static uint64_t random_state = 1;
-
-static int64_t random_below(int64_t limit)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)limit);
-}
-
-static struct block random_block(int64_t rows, int64_t cols)
-{
-    struct block b = {.row = random_below(rows), .col = random_below(cols)};
-    b.rows = random_below(rows - b.row + 1);
-    b.cols = random_below(cols - b.col + 1);
-    return b;
-}
 
 static double value_at(int64_t row, int64_t col)
 {
@@ -68,19 +53,6 @@ static void check(enum scalar type, const struct block *b, const void *data)
         if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
             fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
                      (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
-}
-
-static void succeed(int rc, const struct error *err)
-{
-    if (rc || err->complaints)
-        fail_msg("code %d: %s", rc, err->text);
-}
-
-static void complained(const struct error *err, int code, const char *words)
-{
-    assert_int_equal(err->code, code);
-    if (!strstr(err->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
 }
 
 static struct matrix_info matrix(const char *file, int64_t rows, int64_t cols, enum scalar type)
@@ -197,7 +169,8 @@ static void test_description(void **state)
     (void)state;
     struct error err = {0};
     struct matrix_info info = make("described.h5", 100, 77, SCALAR_FLOAT, &compressed);
-    assert_string_equal(info.layout, "chunked 16x9 shuffle+gzip f32: read as raw chunks, decoded here");
+    assert_string_equal(info.layout,
+                        "chunked 16x9 shuffle+gzip f32: read as raw chunks, decoded here");
     assert_int_equal(info.chunk_bytes, 16 * 9 * 4);
     assert_true(matfile_read_overhead(&info) > 1 << 20);
     info = make("described.h5", 200, 100, SCALAR_DOUBLE, &contiguous);
@@ -443,20 +416,6 @@ static void test_names(void **state)
     text[PATH_MAX - 1] = '\0';
     assert_int_equal(matname_split(text, "A", file, dataset, &err), EXIT_USAGE);
     free(text);
-}
-
-static int enter_scratch(void **state)
-{
-    static char directory[] = "/tmp/test_store.XXXXXX";
-    *state = mkdtemp(directory);
-    return *state ? chdir(directory) : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
-    return chdir("/") || system(command);
 }
 
 int main(void)
