@@ -161,10 +161,11 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
                 found++;
             }
     if (!rc && (status < 0 || found != written))
-        rc = error_add(err, EXIT_INPUT,
-                       "%s: dataset \"%s\" is damaged: %llu of its %llu chunks are to be found",
-                       info->file, info->dataset, (unsigned long long)found,
-                       (unsigned long long)written);
+        rc = error_add(
+            err, EXIT_INPUT,
+            "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks are to be "
+            "found",
+            info->file, info->dataset, (unsigned long long)found, (unsigned long long)written);
     return rc;
 }
 
