@@ -146,14 +146,19 @@ static int choose_readers(const struct problem *p, const struct machine *machine
     return readers;
 }
 
+static void set_threads(struct plan *plan, int readers)
+{
+    plan->readers = readers;
+    plan->writers = (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+    plan->slots_in = (int)max_i64(4, 2 * readers);
+}
+
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
  * is left of that part may hold a tile on its way out. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
-    plan->readers = choose_readers(p, machine);
-    plan->writers = plan->readers > 1 ? plan->readers / 2 : 1;
-    plan->slots_in = (int)max_i64(4, 2 * plan->readers);
+    set_threads(plan, choose_readers(p, machine));
     size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
@@ -454,6 +459,10 @@ int plan_make(const struct problem *p, const struct machine *machine,
     while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
         set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
+        search_grids(p, machine, request, plan, &best);
+    }
+    if (best.wall_s == 0) {
+        set_threads(plan, 1);
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0)
