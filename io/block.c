@@ -25,7 +25,7 @@ static struct axis axis_make(int64_t start, int64_t length, int64_t from, int64_
     return (struct axis){origin, size, (start + length - origin - 1) / size + 1};
 }
 
-/* The chunks that the block lies in; all of its length where that is one, or where there are none. */
+/* The chunks that the block lies in; all of its length where that is one or there are none. */
 static struct axis axis_of_chunks(int64_t start, int64_t length, int64_t chunk)
 {
     int64_t before = chunk ? start % chunk : 0;

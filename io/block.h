@@ -10,8 +10,8 @@ struct block {
 };
 
 /* How a block is cut: into parts of at most `elements` elements.  Where the matrix is chunked, into
- * whole chunks or, where none fits, so that the parts of one chunk follow each other; otherwise into
- * whole rows or, where none fits, pieces of a row. */
+ * whole chunks or, where none fits, so that the parts of one chunk follow each other; otherwise
+ * into whole rows or, where none fits, pieces of a row. */
 struct block_cut {
     int64_t elements;
     int64_t chunk_rows, chunk_cols; /* 0: not chunked */

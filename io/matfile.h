@@ -82,8 +82,8 @@ void matfile_close(struct matfile *file);
 int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
                  struct error *err);
 
-/* Host bytes that HDF5 may take to read this matrix (chunk cache, chunk and conversion buffers), and
- * to list its chunks. */
+/* Host bytes that HDF5 may take to read this matrix (chunk cache, chunk and conversion buffers),
+ * and to list its chunks. */
 size_t matfile_read_overhead(const struct matrix_info *info);
 size_t matfile_list_overhead(const struct matrix_info *info);
 

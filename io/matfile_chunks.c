@@ -1,11 +1,10 @@
 /* Where the chunks of a dataset are, so that their bytes can be read without HDF5.
  *
  * The library tells the address of a chunk by its number (H5Dget_chunk_info), but walks through all
- * chunks before it to find out, which takes minutes for 10^5 chunks; H5Dchunk_iter, which does not,
- * came with 1.12.3 and reported other addresses and offsets in some of the first versions that had
- * it.  Reading a raw chunk is quick in all versions, so chunks are "read" from a file driver of our
- * own, which takes down the address where raw data would be and touches nothing: about a
- * microsecond each. */
+ * chunks before it to find out, which takes minutes for 10^5 chunks, and forgets the user block;
+ * H5Dchunk_iter, which does not walk, came with 1.12.3 and had errors of its own.  Reading a raw
+ * chunk is quick in all versions, so chunks are "read" from a file driver of our own, which takes
+ * down the address where raw data would be and touches nothing: about a microsecond each. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -131,8 +131,8 @@ static void set_slot_bytes(const struct problem *p, struct plan *plan, size_t by
     plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
 }
 
-/* As many threads as the disk asks for or, where a GPU computes, as there are for decoding chunks; no
- * more than a fair part of the memory holds chunks for. */
+/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
+ * are; no more than a fair part of the memory holds chunks for. */
 static int choose_readers(const struct problem *p, const struct machine *machine)
 {
     bool decode = false;
