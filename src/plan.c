@@ -334,6 +334,17 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
     } while (down < most && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 
+/* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
+static int64_t whole_chunks(const struct problem *p, int64_t slab)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    int64_t chunk = max_i64(p->trans[0] ? a->chunk_rows : a->chunk_cols,
+                            p->trans[1] ? b->chunk_cols : b->chunk_rows);
+    if (chunk == 0 || chunk % GEMM_QUANTUM || slab < chunk)
+        return slab;
+    return min_i64(round_up(slab, chunk), round_up(p->k, GEMM_QUANTUM));
+}
+
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum. */
 static void search_slabs(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan, struct plan *best)
@@ -341,7 +352,7 @@ static void search_slabs(const struct problem *p, const struct machine *machine,
     int64_t most = problem_reads_ab(p) ? ceil_div(p->k, GEMM_QUANTUM) : 1, pieces = 0;
     do {
         pieces = min_i64(most, pieces + 1 + pieces / 4);
-        plan->slab = GEMM_QUANTUM * ceil_div(most, pieces);
+        plan->slab = whole_chunks(p, GEMM_QUANTUM * ceil_div(most, pieces));
         search_tiles(p, machine, request, plan, best);
     } while (pieces < most);
 }

@@ -50,7 +50,7 @@ static struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
         p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
         p.matrix[i].by_offset = true;
         if (flags & 32 && i != OPERAND_B)
-            compress(&p.matrix[i], 7, 30);
+            compress(&p.matrix[i], 7, 32);
     }
     return p;
 }
@@ -292,6 +292,8 @@ static void test_decoders(void **state)
         assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
         assert_int_equal(plan.readers, cases[i].readers);
         assert_in_range(plan.writers, 1, 4);
+        if (cases[i].chunk && plan.slab >= cases[i].chunk && plan.slab < p.k)
+            assert_int_equal(plan.slab % cases[i].chunk, 0);
     }
 }
 
