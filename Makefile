@@ -41,7 +41,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
-LIBS     := $(HDF5_LIBS) -ljansson -lpthread -lm -ldl
+LIBS     := $(HDF5_LIBS) -ldeflate -ljansson -lpthread -lm -ldl
 
 MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
 SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
@@ -181,7 +181,8 @@ test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
-bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io
+bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
+       $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)
 

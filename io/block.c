@@ -1,37 +1,98 @@
 #include "block.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-int64_t block_parts(const struct block *block, int64_t elements)
+static int64_t larger(int64_t a, int64_t b)
 {
-    assert(elements > 0);
+    return a > b ? a : b;
+}
+
+/* One direction: parts of `size`, the first of which begins at `origin`, maybe before the block. */
+struct axis {
+    int64_t origin, size, count;
+};
+
+/* Parts that begin at multiples of `size` from `from`, which is not behind the block's start. */
+static struct axis axis_make(int64_t start, int64_t length, int64_t from, int64_t size)
+{
+    int64_t origin = start - (start - from) % size;
+    return (struct axis){origin, size, (start + length - origin - 1) / size + 1};
+}
+
+/* The chunks that the block lies in; all of its length where that is one or there are none. */
+static struct axis axis_of_chunks(int64_t start, int64_t length, int64_t chunk)
+{
+    int64_t before = chunk ? start % chunk : 0;
+    if (chunk == 0 || before + length <= chunk)
+        return axis_make(start, length, start, length);
+    return axis_make(start, length, start - before, chunk);
+}
+
+static void axis_cut(const struct axis *axis, int64_t index, int64_t *start, int64_t *length)
+{
+    int64_t end = *start + *length, first = axis->origin + index * axis->size;
+    *start = larger(*start, first);
+    *length = smaller(end, first + axis->size) - *start;
+}
+
+/* The parts' grid; true when they go down before they go across. */
+static bool make_grid(const struct block *b, const struct block_cut *cut, struct axis *down,
+                      struct axis *across)
+{
+    *down = axis_of_chunks(b->row, b->rows, cut->chunk_rows);
+    *across = axis_of_chunks(b->col, b->cols, cut->chunk_cols);
+    if (across->size > cut->elements) { /* pieces of one row */
+        *down = axis_make(b->row, b->rows, b->row, 1);
+        *across = axis_make(b->col, b->cols, b->col, cut->elements);
+        return false;
+    }
+    if (across->size > cut->elements / down->size) { /* rows of one chunk */
+        int64_t rows = cut->elements / across->size;
+        *down = axis_make(b->row, b->rows, down->origin, rows);
+        return true;
+    }
+    int64_t chunks = cut->elements / (down->size * across->size);
+    int64_t high = larger(1, chunks / across->count), wide = smaller(chunks, across->count);
+    *down = axis_make(b->row, b->rows, down->origin, high * down->size);
+    *across = axis_make(b->col, b->cols, across->origin, wide * across->size);
+    return false;
+}
+
+int64_t block_cut_parts(const struct block *block, const struct block_cut *cut)
+{
+    struct axis down, across;
+    assert(cut->elements > 0);
     if (block->rows == 0 || block->cols == 0)
         return 0;
-    if (block->cols > elements)
-        return block->rows * ((block->cols - 1) / elements + 1);
-    int64_t rows = elements / block->cols;
-    return (block->rows - 1) / rows + 1;
+    make_grid(block, cut, &down, &across);
+    return down.count * across.count;
+}
+
+struct block block_cut_part(const struct block *block, const struct block_cut *cut, int64_t index)
+{
+    assert(index >= 0 && index < block_cut_parts(block, cut));
+    struct axis down, across;
+    struct block part = *block;
+    bool down_first = make_grid(block, cut, &down, &across);
+    int64_t row = down_first ? index % down.count : index / across.count;
+    int64_t col = down_first ? index / down.count : index % across.count;
+    axis_cut(&down, row, &part.row, &part.rows);
+    axis_cut(&across, col, &part.col, &part.cols);
+    return part;
+}
+
+int64_t block_parts(const struct block *block, int64_t elements)
+{
+    return block_cut_parts(block, &(struct block_cut){.elements = elements});
 }
 
 struct block block_part(const struct block *block, int64_t elements, int64_t index)
 {
-    assert(index >= 0 && index < block_parts(block, elements));
-    struct block part = *block;
-    if (block->cols > elements) {
-        int64_t per_row = (block->cols - 1) / elements + 1, skip = index % per_row * elements;
-        part.row += index / per_row;
-        part.rows = 1;
-        part.col += skip;
-        part.cols = smaller(elements, block->cols - skip);
-    } else {
-        int64_t rows = elements / block->cols, skip = index * rows;
-        part.row += skip;
-        part.rows = smaller(rows, block->rows - skip);
-    }
-    return part;
+    return block_cut_part(block, &(struct block_cut){.elements = elements}, index);
 }

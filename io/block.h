@@ -9,8 +9,19 @@ struct block {
     int64_t row, col, rows, cols;
 };
 
-/* Parts of at most `elements` elements: whole rows where at least one fits, pieces of one row
- * otherwise, in row-major order.  An empty block has none. */
+/* How a block is cut: into parts of at most `elements` elements.  Where the matrix is chunked, into
+ * whole chunks or, where none fits, so that the parts of one chunk follow each other; otherwise
+ * into whole rows or, where none fits, pieces of a row. */
+struct block_cut {
+    int64_t elements;
+    int64_t chunk_rows, chunk_cols; /* 0: not chunked */
+};
+
+/* Every element is in one part.  An empty block has none. */
+int64_t block_cut_parts(const struct block *block, const struct block_cut *cut);
+struct block block_cut_part(const struct block *block, const struct block_cut *cut, int64_t index);
+
+/* The same where nothing is chunked: parts are in row-major order. */
 int64_t block_parts(const struct block *block, int64_t elements);
 struct block block_part(const struct block *block, int64_t elements, int64_t index);
 

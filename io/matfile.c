@@ -85,10 +85,12 @@ static uint64_t call_chunks(const struct matrix_info *info)
 /* The library's records of all chunks, as far as it keeps them in memory. */
 static uint64_t records_bytes(const struct matrix_info *info)
 {
-    if (info->chunk_bytes == 0)
-        return 0;
-    uint64_t rows = (uint64_t)((info->rows + info->chunk_rows - 1) / info->chunk_rows);
-    return min_u64(rows * chunks_per_row(info) * RECORD_BYTES, RECORDS_MAX);
+    return min_u64((uint64_t)matfile_chunk_count(info) * RECORD_BYTES, RECORDS_MAX);
+}
+
+size_t matfile_list_overhead(const struct matrix_info *info)
+{
+    return BASE_BYTES + records_bytes(info);
 }
 
 size_t matfile_read_overhead(const struct matrix_info *info)

@@ -1,9 +1,10 @@
 /* Matrices in HDF5 files: the only part of the program that knows HDF5.
  *
  * A contiguous dataset of native floats or doubles is only described here; its bytes are then moved
- * by offset on a plain descriptor (store.h).  Everything else that HDF5 can read goes through
- * H5Dread (matfile_read), which is correct for all of it, and one call at a time: two threads never
- * enter the library at once, since parallel builds of it are not thread-safe. */
+ * by offset on a plain descriptor (store.h).  So are the chunks of a chunked one of floats or
+ * doubles, when its filters are among those of chunk.h.  Everything else that HDF5 can read goes
+ * through H5Dread (matfile_read), which is correct for all of it, and one call at a time: two
+ * threads never enter the library at once, since parallel builds of it are not thread-safe. */
 #ifndef DGEMM_OOC_MATFILE_H
 #define DGEMM_OOC_MATFILE_H
 
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "block.h"
+#include "chunk.h"
 #include "scalar.h"
 
 struct error;
@@ -28,13 +30,17 @@ struct matrix_info {
     int64_t rows, cols;             /* row-major extents, as h5py shows them */
     enum element_class elements;    /* FLOAT and DOUBLE in either byte order */
     uint64_t element_bytes;         /* of one element in the file */
+    bool swapped;                   /* elements in the other byte order */
     bool by_offset;                 /* contiguous, native, whole: bytes can be moved without HDF5 */
     uint64_t offset;                /* bytes from the start of the file; only when by_offset */
     uint64_t file_bytes;            /* a rank that sees another size sees another file */
     int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
     uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
+    bool by_chunks;                 /* chunks can be read and decoded without HDF5 */
+    struct chunk_pipeline pipeline; /* their filters; all of them when by_chunks */
+    double fill;                    /* chunks that were never written are full of it */
     int64_t sources;  /* datasets that a virtual one is put together from; 0 when not virtual */
-    char layout[128]; /* "contiguous f64", "chunked 64x64 gzip f64: read by HDF5 (filtered)" */
+    char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
 
 /* Describe the dataset `dataset` of `file`.  A missing dataset's complaint lists what is there.
@@ -54,6 +60,18 @@ enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };
 int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
                    struct error *err);
 
+/* Where a chunk is stored, and which of its filters were left out; bytes 0: never written. */
+struct matfile_chunk {
+    uint64_t address;
+    uint32_t bytes, mask;
+};
+
+/* Find all chunks of a dataset that is by_chunks, row by row.  Complains (EXIT_INPUT) about chunks
+ * that are not within the file. */
+int64_t matfile_chunk_count(const struct matrix_info *info);
+int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *chunks,
+                        struct error *err);
+
 /* A dataset open for H5Dread. */
 struct matfile;
 
@@ -64,8 +82,10 @@ void matfile_close(struct matfile *file);
 int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
                  struct error *err);
 
-/* Host bytes that HDF5 may take to read this matrix: chunk cache, chunk and conversion buffers. */
+/* Host bytes that HDF5 may take to read this matrix (chunk cache, chunk and conversion buffers),
+ * and to list its chunks. */
 size_t matfile_read_overhead(const struct matrix_info *info);
+size_t matfile_list_overhead(const struct matrix_info *info);
 
 /* How a new dataset is to be.  Zero: contiguous, and then allocated early, never filled, aligned to
  * 1 MiB. */

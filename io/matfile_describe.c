@@ -46,6 +46,7 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     hid_t type = H5Dget_type(dataset);
     h5_type_text(type, text);
     info->element_bytes = H5Tget_size(type);
+    info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
     h5_close(type);
     if (real)
@@ -59,44 +60,6 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     return refuse(info, err, reason);
 }
 
-static const char *filter_name(H5Z_filter_t id, const char *stored)
-{
-    static const struct {
-        H5Z_filter_t id;
-        const char *name;
-    } known[] = {{1, "gzip"},    {2, "shuffle"},        {3, "fletcher32"}, {4, "szip"},
-                 {5, "nbit"},    {6, "scaleoffset"},    {32000, "lzf"},    {32001, "blosc"},
-                 {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},    {32015, "zstd"},
-                 {32017, "sz"},  {32026, "blosc2"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].id == id)
-            return known[i].name;
-    return stored[0] ? stored : "filter";
-}
-
-/* Name the filters in `text`; complain about those that this library cannot undo. */
-static int read_filters(hid_t plist, const struct matrix_info *info, char *text, size_t size,
-                        struct error *err)
-{
-    int rc = 0, count = H5Pget_nfilters(plist);
-    for (int i = 0; i < count; i++) {
-        char stored[32] = "";
-        unsigned flags, config;
-        size_t values = 0;
-        H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, sizeof stored,
-                                         stored, &config);
-        stored[sizeof stored - 1] = '\0';
-        const char *name = filter_name(id, stored);
-        h5_append(text, size, "%s%s", i ? "+" : " ", name);
-        if (H5Zfilter_avail(id) <= 0)
-            rc = error_add(err, EXIT_INPUT,
-                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
-                           "set HDF5_PLUGIN_PATH to the folder of its plug-in, or store it without",
-                           info->file, info->dataset, (int)id, name);
-    }
-    return rc;
-}
-
 static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t size,
                        const char **reason, struct error *err)
 {
@@ -106,11 +69,14 @@ static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t
     info->chunk_cols = (int64_t)extents[1];
     info->chunk_bytes = extents[0] * extents[1] * info->element_bytes;
     h5_append(text, size, "chunked %" PRId64 "x%" PRId64, info->chunk_rows, info->chunk_cols);
-    *reason = H5Pget_nfilters(plist) > 0 ? "filtered" : "chunked";
-    return read_filters(plist, info, text, size, err);
+    info->fill = h5_fill_value(plist);
+    int rc = h5_filters(plist, info, text, size, reason, err);
+    if (!*reason)
+        *reason = h5_why_not_by_chunks(plist, info);
+    return rc;
 }
 
-/* `reason`: why its bytes cannot be moved by offset; null as far as the layout goes. */
+/* `reason`: why its bytes cannot be moved without HDF5; null as far as the layout goes. */
 static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
                        const char **reason, struct error *err)
 {
@@ -157,17 +123,21 @@ static bool is_at(const char *file, const char *path, haddr_t address)
     return same;
 }
 
+static bool is_behind_external_link(hid_t dataset, const struct matrix_info *info,
+                                    char file[PATH_MAX])
+{
+    ssize_t length = H5Fget_name(dataset, file, PATH_MAX);
+    return length <= 0 || length >= PATH_MAX || !is_same_file(file, info->file);
+}
+
 /* An external link may have led to another file, whose bytes these are; name it, so that whoever
  * moves the bytes opens that one.  The library's path is not always one in that file, so try it. */
 static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info)
 {
     char file[PATH_MAX], path[MATFILE_NAME_MAX];
-    ssize_t file_length = H5Fget_name(dataset, file, sizeof file);
-    ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
-    if (file_length <= 0 || file_length >= (ssize_t)sizeof file)
-        return false;
-    if (is_same_file(file, info->file))
+    if (!is_behind_external_link(dataset, info, file))
         return true;
+    ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
     if (path_length <= 0 || path_length >= (ssize_t)sizeof path || !is_at(file, path, address))
         return false;
     memcpy(info->file, file, sizeof file);
@@ -195,6 +165,12 @@ static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
     return NULL;
 }
 
+static const char *why_not_by_chunks(hid_t dataset, const struct matrix_info *info)
+{
+    char file[PATH_MAX];
+    return is_behind_external_link(dataset, info, file) ? "behind an external link" : NULL;
+}
+
 static int check_not_truncated(const struct matrix_info *info, struct error *err)
 {
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
@@ -218,12 +194,17 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     if (rc)
         return rc;
     if (!reason)
-        reason = why_not_by_offset(dataset, info);
-    info->by_offset = !reason;
+        reason =
+            info->chunk_rows ? why_not_by_chunks(dataset, info) : why_not_by_offset(dataset, info);
+    info->by_offset = !reason && info->chunk_rows == 0;
+    info->by_chunks = !reason && info->chunk_rows > 0;
     info->file_bytes = h5_file_bytes(info->file);
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)
         h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);
+    else if (info->by_chunks)
+        h5_append(layout, sizeof layout, ": read as raw chunks%s",
+                  info->pipeline.count ? ", decoded here" : "");
     memcpy(info->layout, layout, sizeof layout);
     return check_not_truncated(info, err);
 }

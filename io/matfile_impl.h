@@ -63,6 +63,18 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err);
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err);
 
+/* Parts of read_layout, for a chunked dataset.  Name its filters in `text` and put them into the
+ * pipeline; `reason` is set when one is not for us to undo; complains about those that the library
+ * cannot undo either. */
+int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, const char **reason,
+               struct error *err);
+
+/* Why its chunks cannot be read without HDF5, apart from their filters; null when they can. */
+const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
+
+/* What is read where nothing was written. */
+double h5_fill_value(hid_t plist);
+
 /* printf to the end of a string. */
 void h5_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

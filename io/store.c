@@ -7,16 +7,25 @@
 #include "error.h"
 #include "store_direct.h"
 
-static bool is_native(const struct matrix_info *info, enum scalar type)
+static const struct store_backend *backend_of(const struct matrix_info *info, enum scalar type,
+                                              enum store_mode mode, enum store_way way)
 {
     enum element_class wanted = type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    return info->by_offset && info->elements == wanted;
+    if (mode == STORE_READ && way == STORE_HDF5)
+        return &store_hdf5;
+    if (info->by_offset && info->elements == wanted)
+        return &store_posix;
+    return info->by_chunks ? &store_chunks : &store_hdf5;
 }
 
-static bool moves_by_offset(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-                            enum store_way way)
+bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way)
 {
-    return is_native(info, type) && !(mode == STORE_READ && way == STORE_HDF5);
+    return backend_of(info, type, STORE_READ, way) == &store_posix;
+}
+
+bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum store_way way)
+{
+    return backend_of(info, type, STORE_READ, way) == &store_hdf5;
 }
 
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err)
@@ -32,22 +41,20 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err)
 {
-    bool by_offset = moves_by_offset(info, type, mode, way);
+    const struct store_backend *backend = backend_of(info, type, mode, way);
     *store = NULL;
-    if (mode == STORE_WRITE && !by_offset)
+    if (mode == STORE_WRITE && !backend->write)
         return error_add(err, EXIT_INPUT, "%s:%s (%s) cannot be written by offset as %s",
                          info->file, info->dataset, info->layout, scalar_name(type));
     struct store *s = malloc(sizeof *s);
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
-    *s = (struct store){.backend = by_offset ? &store_posix : &store_hdf5,
-                        .info = *info,
-                        .type = type,
-                        .mode = mode,
-                        .way = !by_offset          ? STORE_HDF5
-                               : way == STORE_HDF5 ? STORE_AUTO
-                                                   : way,
-                        .descriptor = -1};
+    *s = (struct store){
+        .backend = backend, .info = *info, .type = type, .mode = mode, .descriptor = -1};
+    s->way = backend == &store_hdf5                     ? STORE_HDF5
+             : backend == &store_chunks                 ? STORE_BUFFERED
+             : mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO
+                                                        : way;
     int rc = s->backend->open(s, err);
     if (rc) {
         store_close(s);
@@ -60,15 +67,14 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
 const char *store_way_name(const struct store *store)
 {
     static const char *const names[] = {"auto", "direct", "buffered", "hdf5"};
-    return names[store->way];
+    return store->backend == &store_chunks ? "chunks" : names[store->way];
 }
 
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-                            enum store_way way)
+                            enum store_way way, int readers)
 {
-    if (!moves_by_offset(info, type, mode, way))
-        return matfile_read_overhead(info);
-    return store_may_be_direct(info, type, way) ? direct_overhead_bytes() : 0;
+    const struct store_backend *backend = backend_of(info, type, mode, way);
+    return backend->overhead(info, type, way, readers);
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)

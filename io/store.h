@@ -1,8 +1,9 @@
 /* Byte movers: blocks of one matrix between a file and memory, from any number of threads.
  *
- * Two back ends: "posix" moves the bytes of a contiguous native matrix by offset, past the page
- * cache or through it; "hdf5" reads everything else.  Memory is packed row-major: block->cols
- * elements a row.  A block too large for one buffer is moved in parts (block.h). */
+ * Three back ends: "posix" moves the bytes of a contiguous native matrix by offset, past the
+ * page cache or through it; "chunks" reads the chunks of a chunked one by offset and decodes
+ * them; "hdf5" reads everything else.  Memory is packed row-major: block->cols elements a row.
+ * A block too large for one buffer is moved in parts (block.h). */
 #ifndef DGEMM_OOC_STORE_H
 #define DGEMM_OOC_STORE_H
 
@@ -13,9 +14,14 @@ struct store;
 enum store_mode { STORE_READ, STORE_WRITE };
 
 /* How bytes are to move.  AUTO, decided once, at open: a matrix that HDF5 must read is read by it;
- * buffered what is small, lies in a file system in memory, is mostly in the page cache already (of
- * an input) or on a file system that refuses direct I/O; direct all other. */
+ * buffered what is small or chunked, lies in a file system in memory, is mostly in the page cache
+ * already (of an input) or on a file system that refuses direct I/O; direct all other. */
 enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_HDF5 };
+
+/* How a matrix would be read as elements of `type`: its bytes by offset; by HDF5; when neither, its
+ * chunks by offset.  Pure. */
+bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way);
+bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum store_way way);
 
 /* Open the matrix as elements of `type`.  Writing needs a matrix that is by_offset, of that type,
  * and takes HDF5 for AUTO; what was written can be read back.  Complains (EXIT_INPUT) when this
@@ -27,9 +33,10 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
 /* The way that was chosen, in one word. */
 const char *store_way_name(const struct store *store);
 
-/* Host bytes that a store so opened may take beside the callers' blocks. */
+/* Host bytes that a store so opened may take beside the blocks of its callers, who read from so
+ * many threads.  Pure. */
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-                            enum store_way way);
+                            enum store_way way, int readers);
 
 int store_read(struct store *store, const struct block *block, void *to, struct error *err);
 int store_write(struct store *store, const struct block *block, const void *from,

@@ -25,4 +25,13 @@ static int hdf5_read(struct store *s, const struct block *block, void *to, struc
     return matfile_read(s->matfile, s->type, block, to, err);
 }
 
-const struct store_backend store_hdf5 = {.open = hdf5_open, .close = hdf5_close, .read = hdf5_read};
+static size_t hdf5_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+                            int readers)
+{
+    (void)way;
+    (void)type, (void)readers; /* one at a time */
+    return matfile_read_overhead(info);
+}
+
+const struct store_backend store_hdf5 = {
+    .open = hdf5_open, .close = hdf5_close, .read = hdf5_read, .overhead = hdf5_overhead};

@@ -13,21 +13,26 @@ struct store_backend {
                  struct error *err);
     int (*reserve)(struct store *store, struct error *err);
     int (*sync)(struct store *store, struct error *err);
+    size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_way way,
+                       int readers);
 };
+
+struct chunk_store;
 
 struct store {
     const struct store_backend *backend;
     struct matrix_info info;
     enum scalar type;
     enum store_mode mode;
-    enum store_way way;      /* as asked for; once open, as chosen */
-    int descriptor;          /* posix: through the page cache */
-    struct writeback *dirty; /* posix: what went that way and is not on the disk yet */
-    struct direct *direct;   /* posix: past it; null when the way is another */
-    struct matfile *matfile; /* hdf5 */
+    enum store_way way;         /* as asked for; once open, as chosen */
+    int descriptor;             /* posix, chunks: through the page cache */
+    struct writeback *dirty;    /* posix: what went that way and is not on the disk yet */
+    struct direct *direct;      /* posix: past it; null when the way is another */
+    struct chunk_store *chunks; /* chunks */
+    struct matfile *matfile;    /* hdf5 */
 };
 
-extern const struct store_backend store_posix, store_hdf5;
+extern const struct store_backend store_posix, store_chunks, store_hdf5;
 
 /* A file of another size than the one described is another file. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);

@@ -294,9 +294,17 @@ static int posix_sync(struct store *s, struct error *err)
                      "%s: making it durable failed: %s", s->info.file, strerror(errno));
 }
 
+static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+                             int readers)
+{
+    (void)readers;
+    return store_may_be_direct(info, type, way) ? direct_overhead_bytes() : 0;
+}
+
 const struct store_backend store_posix = {.open = posix_open,
                                           .close = posix_close,
                                           .read = posix_read,
                                           .write = posix_write,
                                           .reserve = posix_reserve,
-                                          .sync = posix_sync};
+                                          .sync = posix_sync,
+                                          .overhead = posix_overhead};

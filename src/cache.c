@@ -8,8 +8,9 @@
 #include "quantity.h"
 
 struct cached {
-    struct block holds;
-    int64_t uses; /* transfers that will still copy it before another may take its place */
+    struct block holds; /* empty: nothing yet */
+    int64_t filled;     /* parts of it that are there */
+    int64_t users;      /* parts that are still to be copied before another may take its place */
 };
 
 int cache_open(struct cache *c, const struct problem *p, const struct plan *plan, struct error *err)
@@ -17,17 +18,15 @@ int cache_open(struct cache *c, const struct problem *p, const struct plan *plan
     *c = (struct cache){.plan = plan, .element_bytes = scalar_size(p->type)};
     if (plan->cache_bytes == 0)
         return 0;
-    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
-        c->parts_each = max_i64(c->parts_each, plan_panel_parts(p, plan, (enum operand)operand));
-    size_t parts = (size_t)(c->parts_each * (plan->kept[OPERAND_A] + plan->kept[OPERAND_B]));
-    c->parts = calloc(parts, sizeof *c->parts);
+    size_t panels = (size_t)(plan->kept[OPERAND_A] + plan->kept[OPERAND_B]);
+    c->panels = calloc(panels, sizeof *c->panels);
     void *memory = mmap(NULL, plan->cache_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     c->memory = memory == MAP_FAILED ? NULL : memory;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     c->open = true;
-    if (!c->parts || !c->memory)
+    if (!c->panels || !c->memory)
         return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes to keep panels in",
                          plan->cache_bytes);
     madvise(c->memory, plan->cache_bytes, MADV_HUGEPAGE);
@@ -40,18 +39,13 @@ void cache_close(struct cache *c)
         return;
     if (c->memory)
         munmap(c->memory, c->plan->cache_bytes);
-    free(c->parts);
+    free(c->panels);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
     *c = (struct cache){0};
 }
 
-static struct cached *part_of(const struct cache *c, const struct transfer *t)
-{
-    return &c->parts[t->kept * c->parts_each + t->part];
-}
-
-/* Kept panels of A come first; all are packed as slots are. */
+/* Kept panels of A come first; the parts of a panel follow each other. */
 static char *place_of(const struct cache *c, const struct transfer *t)
 {
     int64_t of_a = min_i64(t->kept, c->plan->kept[OPERAND_A]);
@@ -67,31 +61,31 @@ static size_t bytes_of(const struct cache *c, const struct transfer *t)
 
 void cache_put(struct cache *c, const struct transfer *t, const void *from)
 {
-    struct cached *part = part_of(c, t);
+    struct cached *panel = &c->panels[t->kept];
     pthread_mutex_lock(&c->lock);
-    while (part->uses > 0 && !c->aborted)
+    while (!block_equal(&panel->holds, &t->whole) && panel->users > 0 && !c->aborted)
         pthread_cond_wait(&c->changed, &c->lock);
+    if (!block_equal(&panel->holds, &t->whole))
+        *panel = (struct cached){.holds = t->whole, .users = t->uses * t->parts};
     pthread_mutex_unlock(&c->lock);
     memcpy(place_of(c, t), from, bytes_of(c, t)); /* nobody else may touch it now */
     pthread_mutex_lock(&c->lock);
-    part->holds = t->block;
-    part->uses = t->uses;
-    pthread_cond_broadcast(&c->changed);
+    if (++panel->filled == t->parts)
+        pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
 
 void cache_get(struct cache *c, const struct transfer *t, void *to)
 {
-    struct cached *part = part_of(c, t);
+    struct cached *panel = &c->panels[t->kept];
     pthread_mutex_lock(&c->lock);
-    while (!block_equal(&part->holds, &t->block) && !c->aborted)
+    while (!(block_equal(&panel->holds, &t->whole) && panel->filled == t->parts) && !c->aborted)
         pthread_cond_wait(&c->changed, &c->lock);
     pthread_mutex_unlock(&c->lock);
     memcpy(to, place_of(c, t), bytes_of(c, t));
     pthread_mutex_lock(&c->lock);
-    if (part->uses > 0)
-        part->uses--;
-    pthread_cond_broadcast(&c->changed);
+    if (--panel->users == 0)
+        pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }
 

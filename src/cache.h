@@ -11,14 +11,13 @@
 
 #include "schedule.h"
 
-struct cached; /* the state of one slot's worth of a kept panel */
+struct cached; /* the state of a kept panel */
 
 struct cache {
     const struct plan *plan;
     size_t element_bytes;
     char *memory;
-    struct cached *parts;
-    int64_t parts_each; /* parts of a panel, at most */
+    struct cached *panels;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool open, aborted;

@@ -16,9 +16,10 @@ enum {
     SLOTS_OUT_PER_WRITER = 2,
     SLOTS_OUT_MAX = 64,
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
-    READERS_MAX = 8,
+    READERS_MAX = 16,
+    DECODERS_MAX = 32,
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
-    KEPT_STATE = 64,      /* at most, for each part of a kept panel */
+    KEPT_STATE = 128,     /* at most, for each kept panel */
 };
 
 size_t plan_buffer_bytes(size_t bytes)
@@ -60,13 +61,6 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
     return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
 }
 
-int64_t plan_panel_parts(const struct problem *p, const struct plan *plan, enum operand operand)
-{
-    struct block panel = {0};
-    plan_panel_extents(p, plan, operand, &panel.rows, &panel.cols);
-    return block_parts(&panel, plan->slot_elements);
-}
-
 size_t plan_check_bytes(const struct plan *plan)
 {
     return plan_buffer_bytes((size_t)(plan->tile_cols + 2 * plan->slab + 3 * plan->tile_rows) * 8);
@@ -94,29 +88,29 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
 }
 
 /* What the files that are read and the one that is written need beside the slots. */
-static size_t store_bytes(const struct problem *p)
+static size_t store_bytes(const struct problem *p, int readers)
 {
     struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
     output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t bytes = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io);
+    size_t bytes = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, readers);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io);
+            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
     return bytes;
 }
 
 /* Host bytes that do not depend on tile and slots. */
 static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
-                               const struct plan_request *request)
+                               const struct plan_request *request, int readers)
 {
-    return HOST_FIXED + store_bytes(p) + algorithm_host_overhead(request->algorithm) +
+    return HOST_FIXED + store_bytes(p, readers) + algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
 }
 
 static size_t host_bytes(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(p, machine, request);
+    size_t bytes = host_fixed_bytes(p, machine, request, plan->readers);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
         bytes += check_host_bytes(plan);
@@ -141,15 +135,35 @@ static void set_slot_bytes(const struct problem *p, struct plan *plan, size_t by
     plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
 }
 
+/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
+ * are; no more than a fair part of the memory holds chunks for. */
+static int choose_readers(const struct problem *p, const struct machine *machine)
+{
+    bool decode = false;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        decode |= problem_reads(p, (enum operand)i) && p->matrix[i].pipeline.count > 0 &&
+                  !problem_through_hdf5(p, (enum operand)i);
+    int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
+    int readers = (int)min_i64(most, machine->threads);
+    while (readers > 1 && store_bytes(p, readers) - store_bytes(p, 0) > machine->host_memory / 4)
+        readers = (readers + 1) / 2;
+    return readers;
+}
+
+static void set_threads(struct plan *plan, int readers)
+{
+    plan->readers = readers;
+    plan->writers = (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+    plan->slots_in = (int)max_i64(4, 2 * readers);
+}
+
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
  * is left of that part may hold a tile on its way out. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
-    plan->readers = (int)min_i64(machine->gpu ? READERS_MAX : 2, machine->threads);
-    plan->writers = plan->readers > 1 ? plan->readers / 2 : 1;
-    plan->slots_in = (int)max_i64(4, 2 * plan->readers);
-    size_t fixed = host_fixed_bytes(p, machine, request);
+    set_threads(plan, choose_readers(p, machine));
+    size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
@@ -195,7 +209,7 @@ static void keep_panels(const struct problem *p, const struct machine *machine, 
         int64_t rows, cols;
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
-        size_t each = bytes + (size_t)plan_panel_parts(p, plan, (enum operand)operand) * KEPT_STATE;
+        size_t each = bytes + KEPT_STATE;
         if (machine->disk_read_bytes_per_s >= cache_bytes_per_s)
             useful[operand] = 0;
         plan->kept[operand] = each ? min_i64(useful[operand], (int64_t)(left / each)) : 0;
@@ -276,6 +290,17 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
     } while (down < most && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 
+/* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
+static int64_t whole_chunks(const struct problem *p, int64_t slab)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    int64_t chunk = max_i64(p->trans[0] ? a->chunk_rows : a->chunk_cols,
+                            p->trans[1] ? b->chunk_cols : b->chunk_rows);
+    if (chunk == 0 || chunk % GEMM_QUANTUM || slab < chunk)
+        return slab;
+    return min_i64(round_up(slab, chunk), round_up(p->k, GEMM_QUANTUM));
+}
+
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum. */
 static void search_slabs(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan, struct plan *best)
@@ -283,7 +308,7 @@ static void search_slabs(const struct problem *p, const struct machine *machine,
     int64_t most = problem_reads_ab(p) ? ceil_div(p->k, GEMM_QUANTUM) : 1, pieces = 0;
     do {
         pieces = min_i64(most, pieces + 1 + pieces / 4);
-        plan->slab = GEMM_QUANTUM * ceil_div(most, pieces);
+        plan->slab = whole_chunks(p, GEMM_QUANTUM * ceil_div(most, pieces));
         search_tiles(p, machine, request, plan, best);
     } while (pieces < most);
 }
@@ -401,6 +426,10 @@ int plan_make(const struct problem *p, const struct machine *machine,
     while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
         set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
+        search_grids(p, machine, request, plan, &best);
+    }
+    if (best.wall_s == 0) {
+        set_threads(plan, 1);
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0)

@@ -74,10 +74,6 @@ int plan_make(const struct problem *problem, const struct machine *machine,
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
 
-/* Parts of the largest panel of A or B. */
-int64_t plan_panel_parts(const struct problem *problem, const struct plan *plan,
-                         enum operand operand);
-
 /* The online check's vectors on the device, in bytes: x; op(B) x and |op(B)||x|; y, |y| and acc
  * x. */
 size_t plan_check_bytes(const struct plan *plan);

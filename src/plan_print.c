@@ -11,15 +11,23 @@ const char *plan_link_name(enum link link)
     return names[link];
 }
 
+/* What the layout does not say by itself. */
+static const char *how_read(const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    if (!problem_reads(p, operand))
+        return ", not read";
+    bool without = info->by_offset || info->by_chunks;
+    return without && problem_through_hdf5(p, operand) ? ", but through H5Dread" : "";
+}
+
 static void print_operand(const struct problem *p, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
     printf("  %c         %" PRId64 "x%" PRId64 "%s  %s:%s\n            %s%s\n", "ABC"[operand],
            info -> rows, info -> cols,
            operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", info->file,
-           info->dataset, info->layout,
-           problem_reads(p, operand) ? problem_by_offset(p, operand) ? "" : ", through H5Dread"
-                                     : ", not read");
+           info->dataset, info->layout, how_read(p, operand));
 }
 
 static void print_problem(const struct problem *p)

@@ -6,14 +6,18 @@
 
 #include "error.h"
 #include "options.h"
+#include "store.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
 bool problem_by_offset(const struct problem *p, enum operand operand)
 {
-    const struct matrix_info *info = &p->matrix[operand];
-    enum element_class wanted = p->type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
-    return info->by_offset && info->elements == wanted && p->io != STORE_HDF5;
+    return store_by_offset(&p->matrix[operand], p->type, p->io);
+}
+
+bool problem_through_hdf5(const struct problem *p, enum operand operand)
+{
+    return store_through_hdf5(&p->matrix[operand], p->type, p->io);
 }
 
 static const char *element_name(enum element_class elements)
@@ -106,9 +110,9 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                   "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
     if (problem_reads_c(p))
         check_c(p, err);
-    bool only_by_offset = options->io == STORE_DIRECT || options->io == STORE_BUFFERED;
-    for (int i = 0; i < count && only_by_offset; i++)
-        if (!problem_by_offset(p, (enum operand)i))
+    for (int i = 0; i < count; i++)
+        if ((options->io == STORE_DIRECT && !problem_by_offset(p, (enum operand)i)) ||
+            (options->io == STORE_BUFFERED && problem_through_hdf5(p, (enum operand)i)))
             error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
                       operand_names[i], p->matrix[i].layout);
     return err->code;

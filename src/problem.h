@@ -43,7 +43,9 @@ static inline bool problem_reads(const struct problem *p, enum operand operand)
     return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
 }
 
-/* Whether the operand's bytes are moved by offset; otherwise HDF5 reads them. */
+/* Whether the operand's bytes are read by offset, or HDF5 reads it; when neither, its chunks are
+ * read by offset. */
 bool problem_by_offset(const struct problem *p, enum operand operand);
+bool problem_through_hdf5(const struct problem *p, enum operand operand);
 
 #endif

@@ -50,7 +50,8 @@ static int panel_load(struct run *run, enum operand operand, const struct block 
     panel = &run->panels[operand][panel == run->panels[operand]];
     if (dev->sync(dev, panel->used, err))
         return err->code;
-    int64_t parts = block_parts(&block, run->plan->slot_elements);
+    struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
+    int64_t parts = block_cut_parts(&block, &cut);
     for (int64_t i = 0; i < parts; i++)
         if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
             return err->code;
@@ -183,13 +184,14 @@ static int strip_leave(struct run *run, int64_t index, struct error *err)
 {
     struct device *dev = run->device;
     struct block strip = schedule_strip(run->plan, &run->leaving, index);
-    int64_t parts = block_parts(&strip, run->plan->slot_elements);
+    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    int64_t parts = block_cut_parts(&strip, &cut);
     if (parts == 0)
         return 0;
     if (dev->wait(dev, STREAM_OUT, run->summed[index], err))
         return err->code;
     for (int64_t i = 0; i < parts; i++) {
-        struct block part = block_part(&strip, run->plan->slot_elements, i);
+        struct block part = block_cut_part(&strip, &cut, i);
         if (part_leave(run, &part, err))
             return err->code;
     }

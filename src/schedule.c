@@ -152,21 +152,29 @@ static bool next_panel(struct cursor *c)
     }
 }
 
+struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
+                              enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    return (struct block_cut){plan->slot_elements, info->chunk_rows, info->chunk_cols};
+}
+
 bool cursor_next(struct cursor *c, struct transfer *transfer)
 {
-    int64_t elements = c->plan->slot_elements;
-    if (!c->reading || c->part == block_parts(&c->panel.block, elements)) {
+    if (!c->reading || c->part == c->panel.parts) {
         c->reading = next_panel(c);
-        c->part = 0;
         if (!c->reading)
             return false;
+        struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
+        c->panel.whole = c->panel.block;
+        c->panel.parts = block_cut_parts(&c->panel.whole, &cut);
+        c->panel.skip = 0;
+        c->part = 0;
     }
-    const struct block *block = &c->panel.block;
+    struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
+    c->panel.block = block_cut_part(&c->panel.whole, &cut, c->part++);
     *transfer = c->panel;
-    transfer->block = block_part(block, elements, c->part);
-    transfer->part = c->part++;
-    transfer->skip =
-        (transfer->block.row - block->row) * block->cols + transfer->block.col - block->col;
+    c->panel.skip += c->panel.block.rows * c->panel.block.cols;
     return true;
 }
 

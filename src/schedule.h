@@ -39,15 +39,21 @@ static inline bool block_empty(const struct block *b)
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super);
 
+/* How what is read of an operand is cut into slots. */
+struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
+                              enum operand operand);
+
 /* One slot's worth of a matrix. */
 struct transfer {
     enum operand operand;
     struct block block;
     /* Of a panel that the host keeps for later tiles (cache.h): */
+    struct block whole; /* all of it */
+    int64_t parts;      /* in which it comes */
+    int64_t skip;       /* elements in the parts before this one */
     int64_t kept;       /* its place among those that are kept; -1: it is not */
-    bool again;         /* it is there already, nothing is read */
     int64_t uses;       /* how often it comes again before another takes its place; of A */
-    int64_t part, skip; /* this part of it, and the elements before */
+    bool again;         /* it is there already, nothing is read */
 };
 
 /* All transfers from files or cache that a rank needs, in order.  Panels are read one slab ahead:
@@ -59,7 +65,7 @@ struct cursor {
     int rank;
     int64_t super, stage, part; /* super: where to look for the tile after `next` */
     struct block tile, next;    /* the tile, and the one after it */
-    struct transfer panel;      /* what is being read, before it is cut into parts */
+    struct transfer panel;      /* what is being read, its newest part */
     bool same_row;              /* the tile before `tile` is in the same row of super-blocks */
     struct block last[2]; /* newest panel of A, of B: read again only when another is needed */
     bool reading;

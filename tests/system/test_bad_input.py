@@ -54,6 +54,10 @@ def truncated(path):
 def cut_behind_the_back_of_hdf5(path):
     """Cut short, while the file's own record of its end claims that this is all of it."""
     truncated(path)
+    hide_the_cut(path)
+
+
+def hide_the_cut(path):
     with open(path, "r+b") as file:  # superblock version 0: the end of file stands at byte 40
         file.seek(40)
         file.write(path.stat().st_size.to_bytes(8, "little"))
@@ -73,6 +77,24 @@ def missing_plugin(path):
     with h5py.File(path, "w") as file:
         file.create_dataset("A", data=random((20, 30)), compression="lzf")
         file["B"] = whole((30, 10))
+
+
+def damaged_chunk(path):
+    write(path, A=whole((20, 30)))
+    with h5py.File(path, "a") as file:
+        data = file.create_dataset("B", data=random((30, 10)), chunks=(7, 4), compression="gzip")
+        at = data.id.get_chunk_info_by_coord((14, 4)).byte_offset
+    with open(path, "r+b") as file:
+        file.seek(at + 50)
+        file.write(b"damaged?" * 4)
+
+
+def chunks_cut_behind_the_back_of_hdf5(path):
+    with h5py.File(path, "w") as file:
+        file["A"] = whole((20, 30))
+        file.create_dataset("B", data=whole((30, 1000)), chunks=(30, 1000), shuffle=True)
+    os.truncate(path, path.stat().st_size - 10_000)
+    hide_the_cut(path)
 
 
 def group(path):
@@ -95,6 +117,8 @@ BAD_FILES = {
 }
 BAD_MATRICES = {
     "truncated data": (cut_behind_the_back_of_hdf5, ['"B" ends at byte', "cut short"]),
+    "truncated chunks": (chunks_cut_behind_the_back_of_hdf5, ['"B" is damaged or cut short', "0 of its 1 chunks"]),
+    "damaged chunk": (damaged_chunk, ['dataset "B"', "row 14, column 4 is damaged"]),
     "rank 1": (content(whole((30,))), ['"A"', "1 dimension", "not two"]),
     "rank 3": (content(whole((2, 10, 30))), ["3 dimensions (2x10x30)", "not two"]),
     "scalar": (content(np.float64(1)), ["is a scalar"]),
@@ -174,9 +198,9 @@ def test_c_has_another_type(source):
 
 def test_buffered_needs_plain_datasets(source):
     with h5py.File(source, "a") as file:
-        file.create_dataset("chunked", data=file["A"][:], chunks=(4, 4))
-    assert_refused(source.parent, source, "-a", "chunked", "--io", "buffered",
-                   says=["chunked 4x4", "cannot be read by offset", "--io"])
+        file.create_dataset("scaled", data=file["A"][:], chunks=(4, 4), scaleoffset=0)
+    assert_refused(source.parent, source, "-a", "scaled", "--io", "buffered",
+                   says=["chunked 4x4 scaleoffset", "cannot be read by offset", "--io"])
 
 
 def test_input_open_for_writing_elsewhere(source):

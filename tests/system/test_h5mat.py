@@ -303,9 +303,9 @@ def zoo():
 READABLE = {
     "plain": "contiguous f64, at offset",
     "plain32": "contiguous f32, at offset",
-    "chunked": "chunked 4x3 f64\n  read:   by HDF5 (chunked)",
-    "gzip": "chunked 4x3 shuffle+gzip f64\n  read:   by HDF5 (filtered)",
-    "checked": "chunked 2x2 fletcher32 f64\n  read:   by HDF5 (filtered)",
+    "chunked": "chunked 4x3 f64\n  read:   as raw chunks",
+    "gzip": "chunked 4x3 shuffle+gzip f64\n  read:   as raw chunks, decoded here",
+    "checked": "chunked 2x2 fletcher32 f64\n  read:   as raw chunks, decoded here",
     "swapped": "contiguous f64 big-endian\n  read:   by HDF5 (converted)",
     "half": "contiguous f16\n  read:   by HDF5 (converted), with --type",
     "long": "read:   by HDF5 (converted), with --type",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from launch import LARGE, WAYS, run
-from matrices import (digest, multiply, output_of, product, random, read, scalars, sparse, whole,
-                      write)
+from matrices import (digest, multiply, operands, output_of, product, random, read, scalars, sparse,
+                      whole, write)
 
 M, N, K = 61, 47, 83
 LIMITS = ["--gpu-memory", "40K", "--host-memory", "64M"]
@@ -27,6 +27,35 @@ def chunked(file, name, matrix):
 def filtered(file, name, matrix):
     file.create_dataset(name, data=matrix, chunks=(13, 32), compression="gzip", shuffle=True,
                         fletcher32=True)
+
+
+def scaled(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=(13, 32), scaleoffset=0)
+
+
+def row_chunks(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=(1, matrix.shape[1]), compression="gzip")
+
+
+def one_chunk(file, name, matrix):
+    file.create_dataset(name, data=matrix, chunks=matrix.shape, compression="gzip", shuffle=True)
+
+
+def chunked_big_endian(file, name, matrix):
+    file.create_dataset(name, data=matrix.astype(">f8"), chunks=(16, 7), compression="gzip")
+
+
+def chunked_single(file, name, matrix):
+    file.create_dataset(name, data=matrix.astype("f4"), chunks=(16, 7), shuffle=True)
+
+
+def masked(file, name, matrix):
+    """One chunk stored without gzip, one without any filter."""
+    data = file.create_dataset(name, data=matrix, chunks=(16, 7), compression="gzip", shuffle=True)
+    plain, shuffled = matrix[:16, :7].tobytes(), matrix[16:32, 7:14].tobytes()
+    data.id.write_direct_chunk((0, 0), plain, filter_mask=3)
+    shuffled = np.frombuffer(shuffled, "u1").reshape(-1, matrix.itemsize).T.tobytes()
+    data.id.write_direct_chunk((16, 7), shuffled, filter_mask=2)
 
 
 def resizable(file, name, matrix):
@@ -82,10 +111,10 @@ def link_to_chunked(file, name, matrix):
     file[name] = h5py.ExternalLink(path, "matrix")
 
 
-# What is read how: the plan says of each operand whether its bytes are moved by offset.
-BY_OFFSET = [contiguous, soft_link, external_link]
-BY_HDF5 = [chunked, filtered, resizable, big_endian, compact, external_storage, virtual,
-           link_to_chunked]
+# What is read how: by offset, bytes or raw chunks, or by HDF5.
+BY_OFFSET = [contiguous, soft_link, external_link, chunked, filtered, resizable, row_chunks,
+             one_chunk, chunked_big_endian, masked]
+BY_HDF5 = [big_endian, scaled, compact, external_storage, virtual, link_to_chunked]
 
 
 def is_by_offset(source, *options):
@@ -122,18 +151,49 @@ def test_mixed_layouts_transposed_on_three_ranks(tmp_path, layouts):
     np.testing.assert_array_equal(read(output_of(source)), product(a, b, c, "TT", 2, -1))
 
 
-def test_float_file_as_double(tmp_path):
+@pytest.mark.parametrize("layout", [single, chunked_single], ids=lambda layout: layout.__name__)
+def test_float_file_as_double(tmp_path, layout):
     """Converted while reading: the product of what the floats hold, with the digits of doubles."""
     source = tmp_path / "input.h5"
     a, b = random((M, K)), random((K, N))
     with h5py.File(source, "w") as file:
-        single(file, "A", a)
-        single(file, "B", b)
+        layout(file, "A", a)
+        layout(file, "B", b)
     multiply(source, *LIMITS, "--type", "d")
     got = read(output_of(source))
     assert got.dtype == "f8"
     expected = a.astype("f4").astype("f8") @ b.astype("f4").astype("f8")
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [0, 2, 3])
+@pytest.mark.parametrize("trans", ["NN", "NT", "TN", "TT"])
+def test_chunks_leave_no_trace_in_the_bits(tmp_path, trans, ranks):
+    """Tiles and slabs cut through the chunks, chunks are larger and smaller than a slot."""
+    sources = [tmp_path / f"{name}.h5" for name in ("contiguous", "chunks", "rows")]
+    a, b, c = operands(sources[0], 150, 130, 170, trans=trans)
+    for source, shape in zip(sources[1:], [(48, 40), None]):
+        with h5py.File(source, "w") as file:
+            for name, matrix in {"A": a, "B": b, "C": c}.items():
+                file.create_dataset(name, data=matrix, chunks=shape or (1, matrix.shape[1]),
+                                    compression="gzip", shuffle=bool(shape), fletcher32=True)
+    for source in sources:
+        multiply(source, *scalars(trans, 1.5, -0.5), "--gpu-memory", "200K", ranks=ranks)
+    results = [read(output_of(source)).tobytes() for source in sources]
+    assert results[0] == results[1] == results[2]
+
+
+def test_chunks_never_written(tmp_path):
+    source, b = tmp_path / "input.h5", whole((K, N))
+    a = np.full((M, K), 3.0)
+    a[20:40, 30:50] = whole((20, 20))
+    with h5py.File(source, "w") as file:
+        data = file.create_dataset("A", (M, K), "f8", fillvalue=3, chunks=(9, 10), compression="gzip")
+        data[20:40, 30:50] = a[20:40, 30:50]
+        chunked(file, "B", b)
+    multiply(source, *LIMITS)
+    np.testing.assert_array_equal(read(output_of(source)), a @ b)
+    assert is_by_offset(source)
 
 
 def test_never_written_reads_as_its_fill_value(tmp_path):

@@ -1,8 +1,9 @@
 """Memory stays under the limits, and every byte that the plan counts moves, once."""
+import h5py
 import pytest
 
 from launch import SANITIZED, WAYS
-from matrices import multiply, operands
+from matrices import multiply, operands, whole
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
 
@@ -34,6 +35,22 @@ def test_limits_are_kept_and_bytes_add_up(tmp_path, device, ranks, size, dtype, 
     source = tmp_path / "input.h5"
     trans = "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
     operands(source, *size, dtype, trans)
+    assert_kept(multiply(source, *options, ranks=ranks, device=device))
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("chunks, options", [
+    ((128, 128), ["--host-memory", "32M"]),
+    ((600, 500), ["--host-memory", "48M", "--beta", "1"]),
+    ((1, 1100), ["--host-memory", "48M", "--transa", "T", "--transb", "T"]),
+    ((16, 16), ["--type", "s", "--beta", "2"]),
+], ids=lambda value: "x".join(map(str, value)) if isinstance(value, tuple) else None)
+def test_chunks_are_counted(tmp_path, device, ranks, chunks, options):
+    source, size = tmp_path / "input.h5", 1100
+    with h5py.File(source, "w") as file:
+        for seed, name in enumerate("ABC"):
+            file.create_dataset(name, data=whole((size, size), seed=seed), chunks=chunks,
+                                compression="gzip", compression_opts=1, shuffle=True)
     assert_kept(multiply(source, *options, ranks=ranks, device=device))
 
 

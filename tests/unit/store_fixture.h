@@ -2,40 +2,14 @@
 #ifndef DGEMM_OOC_STORE_FIXTURE_H
 #define DGEMM_OOC_STORE_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "scratch.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "error.h"
 #include "store.h"
 
 static const struct matfile_layout contiguous = {0};
-
-static uint64_t random_state = 1;
-
-static inline int64_t random_below(int64_t limit)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)limit);
-}
-
-static inline struct block random_block(int64_t rows, int64_t cols)
-{
-    struct block b = {.row = random_below(rows), .col = random_below(cols)};
-    b.rows = random_below(rows - b.row + 1);
-    b.cols = random_below(cols - b.col + 1);
-    return b;
-}
 
 static inline double value_at(int64_t row, int64_t col)
 {
@@ -64,19 +38,6 @@ static inline void check(enum scalar type, const struct block *b, const void *da
         if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
             fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
                      (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
-}
-
-static inline void succeed(int rc, const struct error *err)
-{
-    if (rc || err->complaints)
-        fail_msg("code %d: %s", rc, err->text);
-}
-
-static inline void complained(const struct error *err, int code, const char *words)
-{
-    assert_int_equal(err->code, code);
-    if (!strstr(err->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
 }
 
 static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t cols,
@@ -141,20 +102,6 @@ static inline void read_blocks(const struct matrix_info *info, enum scalar type,
     }
     free(data);
     store_close(store);
-}
-
-static inline int enter_scratch(void **state)
-{
-    static char directory[] = "/tmp/test_store.XXXXXX";
-    *state = mkdtemp(directory);
-    return *state ? chdir(directory) : -1;
-}
-
-static inline int remove_scratch(void **state)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
-    return chdir("/") || system(command);
 }
 
 #endif

@@ -22,6 +22,17 @@ static int64_t random_below(int64_t limit)
     return (int64_t)((random_state >> 33) % (uint64_t)limit);
 }
 
+static void compress(struct matrix_info *info, int64_t chunk_rows, int64_t chunk_cols)
+{
+    info->by_offset = false;
+    info->by_chunks = true;
+    info->element_bytes = info->elements == ELEMENT_DOUBLE ? 8 : 4;
+    info->chunk_rows = chunk_rows;
+    info->chunk_cols = chunk_cols;
+    info->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * info->element_bytes;
+    info->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
+}
+
 static struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
 {
     struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
@@ -38,6 +49,8 @@ static struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
         p.matrix[i].cols = cols[i];
         p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
         p.matrix[i].by_offset = true;
+        if (flags & 32 && i != OPERAND_B)
+            compress(&p.matrix[i], 7, 32);
     }
     return p;
 }
@@ -189,7 +202,7 @@ static void test_random_plans(void **state)
     int planned = 0, refused = 0;
     for (int trial = 0; trial < 4000; trial++) {
         struct problem p = make_problem(1 + random_below(90), 1 + random_below(90),
-                                        random_below(200), (int)random_below(32));
+                                        random_below(200), (int)random_below(64));
         size_t device = (size_t)1 << (8 + random_below(12)),
                host = (size_t)1 << (20 + random_below(8));
         struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
@@ -310,6 +323,38 @@ static void test_small_fits(void **state)
     assert_true(plan.factor < 1.001);
 }
 
+/* All cores decode where a GPU multiplies, as far as memory holds chunks for them. */
+static void test_decoders(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t chunk;
+        bool gpu;
+        enum store_way io;
+        size_t host;
+        int readers;
+    } cases[] = {
+        {0, true, STORE_AUTO, SIZE_MAX / 2, 16},      {1024, true, STORE_AUTO, SIZE_MAX / 2, 24},
+        {1024, true, STORE_HDF5, SIZE_MAX / 2, 16},   {1024, false, STORE_AUTO, SIZE_MAX / 2, 2},
+        {1024, true, STORE_AUTO, (size_t)2 << 30, 12}, {8192, true, STORE_AUTO, (size_t)4 << 30, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct problem p = make_problem(20000, 20000, 20000, 1);
+        struct machine m = make_machine(1, (size_t)8 << 30, cases[i].host, cases[i].gpu);
+        struct plan_request request = {.algorithm = ALGORITHM_CPU};
+        struct plan plan;
+        struct error err = {0};
+        m.threads = 24;
+        p.io = cases[i].io;
+        for (int operand = OPERAND_A; operand <= OPERAND_B && cases[i].chunk; operand++)
+            compress(&p.matrix[operand], cases[i].chunk, cases[i].chunk);
+        assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+        assert_int_equal(plan.readers, cases[i].readers);
+        assert_in_range(plan.writers, 1, 8);
+        if (cases[i].chunk && plan.slab >= cases[i].chunk && plan.slab < p.k)
+            assert_int_equal(plan.slab % cases[i].chunk, 0);
+    }
+}
+
 static void test_impossible_requests(void **state)
 {
     (void)state;
@@ -350,10 +395,10 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans), cmocka_unit_test(test_serpentine),
-        cmocka_unit_test(test_kept_panels),  cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),   cmocka_unit_test(test_impossible_requests),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_random_plans),        cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_kept_panels),         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),          cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_impossible_requests), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

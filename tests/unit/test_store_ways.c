@@ -182,8 +182,8 @@ static void test_choice(void **state)
     enum { ROWS = 33 << 10, COLS = 1 << 10 }; /* 264 MiB */
     struct statfs fs;
     struct matrix_info info = plain("choice", 100, 10, 10, SCALAR_DOUBLE, 0);
-    assert_int_equal(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
-    assert_true(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT) > 0);
+    assert_int_equal(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 1), 0);
+    assert_true(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT, 1) > 0);
     chooses(&info, STORE_READ, "buffered");
 
     info.rows = ROWS;

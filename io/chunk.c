@@ -1,0 +1,147 @@
+#include "chunk.h"
+
+#include <libdeflate.h>
+#include <string.h>
+
+enum { VECTOR = 16 };
+
+typedef uint8_t vector __attribute__((vector_size(VECTOR)));
+
+/* A shuffle is a transposition, and a transposition of 2^r rows is r times this: the first half of
+ * the vectors between the second half, byte by byte. */
+static inline void zip(const vector *x, vector *y, int count)
+{
+    const vector low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+    const vector high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    for (int i = 0; i < count / 2; i++) {
+        y[2 * i] = __builtin_shuffle(x[i], x[i + count / 2], low);
+        y[2 * i + 1] = __builtin_shuffle(x[i], x[i + count / 2], high);
+    }
+}
+
+/* As many whole vectors of elements of 4 or 8 bytes as there are; returns how many elements. */
+static inline size_t unshuffle_vectors(int element, size_t count, const unsigned char *from,
+                                       unsigned char *to)
+{
+    size_t i = 0;
+    for (; i + VECTOR <= count; i += VECTOR) {
+        vector x[8], y[8];
+        for (int byte = 0; byte < element; byte++)
+            memcpy(&x[byte], from + (size_t)byte * count + i, VECTOR);
+        zip(x, y, element);
+        zip(y, x, element);
+        if (element == 8)
+            zip(x, y, element);
+        memcpy(to + i * (size_t)element, element == 8 ? y : x, (size_t)element * VECTOR);
+    }
+    return i;
+}
+
+void chunk_unshuffle(size_t element, size_t bytes, const unsigned char *from, unsigned char *to)
+{
+    size_t count = bytes / element, first = 0;
+    if (element == 8)
+        first = unshuffle_vectors(8, count, from, to);
+    else if (element == 4)
+        first = unshuffle_vectors(4, count, from, to);
+    for (size_t byte = 0; byte < element; byte++)
+        for (size_t i = first; i < count; i++)
+            to[i * element + byte] = from[byte * count + i];
+    memcpy(to + count * element, from + count * element, bytes - count * element);
+}
+
+/* Over big-endian words of 16 bits, an odd byte at the end being the high one of its word. */
+uint32_t chunk_fletcher32(const unsigned char *data, size_t bytes)
+{
+    enum { WORDS_MAX = 360 }; /* whose sums do not overflow */
+    uint32_t sum = 0, sums = 0;
+    size_t words = bytes / 2;
+    while (words > 0) {
+        size_t count = words < WORDS_MAX ? words : WORDS_MAX;
+        words -= count;
+        for (; count > 0; count--, data += 2) {
+            sum += (uint32_t)(data[0] << 8 | data[1]);
+            sums += sum;
+        }
+        sum = (sum & 0xffff) + (sum >> 16);
+        sums = (sums & 0xffff) + (sums >> 16);
+    }
+    if (bytes % 2) {
+        sum += (uint32_t)data[0] << 8;
+        sums += sum;
+        sum = (sum & 0xffff) + (sum >> 16);
+        sums = (sums & 0xffff) + (sums >> 16);
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    sums = (sums & 0xffff) + (sums >> 16);
+    return sums << 16 | sum;
+}
+
+/* Large enough for what does not compress, and for a few checksums. */
+size_t chunk_room(size_t chunk_bytes)
+{
+    return chunk_bytes + chunk_bytes / 64 + 4096;
+}
+
+static void swap_buffers(struct chunk_work *work)
+{
+    unsigned char *data = work->data;
+    work->data = work->spare;
+    work->spare = data;
+}
+
+static const char *inflate(struct chunk_work *work, size_t room)
+{
+    size_t bytes;
+    enum libdeflate_result result = libdeflate_zlib_decompress(
+        work->inflater, work->data, work->bytes, work->spare, room, &bytes);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
+        return "it inflates to more than a chunk";
+    if (result != LIBDEFLATE_SUCCESS)
+        return "its compressed data is damaged";
+    swap_buffers(work);
+    work->bytes = bytes;
+    return NULL;
+}
+
+static const char *check_fletcher32(struct chunk_work *work)
+{
+    enum { SUM = 4 };
+    if (work->bytes < SUM)
+        return "it is too short for its checksum";
+    work->bytes -= SUM;
+    const unsigned char *end = work->data + work->bytes;
+    uint32_t stored =
+        (uint32_t)end[0] | (uint32_t)end[1] << 8 | (uint32_t)end[2] << 16 | (uint32_t)end[3] << 24;
+    uint32_t sum = chunk_fletcher32(work->data, work->bytes);
+    uint32_t of_old_versions = (sum & 0xff00ff) << 8 | (sum >> 8 & 0xff00ff);
+    return stored == sum || stored == of_old_versions ? NULL : "its checksum (fletcher32) is wrong";
+}
+
+const char *chunk_decode(const struct chunk_pipeline *pipeline, uint32_t mask,
+                         struct chunk_work *work, size_t chunk_bytes)
+{
+    const char *problem = NULL;
+    for (int i = pipeline->count - 1; i >= 0 && !problem; i--) {
+        const struct chunk_filter *filter = &pipeline->filters[i];
+        if (mask >> i & 1)
+            continue;
+        switch (filter->kind) {
+        case CHUNK_DEFLATE: problem = inflate(work, chunk_room(chunk_bytes)); break;
+        case CHUNK_FLETCHER32: problem = check_fletcher32(work); break;
+        case CHUNK_SHUFFLE:
+            chunk_unshuffle(filter->element, work->bytes, work->data, work->spare);
+            swap_buffers(work);
+            break;
+        }
+    }
+    if (!problem && work->bytes != chunk_bytes)
+        problem = "it holds another number of bytes than a chunk";
+    return problem;
+}
+
+bool chunk_is_plain(const struct chunk_pipeline *pipeline, uint32_t mask)
+{
+    uint32_t all = (UINT32_C(1) << pipeline->count) - 1;
+    return (mask & all) == all;
+}

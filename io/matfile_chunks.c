@@ -1,0 +1,290 @@
+/* Where the chunks of a dataset are, so that their bytes can be read without HDF5.
+ *
+ * The library tells the address of a chunk by its number (H5Dget_chunk_info), but walks through all
+ * chunks before it to find out, which takes minutes for 10^5 chunks, and forgets the user block;
+ * H5Dchunk_iter, which does not walk, came with 1.12.3 and had errors of its own.  Reading a raw
+ * chunk is quick in all versions, so chunks are "read" from a file driver of our own, which takes
+ * down the address where raw data would be and touches nothing: about a microsecond each. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
+struct witness {
+    H5FD_t base;
+    int descriptor;
+    haddr_t allocated;
+};
+
+/* Where the last raw data was to be read; guarded by h5_enter. */
+static haddr_t witnessed;
+
+static H5FD_t *witness_open(const char *name, unsigned flags, hid_t access, haddr_t limit)
+{
+    (void)flags, (void)access, (void)limit;
+    struct witness *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->descriptor = open(name, O_RDONLY | O_CLOEXEC);
+    if (w->descriptor >= 0)
+        return &w->base;
+    free(w);
+    return NULL;
+}
+
+static herr_t witness_close(H5FD_t *file)
+{
+    struct witness *w = (struct witness *)file;
+    close(w->descriptor);
+    free(w);
+    return 0;
+}
+
+static haddr_t witness_get_eoa(const H5FD_t *file, H5FD_mem_t kind)
+{
+    (void)kind;
+    return ((const struct witness *)file)->allocated;
+}
+
+static herr_t witness_set_eoa(H5FD_t *file, H5FD_mem_t kind, haddr_t allocated)
+{
+    (void)kind;
+    ((struct witness *)file)->allocated = allocated;
+    return 0;
+}
+
+static haddr_t witness_get_eof(const H5FD_t *file, H5FD_mem_t kind)
+{
+    (void)kind;
+    struct stat status;
+    return fstat(((const struct witness *)file)->descriptor, &status) ? 0 : (haddr_t)status.st_size;
+}
+
+static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                           size_t bytes, void *to)
+{
+    (void)transfer;
+    if (kind == H5FD_MEM_DRAW) {
+        witnessed = address;
+        return 0;
+    }
+    ssize_t got = pread(((struct witness *)file)->descriptor, to, bytes, (off_t)address);
+    return got == (ssize_t)bytes ? 0 : -1;
+}
+
+static herr_t witness_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                            size_t bytes, const void *from)
+{
+    (void)file, (void)kind, (void)transfer, (void)address, (void)bytes, (void)from;
+    return -1;
+}
+
+static const H5FD_class_t witness_class = {
+#ifdef H5FD_CLASS_VERSION
+    .version = H5FD_CLASS_VERSION,
+    .value = (H5FD_class_value_t)600, /* of those that are free for everybody */
+#endif
+    .name = "witness",
+    .maxaddr = INT64_MAX,
+    .fc_degree = H5F_CLOSE_WEAK,
+    .open = witness_open,
+    .close = witness_close,
+    .get_eoa = witness_get_eoa,
+    .set_eoa = witness_set_eoa,
+    .get_eof = witness_get_eof,
+    .read = witness_read,
+    .write = witness_write,
+    .fl_map = H5FD_FLMAP_SINGLE,
+};
+
+static herr_t read_raw(hid_t dataset, const hsize_t at[2], hsize_t bytes, uint32_t *mask)
+{
+    char nothing; /* stays untouched */
+#if H5_VERSION_GE(2, 0, 0)
+    size_t room = bytes;
+    return H5Dread_chunk2(dataset, H5P_DEFAULT, at, mask, &nothing, &room);
+#else
+    (void)bytes;
+    return H5Dread_chunk(dataset, H5P_DEFAULT, at, mask, &nothing);
+#endif
+}
+
+static int check_within(const struct matrix_info *info, const struct matfile_chunk *chunk,
+                        struct error *err)
+{
+    uint64_t end = chunk->address + chunk->bytes;
+    if (end >= chunk->address && end <= info->file_bytes)
+        return 0;
+    return error_add(
+        err, EXIT_INPUT,
+        "%s is cut short, copy it again: a chunk of dataset \"%s\" ends at byte %" PRIu64
+        ", the file at byte %" PRIu64,
+        info->file, info->dataset, end, info->file_bytes);
+}
+
+/* Whether there is such a chunk; that its records cannot be read looks the same. */
+static bool locate(hid_t dataset, const hsize_t at[2], struct matfile_chunk *chunk)
+{
+    hsize_t bytes = 0;
+    *chunk = (struct matfile_chunk){0};
+    witnessed = HADDR_UNDEF;
+    if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX ||
+        read_raw(dataset, at, bytes, &chunk->mask) < 0 || witnessed == HADDR_UNDEF)
+        return false;
+    chunk->address = witnessed;
+    chunk->bytes = (uint32_t)bytes;
+    return true;
+}
+
+static int locate_all(hid_t dataset, const struct matrix_info *info, struct matfile_chunk *chunks,
+                      struct error *err)
+{
+    int rc = 0;
+    hsize_t written = 0, found = 0;
+    hid_t space = H5Dget_space(dataset);
+    herr_t status = H5Dget_num_chunks(dataset, space, &written);
+    h5_close(space);
+    for (hsize_t row = 0; row < (hsize_t)info->rows; row += (hsize_t)info->chunk_rows)
+        for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
+            if (locate(dataset, (hsize_t[]){row, col}, chunks++)) {
+                rc = check_within(info, chunks - 1, err);
+                found++;
+            }
+    if (!rc && (status < 0 || found != written))
+        rc = error_add(
+            err, EXIT_INPUT,
+            "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks are to be "
+            "found",
+            info->file, info->dataset, (unsigned long long)found, (unsigned long long)written);
+    return rc;
+}
+
+static int open_and_locate(hid_t access, const struct matrix_info *info,
+                           struct matfile_chunk *chunks, struct error *err)
+{
+    hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, err)
+                          : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
+                                      info->file, info->dataset, h5_why());
+    h5_close(dataset);
+    h5_close(file);
+    return rc;
+}
+
+int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *chunks,
+                        struct error *err)
+{
+    h5_enter();
+    hid_t driver = H5FDregister(&witness_class), access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_driver(access, driver, NULL);
+    int rc = open_and_locate(access, info, chunks, err);
+    h5_close(access);
+    H5FDunregister(driver);
+    h5_leave();
+    return rc;
+}
+
+int64_t matfile_chunk_count(const struct matrix_info *info)
+{
+    if (info->chunk_rows == 0)
+        return 0;
+    return ((info->rows + info->chunk_rows - 1) / info->chunk_rows) *
+           ((info->cols + info->chunk_cols - 1) / info->chunk_cols);
+}
+
+static const char *filter_name(H5Z_filter_t id)
+{
+    static const struct {
+        H5Z_filter_t id;
+        const char *name;
+    } known[] = {{1, "gzip"},    {2, "shuffle"},        {3, "fletcher32"}, {4, "szip"},
+                 {5, "nbit"},    {6, "scaleoffset"},    {32000, "lzf"},    {32001, "blosc"},
+                 {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},    {32015, "zstd"},
+                 {32017, "sz"},  {32026, "blosc2"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].id == id)
+            return known[i].name;
+    return NULL;
+}
+
+/* Whether the filter is one that we undo ourselves, and then into the pipeline. */
+static bool take_filter(struct chunk_pipeline *pipeline, H5Z_filter_t id, unsigned value)
+{
+    static const enum chunk_filter_kind kinds[] = {[H5Z_FILTER_DEFLATE] = CHUNK_DEFLATE,
+                                                   [H5Z_FILTER_SHUFFLE] = CHUNK_SHUFFLE,
+                                                   [H5Z_FILTER_FLETCHER32] = CHUNK_FLETCHER32};
+    if (id < H5Z_FILTER_DEFLATE || id > H5Z_FILTER_FLETCHER32 ||
+        pipeline->count == CHUNK_FILTERS_MAX || (id == H5Z_FILTER_SHUFFLE && value == 0))
+        return false;
+    pipeline->filters[pipeline->count++] = (struct chunk_filter){kinds[id], value};
+    return true;
+}
+
+int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, const char **reason,
+               struct error *err)
+{
+    int rc = 0, count = H5Pget_nfilters(plist);
+    for (int i = 0; i < count; i++) {
+        char stored[32] = "";
+        unsigned flags, config, value = 0;
+        size_t values = 1;
+        H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &values, &value, sizeof stored,
+                                         stored, &config);
+        stored[sizeof stored - 1] = '\0';
+        const char *known = filter_name(id);
+        const char *name = known ? known : stored[0] ? stored : "filter";
+        h5_append(text, size, "%s%s", i ? "+" : " ", name);
+        if (take_filter(&info->pipeline, id, value))
+            continue;
+        *reason = known ? known : "filtered";
+        if (H5Zfilter_avail(id) <= 0)
+            rc = error_add(err, EXIT_INPUT,
+                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
+                           "set HDF5_PLUGIN_PATH to the folder of its plug-in, or store it without",
+                           info->file, info->dataset, (int)id, name);
+    }
+    return rc;
+}
+
+/* With this option the chunks at the edges are stored without filters, and no mask says so. */
+static bool has_plain_edges(hid_t plist, const struct matrix_info *info)
+{
+    unsigned options = 0;
+    return H5Pget_chunk_opts(plist, &options) >= 0 &&
+           options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS && info->pipeline.count > 0 &&
+           (info->rows % info->chunk_rows || info->cols % info->chunk_cols);
+}
+
+const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info)
+{
+    enum { COUNT_MAX = 4 << 20 };
+    if (info->elements != ELEMENT_FLOAT && info->elements != ELEMENT_DOUBLE)
+        return "converted";
+    if (has_plain_edges(plist, info))
+        return "edges not filtered";
+    if (info->chunk_bytes > UINT32_MAX)
+        return "chunks too large";
+    if (matfile_chunk_count(info) > COUNT_MAX)
+        return "too many chunks";
+    return NULL;
+}
+
+double h5_fill_value(hid_t plist)
+{
+    double value = 0;
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5Pfill_value_defined(plist, &defined);
+    if (defined != H5D_FILL_VALUE_UNDEFINED)
+        H5Pget_fill_value(plist, H5T_NATIVE_DOUBLE, &value);
+    return value;
+}

@@ -1,0 +1,365 @@
+/* The back end for chunked matrices: raw chunks by offset, decoded by the thread that reads.
+ *
+ * A chunk that is stored as the matrix wants it goes straight to its rows in memory.  Any other one
+ * is decoded in an entry of a cache first, and stays there until the entry is wanted for another:
+ * parts of one chunk that are read at about the same time, or one after the other, have it decoded
+ * once.  An entry is only added when all others are at work, so that there are never more of them
+ * than threads that read. */
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "error.h"
+#include "store_impl.h"
+
+enum {
+    ENTRIES_MAX = 256,
+    VECTOR_MAX = 256,       /* pieces of one preadv */
+    GAP_MAX = 4 << 10,      /* bytes between two rows that are rather read than jumped over */
+    ENTRY_BYTES = 64 << 10, /* beside its two buffers: the inflater, the thread's stack */
+};
+
+/* A decoded chunk, or one that is being decoded. */
+struct entry {
+    int64_t chunk; /* -1: none */
+    int users;
+    bool ready;
+    unsigned char *memory; /* of the two buffers of `work` */
+    struct chunk_work work;
+};
+
+struct chunk_store {
+    int64_t across; /* chunks in a row of the matrix */
+    struct matfile_chunk *table;
+    int16_t *entry_of; /* each chunk's entry, or -1 */
+    struct entry entries[ENTRIES_MAX];
+    int count, next; /* entries; where to look for one to use again */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an entry is ready, or free */
+};
+
+/* What one chunk holds of a block. */
+struct piece {
+    int64_t chunk;
+    int64_t row, col, rows, cols; /* in the chunk */
+    char *to;
+    size_t pitch; /* bytes between its rows in memory */
+};
+
+/* Whether elements are stored as they are wanted. */
+static bool is_native(const struct matrix_info *info, enum scalar type)
+{
+    return !info->swapped && info->element_bytes == scalar_size(type);
+}
+
+static size_t chunks_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+                              int readers)
+{
+    (void)way;
+    size_t entry = ENTRY_BYTES + 2 * chunk_room(info->chunk_bytes);
+    size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
+    bool decoded = info->pipeline.count > 0 || !is_native(info, type);
+    return matfile_list_overhead(info) + (size_t)matfile_chunk_count(info) * record +
+           (decoded ? (size_t)readers * entry : 0);
+}
+
+static int chunks_open(struct store *s, struct error *err)
+{
+    int rc = store_posix.open(s, err);
+    if (rc)
+        return rc;
+    size_t count = (size_t)matfile_chunk_count(&s->info);
+    struct chunk_store *c = s->chunks = calloc(1, sizeof *c);
+    if (c) {
+        pthread_mutex_init(&c->lock, NULL);
+        pthread_cond_init(&c->changed, NULL);
+        c->across = (s->info.cols + s->info.chunk_cols - 1) / s->info.chunk_cols;
+        c->table = malloc((count + 1) * sizeof *c->table);
+        c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
+    }
+    if (!c || !c->table || !c->entry_of)
+        return error_add(err, EXIT_RESOURCES, "no memory for the places of %zu chunks", count);
+    memset(c->entry_of, -1, count * sizeof *c->entry_of);
+    return matfile_list_chunks(&s->info, c->table, err);
+}
+
+static void chunks_close(struct store *s)
+{
+    struct chunk_store *c = s->chunks;
+    store_posix.close(s);
+    if (!c)
+        return;
+    for (int i = 0; i < c->count; i++) {
+        libdeflate_free_decompressor(c->entries[i].work.inflater);
+        free(c->entries[i].memory);
+    }
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c->entry_of);
+    free(c->table);
+    free(c);
+}
+
+static int damaged(const struct store *s, int64_t chunk, const char *how, struct error *err)
+{
+    return error_add(err, EXIT_INPUT,
+                     "%s: dataset \"%s\": the chunk at row %" PRId64 ", column %" PRId64
+                     " is damaged: %s",
+                     s->info.file, s->info.dataset, chunk / s->chunks->across * s->info.chunk_rows,
+                     chunk % s->chunks->across * s->info.chunk_cols, how);
+}
+
+/* Consecutive bytes of the file into the pieces of a vector, which is used up. */
+static int read_vector(const struct store *s, struct iovec *v, int count, uint64_t offset,
+                       struct error *err)
+{
+    while (count > 0) {
+        ssize_t got = preadv(s->descriptor, v, count, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return error_add(err, EXIT_RUNTIME, "%s: reading at byte %" PRIu64 " failed: %s",
+                             s->info.file, offset,
+                             got < 0 ? strerror(errno) : "it ends there; was it cut short?");
+        offset += (uint64_t)got;
+        for (; count > 0 && (size_t)got >= v->iov_len; v++, count--)
+            got -= (ssize_t)v->iov_len;
+        if (count > 0) {
+            v->iov_base = (char *)v->iov_base + got;
+            v->iov_len -= (size_t)got;
+        }
+    }
+    return 0;
+}
+
+/* Rows of a chunk that is stored as it is wanted, with as few calls as it takes. */
+static int read_rows(const struct store *s, const struct piece *p, struct error *err)
+{
+    char skipped[GAP_MAX];
+    struct iovec v[VECTOR_MAX];
+    size_t element = s->info.element_bytes, pitch = (size_t)s->info.chunk_cols * element;
+    size_t run = (size_t)p->cols * element, gap = pitch - run;
+    uint64_t first = s->chunks->table[p->chunk].address + (size_t)p->row * pitch;
+    uint64_t offset = first += (size_t)p->col * element;
+    int rc = 0, count = 0;
+    for (int64_t row = 0; row < p->rows && !rc; row++) {
+        char *to = p->to + (size_t)row * p->pitch;
+        if (count > 0 && gap == 0 && p->pitch == run)
+            v[count - 1].iov_len += run;
+        else
+            v[count++] = (struct iovec){to, run};
+        if (row + 1 == p->rows || gap > GAP_MAX || count + 2 > VECTOR_MAX) {
+            rc = read_vector(s, v, count, offset, err);
+            offset = first + (size_t)(row + 1) * pitch;
+            count = 0;
+        } else if (gap > 0) {
+            v[count++] = (struct iovec){skipped, gap};
+        }
+    }
+    return rc;
+}
+
+static double load(const struct matrix_info *info, const unsigned char *from)
+{
+    if (info->elements == ELEMENT_DOUBLE) {
+        uint64_t bits;
+        double value;
+        memcpy(&bits, from, sizeof bits);
+        bits = info->swapped ? __builtin_bswap64(bits) : bits;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    uint32_t bits;
+    float value;
+    memcpy(&bits, from, sizeof bits);
+    bits = info->swapped ? __builtin_bswap32(bits) : bits;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+/* As HDF5 rounds: what is larger than any float is infinite. */
+static float narrow(double value)
+{
+    return fabs(value) > FLT_MAX ? copysignf(INFINITY, (float)value) : (float)value;
+}
+
+static void put(enum scalar type, double value, void *to, int64_t index)
+{
+    if (type == SCALAR_DOUBLE)
+        ((double *)to)[index] = value;
+    else
+        ((float *)to)[index] = narrow(value);
+}
+
+/* From a decoded chunk to where its rows belong. */
+static void scatter(const struct store *s, const struct piece *p, const unsigned char *data)
+{
+    size_t element = s->info.element_bytes;
+    for (int64_t row = 0; row < p->rows; row++) {
+        size_t at = (size_t)((p->row + row) * s->info.chunk_cols + p->col) * element;
+        char *to = p->to + (size_t)row * p->pitch;
+        if (is_native(&s->info, s->type))
+            memcpy(to, data + at, (size_t)p->cols * element);
+        else
+            for (int64_t i = 0; i < p->cols; i++)
+                put(s->type, load(&s->info, data + at + (size_t)i * element), to, i);
+    }
+}
+
+static void fill(const struct store *s, const struct piece *p)
+{
+    for (int64_t row = 0; row < p->rows; row++)
+        for (int64_t i = 0; i < p->cols; i++)
+            put(s->type, s->info.fill, p->to + (size_t)row * p->pitch, i);
+}
+
+/* An entry that nobody uses, emptied, or a new one; null when there is none.  Lock held. */
+static struct entry *free_entry(struct chunk_store *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        struct entry *entry = &c->entries[(c->next + i) % c->count];
+        if (entry->users > 0)
+            continue;
+        c->next = (c->next + i + 1) % c->count;
+        if (entry->chunk >= 0)
+            c->entry_of[entry->chunk] = -1;
+        return entry;
+    }
+    return c->count < ENTRIES_MAX ? &c->entries[c->count++] : NULL;
+}
+
+static int allocate(struct entry *entry, size_t room, struct error *err)
+{
+    if (entry->memory)
+        return 0;
+    entry->memory = malloc(2 * room);
+    entry->work.inflater = libdeflate_alloc_decompressor();
+    if (!entry->memory || !entry->work.inflater)
+        return error_add(err, EXIT_RESOURCES, "no memory for chunks of %zu bytes", room);
+    entry->work.data = entry->memory;
+    entry->work.spare = entry->memory + room;
+    return 0;
+}
+
+static int decode(const struct store *s, struct entry *entry, struct error *err)
+{
+    const struct matfile_chunk *chunk = &s->chunks->table[entry->chunk];
+    size_t room = chunk_room(s->info.chunk_bytes);
+    if (chunk->bytes > room)
+        return damaged(s, entry->chunk, "it is longer than a chunk can be", err);
+    if (allocate(entry, room, err))
+        return err->code;
+    struct iovec v = {entry->work.data, entry->work.bytes = chunk->bytes};
+    if (read_vector(s, &v, 1, chunk->address, err))
+        return err->code;
+    const char *how =
+        chunk_decode(&s->info.pipeline, chunk->mask, &entry->work, s->info.chunk_bytes);
+    return how ? damaged(s, entry->chunk, how, err) : 0;
+}
+
+/* The chunk's entry, to be given back; decoded now if it is in none.  Null after a complaint. */
+static struct entry *take(const struct store *s, int64_t chunk, struct error *err)
+{
+    struct chunk_store *c = s->chunks;
+    struct entry *entry = NULL;
+    pthread_mutex_lock(&c->lock);
+    while (!entry) {
+        int known = c->entry_of[chunk];
+        if (known >= 0 && c->entries[known].ready)
+            entry = &c->entries[known];
+        else if (known >= 0 || !(entry = free_entry(c)))
+            pthread_cond_wait(&c->changed, &c->lock);
+    }
+    entry->users++;
+    if (c->entry_of[chunk] < 0) {
+        c->entry_of[chunk] = (int16_t)(entry - c->entries);
+        entry->chunk = chunk;
+        entry->ready = false;
+        pthread_mutex_unlock(&c->lock);
+        int rc = decode(s, entry, err);
+        pthread_mutex_lock(&c->lock);
+        entry->ready = rc == 0;
+        if (rc) {
+            c->entry_of[chunk] = -1;
+            entry->chunk = -1;
+            entry->users = 0;
+            entry = NULL;
+        }
+        pthread_cond_broadcast(&c->changed);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return entry;
+}
+
+static void give(struct chunk_store *c, struct entry *entry)
+{
+    pthread_mutex_lock(&c->lock);
+    if (--entry->users == 0)
+        pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static int read_piece(const struct store *s, const struct piece *p, struct error *err)
+{
+    const struct matfile_chunk *chunk = &s->chunks->table[p->chunk];
+    if (chunk->bytes == 0) {
+        fill(s, p);
+        return 0;
+    }
+    if (is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, chunk->mask) &&
+        chunk->bytes == s->info.chunk_bytes)
+        return read_rows(s, p, err);
+    struct entry *entry = take(s, p->chunk, err);
+    if (!entry)
+        return err->code;
+    scatter(s, p, entry->work.data);
+    give(s->chunks, entry);
+    return 0;
+}
+
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The piece of the block whose first element is `row` rows down and `col` columns across in it. */
+static struct piece piece_at(const struct store *s, const struct block *b, int64_t row, int64_t col,
+                             char *to)
+{
+    int64_t height = s->info.chunk_rows, width = s->info.chunk_cols;
+    int64_t down = (b->row + row) / height, across = (b->col + col) / width;
+    size_t element = scalar_size(s->type);
+    struct piece p = {.chunk = down * s->chunks->across + across,
+                      .row = b->row + row - down * height,
+                      .col = b->col + col - across * width,
+                      .to = to + (size_t)(row * b->cols + col) * element,
+                      .pitch = (size_t)b->cols * element};
+    p.rows = min(height - p.row, b->rows - row);
+    p.cols = min(width - p.col, b->cols - col);
+    return p;
+}
+
+static int chunks_read(struct store *s, const struct block *b, void *to, struct error *err)
+{
+    int64_t row = 0, col = 0;
+    while (row < b->rows && b->cols > 0) {
+        struct piece p = piece_at(s, b, row, col, to);
+        if (read_piece(s, &p, err))
+            return err->code;
+        col += p.cols;
+        if (col == b->cols) {
+            row += p.rows;
+            col = 0;
+        }
+    }
+    return 0;
+}
+
+const struct store_backend store_chunks = {
+    .open = chunks_open, .close = chunks_close, .read = chunks_read, .overhead = chunks_overhead};

@@ -1,0 +1,49 @@
+/* How blocks are cut into parts along the chunks of their matrix. */
+#include "scratch.h"
+
+/* Parts cover the block once, are small enough, and share no chunk that would fit into one. */
+static void check_cut(const struct block *b, const struct block_cut *cut)
+{
+    static char seen[40][60], part_of[40][60];
+    memset(seen, 0, sizeof seen);
+    int64_t parts = block_cut_parts(b, cut), total = 0;
+    for (int64_t i = 0; i < parts; i++) {
+        struct block p = block_cut_part(b, cut, i);
+        assert_true(p.rows > 0 && p.cols > 0 && p.rows * p.cols <= cut->elements);
+        total += p.rows * p.cols;
+        for (int64_t row = p.row; row < p.row + p.rows; row++)
+            for (int64_t col = p.col; col < p.col + p.cols; col++) {
+                assert_true(row >= b->row && row < b->row + b->rows);
+                assert_true(col >= b->col && col < b->col + b->cols);
+                assert_int_equal(seen[row][col]++, 0);
+                part_of[row][col] = (char)(i % 127);
+            }
+    }
+    assert_int_equal(total, b->rows * b->cols);
+    if (cut->chunk_rows * cut->chunk_cols > cut->elements)
+        return;
+    for (int64_t row = b->row; row < b->row + b->rows; row++)
+        for (int64_t col = b->col; col < b->col + b->cols; col++) {
+            int64_t up = row - row % cut->chunk_rows, left = col - col % cut->chunk_cols;
+            up = up < b->row ? b->row : up;
+            left = left < b->col ? b->col : left;
+            assert_int_equal(part_of[row][col], part_of[up][left]);
+        }
+}
+
+static void test_cut(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        struct block b = random_block(40, 60);
+        struct block_cut cut = {1 + random_below(i % 2 ? 80 : 3000), 1 + random_below(50),
+                                1 + random_below(70)};
+        check_cut(&b, &cut);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
