@@ -27,6 +27,7 @@ struct gemm {
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc; /* elements between columns as stored */
+    int shape;             /* of a block (gemm_simt_maps.h): the bits are the same in all */
 };
 
 enum algorithm {
