@@ -145,8 +145,8 @@ static void check_c(struct call *call, const struct trial *t, const struct algor
         long double steps = t->data == RANDOM ? (long double)(t->k + 3) : 0;
         long double bound = steps == 0 ? 0 : steps * epsilon(t->type) * size;
         if (!close_to(got, exact, bound) || (info->same_bits && !same_bits(got, promised)))
-            fail_msg("%s %s %c%c %lldx%lldx%lld alpha %g beta %g element %lld: %.17g, not %.17g",
-                     info->name, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
+            fail_msg("%s/%d %s %c%c %lldx%lldx%lld alpha %g beta %g element %lld: %.17g, not %.17g",
+                     info->name, call->g.shape, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
                      call->g.trans_b ? 'T' : 'N', (long long)t->m, (long long)t->n, (long long)t->k,
                      alpha, beta, (long long)at, got, promised);
     }
@@ -161,17 +161,21 @@ static void run(int algorithm, const struct gemm *g)
 static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.5}, {0, 2}, {0, 0}};
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 
+/* Every algorithm in every shape of its blocks. */
 static void try_all(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct call call = call_make(t, trans_a, trans_b);
-    for (int algorithm = 0; algorithm < algorithms; algorithm++)
-        for (int s = 0; s < SCALARS && devices[algorithm]; s++) {
+    for (int algorithm = 0; algorithm < algorithms; algorithm++) {
+        const int calls = devices[algorithm] ? SCALARS * algorithm_shapes(infos[algorithm]->id) : 0;
+        for (int i = 0; i < calls; i++) {
             if (!chosen())
                 continue;
-            set_c(&call, t, scalars[s][0], scalars[s][1]);
+            call.g.shape = i / SCALARS;
+            set_c(&call, t, scalars[i % SCALARS][0], scalars[i % SCALARS][1]);
             run(algorithm, &call.g);
             check_c(&call, t, infos[algorithm]);
         }
+    }
     call_free(&call);
 }
 
