@@ -80,7 +80,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check test test-gpu bench install uninstall clean dist summary
+.PHONY: all help demo check test test-gpu sanitize-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
 help:
@@ -92,6 +92,7 @@ help:
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
 	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
+	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
 
 # Rebuild when the flags change, and say then what was found where.
 $(BUILD)/flags: FORCE
@@ -167,6 +168,13 @@ $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/e
 	$(LINK_EMULATED)
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
+
+# Odd leading dimensions, and such as the widest copies need, both ragged.
+sanitize-gpu: $(BUILD)/gemm_bench
+	@for tool in memcheck racecheck synccheck; do \
+	  $(CUDA_HOME)/bin/compute-sanitizer --tool $$tool --error-exitcode 1 $< \
+	    --algo 0,1,2,3,4,5,6 --sweep --size 131x67x37,260x136x68 --repeat 1 || exit 1; \
+	done
 
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "gemm_simt_maps.h"
+
 const struct algorithm_info algorithm_table[] = {
 #ifdef HAVE_CUDA
     {ALGORITHM_NAIVE, "naive", .on_gpu = true, .same_bits = true},
@@ -50,6 +52,11 @@ enum algorithm algorithm_auto(int capability, enum scalar type)
     if (type == SCALAR_FLOAT)
         return ALGORITHM_TENSOR;
     return fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC; /* tma: faster, but young */
+}
+
+int algorithm_shapes(enum algorithm id)
+{
+    return id <= ALGORITHM_VECTOR ? simt_shape_count((int)id) : 1;
 }
 
 /* For cuBLAS, what NVIDIA recommends on Hopper; a workspace of its own makes runs repeatable. */

@@ -27,6 +27,7 @@ struct gemm {
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc; /* elements between columns as stored */
+    int shape;             /* of a block, below algorithm_shapes: 0 is the algorithm's own */
 };
 
 enum algorithm {
@@ -58,6 +59,9 @@ const struct algorithm_info *algorithm_of(enum algorithm id);
 /* The fastest well-tried algorithm that keeps the bits, for a GPU of this compute capability (90
  * for 9.0; 0: the CPU) and the type: never by the size of tile or problem. */
 enum algorithm algorithm_auto(int capability, enum scalar type);
+
+/* How many shapes of a block there are to choose from (gemm_simt_maps.h), all of the same bits. */
+int algorithm_shapes(enum algorithm id);
 
 /* Bytes that an algorithm takes for itself, on the device and on the host. */
 size_t algorithm_workspace(enum algorithm id);

@@ -6,30 +6,18 @@
  * numbers of each row. */
 #include "gemm_async.cuh"
 
-template <typename T>
-struct async_shape {
-    static constexpr int TILE_M = 128, TILE_N = 128, STEP = 64 / sizeof(T), STAGES = 4;
-    static constexpr int EACH_M = 8, EACH_N = 64 / sizeof(T), RUN = 16 / sizeof(T); /* a thread */
-    static constexpr int LANES_M = 8, LANES_N = 4, WARPS_M = TILE_M / (LANES_M * EACH_M);
-    static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N), BLOCKS = 256 / THREADS;
-    struct pieces {
-        staged_wide<T, TILE_M, STEP> a;
-        staged_wide<T, TILE_N, STEP> b;
-    };
-};
-
-template <class SHAPE, typename T, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
+template <typename T, class SHAPE, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
 __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const product<T> g)
 {
     using s = SHAPE;
     auto *ring = reinterpret_cast<typename s::pieces *>(dynamic_shared());
     const origin tile = tile_origin<s::TILE_M, s::TILE_N>(g.m);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int x = warp % s::WARPS_M * s::LANES_M * s::EACH_M + lane_m(lane) * s::RUN;
-    const int y = warp / s::WARPS_M * s::LANES_N * s::EACH_N + lane_n(lane) * s::RUN;
+    const simt_place warp = simt_corner(threadIdx.x / 32, s::WARPS_M, s::WARP_M, s::WARP_N);
+    const simt_place lane = simt_lane(threadIdx.x % 32, s::RUN);
+    const int x = warp.x + lane.x, y = warp.y + lane.y;
     courier<T, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
     courier<T, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
-    share<T, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
+    typename s::sums c;
 
     const int64_t steps = g.k / s::STEP;
     for (int stage = 0; stage < s::STAGES - 1; stage++) {
@@ -60,16 +48,15 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const pro
     c.finish(g, tile.i + x, tile.j + y);
 }
 
-template <typename SUM>
+template <typename SUM, int I>
 struct async_kernels {
+    using shape = async_shape<SUM, block_shape<ALGORITHM_ASYNC, I>>;
     template <bool WIDE_A, bool WIDE_B>
-    struct family : async_shape<SUM> {
-        using shape = async_shape<SUM>;
-        static constexpr int SHARED = shape::STAGES * (int)sizeof(typename shape::pieces);
+    struct family : shape {
         template <typename T, bool TRANS_A, bool TRANS_B>
         static auto function()
         {
-            return async<shape, T, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
+            return async<T, shape, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
                          courier_run<T, !TRANS_B, WIDE_B>>;
         }
     };
@@ -78,6 +65,6 @@ struct async_kernels {
 cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream)
 {
     return gemm->type == SCALAR_FLOAT
-               ? launch_async<float, async_kernels<float>::family>(gemm, stream)
-               : launch_async<double, async_kernels<double>::family>(gemm, stream);
+               ? launch_async<float, async_kernels<float, SCALAR_FLOAT>::family>(gemm, stream)
+               : launch_async<double, async_kernels<double, SCALAR_DOUBLE>::family>(gemm, stream);
 }

@@ -22,8 +22,8 @@ class courier
 
     static constexpr int ROW = sizeof(staged_wide<T, SIDE, STEP>) / sizeof(T) / STEP;
 
-    const int x, p;  /* of the thread's first copy, in the piece */
-    const int width; /* of the piece, inside the operand */
+    const piece_place at; /* of the thread's first copy */
+    const int width;      /* of the piece, inside the operand */
     const int64_t ld;
     const T *next; /* what the first copy of the coming step reads */
 
@@ -37,7 +37,8 @@ class courier
 #pragma unroll
             for (int q = 0; q < TIMES_P; q++) {
                 const int dx = i * ALONG_X * RUN, dp = q * ALONG_P;
-                cp_async_if<RUN * sizeof(T)>(to + dp * ROW + dx, from, wanted(x + dx, p + dp));
+                cp_async_if<RUN * sizeof(T)>(to + dp * ROW + dx, from,
+                                             wanted(at.x + dx, at.p + dp));
                 from += DEEP ? ALONG_P : ALONG_P * ld;
             }
             column += DEEP ? ALONG_X * ld : ALONG_X * RUN;
@@ -46,10 +47,9 @@ class courier
 
   public:
     __device__ __forceinline__ courier(const operand<T, DEEP> &from, int64_t x0)
-        : x((DEEP ? threadIdx.x / ALONG_P : threadIdx.x % ALONG_X) * RUN),
-          p(DEEP ? threadIdx.x % ALONG_P : threadIdx.x / ALONG_X),
+        : at(simt_piece(DEEP, SIDE, ALONG_P, RUN, threadIdx.x)),
           width((int)min(from.width - x0, (int64_t)SIDE)), ld(from.ld),
-          next(from.memory + from.index(x0 + x, p))
+          next(from.memory + from.index(x0 + at.x, at.p))
     {
     }
 
@@ -57,7 +57,7 @@ class courier
     __device__ __forceinline__ void send(staged_wide<T, SIDE, STEP> &piece, bool all)
     {
         const int inside = all ? width : 0;
-        copy(&piece.at[p][x], [&](int at_x, int) { return at_x < inside; });
+        copy(&piece.at[at.p][at.x], [&](int at_x, int) { return at_x < inside; });
         next += DEEP ? STEP : STEP * ld;
     }
 
@@ -67,21 +67,25 @@ class courier
                                               int depth)
     {
         next -= ahead * (DEEP ? STEP : STEP * ld);
-        copy(&piece.at[p][x], [&](int at_x, int at_p) { return at_x < width && at_p < depth; });
+        copy(&piece.at[at.p][at.x],
+             [&](int at_x, int at_p) { return at_x < width && at_p < depth; });
     }
 };
 
-/* The lanes of a warp, 8 by 4.  Lane ^ 1 is its neighbour along n and reads the same of A, lane ^ 2
- * its neighbour along m and reads the same of B: so shared memory serves half a warp at once. */
-__host__ __device__ constexpr int lane_m(int lane)
-{
-    return lane / 2 % 8;
-}
-
-__host__ __device__ constexpr int lane_n(int lane)
-{
-    return lane % 2 + lane / 16 * 2;
-}
+/* A ring of STAGES pairs of pieces, and warps with compact parts of the tile. */
+template <typename T, class S>
+struct async_shape : S {
+    static constexpr int STAGES = 4, RUN = 16 / sizeof(T);
+    static constexpr int BLOCKS = 256 / S::THREADS; /* of a multiprocessor */
+    static constexpr int WARP_M = SIMT_LANES_M * S::EACH_M, WARP_N = SIMT_LANES_N * S::EACH_N;
+    static constexpr int WARPS_M = S::TILE_M / WARP_M;
+    struct pieces {
+        staged_wide<T, S::TILE_M, S::STEP> a;
+        staged_wide<T, S::TILE_N, S::STEP> b;
+    };
+    static constexpr int SHARED = STAGES * (int)sizeof(pieces);
+    using sums = share<T, S::EACH_M, SIMT_LANES_M, S::EACH_N, SIMT_LANES_N, RUN>;
+};
 
 /* The k beyond the last whole step, if there are any: copied and multiplied without haste. */
 template <class SHARE, class COURIER_A, class COURIER_B, class PIECES>

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "gemm_simt_maps.h"
 #include "launch.cuh"
 
 /* struct gemm once its type is known. */
@@ -89,31 +90,38 @@ __device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
     return {g.b, g.ldb, g.n, g.k, T(0)};
 }
 
-/* A piece of an operand in shared memory, k major.  Eight bytes of padding a row spread a column
- * over all banks: a warp (half a warp for doubles) that walks along k meets no bank twice. */
-template <typename T, int SIDE, int STEP, int PADDING = 8 / sizeof(T)>
-struct alignas(16) staged {
-    T at[STEP][SIDE + PADDING];
+/* A shape for templates to take. */
+template <int ALGORITHM, int I>
+struct block_shape {
+    static constexpr simt_shape SHAPE = simt_shapes[ALGORITHM][I];
+    static constexpr int TILE_M = SHAPE.tile_m, TILE_N = SHAPE.tile_n, STEP = SHAPE.step;
+    static constexpr int EACH_M = SHAPE.each_m, EACH_N = SHAPE.each_n;
+    static constexpr int THREADS_M = TILE_M / EACH_M, THREADS_N = TILE_N / EACH_N;
+    static constexpr int THREADS = THREADS_M * THREADS_N;
 };
 
-/* The same for accesses of 16 bytes: every row starts on a multiple of 16 bytes. */
-template <typename T, int SIDE, int STEP>
-using staged_wide = staged<T, SIDE, STEP, 16 / sizeof(T)>;
+/* A piece of an operand in shared memory. */
+template <typename T, int SIDE, int STEP, int PADDING = SIMT_PADDING>
+struct alignas(16) staged {
+    T at[STEP][SIDE + PADDING / sizeof(T)];
+};
 
-/* The whole block copies the piece at (x0, p0).  Consecutive threads follow whichever index is
- * contiguous in memory, so that every warp's loads are coalesced in all four transpositions. */
+/* For accesses of 16 bytes. */
+template <typename T, int SIDE, int STEP>
+using staged_wide = staged<T, SIDE, STEP, SIMT_PADDING_WIDE>;
+
+/* The whole block copies the piece at (x0, p0). */
 template <int THREADS, typename T, int SIDE, int STEP, bool DEEP>
 __device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, DEEP> &from,
                                       int64_t x0, int64_t p0)
 {
 #pragma unroll
     for (int first = 0; first < SIDE * STEP; first += THREADS) {
-        int element = first + threadIdx.x;
-        int x = DEEP ? element / STEP : element % SIDE;
-        int p = DEEP ? element % STEP : element / SIDE;
+        const int element = first + threadIdx.x;
         if (SIDE * STEP % THREADS != 0 && element >= SIDE * STEP)
             break;
-        bool inside = x0 + x < from.width && p0 + p < from.depth;
+        const auto [x, p] = simt_piece(DEEP, SIDE, STEP, 1, element);
+        const bool inside = x0 + x < from.width && p0 + p < from.depth;
         piece.at[p][x] = inside ? from.at(x0 + x, p0 + p) : from.padding;
     }
 }
@@ -124,19 +132,11 @@ struct alignas(RUN * sizeof(T)) run {
     T at[RUN];
 };
 
-/* The elements of C that one thread computes: M rows and N columns.  They come in runs of RUN
- * neighbours; ACROSS_M threads put their runs of rows side by side, then comes their next run.  So
- * a warp reads a row of a staged piece without bank conflicts, and touches whole lines of C. */
+/* The elements of C that one thread computes: M rows and N columns, in runs of RUN side by side
+ * with those of ACROSS_M and ACROSS_N threads. */
 template <typename T, int M, int ACROSS_M, int N, int ACROSS_N, int RUN>
 struct share {
     T sum[N][M];
-
-    /* A thread's element e, counted from its element 0. */
-    template <int ACROSS>
-    __host__ __device__ static constexpr int offset(int e)
-    {
-        return e / RUN * RUN * ACROSS + e % RUN;
-    }
 
     /* Every index into sum is a constant once the loops are unrolled: it stays in registers. */
     __device__ __forceinline__ void start(const product<T> &g, int64_t i0, int64_t j0)
@@ -145,7 +145,8 @@ struct share {
         for (int v = 0; v < N; v++)
 #pragma unroll
             for (int u = 0; u < M; u++) {
-                int64_t i = i0 + offset<ACROSS_M>(u), j = j0 + offset<ACROSS_N>(v);
+                int64_t i = i0 + simt_offset(u, RUN, ACROSS_M),
+                        j = j0 + simt_offset(v, RUN, ACROSS_N);
                 sum[v][u] = i < g.m && j < g.n ? sum_start(g, g.c + i + j * g.ldc) : T(0);
             }
     }
@@ -156,7 +157,8 @@ struct share {
         for (int v = 0; v < N; v++)
 #pragma unroll
             for (int u = 0; u < M; u++) {
-                int64_t i = i0 + offset<ACROSS_M>(u), j = j0 + offset<ACROSS_N>(v);
+                int64_t i = i0 + simt_offset(u, RUN, ACROSS_M),
+                        j = j0 + simt_offset(v, RUN, ACROSS_N);
                 if (i < g.m && j < g.n)
                     sum_finish(g, sum[v][u], g.c + i + j * g.ldc);
             }
@@ -170,10 +172,10 @@ struct share {
         {
 #pragma unroll
             for (int u = 0; u < M; u += RUN)
-                take(a + u, row_a + offset<ACROSS_M>(u));
+                take(a + u, row_a + simt_offset(u, RUN, ACROSS_M));
 #pragma unroll
             for (int v = 0; v < N; v += RUN)
-                take(b + v, row_b + offset<ACROSS_N>(v));
+                take(b + v, row_b + simt_offset(v, RUN, ACROSS_N));
         }
 
         __device__ __forceinline__ static void take(T *to, const T *from)
@@ -206,8 +208,7 @@ struct share {
     }
 };
 
-/* Where in C this block's tile starts.  The grid is one row of blocks, down the columns of tiles,
- * since only its first dimension is large enough for every matrix. */
+/* Where in C a tile starts. */
 struct origin {
     int64_t i, j;
 };
@@ -215,8 +216,8 @@ struct origin {
 template <int TILE_M, int TILE_N>
 __device__ __forceinline__ origin tile_origin(int64_t m)
 {
-    unsigned tiles_m = (unsigned)((m + TILE_M - 1) / TILE_M);
-    return {(int64_t)(blockIdx.x % tiles_m) * TILE_M, (int64_t)(blockIdx.x / tiles_m) * TILE_N};
+    const tile_index tile = simt_tile(blockIdx.x, (unsigned)((m + TILE_M - 1) / TILE_M));
+    return {(int64_t)tile.i * TILE_M, (int64_t)tile.j * TILE_N};
 }
 
 template <typename T>
@@ -277,6 +278,17 @@ cudaError_t launch(const struct gemm *gemm, cudaStream_t stream)
 {
     return gemm->type == SCALAR_FLOAT ? launch_typed<KERNEL, float>(gemm, stream)
                                       : launch_typed<KERNEL, double>(gemm, stream);
+}
+
+/* FAMILY<I> is the kernel in shape I of ALGORITHM. */
+template <int ALGORITHM, template <int> class FAMILY, int I = 0>
+cudaError_t launch_shape(const struct gemm *gemm, cudaStream_t stream)
+{
+    if constexpr (I < simt_shape_count(ALGORITHM))
+        return gemm->shape == I ? launch<FAMILY<I>>(gemm, stream)
+                                : launch_shape<ALGORITHM, FAMILY, I + 1>(gemm, stream);
+    else
+        return cudaErrorInvalidValue;
 }
 
 #endif

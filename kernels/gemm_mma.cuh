@@ -229,7 +229,7 @@ __device__ __forceinline__ origin mma_origin(const product<double> &g, unsigned 
 {
     const unsigned tiles_m = (unsigned)((g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M);
     const unsigned tiles_n = (unsigned)((g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
-    const mma_tile at = mma_order(tile, tiles_m, tiles_n);
+    const tile_index at = mma_order(tile, tiles_m, tiles_n);
     return {(int64_t)at.i * SHAPE::TILE_M, (int64_t)at.j * SHAPE::TILE_N};
 }
 

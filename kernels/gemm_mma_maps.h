@@ -1,5 +1,4 @@
-/* Where the tensor-core kernels keep things: pure arithmetic, the same on the GPU and in the test
- * that tries every case on the CPU (tests/unit/test_mma_maps.c).
+/* Where the tensor-core kernels keep things.
  *
  * In shared memory.  A piece of an operand is x by p: x along m or n, p along k, 16 deep.  It is
  * stored in rows of 16 doubles (128 bytes, once around the banks), along whichever of the two is
@@ -22,11 +21,7 @@
 
 #include <stdbool.h>
 
-#ifdef __CUDACC__
-#define MMA_MAP constexpr __host__ __device__ __forceinline__
-#else
-#define MMA_MAP static inline
-#endif
+#include "index_map.h"
 
 enum {
     MMA_STEP = 16,        /* doubles along k in one piece */
@@ -35,7 +30,7 @@ enum {
 };
 
 /* The byte at which a piece holds (x, p). */
-MMA_MAP int mma_place(bool deep, int x, int p)
+INDEX_MAP int mma_place(bool deep, int x, int p)
 {
     int row = deep ? x : x / 16 * 16 + p, column = deep ? p : x % 16;
     return row * MMA_ROW + (column / 2 ^ row % 8) * 16 + column % 2 * 8;
@@ -43,20 +38,20 @@ MMA_MAP int mma_place(bool deep, int x, int p)
 
 /* What a lane holds of a block of A: the rows of half h = 0, 1, at p of eighth s = 0, 1 and index
  * i = 0, 1. */
-MMA_MAP int mma_row(int lane, int h)
+INDEX_MAP int mma_row(int lane, int h)
 {
     const int g = lane / 4;
     return 2 * (g ^ g % 2 * 4) + h;
 }
 
 /* And of a block of B: the columns of half h.  The halves belong to two instructions. */
-MMA_MAP int mma_column(int lane, int h)
+INDEX_MAP int mma_column(int lane, int h)
 {
     const int g0 = lane / 4 % 2, g1 = lane / 8 % 2, g2 = lane / 16;
     return (g0 ^ h) + 2 * g0 + 4 * g1 + 8 * (g1 ^ g2);
 }
 
-MMA_MAP int mma_p(int lane, int s, int i)
+INDEX_MAP int mma_p(int lane, int s, int i)
 {
     return 8 * s + 4 * i + lane % 4;
 }
@@ -66,35 +61,31 @@ MMA_MAP int mma_p(int lane, int s, int i)
  *     mma_place(deep, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(deep, h, s, i))
  *         + mma_skip(deep, s, i), where base = mma_place(deep, x(lane, 0), lane % 4)
  * A flip stays within two rows, so blocks may begin at any multiple of 256 bytes. */
-MMA_MAP int mma_flip(bool deep, int h, int s, int i)
+INDEX_MAP int mma_flip(bool deep, int h, int s, int i)
 {
     return deep ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
 }
 
-MMA_MAP int mma_skip(bool deep, int s, int i)
+INDEX_MAP int mma_skip(bool deep, int s, int i)
 {
     return deep ? 0 : (8 * s + 4 * i) * MMA_ROW;
 }
 
 /* Element e = 0..3 of a lane's sums, in the product of A's block with half h of B's, stands in row
  * mma_row(lane, e / 2) and in this column. */
-MMA_MAP int mma_sum_column(int lane, int h, int e)
+INDEX_MAP int mma_sum_column(int lane, int h, int e)
 {
     return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
 /* The tiles of C in the order in which they are computed: down the columns of bands of eight rows
  * of tiles, so that those computed at one time make a compact patch and share A and B in the L2. */
-struct mma_tile {
-    unsigned i, j;
-};
-
-MMA_MAP struct mma_tile mma_order(unsigned tile, unsigned tiles_m, unsigned tiles_n)
+INDEX_MAP struct tile_index mma_order(unsigned tile, unsigned tiles_m, unsigned tiles_n)
 {
     const unsigned band = tile / (8 * tiles_n), above = 8 * band;
     const unsigned height = tiles_m - above < 8 ? tiles_m - above : 8;
     const unsigned within = tile - above * tiles_n;
-    const struct mma_tile at = {above + within % height, within / height};
+    const struct tile_index at = {above + within % height, within / height};
     return at;
 }
 

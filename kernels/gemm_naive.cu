@@ -6,11 +6,12 @@
  * caches set the pace. */
 #include "gemm_common.cuh"
 
-template <typename T, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N>
-__global__ void __launch_bounds__(TILE_M *TILE_N) naive(const product<T> g)
+template <typename T, bool TRANS_A, bool TRANS_B, class S>
+__global__ void __launch_bounds__(S::THREADS) naive(const product<T> g)
 {
-    const origin tile = tile_origin<TILE_M, TILE_N>(g.m);
-    const int64_t i = tile.i + threadIdx.x % TILE_M, j = tile.j + threadIdx.x / TILE_M;
+    const origin tile = tile_origin<S::TILE_M, S::TILE_N>(g.m);
+    const simt_place at = simt_corner(threadIdx.x, S::THREADS_M, 1, 1);
+    const int64_t i = tile.i + at.x, j = tile.j + at.y;
     if (i >= g.m || j >= g.n)
         return;
 
@@ -23,16 +24,16 @@ __global__ void __launch_bounds__(TILE_M *TILE_N) naive(const product<T> g)
     sum_finish(g, sum, c);
 }
 
-struct naive_family {
-    static constexpr int TILE_M = 32, TILE_N = 8, THREADS = TILE_M * TILE_N;
+template <int I>
+struct naive_family : block_shape<ALGORITHM_NAIVE, I> {
     template <typename T, bool TRANS_A, bool TRANS_B>
     static auto function()
     {
-        return naive<T, TRANS_A, TRANS_B, TILE_M, TILE_N>;
+        return naive<T, TRANS_A, TRANS_B, block_shape<ALGORITHM_NAIVE, I>>;
     }
 };
 
 cudaError_t gemm_naive(const struct gemm *gemm, cudaStream_t stream)
 {
-    return launch<naive_family>(gemm, stream);
+    return launch_shape<ALGORITHM_NAIVE, naive_family>(gemm, stream);
 }

@@ -7,29 +7,14 @@
  * which there is one a step.  The shape of the tiles follows the shape of C. */
 #include "gemm_async.cuh"
 
-/* EACH_N columns a thread; BLOCKS share an SM. */
-template <int SIDE_M, int SIDE_N, int EACH, int SHARING>
-struct simt_shape {
-    static constexpr int TILE_M = SIDE_M, TILE_N = SIDE_N, STEP = 8, STAGES = 4;
-    static constexpr int EACH_M = 8, EACH_N = EACH, RUN = 4, BLOCKS = SHARING;
-    static constexpr int LANES_M = 8, LANES_N = 4;
-    static constexpr int WARP_M = LANES_M * EACH_M, WARP_N = LANES_N * EACH_N;
-    static constexpr int WARPS_M = TILE_M / WARP_M;
-    static constexpr int THREADS = TILE_M / EACH_M * (TILE_N / EACH_N);
-    struct pieces {
-        staged_wide<float, TILE_M, STEP> a;
-        staged_wide<float, TILE_N, STEP> b;
-    };
-};
-
 /* The sums of a thread over all whole steps. */
-template <class SHAPE, class SHARE, class COURIER_A, class COURIER_B>
-__device__ __forceinline__ void multiply_steps(SHARE &c, COURIER_A &a, COURIER_B &b,
+template <class SHAPE, class COURIER_A, class COURIER_B>
+__device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_A &a, COURIER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
                                                int steps)
 {
     constexpr int STEP = SHAPE::STEP, STAGES = SHAPE::STAGES;
-    typename SHARE::factors f[2];
+    typename SHAPE::sums::factors f[2];
     int stage = 0, free = STAGES - 1;
 
     f[0].load(&ring[0].a.at[0][x], &ring[0].b.at[0][y]);
@@ -80,14 +65,14 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     using s = SHAPE;
     auto *ring = reinterpret_cast<typename s::pieces *>(dynamic_shared());
     const origin tile = tile_origin<s::TILE_M, s::TILE_N>(g.m);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_x = warp % s::WARPS_M * s::WARP_M, warp_y = warp / s::WARPS_M * s::WARP_N;
-    const int x = warp_x + lane_m(lane) * s::RUN, y = warp_y + lane_n(lane) * s::RUN;
+    const simt_place warp = simt_corner(threadIdx.x / 32, s::WARPS_M, s::WARP_M, s::WARP_N);
+    const simt_place lane = simt_lane(threadIdx.x % 32, s::RUN);
+    const int x = warp.x + lane.x, y = warp.y + lane.y;
     const int steps = (int)(g.k / s::STEP), rest = (int)(g.k % s::STEP);
     courier<float, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
     courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g),
                                                                       tile.j);
-    share<float, s::EACH_M, s::LANES_M, s::EACH_N, s::LANES_N, s::RUN> c;
+    typename s::sums c;
 
     for (int stage = 0; stage < s::STAGES - 1; stage++) {
         a.send(ring[stage].a, stage < steps);
@@ -97,7 +82,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     c.start(g, tile.i + x, tile.j + y);
     cp_async_wait<s::STAGES - 2>();
     __syncthreads();
-    if (tile.i + warp_x < g.m && tile.j + warp_y < g.n)
+    if (tile.i + warp.x < g.m && tile.j + warp.y < g.n)
         multiply_steps<s>(c, a, b, ring, x, y, steps);
     else
         copy_steps<s>(a, b, ring, steps);
@@ -109,7 +94,6 @@ template <class SHAPE>
 struct simt_kernels {
     template <bool WIDE_A, bool WIDE_B>
     struct family : SHAPE {
-        static constexpr int SHARED = SHAPE::STAGES * (int)sizeof(typename SHAPE::pieces);
         template <typename T, bool TRANS_A, bool TRANS_B>
         static auto function()
         {
@@ -130,9 +114,9 @@ static bool simt_fills(const struct gemm *gemm, int sms)
 
 cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream)
 {
-    using large = simt_shape<128, 256, 16, 1>;
-    using medium = simt_shape<128, 128, 16, 2>;
-    using small = simt_shape<64, 64, 8, 4>;
+    using large = async_shape<float, block_shape<ALGORITHM_TENSOR, 0>>;
+    using medium = async_shape<float, block_shape<ALGORITHM_TENSOR, 1>>;
+    using small = async_shape<float, block_shape<ALGORITHM_TENSOR, 2>>;
     int device = 0, sms = 1;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)

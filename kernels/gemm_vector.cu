@@ -14,16 +14,9 @@ struct carried {
     run<T, RUN> runs[COUNT];
 
     /* Where in the piece the thread's run `r` begins. */
-    __device__ __forceinline__ static int x_of(int r)
+    __device__ __forceinline__ static piece_place place(int r)
     {
-        int at = r * THREADS + threadIdx.x;
-        return DEEP ? at / (STEP / RUN) : at % (SIDE / RUN) * RUN;
-    }
-
-    __device__ __forceinline__ static int p_of(int r)
-    {
-        int at = r * THREADS + threadIdx.x;
-        return DEEP ? at % (STEP / RUN) * RUN : at / (SIDE / RUN);
+        return simt_piece(DEEP, SIDE, STEP, RUN, r * THREADS + threadIdx.x);
     }
 
     __device__ __forceinline__ void load(const operand<T, DEEP> &from, int64_t x0, int64_t p0)
@@ -34,7 +27,7 @@ struct carried {
         const bool aligned = from.aligned(RUN);
 #pragma unroll
         for (int r = 0; r < COUNT; r++) {
-            const int x = x_of(r), p = p_of(r);
+            const auto [x, p] = place(r);
             if (aligned && (DEEP ? x : x + RUN - 1) < width && (DEEP ? p + RUN - 1 : p) < depth) {
                 runs[r] = *reinterpret_cast<const run<T, RUN> *>(corner + from.index(x, p));
                 continue;
@@ -51,58 +44,59 @@ struct carried {
     {
 #pragma unroll
         for (int r = 0; r < COUNT; r++) {
+            const auto [x, p] = place(r);
             if (!DEEP)
-                *reinterpret_cast<run<T, RUN> *>(&piece.at[p_of(r)][x_of(r)]) = runs[r];
+                *reinterpret_cast<run<T, RUN> *>(&piece.at[p][x]) = runs[r];
 #pragma unroll
             for (int e = 0; DEEP && e < RUN; e++)
-                piece.at[p_of(r) + e][x_of(r)] = runs[r].at[e];
+                piece.at[p + e][x] = runs[r].at[e];
         }
     }
 };
 
-template <typename T, bool TRANS_A, bool TRANS_B, int ACROSS, int EACH, int STEP>
-__global__ void __launch_bounds__(ACROSS *ACROSS) vectors(const product<T> g)
+template <typename T, bool TRANS_A, bool TRANS_B, class S>
+__global__ void __launch_bounds__(S::THREADS) vectors(const product<T> g)
 {
-    constexpr int SIDE = ACROSS * EACH, THREADS = ACROSS * ACROSS, RUN = 16 / sizeof(T);
-    __shared__ staged_wide<T, SIDE, STEP> piece_a[2], piece_b[2];
-    const origin tile = tile_origin<SIDE, SIDE>(g.m);
-    const int x = threadIdx.x % ACROSS * RUN, y = threadIdx.x / ACROSS * RUN;
+    constexpr int RUN = 16 / sizeof(T);
+    __shared__ staged_wide<T, S::TILE_M, S::STEP> piece_a[2];
+    __shared__ staged_wide<T, S::TILE_N, S::STEP> piece_b[2];
+    const origin tile = tile_origin<S::TILE_M, S::TILE_N>(g.m);
+    const simt_place at = simt_corner(threadIdx.x, S::THREADS_M, RUN, RUN);
     const auto a = operand_a<TRANS_A>(g);
     const auto b = operand_b<TRANS_B>(g);
-    carried<T, THREADS, SIDE, STEP, TRANS_A> next_a;
-    carried<T, THREADS, SIDE, STEP, !TRANS_B> next_b;
-    share<T, EACH, ACROSS, EACH, ACROSS, RUN> c;
+    carried<T, S::THREADS, S::TILE_M, S::STEP, TRANS_A> next_a;
+    carried<T, S::THREADS, S::TILE_N, S::STEP, !TRANS_B> next_b;
+    share<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, RUN> c;
 
     next_a.load(a, tile.i, 0);
     next_b.load(b, tile.j, 0);
-    c.start(g, tile.i + x, tile.j + y);
+    c.start(g, tile.i + at.x, tile.j + at.y);
     int half = 0;
-    for (int64_t p0 = 0; p0 < g.k; p0 += STEP) {
+    for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {
         /* Nobody reads this half any more: that was before the barrier of the last step. */
         next_a.store(piece_a[half]);
         next_b.store(piece_b[half]);
         __syncthreads();
-        next_a.load(a, tile.i, p0 + STEP);
-        next_b.load(b, tile.j, p0 + STEP);
+        next_a.load(a, tile.i, p0 + S::STEP);
+        next_b.load(b, tile.j, p0 + S::STEP);
 #pragma unroll
-        for (int p = 0; p < STEP; p++)
-            c.multiply_row(&piece_a[half].at[p][x], &piece_b[half].at[p][y]);
+        for (int p = 0; p < S::STEP; p++)
+            c.multiply_row(&piece_a[half].at[p][at.x], &piece_b[half].at[p][at.y]);
         half ^= 1;
     }
-    c.finish(g, tile.i + x, tile.j + y);
+    c.finish(g, tile.i + at.x, tile.j + at.y);
 }
 
-struct vector_family {
-    static constexpr int ACROSS = 16, EACH = 8, TILE_M = ACROSS * EACH, TILE_N = ACROSS * EACH;
-    static constexpr int THREADS = ACROSS * ACROSS, STEP = 8;
+template <int I>
+struct vector_family : block_shape<ALGORITHM_VECTOR, I> {
     template <typename T, bool TRANS_A, bool TRANS_B>
     static auto function()
     {
-        return vectors<T, TRANS_A, TRANS_B, ACROSS, EACH, STEP>;
+        return vectors<T, TRANS_A, TRANS_B, block_shape<ALGORITHM_VECTOR, I>>;
     }
 };
 
 cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream)
 {
-    return launch<vector_family>(gemm, stream);
+    return launch_shape<ALGORITHM_VECTOR, vector_family>(gemm, stream);
 }

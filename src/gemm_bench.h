@@ -24,7 +24,7 @@ struct bench_options {
     bool trans[2][2]; /* A, B */
     int repeat;
     int64_t ld_pad; /* elements between columns */
-    bool transfers, check;
+    bool transfers, check, sweep;
     char json[PATH_MAX]; /* empty: none */
 };
 

@@ -9,7 +9,7 @@
 #include "quantity.h"
 #include "version.h"
 
-enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_JSON };
+enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_JSON };
 
 static const struct argp_option option_table[] = {
     {"algo", 'a', "LIST", 0, "naive,register,cublas or 0,2,7 (default: all that run here)", 0},
@@ -20,6 +20,7 @@ static const struct argp_option option_table[] = {
     {"repeat", 'r', "R", 0, "measure R times (default 5)", 0},
     {"transfers", KEY_TRANSFERS, 0, 0, "measure also with A, B and C copied in and C out", 0},
     {"check", KEY_CHECK, 0, 0, "check every element at every size, and print the errors", 0},
+    {"sweep", KEY_SWEEP, 0, 0, "measure algorithms 0 to 3 in several shapes of a block", 0},
     {"json", KEY_JSON, "FILE", 0, "write all that is printed there, for programs", 0},
     {"help", 'h', 0, 0, "print this help", -1},
     {0, 0, 0, 0, 0, 0},
@@ -107,6 +108,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_TRANSFERS: o->transfers = true; return 0;
     case KEY_CHECK: o->check = true; return 0;
+    case KEY_SWEEP: o->sweep = true; return 0;
     case KEY_JSON:
         if (snprintf(o->json, sizeof o->json, "%s", arg) >= (int)sizeof o->json)
             argp_error(state, "--json: the path is too long");

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "gemm_bench.h"
+#include "gemm_simt_maps.h"
 #include "quantity.h"
 #include "version.h"
 
@@ -20,7 +21,20 @@ void bench_print_head(const struct bench_options *options, const struct device_i
            "spread", "TFLOP/s", "cuBLAS", "peak", "MHz", "W");
     if (options->transfers)
         printf(" %10s", "with copies");
+    if (options->sweep)
+        printf(" %12s", "tile/threads");
     printf("  %s\n", options->check ? "errors" : "check");
+}
+
+/* The shape of a block, or nothing where there is no choice. */
+static const char *shape_text(char text[32], const struct bench_row *r)
+{
+    text[0] = '\0';
+    if (algorithm_shapes(r->algorithm->id) > 1) {
+        const struct simt_shape s = simt_shapes[r->algorithm->id][r->gemm.shape];
+        snprintf(text, 32, "%dx%d/%d", s.tile_m, s.tile_n, simt_threads(s));
+    }
+    return text;
 }
 
 /* A share in percent, or nothing. */
@@ -45,7 +59,7 @@ void bench_print_row(const struct bench_options *options, const struct bench_row
 {
     const struct gemm *g = &r->gemm;
     const double rate = bench_flops(g) / r->seconds;
-    char size[64], reference[16], peak[16], spread[16], clock[16] = "", watts[16] = "";
+    char size[64], shape[32], reference[16], peak[16], spread[16], clock[16] = "", watts[16] = "";
     snprintf(size, sizeof size, "%lldx%lldx%lld", (long long)g->m, (long long)g->n,
              (long long)g->k);
     if (r->clock_mhz)
@@ -59,6 +73,8 @@ void bench_print_row(const struct bench_options *options, const struct bench_row
            percent(peak, r->peak_flops_per_s > 0 ? rate / r->peak_flops_per_s : 0), clock, watts);
     if (options->transfers)
         printf(" %8.3f ms", r->transfers_s * 1e3);
+    if (options->sweep)
+        printf(" %12s", shape_text(shape, r));
     print_errors(options, &r->errors);
     fflush(stdout);
 }
@@ -68,10 +84,12 @@ static json_t *row_json(const struct bench_row *r)
     const struct gemm *g = &r->gemm;
     const struct bench_errors *e = &r->errors;
     const char trans[] = {g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', '\0'};
-    json_t *row = json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm",
-                            r->algorithm->name, "number", (int)r->algorithm->id, "type",
-                            scalar_name(g->type), "trans", trans, "m", (json_int_t)g->m, "n",
-                            (json_int_t)g->n, "k", (json_int_t)g->k, "ldc", (json_int_t)g->ldc);
+    char shape[32];
+    json_t *row =
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm", r->algorithm->name,
+                  "number", (int)r->algorithm->id, "shape", shape_text(shape, r), "type",
+                  scalar_name(g->type), "trans", trans, "m", (json_int_t)g->m, "n",
+                  (json_int_t)g->n, "k", (json_int_t)g->k, "ldc", (json_int_t)g->ldc);
     json_t *time = json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f}", "ms", r->seconds * 1e3, "ms_min",
         r->least_s * 1e3, "ms_max", r->most_s * 1e3, "tflops", bench_flops(g) / r->seconds * 1e-12,

@@ -246,19 +246,26 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
     return rc;
 }
 
-static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
+static int run_algorithm(struct bench *b, int i, const struct bench_oracle *oracle)
 {
     const struct device_info *info = &b->owner->info;
-    int rc = 0;
+    struct bench_row row = {.algorithm = b->algorithms[i], .gemm = b->operands.gemm};
+    if (info->kind == DEVICE_GPU)
+        row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
+    int rc = measure(b, b->devices[i], &row);
+    if (rc == 0 && b->options->transfers)
+        rc = measure_transfers(b, b->devices[i], &row);
+    rc = rc ? rc : check(b, b->devices[i], oracle, &row);
+    return rc ? rc : bench_sink_add(b->sink, &row, b->err);
+}
+
+static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
+{
+    int *shape = &b->operands.gemm.shape, rc = 0;
     for (int i = 0; i < b->count && rc == 0; i++) {
-        struct bench_row row = {.algorithm = b->algorithms[i], .gemm = b->operands.gemm};
-        if (info->kind == DEVICE_GPU)
-            row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
-        rc = measure(b, b->devices[i], &row);
-        if (rc == 0 && b->options->transfers)
-            rc = measure_transfers(b, b->devices[i], &row);
-        rc = rc ? rc : check(b, b->devices[i], oracle, &row);
-        rc = rc ? rc : bench_sink_add(b->sink, &row, b->err);
+        const int shapes = b->options->sweep ? algorithm_shapes(b->algorithms[i]->id) : 1;
+        for (*shape = 0; *shape < shapes && rc == 0; ++*shape)
+            rc = run_algorithm(b, i, oracle);
     }
     return rc;
 }

@@ -29,13 +29,21 @@ static double *values(int64_t count, enum data data, enum scalar type)
     return v;
 }
 
-static struct trial trial_make(enum scalar type, enum data data, const int64_t size[3])
+/* Without what must come out. */
+static struct trial trial_data(enum scalar type, enum data data, const int64_t size[3])
 {
     int64_t m = size[0], n = size[1], k = size[2];
     struct trial t = {.type = type, .data = data, .m = m, .n = n, .k = k};
     t.a = values(m * k, data, type);
     t.b = values(k * n, data, type);
     t.c = values(m * n, data, type);
+    return t;
+}
+
+static struct trial trial_make(enum scalar type, enum data data, const int64_t size[3])
+{
+    int64_t m = size[0], n = size[1], k = size[2];
+    struct trial t = trial_data(type, data, size);
     t.sums = calloc((size_t)(m * n + 1), sizeof *t.sums);
     assert_non_null(t.sums);
     if (data == SPECIAL && m * n * k > 0) {
@@ -145,8 +153,8 @@ static void check_c(struct call *call, const struct trial *t, const struct algor
         long double steps = t->data == RANDOM ? (long double)(t->k + 3) : 0;
         long double bound = steps == 0 ? 0 : steps * epsilon(t->type) * size;
         if (!close_to(got, exact, bound) || (info->same_bits && !same_bits(got, promised)))
-            fail_msg("%s %s %c%c %lldx%lldx%lld alpha %g beta %g element %lld: %.17g, not %.17g",
-                     info->name, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
+            fail_msg("%s/%d %s %c%c %lldx%lldx%lld alpha %g beta %g element %lld: %.17g, not %.17g",
+                     info->name, call->g.shape, scalar_name(t->type), call->g.trans_a ? 'T' : 'N',
                      call->g.trans_b ? 'T' : 'N', (long long)t->m, (long long)t->n, (long long)t->k,
                      alpha, beta, (long long)at, got, promised);
     }
@@ -159,19 +167,23 @@ static void run(int algorithm, const struct gemm *g)
 }
 
 static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.5}, {0, 2}, {0, 0}};
-enum { SCALARS = sizeof scalars / sizeof *scalars };
+enum { SCALARS = sizeof scalars / sizeof *scalars, REPEATS = 200 };
 
+/* Every algorithm in every shape of its blocks. */
 static void try_all(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct call call = call_make(t, trans_a, trans_b);
-    for (int algorithm = 0; algorithm < algorithms; algorithm++)
-        for (int s = 0; s < SCALARS && devices[algorithm]; s++) {
+    for (int algorithm = 0; algorithm < algorithms; algorithm++) {
+        const int calls = devices[algorithm] ? SCALARS * algorithm_shapes(infos[algorithm]->id) : 0;
+        for (int i = 0; i < calls; i++) {
             if (!chosen())
                 continue;
-            set_c(&call, t, scalars[s][0], scalars[s][1]);
+            call.g.shape = i / SCALARS;
+            set_c(&call, t, scalars[i % SCALARS][0], scalars[i % SCALARS][1]);
             run(algorithm, &call.g);
             check_c(&call, t, infos[algorithm]);
         }
+    }
     call_free(&call);
 }
 
@@ -307,6 +319,48 @@ static void test_ones(void **state)
     }
 }
 
+/* C := A B - C makes the product out of zeros, and zeros out of the product, exactly: one call of
+ * an even number that gives other bits leaves its mark to the end. */
+static void repeat(const struct trial *t, int trans, int algorithm)
+{
+    const int calls = emulated ? 2 : REPEATS;
+    struct call call = call_make(t, trans & 1, trans & 2);
+    set_c(&call, t, 1, -1);
+    for (int i = 0; i < calls; i++)
+        ok(devices[algorithm]->gemm(devices[algorithm], &call.g, &err));
+    finish(devices[algorithm], STREAM_COMPUTE);
+    download(&call.c);
+    check_guards(&call.c);
+    for (int64_t at = 0; at < t->m * t->n; at++)
+        if (raw_get(&call.c, index_of(&call.c, at % t->m, at / t->m)) != 0)
+            fail_msg("%s %s %d %lldx%lldx%lld: element %lld is not always the same",
+                     infos[algorithm]->name, scalar_name(t->type), trans, (long long)t->m,
+                     (long long)t->n, (long long)t->k, (long long)at);
+    call_free(&call);
+}
+
+/* The algorithms with copies under way while they multiply: no race, in many calls on end. */
+static void test_repeats(void **state)
+{
+    static const int64_t sizes[][3] = {
+        {129, 65, 35}, {517, 1300, 259}, {1111, 259, 777}, {2048, 1024, 512}};
+    (void)state;
+    for (int i = 0; i < 4 * 4; i++) {
+        const int64_t *size = sizes[i / 4];
+        if (!affordable(size[0] * size[1] * size[2]))
+            continue;
+        aligned = i & 1;
+        struct trial t = trial_data(i & 2 ? SCALAR_FLOAT : SCALAR_DOUBLE, RANDOM, size);
+        memset(t.c, 0, (size_t)(t.m * t.n) * sizeof *t.c);
+        for (int algorithm = 0; algorithm < algorithms; algorithm++)
+            for (int trans = 0; trans < 4 && devices[algorithm]; trans++)
+                if (infos[algorithm]->id >= ALGORITHM_ASYNC && infos[algorithm]->same_bits)
+                    repeat(&t, trans, algorithm);
+        trial_free(&t);
+    }
+    aligned = false;
+}
+
 /* Columns so far apart that offsets pass 2^31, in each operand in turn. */
 static void far_call(const struct trial *t, void *far, int64_t far_ld, int role, int trans,
                      int algorithm)
@@ -332,16 +386,15 @@ static void far_call(const struct trial *t, void *far, int64_t far_ld, int role,
     call_free(&call);
 }
 
-static void test_far(void **state)
+static void far_type(enum scalar type, int64_t far_ld)
 {
-    static const int64_t size[3] = {18, 18, 18}, far_ld = (1 << 27) + 1;
-    const size_t bytes = (size_t)(17 * far_ld + 18) * sizeof(float);
+    static const int64_t size[3] = {18, 18, 18};
+    const size_t bytes = (size_t)(17 * far_ld + 18) * scalar_size(type);
     void *far = NULL;
-    (void)state;
     if (devices[0]->info.memory_free < bytes + (1 << 28))
         skip();
     ok(devices[0]->alloc(devices[0], bytes, &far, &err));
-    struct trial t = trial_make(SCALAR_FLOAT, INTEGER, size);
+    struct trial t = trial_make(type, INTEGER, size);
     for (int role = 0; role < 3; role++)
         for (int trans = 0; trans < 4; trans++)
             for (int algorithm = 0; algorithm < algorithms; algorithm++)
@@ -351,12 +404,23 @@ static void test_far(void **state)
     devices[0]->release(devices[0], far);
 }
 
+/* Doubles in columns that tma's copy engine can address. */
+static void test_far(void **state)
+{
+    (void)state;
+    far_type(SCALAR_FLOAT, (1 << 27) + 1);
+    aligned = true;
+    far_type(SCALAR_DOUBLE, (1 << 27) + 2);
+    aligned = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemm),  cmocka_unit_test(test_edges),
         cmocka_unit_test(test_slabs), cmocka_unit_test(test_negative_zero),
-        cmocka_unit_test(test_ones),  cmocka_unit_test(test_far),
+        cmocka_unit_test(test_ones),  cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_far),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

@@ -10,7 +10,7 @@ from launch import ROOT, run
 def test_measures_and_writes(tmp_path):
     file = tmp_path / "bench.json"
     done = run("gemm_bench", "--algo", "cpu", "--size", "33x20x17,64", "--trans", "NT,TT", "--repeat", 3,
-               "--ld-pad", 1, "--transfers", "--check", "--json", file)
+               "--ld-pad", 1, "--transfers", "--check", "--sweep", "--json", file)
     assert done.returncode == 0, done.stderr
     result = json.loads(file.read_text())
     rows = result["rows"]
@@ -19,7 +19,7 @@ def test_measures_and_writes(tmp_path):
         for x in ("NT", "TT")]
     for row in rows:
         assert row["ms_min"] <= row["ms"] <= row["ms_max"] and row["tflops"] > 0
-        assert row["ms_with_copies"] > 0 and row["ldc"] == row["m"] + 1
+        assert row["ms_with_copies"] > 0 and row["ldc"] == row["m"] + 1 and row["shape"] == ""
         assert row["errors"]["compared"] == row["m"] * row["n"] and row["errors"]["over"] == 0
         assert 0 < row["errors"]["max_abs"] < (1e-4 if row["type"] == "float" else 1e-12)
     assert done.stdout.count(" ok: max ") == len(rows)

@@ -141,7 +141,7 @@ static void test_order(void **state)
         for (unsigned tiles_n = 1; tiles_n < 20; tiles_n++) {
             char done[35][20] = {{0}};
             for (unsigned tile = 0; tile < tiles_m * tiles_n; tile++) {
-                struct mma_tile at = mma_order(tile, tiles_m, tiles_n);
+                struct tile_index at = mma_order(tile, tiles_m, tiles_n);
                 assert_true(at.i < tiles_m && at.j < tiles_n);
                 assert_int_equal(done[at.i][at.j]++, 0);
             }

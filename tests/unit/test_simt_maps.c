@@ -1,0 +1,264 @@
+/* The index maps of the kernels without tensor cores, every case of them.
+ *
+ * Goal: in every shape that a kernel is built for, threads share C, and the loads of A and B,
+ * without gap or overlap, and no warp meets a bank of shared memory twice at once.  Method:
+ * enumerate threads, elements and turns as the kernels do; count how often each place is met. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gemm.h"
+#include "gemm_simt_maps.h"
+
+enum { SIDE_MAX = 256, STEP_MAX = 16, WARP = 32, BANKS = 32, VECTOR = 16 };
+
+/* A kernel's blocks for elements of `size` bytes. */
+struct kernel {
+    struct simt_shape s;
+    int size, run; /* run: neighbours in C, and in a row of a piece, that are moved as one */
+    bool warps;    /* the parts of warps are compact */
+};
+
+static void each_kernel(void (*check)(const struct kernel *k))
+{
+    for (int algorithm = 0; algorithm < SIMT_ALGORITHMS; algorithm++)
+        for (int shape = 0; shape < simt_shape_count(algorithm); shape++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++) {
+                const int size = (int)scalar_size((enum scalar)type);
+                const int run = algorithm < ALGORITHM_VECTOR ? 1 : VECTOR / size;
+                const bool exists = algorithm == ALGORITHM_ASYNC    ? shape == type
+                                    : algorithm == ALGORITHM_TENSOR ? type == SCALAR_FLOAT
+                                                                    : true;
+                const struct kernel k = {simt_shapes[algorithm][shape], size, run,
+                                         algorithm > ALGORITHM_VECTOR};
+                if (exists)
+                    check(&k);
+            }
+}
+
+/* The first element of a thread. */
+static struct simt_place first_of(const struct kernel *k, int thread)
+{
+    const struct simt_shape s = k->s;
+    if (!k->warps)
+        return simt_corner(thread, s.tile_m / s.each_m, k->run, k->run);
+    const int rows = SIMT_LANES_M * s.each_m, columns = SIMT_LANES_N * s.each_n;
+    struct simt_place at = simt_corner(thread / WARP, s.tile_m / rows, rows, columns);
+    const struct simt_place lane = simt_lane(thread % WARP, k->run);
+    at.x += lane.x;
+    at.y += lane.y;
+    return at;
+}
+
+/* Each element of the tile has one thread, and runs begin at multiples of their length. */
+static void check_share(const struct kernel *k)
+{
+    static char owned[SIDE_MAX][SIDE_MAX];
+    const struct simt_shape s = k->s;
+    const int across_m = k->warps ? SIMT_LANES_M : s.tile_m / s.each_m;
+    const int across_n = k->warps ? SIMT_LANES_N : s.tile_n / s.each_n;
+    memset(owned, 0, sizeof owned);
+    for (int thread = 0; thread < simt_threads(s); thread++)
+        for (int v = 0; v < s.each_n; v++)
+            for (int u = 0; u < s.each_m; u++) {
+                const struct simt_place first = first_of(k, thread);
+                const int x = first.x + simt_offset(u, k->run, across_m);
+                const int y = first.y + simt_offset(v, k->run, across_n);
+                assert_in_range(x, 0, s.tile_m - 1);
+                assert_in_range(y, 0, s.tile_n - 1);
+                assert_int_equal(owned[x][y]++, 0);
+                assert_int_equal((x - u) % k->run, 0);
+                assert_int_equal((y - v) % k->run, 0);
+            }
+    /* So many owners, each of its own: all. */
+    assert_int_equal(simt_threads(s) * s.each_m * s.each_n, s.tile_m * s.tile_n);
+    assert_int_equal(simt_threads(s) % WARP, 0);
+    assert_in_range(simt_threads(s), WARP, 1024);
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    each_kernel(check_share);
+}
+
+/* How a block brings one operand's piece: runs of `run`, and `depth` along k in one turn. */
+struct loader {
+    int threads, side, step, depth, run;
+    bool deep;
+};
+
+/* `wide`: warps copy as many at once as alignment allows, but not along k. */
+static struct loader loader_of(const struct kernel *k, int side, bool deep, bool wide)
+{
+    struct loader l = {simt_threads(k->s), side, k->s.step, k->s.step, k->run, deep};
+    if (k->warps && deep)
+        l.depth = 8; /* lanes along k */
+    if (k->warps && (deep || !wide))
+        l.run = 1;
+    return l;
+}
+
+static int turns_of(const struct loader *l)
+{
+    const int each = l->side * l->depth / l->run;
+    return (each + l->threads - 1) / l->threads * (l->step / l->depth);
+}
+
+/* False where the thread has nothing to do in this turn. */
+static bool place_of(const struct loader *l, int thread, int turn, struct piece_place *place)
+{
+    const int a_depth = turns_of(l) / (l->step / l->depth);
+    const int at = turn % a_depth * l->threads + thread;
+    *place = simt_piece(l->deep, l->side, l->depth, l->run, at);
+    place->p += turn / a_depth * l->depth;
+    return at < l->side * l->depth / l->run;
+}
+
+/* Each element of the piece is brought once, in runs that begin at multiples of their length. */
+static void check_loader(const struct loader *l)
+{
+    char brought[SIDE_MAX][STEP_MAX] = {{0}};
+    int count = 0;
+    for (int thread = 0; thread < l->threads; thread++)
+        for (int turn = 0; turn < turns_of(l); turn++) {
+            struct piece_place place;
+            if (!place_of(l, thread, turn, &place))
+                continue;
+            assert_int_equal((l->deep ? place.p : place.x) % l->run, 0);
+            for (int e = 0; e < l->run; e++, count++) {
+                const int x = place.x + (l->deep ? 0 : e), p = place.p + (l->deep ? e : 0);
+                assert_in_range(x, 0, l->side - 1);
+                assert_in_range(p, 0, l->step - 1);
+                assert_int_equal(brought[x][p]++, 0);
+            }
+        }
+    assert_int_equal(count, l->side * l->step);
+}
+
+/* Addresses in shared memory of the lanes of a warp; -1: none. */
+struct request {
+    int at[WARP], bytes;
+};
+
+/* How often the busiest bank is met.  Shared memory serves so many lanes at once that they move 128
+ * bytes, if `more` twice as many; lanes that read the same word read it together. */
+static int conflicts(const struct request *r, bool more)
+{
+    const int together = (more ? 256 : 128) / r->bytes;
+    int most = 0;
+    for (int first = 0; first < WARP; first += together) {
+        int words[BANKS][2 * WARP], met[BANKS] = {0};
+        for (int w = 0; w < together * r->bytes / 4; w++) {
+            const int at = r->at[first + w * 4 / r->bytes];
+            const int word = at / 4 + w % (r->bytes / 4), bank = word % BANKS;
+            bool known = at < 0;
+            for (int i = 0; i < met[bank] && !known; i++)
+                known = words[bank][i] == word;
+            if (known)
+                continue;
+            assert_int_equal(at % r->bytes, 0);
+            words[bank][met[bank]++] = word;
+            most = met[bank] > most ? met[bank] : most;
+        }
+    }
+    return most;
+}
+
+static int pitch_of(const struct kernel *k, int side)
+{
+    return side * k->size + (k->run > 1 ? SIMT_PADDING_WIDE : SIMT_PADDING);
+}
+
+/* The claim: no store to a piece meets a bank twice, but where a warp stores two rows of 16 floats
+ * (padding for walks along k makes them overlap).  A run along k is stored by elements. */
+static void check_stores(const struct kernel *k, const struct loader *l)
+{
+    const int parts = l->deep ? l->run : 1, pitch = pitch_of(k, l->side);
+    const int claim = !l->deep && l->side * k->size < 128 ? 2 : 1;
+    for (int turn = 0; turn < turns_of(l) * parts; turn++)
+        for (int warp = 0; warp < l->threads; warp += WARP) {
+            struct request r = {.bytes = k->size * l->run / parts};
+            for (int lane = 0; lane < WARP; lane++) {
+                struct piece_place place;
+                const bool any = place_of(l, warp + lane, turn / parts, &place);
+                r.at[lane] = any ? (place.p + turn % parts) * pitch + place.x * k->size : -1;
+            }
+            assert_int_equal(conflicts(&r, false), r.at[0] < 0 ? 0 : claim);
+        }
+}
+
+static void check_loaders(const struct kernel *k)
+{
+    if (k->s.step == 1) /* no pieces */
+        return;
+    for (int variant = 0; variant < 8; variant++) {
+        const int side = variant & 1 ? k->s.tile_m : k->s.tile_n;
+        const struct loader l = loader_of(k, side, variant & 2, variant & 4);
+        check_loader(&l);
+        check_stores(k, &l);
+    }
+}
+
+static void test_loaders(void **state)
+{
+    (void)state;
+    each_kernel(check_loaders);
+}
+
+/* The claim: no load of a row of A's or B's piece meets a bank twice, and where warps are compact
+ * shared memory serves twice the lanes at once, since lanes read the same in the pairs that it
+ * knows. */
+static void check_reads(const struct kernel *k)
+{
+    for (int warp = 0; warp < simt_threads(k->s); warp += WARP) {
+        struct request a = {.bytes = k->size * k->run}, b = a;
+        for (int lane = 0; lane < WARP; lane++) {
+            const struct simt_place first = first_of(k, warp + lane);
+            a.at[lane] = first.x * k->size;
+            b.at[lane] = first.y * k->size;
+        }
+        for (int lane = 0; lane < WARP && k->warps; lane++) {
+            assert_int_equal(a.at[lane], a.at[lane ^ 1]);
+            assert_int_equal(b.at[lane], b.at[lane ^ 2]);
+        }
+        assert_int_equal(conflicts(&a, k->warps), 1);
+        assert_int_equal(conflicts(&b, k->warps), 1);
+    }
+}
+
+static void test_reads(void **state)
+{
+    (void)state;
+    each_kernel(check_reads);
+}
+
+/* Each tile has its block. */
+static void test_tiles(void **state)
+{
+    (void)state;
+    for (unsigned tiles_m = 1; tiles_m < 35; tiles_m++)
+        for (unsigned tiles_n = 1; tiles_n < 20; tiles_n++) {
+            char done[35][20] = {{0}};
+            for (unsigned block = 0; block < tiles_m * tiles_n; block++) {
+                const struct tile_index at = simt_tile(block, tiles_m);
+                assert_true(at.i < tiles_m && at.j < tiles_n);
+                assert_int_equal(done[at.i][at.j]++, 0);
+            }
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_loaders),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
