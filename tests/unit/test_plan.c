@@ -333,10 +333,12 @@ static void test_decoders(void **state)
         enum store_way io;
         size_t host;
         int readers;
-    } cases[] = {
-        {0, true, STORE_AUTO, SIZE_MAX / 2, 16},      {1024, true, STORE_AUTO, SIZE_MAX / 2, 24},
-        {1024, true, STORE_HDF5, SIZE_MAX / 2, 16},   {1024, false, STORE_AUTO, SIZE_MAX / 2, 2},
-        {1024, true, STORE_AUTO, (size_t)2 << 30, 12}, {8192, true, STORE_AUTO, (size_t)4 << 30, 1}};
+    } cases[] = {{0, true, STORE_AUTO, SIZE_MAX / 2, 16},
+                 {1024, true, STORE_AUTO, SIZE_MAX / 2, 24},
+                 {1024, true, STORE_HDF5, SIZE_MAX / 2, 16},
+                 {1024, false, STORE_AUTO, SIZE_MAX / 2, 2},
+                 {1024, true, STORE_AUTO, (size_t)2 << 30, 12},
+                 {8192, true, STORE_AUTO, (size_t)4 << 30, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct problem p = make_problem(20000, 20000, 20000, 1);
         struct machine m = make_machine(1, (size_t)8 << 30, cases[i].host, cases[i].gpu);
