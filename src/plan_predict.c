@@ -9,11 +9,39 @@ enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
 };
+static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
+static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
 {
     return run_bytes / (run_bytes + machine->disk_run_bytes);
+}
+
+/* How much more is read where pieces of an extent end within chunks, which are read whole. */
+static double chunks_cut(int64_t extent, int64_t piece, int64_t chunk)
+{
+    bool cuts = chunk > 0 && piece < extent && piece % chunk != 0;
+    return cuts ? (double)(piece + chunk) / (double)piece : 1;
+}
+
+/* Bytes a second, of all ranks together, that reading such panels of an operand gives. */
+static double read_rate(const struct problem *p, const struct machine *machine,
+                        const struct plan *plan, enum operand operand, int64_t rows, int64_t cols)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    int64_t file_rows = operand == OPERAND_C ? p->m : info->rows;
+    int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
+    double run = (double)(cols == file_cols ? rows * cols : cols) * (double)scalar_size(p->type);
+    double disk = machine->disk_read_bytes_per_s;
+    if (problem_through_hdf5(p, operand)) /* one thread of each rank */
+        return fmin(disk, hdf5_bytes_per_s * machine->ranks);
+    if (info->chunk_rows == 0)
+        return disk * run_factor(machine, run);
+    if (info->pipeline.count > 0)
+        disk = fmin(disk, decode_bytes_per_s * plan->readers * machine->ranks);
+    return disk / chunks_cut(file_rows, rows, info->chunk_rows) /
+           chunks_cut(file_cols, cols, info->chunk_cols);
 }
 
 /* Time to read all that all ranks read; `first`: the part of it that the first slab of all ranks
@@ -50,10 +78,8 @@ static double read_seconds(const struct problem *p, const struct machine *machin
         int64_t rows, cols;
         plan->passes[operand] = reads[operand] / once[operand];
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
-        int64_t file_cols = operand == OPERAND_C ? p->n : p->matrix[operand].cols;
-        double run = element * (double)(cols == file_cols ? rows * cols : cols);
-        seconds +=
-            reads[operand] * element / machine->disk_read_bytes_per_s / run_factor(machine, run);
+        seconds += reads[operand] * element /
+                   read_rate(p, machine, plan, (enum operand)operand, rows, cols);
     }
     return seconds;
 }
