@@ -40,6 +40,8 @@ static inline size_t unshuffle_vectors(int element, size_t count, const unsigned
 void chunk_unshuffle(size_t element, size_t bytes, const unsigned char *from, unsigned char *to)
 {
     size_t count = bytes / element, first = 0;
+    if (count == 0)
+        element = 0;
     if (element == 8)
         first = unshuffle_vectors(8, count, from, to);
     else if (element == 4)

@@ -64,10 +64,15 @@ static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t
                        const char **reason, struct error *err)
 {
     hsize_t extents[2] = {0, 0};
-    H5Pget_chunk(plist, 2, extents);
+    uint64_t row;
+    if (H5Pget_chunk(plist, 2, extents) != 2 || extents[0] == 0 || extents[1] == 0 ||
+        __builtin_mul_overflow(extents[1], info->element_bytes, &row) ||
+        __builtin_mul_overflow(extents[0], row, &info->chunk_bytes) ||
+        info->chunk_bytes > INT64_MAX / 16)
+        return error_add(err, EXIT_INPUT, "%s:%s has chunks of an impossible size: is it damaged?",
+                         info->file, info->dataset);
     info->chunk_rows = (int64_t)extents[0];
     info->chunk_cols = (int64_t)extents[1];
-    info->chunk_bytes = extents[0] * extents[1] * info->element_bytes;
     h5_append(text, size, "chunked %" PRId64 "x%" PRId64, info->chunk_rows, info->chunk_cols);
     info->fill = h5_fill_value(plist);
     int rc = h5_filters(plist, info, text, size, reason, err);

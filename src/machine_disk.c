@@ -11,6 +11,8 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
+static const double memory_bytes_per_s = 3e9; /* of one thread; a disk gives no thread as much,
+                                               * and memory gives every thread as much */
 enum { PROBES = 16, PROBE_BYTES = 8 << 20, CACHE_THREADS = 8 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
@@ -61,7 +63,7 @@ void machine_probe_disk(const struct problem *p, struct machine *m)
     if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
         return;
     double rate = read_rate(store, info, scalar_size(p->type));
-    if (strcmp(store_way_name(store), "buffered") == 0) /* memory: each thread gives as much */
+    if (strcmp(store_way_name(store), "buffered") == 0 && rate > memory_bytes_per_s)
         rate *= (double)min_i64(m->threads, CACHE_THREADS);
     store_close(store);
     rate *= (double)ceil_div(m->ranks, m->ranks_per_node);

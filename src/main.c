@@ -190,9 +190,12 @@ static int finish_report(struct session *s)
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
     }
-    if (s->request.trace && trace_write(&s->run.trace, &s->comm, s->options.trace, &s->err))
-        return s->err.code;
+    struct error of_trace = {0};
+    if (s->request.trace)
+        trace_write(&s->run.trace, &s->comm, s->options.trace, &of_trace);
     if (s->comm.rank == 0) {
+        if (of_trace.code)
+            error_add(&s->err, of_trace.code, "%s", of_trace.text);
         report_result(r);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");

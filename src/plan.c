@@ -17,6 +17,7 @@ enum {
     SLOTS_OUT_MAX = 64,
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
+    TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
     DECODERS_MAX = 32,
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
     KEPT_STATE = 128,     /* at most, for each kept panel */
@@ -435,6 +436,10 @@ int plan_make(const struct problem *p, const struct machine *machine,
     if (best.wall_s == 0)
         return complain_memory(p, machine, request, plan, err);
     *plan = best;
+    if (schedule_supers(plan) > TILES_MAX / (plan->grid_rows * plan->grid_cols))
+        return error_add(err, EXIT_RESOURCES,
+                         "C would be cut into %.2g tiles; give more --gpu-memory or --host-memory",
+                         (double)schedule_supers(plan) * plan->grid_rows * plan->grid_cols);
     account(p, machine, plan);
     return 0;
 }

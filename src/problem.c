@@ -108,6 +108,11 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
                   "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
+    else if (p->m > INT64_MAX / (int64_t)sizeof(double) / p->n)
+        error_add(err, EXIT_INPUT,
+                  "C would be %" PRId64 "x%" PRId64 ", more than a file can hold; is a --transa or "
+                  "--transb missing?",
+                  p->m, p->n);
     if (problem_reads_c(p))
         check_c(p, err);
     for (int i = 0; i < count; i++)

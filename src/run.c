@@ -246,6 +246,8 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     if (by_strips ? slab_by_strips(run, tile, slab, err)
                   : rows_multiply(run, tile, tile, slab, err))
         return err->code;
+    if (run->step_count == 0) /* another rank raised before the first product */
+        return 0;
     struct step *newest = &run->steps[(run->step_count - 1) % STEPS];
     if (check_slab(&run->check, slab, a->memory, b->memory, err) ||
         dev->record(dev, newest->events[2], STREAM_COMPUTE, err) ||

@@ -150,7 +150,9 @@ int trace_write(struct trace *t, struct comm *comm, const char *path, struct err
     }
     print_ranks(t, comm, file);
     bool failed = ferror(file);
-    if (fclose(file) || failed || rename(part, path))
+    if (fclose(file) || failed || rename(part, path)) {
+        remove(part);
         error_add(err, EXIT_RUNTIME, "cannot write the trace %s; C is complete", path);
+    }
     return err->code;
 }

@@ -55,7 +55,8 @@ void trace_close(struct trace *trace);
 void trace_host(struct trace *trace, struct span span, double begin, double end);
 void trace_device(struct trace *trace, struct span span, struct event *begin, struct event *end);
 
-/* Collective.  Rank 0 writes the spans of all ranks, under a temporary name first. */
+/* Collective, with an error that has no complaint yet on any rank.  Rank 0 writes the spans of all
+ * ranks, under a temporary name first. */
 int trace_write(struct trace *trace, struct comm *comm, const char *path, struct error *err);
 
 #endif

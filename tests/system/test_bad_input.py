@@ -4,7 +4,9 @@ import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
+import zlib
 
 import h5py
 import numpy as np
@@ -180,6 +182,29 @@ def test_c_is_missing(source):
     with h5py.File(source, "a") as file:
         del file["C"]
     assert_refused(source.parent, source, "--beta", 1, says=['no dataset "C"'])
+
+
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_c_is_larger_than_any_file(tmp_path, option):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        for name, shape in ("A", (1 << 32, 1)), ("B", (1, 1 << 32)):
+            file.create_dataset(name, shape, "f8", chunks=True)
+    assert_refused(tmp_path, tmp_path / "input.h5", *option, says=["4294967296x4294967296",
+                                                                   "--transa"])
+
+
+def test_chunks_of_a_size_beyond_64_bits(tmp_path):
+    """As a damaged header may say; HDF5 itself opens it."""
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w", libver="earliest") as file:
+        file["B"] = whole((16, 16))
+        a = file.create_dataset("A", (16, 16), "f8", chunks=(16, 16), maxshape=(None, None),
+                                compression="gzip")
+        a.id.write_direct_chunk((0, 0), zlib.compress(b""))
+    extents, data = struct.pack("<III", 16, 16, 8), source.read_bytes()
+    assert data.count(extents) == 1
+    source.write_bytes(data.replace(extents, struct.pack("<III", 1 << 31, 1 << 30, 8)))
+    assert_refused(tmp_path, source, says=["input.h5:A", "impossible size"])
 
 
 def test_c_has_another_shape(source):
