@@ -266,7 +266,7 @@ static int tile_multiply(struct run *run, const struct block *tile, const struct
     if (check_begin(&run->check, tile, err))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
-        if (slab_multiply(run, tile, slab, err))
+        if (staging_check(&run->out, err) || slab_multiply(run, tile, slab, err))
             return err->code;
         bool last = slab + 1 == slabs;
         if (slab_load(run, last ? next : tile, last ? 0 : slab + 1, err))

@@ -195,6 +195,15 @@ void staging_give(struct staging *ring, struct slot *slot)
     pthread_mutex_unlock(&ring->lock);
 }
 
+int staging_check(struct staging *ring, struct error *err)
+{
+    pthread_mutex_lock(&ring->lock);
+    if (ring->error.code)
+        *err = ring->error;
+    pthread_mutex_unlock(&ring->lock);
+    return err->code;
+}
+
 static void stop(struct staging *ring)
 {
     pthread_mutex_lock(&ring->lock);

@@ -74,6 +74,9 @@ int staging_take(struct staging *ring, struct slot **slot, struct error *err);
  * done. */
 void staging_give(struct staging *ring, struct slot *slot);
 
+/* The complaint of a thread that has failed, without waiting for any; 0 when none has. */
+int staging_check(struct staging *ring, struct error *err);
+
 /* Wait until all that was given has been copied and, for output, written. */
 int staging_finish(struct staging *ring, struct error *err);
 
