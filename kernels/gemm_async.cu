@@ -20,11 +20,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const pro
     typename s::sums c;
 
     const int64_t steps = g.k / s::STEP;
-    for (int stage = 0; stage < s::STAGES - 1; stage++) {
-        a.send(ring[stage].a, stage < steps);
-        b.send(ring[stage].b, stage < steps);
-        cp_async_commit();
-    }
+    send_first<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
 
     int stage = 0, free = s::STAGES - 1;

@@ -87,6 +87,17 @@ struct async_shape : S {
     using sums = share<T, S::EACH_M, SIMT_LANES_M, S::EACH_N, SIMT_LANES_N, RUN>;
 };
 
+/* Fill the ring but for its last stage. */
+template <int STAGES, class COURIER_A, class COURIER_B, class PIECES, typename STEPS>
+__device__ __forceinline__ void send_first(COURIER_A &a, COURIER_B &b, PIECES *ring, STEPS steps)
+{
+    for (int stage = 0; stage < STAGES - 1; stage++) {
+        a.send(ring[stage].a, stage < steps);
+        b.send(ring[stage].b, stage < steps);
+        cp_async_commit();
+    }
+}
+
 /* The k beyond the last whole step, if there are any: copied and multiplied without haste. */
 template <class SHARE, class COURIER_A, class COURIER_B, class PIECES>
 __device__ __forceinline__ void multiply_rest(SHARE &c, COURIER_A &a, COURIER_B &b, PIECES &pieces,

@@ -74,11 +74,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
                                                                       tile.j);
     typename s::sums c;
 
-    for (int stage = 0; stage < s::STAGES - 1; stage++) {
-        a.send(ring[stage].a, stage < steps);
-        b.send(ring[stage].b, stage < steps);
-        cp_async_commit();
-    }
+    send_first<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
     cp_async_wait<s::STAGES - 2>();
     __syncthreads();

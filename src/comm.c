@@ -37,9 +37,9 @@ int comm_launcher_size(void)
 
 int comm_open(struct comm *comm, struct error *err)
 {
+    /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
     int provided, launched = comm_launcher_size(), launcher_rank = comm_launcher_rank();
-    MPI_Comm
-        node; /* from here on the environment says what MPI thinks, not what the launcher did */
+    MPI_Comm node;
     *comm = (struct comm){0};
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);

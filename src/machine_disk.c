@@ -11,8 +11,8 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
-static const double memory_bytes_per_s = 3e9; /* of one thread; a disk gives no thread as much,
-                                               * and memory gives every thread as much */
+static const double memory_bytes_per_s = 3e9; /* through the page cache this is no disk any more,
+                                               * and every thread can have as much */
 enum { PROBES = 16, PROBE_BYTES = 8 << 20, CACHE_THREADS = 8 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)

@@ -83,21 +83,31 @@ static int64_t tiles_across(const struct problem *p, const struct plan *plan, in
     return ceil_div(ceil_div(p->n, plan->tile_cols) - rank % plan->grid_cols, plan->grid_cols);
 }
 
+/* The tile's column of super-blocks. */
+static int64_t across_of(const struct plan *plan, const struct block *tile)
+{
+    return tile->col / plan->tile_cols / plan->grid_cols;
+}
+
+/* Whether a row of super-blocks before the tile's has needed its panels of B. */
+static bool below_first(const struct plan *plan, const struct block *tile)
+{
+    return tile->row >= plan->tile_rows * plan->grid_rows;
+}
+
 /* Whether the host keeps the panel of a slab, and whether it has it already; `same_row`: the tile
  * before this one was in the same row of super-blocks. */
 static void set_kept(const struct cursor *c, const struct block *tile, int64_t slab, bool same_row,
                      struct transfer *panel)
 {
     const struct plan *plan = c->plan;
-    int64_t across = tile->col / plan->tile_cols / plan->grid_cols;
-    int64_t index = panel->operand == OPERAND_A ? slab : across * plan->slabs + slab;
+    int64_t index = panel->operand == OPERAND_A ? slab : across_of(plan, tile) * plan->slabs + slab;
     panel->kept = -1;
     panel->again = false;
     if (index >= plan->kept[panel->operand])
         return;
     panel->kept = panel->operand == OPERAND_A ? index : plan->kept[OPERAND_A] + index;
-    panel->again =
-        panel->operand == OPERAND_A ? same_row : tile->row >= plan->tile_rows * plan->grid_rows;
+    panel->again = panel->operand == OPERAND_A ? same_row : below_first(plan, tile);
     panel->uses = panel->operand == OPERAND_A ? tiles_across(c->problem, plan, c->rank) - 1 : 0;
 }
 
@@ -161,17 +171,18 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
 
 bool cursor_next(struct cursor *c, struct transfer *transfer)
 {
-    if (!c->reading || c->part == c->panel.parts) {
+    bool fresh = !c->reading || c->part == c->panel.parts;
+    if (fresh)
         c->reading = next_panel(c);
-        if (!c->reading)
-            return false;
-        struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
+    if (!c->reading)
+        return false;
+    struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
+    if (fresh) {
         c->panel.whole = c->panel.block;
         c->panel.parts = block_cut_parts(&c->panel.whole, &cut);
         c->panel.skip = 0;
         c->part = 0;
     }
-    struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
     c->panel.block = block_cut_part(&c->panel.whole, &cut, c->part++);
     *transfer = c->panel;
     c->panel.skip += c->panel.block.rows * c->panel.block.cols;
@@ -195,17 +206,16 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         if (block_empty(&tile))
             continue;
         bool same_row = tile.row == last.row, same_col = tile.col == last.col;
-        int64_t across = tile.col / plan->tile_cols / plan->grid_cols;
-        int64_t k_kept_b =
-            k_of(p, plan, min_i64(plan->kept[OPERAND_B] - across * plan->slabs, plan->slabs));
+        int64_t k_kept_b = k_of(
+            p, plan,
+            min_i64(plan->kept[OPERAND_B] - across_of(plan, &tile) * plan->slabs, plan->slabs));
         if (plan->slabs > 1 || !same_row) {
             read += (uint64_t)(tile.rows * k);
             kept += same_row ? (uint64_t)(tile.rows * k_kept_a) : 0;
         }
         if (plan->slabs > 1 || !same_col) {
             read += (uint64_t)(k * tile.cols);
-            kept += tile.row >= plan->tile_rows * plan->grid_rows ? (uint64_t)(k_kept_b * tile.cols)
-                                                                  : 0;
+            kept += below_first(plan, &tile) ? (uint64_t)(k_kept_b * tile.cols) : 0;
         }
         if (problem_reads_c(p))
             read += (uint64_t)(tile.rows * tile.cols);

@@ -1,17 +1,8 @@
 /* The host panel cache: several threads walk the schedules of random plans, and what comes from
  * the cache is what was put there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "plan_fixture.h"
 
 #include "cache.h"
-#include "error.h"
-#include "quantity.h"
 
 enum { THREADS = 4 };
 
@@ -70,46 +61,21 @@ static void *reader(void *argument)
     return NULL;
 }
 
-static struct problem make_problem(int64_t m, int64_t n, int64_t k, int trans)
-{
-    struct problem p = {.type = SCALAR_DOUBLE, .m = m, .n = n, .k = k, .alpha = 1};
-    p.trans[0] = trans & 1;
-    p.trans[1] = trans & 2;
-    int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
-    int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
-    for (int i = 0; i < OPERAND_COUNT; i++)
-        p.matrix[i] = (struct matrix_info){
-            .rows = rows[i], .cols = cols[i], .elements = ELEMENT_DOUBLE, .by_offset = true};
-    return p;
-}
-
-static const struct machine machine = {.gpu = true,
-                                       .ranks = 1,
-                                       .ranks_per_node = 1,
-                                       .threads = THREADS,
-                                       .device_memory = 1 << 20,
-                                       .disk_read_bytes_per_s = 2e9,
-                                       .disk_write_bytes_per_s = 1e9,
-                                       .disk_run_bytes = 65536,
-                                       .in_bytes_per_s = 50e9,
-                                       .out_bytes_per_s = 50e9,
-                                       .device_bytes_per_s = 2e12,
-                                       .gemm_flops_per_s = {50e12, 50e12}};
-
 static void test_threads_get_what_was_put(void **state)
 {
     (void)state;
     int64_t again = 0;
     for (int trial = 0; trial < 60; trial++) {
-        struct problem p = make_problem(40 + 7 * trial, 300 - 3 * trial, 50 + 5 * trial, trial % 4);
+        struct problem p =
+            make_problem(40 + 7 * trial, 300 - 3 * trial, 50 + 5 * trial, 1 + 2 * (trial % 4));
         struct plan_request request = {.tile_rows = 32 + trial % 5,
                                        .tile_cols = 40 - trial % 7,
                                        .slab = 16 * (1 + trial % 6),
                                        .algorithm = ALGORITHM_NAIVE};
-        struct machine m = machine;
         struct plan plan;
         struct error err = {0};
-        m.host_memory = ((size_t)3600 + 64 * (size_t)trial) << 10;
+        size_t host = ((size_t)3600 + 64 * (size_t)trial) << 10;
+        struct machine m = make_machine(1, 1 << 20, host, true);
         assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
         struct walk walk = {.lock = PTHREAD_MUTEX_INITIALIZER};
         pthread_t threads[THREADS];
@@ -138,15 +104,14 @@ static void *waiter(void *argument)
 static void test_abort_lets_nobody_wait(void **state)
 {
     (void)state;
-    struct problem p = make_problem(64, 64, 64, 0);
+    struct problem p = make_problem(64, 64, 64, 1);
     struct plan_request request = {
         .tile_rows = 32, .tile_cols = 32, .slab = 16, .algorithm = ALGORITHM_NAIVE};
-    struct machine m = machine;
+    struct machine m = make_machine(1, 1 << 20, 64 << 20, true);
     struct plan plan;
     struct walk walk;
     struct error err = {0};
     pthread_t thread;
-    m.host_memory = 64 << 20;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(cache_open(&walk.cache, &p, &plan, &err), 0);
     assert_true(walk.cache.open);

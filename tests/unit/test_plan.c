@@ -1,76 +1,10 @@
 /* The planner and the schedule over thousands of random problems and machines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "plan_fixture.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "error.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "store.h"
-
-static uint64_t random_state = 1;
-
-static int64_t random_below(int64_t limit)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((random_state >> 33) % (uint64_t)limit);
-}
-
-static void compress(struct matrix_info *info, int64_t chunk_rows, int64_t chunk_cols)
-{
-    info->by_offset = false;
-    info->by_chunks = true;
-    info->element_bytes = info->elements == ELEMENT_DOUBLE ? 8 : 4;
-    info->chunk_rows = chunk_rows;
-    info->chunk_cols = chunk_cols;
-    info->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * info->element_bytes;
-    info->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
-}
-
-static struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
-{
-    struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .trans = {flags & 2, flags & 4},
-                        .alpha = flags & 8 ? 0 : 1,
-                        .beta = flags & 16 ? 2 : 0};
-    int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
-    int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
-    for (int i = 0; i < OPERAND_COUNT; i++) {
-        p.matrix[i].rows = rows[i];
-        p.matrix[i].cols = cols[i];
-        p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
-        p.matrix[i].by_offset = true;
-        if (flags & 32 && i != OPERAND_B)
-            compress(&p.matrix[i], 7, 32);
-    }
-    return p;
-}
-
-static struct machine make_machine(int ranks, size_t device, size_t host, bool gpu)
-{
-    return (struct machine){.gpu = gpu,
-                            .ranks = ranks,
-                            .ranks_per_node = ranks,
-                            .threads = 4,
-                            .device_memory = device,
-                            .host_memory = host,
-                            .disk_read_bytes_per_s = 2e9,
-                            .disk_write_bytes_per_s = 1e9,
-                            .disk_run_bytes = 65536,
-                            .in_bytes_per_s = 50e9,
-                            .out_bytes_per_s = 50e9,
-                            .device_bytes_per_s = 2e12,
-                            .gemm_flops_per_s = {50e12, 50e12}};
-}
 
 /* Mark what the tiles of all ranks cover; every element of C exactly once. */
 static void check_cover(const struct problem *p, const struct machine *m, const struct plan *plan)
@@ -373,6 +307,19 @@ static void test_impossible_requests(void **state)
     assert_non_null(strstr(err.text, "C is only 10x10"));
 }
 
+/* Nobody waits for a plan of more tiles than can be counted. */
+static void test_too_many_tiles(void **state)
+{
+    (void)state;
+    struct problem p = make_problem((int64_t)1 << 30, (int64_t)1 << 30, 1, 1);
+    struct machine m = make_machine(1, 1 << 16, 1 << 28, true);
+    struct plan_request request = {.algorithm = ALGORITHM_CPU};
+    struct plan plan;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), EXIT_RESOURCES);
+    assert_non_null(strstr(err.text, "tiles; give more --gpu-memory"));
+}
+
 static void test_sizes(void **state)
 {
     (void)state;
@@ -397,10 +344,15 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans),        cmocka_unit_test(test_serpentine),
-        cmocka_unit_test(test_kept_panels),         cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),          cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_impossible_requests), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_kept_panels),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),
+        cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_impossible_requests),
+        cmocka_unit_test(test_too_many_tiles),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,60 @@
+/* Problems and machines to plan for. */
+#ifndef DGEMM_OOC_PLAN_FIXTURE_H
+#define DGEMM_OOC_PLAN_FIXTURE_H
+
+#include "scratch.h"
+
+#include "plan.h"
+
+static inline void compress(struct matrix_info *info, int64_t chunk_rows, int64_t chunk_cols)
+{
+    info->by_offset = false;
+    info->by_chunks = true;
+    info->element_bytes = info->elements == ELEMENT_DOUBLE ? 8 : 4;
+    info->chunk_rows = chunk_rows;
+    info->chunk_cols = chunk_cols;
+    info->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * info->element_bytes;
+    info->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
+}
+
+/* Bits of `flags`: double; trans of A, of B; alpha 0; beta 2; A and C chunked. */
+static inline struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
+{
+    struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .trans = {flags & 2, flags & 4},
+                        .alpha = flags & 8 ? 0 : 1,
+                        .beta = flags & 16 ? 2 : 0};
+    int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
+    int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
+    for (int i = 0; i < OPERAND_COUNT; i++) {
+        p.matrix[i].rows = rows[i];
+        p.matrix[i].cols = cols[i];
+        p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+        p.matrix[i].by_offset = true;
+        if (flags & 32 && i != OPERAND_B)
+            compress(&p.matrix[i], 7, 32);
+    }
+    return p;
+}
+
+static inline struct machine make_machine(int ranks, size_t device, size_t host, bool gpu)
+{
+    return (struct machine){.gpu = gpu,
+                            .ranks = ranks,
+                            .ranks_per_node = ranks,
+                            .threads = 4,
+                            .device_memory = device,
+                            .host_memory = host,
+                            .disk_read_bytes_per_s = 2e9,
+                            .disk_write_bytes_per_s = 1e9,
+                            .disk_run_bytes = 65536,
+                            .in_bytes_per_s = 50e9,
+                            .out_bytes_per_s = 50e9,
+                            .device_bytes_per_s = 2e12,
+                            .gemm_flops_per_s = {50e12, 50e12}};
+}
+
+#endif
