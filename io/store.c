@@ -66,15 +66,15 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
 
 const char *store_way_name(const struct store *store)
 {
-    static const char *const names[] = {"auto", "direct", "buffered", "hdf5"};
+    static const char *const names[] = {"auto", "direct", "buffered", "mapped", "hdf5"};
     return store->backend == &store_chunks ? "chunks" : names[store->way];
 }
 
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-                            enum store_way way, int readers)
+                            enum store_way way, int threads)
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->overhead(info, type, way, readers);
+    return backend->overhead(info, type, mode, way, threads);
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)

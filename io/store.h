@@ -15,8 +15,10 @@ enum store_mode { STORE_READ, STORE_WRITE };
 
 /* How bytes are to move.  AUTO, decided once, at open: a matrix that HDF5 must read is read by it;
  * buffered what is small or chunked, lies in a file system in memory, is mostly in the page cache
- * already (of an input) or on a file system that refuses direct I/O; direct all other. */
-enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_HDF5 };
+ * already (of an input) or on a file system that refuses direct I/O; direct all other.  MAPPED
+ * writes through a mapping and reads as BUFFERED does; AUTO takes it for what is not small, in a
+ * file system in memory, where enough CPUs copy at once. */
+enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_MAPPED, STORE_HDF5 };
 
 /* How a matrix would be read as elements of `type`: its bytes by offset; by HDF5; when neither, its
  * chunks by offset.  Pure. */
@@ -25,25 +27,26 @@ bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum s
 
 /* Open the matrix as elements of `type`.  Writing needs a matrix that is by_offset, of that type,
  * and takes HDF5 for AUTO; what was written can be read back.  Complains (EXIT_INPUT) when this
- * process sees no such file or one of another size, or when DIRECT is asked for but not to be
- * had. */
+ * process sees no such file or one of another size, or when DIRECT or MAPPED is asked for but
+ * not to be had. */
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err);
 
 /* The way that was chosen, in one word. */
 const char *store_way_name(const struct store *store);
 
-/* Host bytes that a store so opened may take beside the blocks of its callers, who read from so
- * many threads.  Pure. */
+/* Host bytes that a store so opened may take beside the blocks of its callers, who have so many
+ * threads.  Pure. */
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
-                            enum store_way way, int readers);
+                            enum store_way way, int threads);
 
 int store_read(struct store *store, const struct block *block, void *to, struct error *err);
 int store_write(struct store *store, const struct block *block, const void *from,
                 struct error *err);
 
 /* Take the disk space of the whole matrix now, so that a full disk is no surprise later
- * (EXIT_RESOURCES).  Does nothing where the file system cannot. */
+ * (EXIT_RESOURCES).  Does nothing where the file system cannot, nor for one in memory, where it
+ * takes as long as writing does. */
 int store_reserve(struct store *store, struct error *err);
 
 /* Make what was written durable. */

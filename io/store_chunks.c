@@ -58,15 +58,15 @@ static bool is_native(const struct matrix_info *info, enum scalar type)
     return !info->swapped && info->element_bytes == scalar_size(type);
 }
 
-static size_t chunks_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
-                              int readers)
+static size_t chunks_overhead(const struct matrix_info *info, enum scalar type,
+                              enum store_mode mode, enum store_way way, int threads)
 {
-    (void)way;
+    (void)mode, (void)way;
     size_t entry = ENTRY_BYTES + 2 * chunk_room(info->chunk_bytes);
     size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
     bool decoded = info->pipeline.count > 0 || !is_native(info, type);
     return matfile_list_overhead(info) + (size_t)matfile_chunk_count(info) * record +
-           (decoded ? (size_t)readers * entry : 0);
+           (decoded ? (size_t)threads * entry : 0);
 }
 
 static int chunks_open(struct store *s, struct error *err)

@@ -25,11 +25,10 @@ static int hdf5_read(struct store *s, const struct block *block, void *to, struc
     return matfile_read(s->matfile, s->type, block, to, err);
 }
 
-static size_t hdf5_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
-                            int readers)
+static size_t hdf5_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                            enum store_way way, int threads)
 {
-    (void)way;
-    (void)type, (void)readers; /* one at a time */
+    (void)type, (void)mode, (void)way, (void)threads; /* one at a time */
     return matfile_read_overhead(info);
 }
 

@@ -13,8 +13,8 @@ struct store_backend {
                  struct error *err);
     int (*reserve)(struct store *store, struct error *err);
     int (*sync)(struct store *store, struct error *err);
-    size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_way way,
-                       int readers);
+    size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                       enum store_way way, int threads);
 };
 
 struct chunk_store;
@@ -28,6 +28,7 @@ struct store {
     int descriptor;             /* posix, chunks: through the page cache */
     struct writeback *dirty;    /* posix: what went that way and is not on the disk yet */
     struct direct *direct;      /* posix: past it; null when the way is another */
+    char *map;                  /* posix: the whole file; null likewise */
     struct chunk_store *chunks; /* chunks */
     struct matfile *matfile;    /* hdf5 */
 };
@@ -37,8 +38,9 @@ extern const struct store_backend store_posix, store_chunks, store_hdf5;
 /* A file of another size than the one described is another file. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
 
-/* Whether the matrix, which is moved by offset, is or may come to be moved directly. */
-bool store_may_be_direct(const struct matrix_info *info, enum scalar type, enum store_way way);
+/* Whether the matrix, which is moved by offset, is or may come to be moved in the way `wanted`. */
+bool store_may_be(const struct matrix_info *info, enum scalar type, enum store_way way,
+                  enum store_way wanted);
 
 /* A block as its file has it: `count` runs of `bytes` bytes, the first at `offset`, each `stride`
  * after the one before.  Whole rows are one run. */

@@ -1,5 +1,6 @@
 /* The fast back end: the bytes of a contiguous matrix, by offset.  This is its way through the page
- * cache, and the choice between that and the way past it (store_direct.c).
+ * cache, and the choice between that, the way past it (store_direct.c) and mapping
+ * (store_mapped.c).
  *
  * The kernel moves at most 2 GiB - 4 KiB a call and may move less: calls are capped and continued.
  * What is written is sent on to the disk at once, and waited for a little later, so that neither
@@ -19,10 +20,12 @@
 
 #include "error.h"
 #include "store_direct.h"
+#include "store_mapped.h"
 
 enum {
     CALL_MAX = 256 << 20,
-    SMALL = 256 << 20,       /* matrices that auto leaves to the page cache */
+    SMALL = 256 << 20,       /* matrices for which auto looks no further */
+    MAPPING_CPUS = 8,        /* from so many on, writing through a mapping is faster */
     DIRTY_BATCH = 128 << 20, /* bytes that are sent to the disk together */
     SAMPLES = 64,            /* places where the page cache is probed ... */
     SAMPLE = 64 << 10,       /* ... and bytes of each */
@@ -44,9 +47,10 @@ static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
     return (uint64_t)info->rows * (uint64_t)info->cols * scalar_size(type);
 }
 
-bool store_may_be_direct(const struct matrix_info *info, enum scalar type, enum store_way way)
+bool store_may_be(const struct matrix_info *info, enum scalar type, enum store_way way,
+                  enum store_way wanted)
 {
-    return way == STORE_DIRECT || (way == STORE_AUTO && matrix_bytes(info, type) >= SMALL);
+    return way == wanted || (way == STORE_AUTO && matrix_bytes(info, type) >= SMALL);
 }
 
 static bool in_memory(const struct store *s)
@@ -85,17 +89,36 @@ static bool is_cached(const struct store *s)
     return seen >= SAMPLES * (SAMPLE / page) / 2;
 }
 
+/* Past the page cache: asked for, or what auto takes when nothing speaks against it. */
+static bool wants_direct(const struct store *s)
+{
+    return s->way == STORE_DIRECT || (store_may_be(&s->info, s->type, s->way, STORE_DIRECT) &&
+                                      !in_memory(s) && !(s->mode == STORE_READ && is_cached(s)));
+}
+
+static bool wants_mapping(const struct store *s)
+{
+    return s->mode == STORE_WRITE &&
+           (s->way == STORE_MAPPED ||
+            (store_may_be(&s->info, s->type, s->way, STORE_MAPPED) && in_memory(s) &&
+             sysconf(_SC_NPROCESSORS_ONLN) >= MAPPING_CPUS));
+}
+
 /* Decided once, for the whole matrix. */
 static int choose_way(struct store *s, struct error *err)
 {
-    bool asked = s->way == STORE_DIRECT;
-    if (asked || (store_may_be_direct(&s->info, s->type, s->way) && !in_memory(s) &&
-                  !(s->mode == STORE_READ && is_cached(s))))
+    const enum store_way asked = s->way;
+    if (wants_direct(s))
         direct_open(s, err);
-    s->way = s->direct ? STORE_DIRECT : STORE_BUFFERED;
-    if (asked && !s->direct && !err->code)
+    else if (wants_mapping(s))
+        mapped_open(s);
+    s->way = s->direct ? STORE_DIRECT : s->map ? STORE_MAPPED : STORE_BUFFERED;
+    if (asked == STORE_DIRECT && !s->direct && !err->code)
         error_add(err, EXIT_INPUT,
                   "%s is on a file system that refuses direct I/O; leave --io at auto",
+                  s->info.file);
+    if (asked == STORE_MAPPED && s->mode == STORE_WRITE && !s->map)
+        error_add(err, EXIT_INPUT, "%s cannot be written through a mapping; leave --io at auto",
                   s->info.file);
     return err->code;
 }
@@ -129,6 +152,7 @@ static int posix_open(struct store *s, struct error *err)
 static void posix_close(struct store *s)
 {
     direct_close(s->direct);
+    mapped_close(s);
     if (s->dirty)
         pthread_mutex_destroy(&s->dirty->lock);
     free(s->dirty);
@@ -260,6 +284,8 @@ static int posix_write(struct store *s, const struct block *block, const void *f
     struct runs runs = store_runs(s, block);
     if (s->direct && runs.bytes >= DIRECT_WRITE_MIN)
         return direct_move(s, &runs, NULL, from, err);
+    if (s->map)
+        return mapped_write(s, &runs, from, err);
     if (runs.count == 0 || move_runs(s, &runs, NULL, from, err))
         return err->code;
     return bound_dirty(s, &runs, err);
@@ -275,8 +301,10 @@ static int posix_reserve(struct store *s, struct error *err)
 {
     uint64_t bytes = matrix_bytes(&s->info, s->type);
     int status;
+    if (bytes == 0 || in_memory(s))
+        return 0;
     do
-        status = bytes ? fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes) : 0;
+        status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
     while (status && errno == EINTR);
     if (status && is_disk_full(errno))
         return error_add(err, EXIT_RESOURCES,
@@ -294,11 +322,13 @@ static int posix_sync(struct store *s, struct error *err)
                      "%s: making it durable failed: %s", s->info.file, strerror(errno));
 }
 
-static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
-                             int readers)
+static size_t posix_overhead(const struct matrix_info *info, enum scalar type,
+                             enum store_mode mode, enum store_way way, int threads)
 {
-    (void)readers;
-    return store_may_be_direct(info, type, way) ? direct_overhead_bytes() : 0;
+    bool maps = mode == STORE_WRITE && store_may_be(info, type, way, STORE_MAPPED);
+    size_t direct = store_may_be(info, type, way, STORE_DIRECT) ? direct_overhead_bytes() : 0;
+    size_t mapped = maps ? mapped_overhead_bytes(threads) : 0;
+    return direct > mapped ? direct : mapped;
 }
 
 const struct store_backend store_posix = {.open = posix_open,

@@ -44,14 +44,14 @@ const struct algorithm_info *algorithm_of(enum algorithm id)
 
 enum algorithm algorithm_auto(int capability, enum scalar type)
 {
-    bool fast_fp64 = capability == 80 || capability == 90 || capability == 100;
+    bool fast_fp64 = capability == 80 || capability == 100;
     if (capability == 0)
         return ALGORITHM_CPU;
     if (capability < 80)
         return ALGORITHM_VECTOR;
     if (type == SCALAR_FLOAT)
         return ALGORITHM_TENSOR;
-    return fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC; /* tma: faster, but young */
+    return capability == 90 ? ALGORITHM_TMA : fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC;
 }
 
 int algorithm_shapes(enum algorithm id)
@@ -65,10 +65,11 @@ size_t algorithm_workspace(enum algorithm id)
     return id == ALGORITHM_CUBLAS ? (size_t)32 << 20 : 0;
 }
 
-/* cuBLAS loads its kernels into host memory as it needs them. */
+/* The CUDA runtime loads kernels into host memory as they are needed; cuBLAS has many. */
 size_t algorithm_host_overhead(enum algorithm id)
 {
-    return id == ALGORITHM_CUBLAS ? (size_t)64 << 20 : 0;
+    const size_t mib = id == ALGORITHM_CPU ? 0 : id == ALGORITHM_CUBLAS ? 76 : 12;
+    return mib << 20;
 }
 
 /* Measured with doubles on an H200. */

@@ -70,7 +70,7 @@ double machine_gpu_peak(const struct device_info *info, enum scalar type)
 static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        m->gemm_flops_per_s[type] = 0.8 * machine_gpu_peak(info, (enum scalar)type);
+        m->gemm_flops_per_s[type] = 0.86 * machine_gpu_peak(info, (enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
@@ -82,13 +82,15 @@ static void assume_cpu_rates(struct machine *m)
     m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
 }
 
-/* Rates of the file system that holds the input: a disk, or a file system in memory. */
+/* Rates of the file system that holds the input: a disk, or a file system in memory, where with
+ * many CPUs every thread writes at once (store.h). */
 static void assume_disk_rates(const char *input, struct machine *m)
 {
     struct statfs fs;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+    bool many = m->threads * m->ranks_per_node >= 8;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
-    m->disk_write_bytes_per_s = in_memory ? 3e9 : 1.5e9;
+    m->disk_write_bytes_per_s = in_memory ? (many ? 14e9 : 3e9) : 1.5e9;
     m->disk_run_bytes = in_memory ? 4 << 10 : 32 << 10;
 }
 

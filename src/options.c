@@ -52,7 +52,7 @@ static const struct argp_option option_table[] = {
     {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
     {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0, "device memory to use, per rank (512M, 8G)", 0},
     {"host-memory", KEY_HOST_MEMORY, "SIZE", 0, "host memory to use, per rank", 0},
-    {"io", KEY_IO, "auto|direct|buffered|hdf5", 0, "how files are read and written", 0},
+    {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 3},
     {"dry-run", 'n', 0, 0, "print the plan and stop; needs no GPU and no launcher", 0},
     {"ranks", KEY_RANKS, "N", 0, "with --dry-run: plan for N ranks", 0},
@@ -212,7 +212,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_GPU_MEMORY: o->gpu_memory = parse_bytes(arg, state, "gpu-memory"); return 0;
     case KEY_HOST_MEMORY: o->host_memory = parse_bytes(arg, state, "host-memory"); return 0;
     case KEY_IO:
-        o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|hdf5", state, "io");
+        o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
         return 0;
     case KEY_VERIFY: o->verify = parse_word(arg, "off|online", state, "verify"); return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;

@@ -88,12 +88,18 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
     return bytes;
 }
 
+static int writers_beside(int readers)
+{
+    return (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+}
+
 /* What the files that are read and the one that is written need beside the slots. */
 static size_t store_bytes(const struct problem *p, int readers)
 {
     struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
     output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t bytes = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, readers);
+    size_t bytes =
+        store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers_beside(readers));
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
             bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
@@ -154,7 +160,7 @@ static int choose_readers(const struct problem *p, const struct machine *machine
 static void set_threads(struct plan *plan, int readers)
 {
     plan->readers = readers;
-    plan->writers = (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+    plan->writers = writers_beside(readers);
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
@@ -245,28 +251,16 @@ static int64_t piece(int64_t extent, int64_t pieces)
     return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
 }
 
-/* The narrowest granule-sized width that needs no more tiles across than the widest that fits. */
-static bool choose_width(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan)
-{
-    int64_t widest = widest_tile(p, machine, request, plan);
-    if (widest == 0)
-        return false;
-    int64_t across = plan->grid_cols * ceil_div(p->n, widest * plan->grid_cols);
-    plan->tile_cols = min_i64(piece(p->n, across), widest);
-    set_counts(p, plan);
-    return fits(p, machine, request, plan);
-}
-
 /* What is least: the time, and a little of the reading behind it, since others use the disk too. */
 static double cost(const struct plan *plan)
 {
     return plan->wall_s + 0.1 * plan->link_s[LINK_READ];
 }
 
-static void keep_better(const struct problem *p, const struct machine *machine,
-                        const struct plan_request *request, const struct plan *candidate,
-                        struct plan *best)
+/* The candidate's cost, once it is complete. */
+static double keep_better(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, const struct plan *candidate,
+                          struct plan *best)
 {
     struct plan plan = *candidate;
     keep_panels(p, machine, &plan);
@@ -275,6 +269,26 @@ static void keep_better(const struct problem *p, const struct machine *machine,
     if (first || cost(&plan) < cost(best) * (1 - 1e-9) ||
         (cost(&plan) <= cost(best) && plan.device_bytes < best->device_bytes))
         *best = plan;
+    return cost(&plan);
+}
+
+/* All widths for one grid, slab and height: as few tiles across as the memory allows, then more, as
+ * long as that is better: small tiles are read for more often, but leave more smoothly. */
+static void search_widths(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    int64_t widest = widest_tile(p, machine, request, plan), most = ceil_div(p->n, plan->grid_cols);
+    double before = INFINITY;
+    for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= most; across++) {
+        plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
+        set_counts(p, plan);
+        if (!fits(p, machine, request, plan))
+            return;
+        double now = keep_better(p, machine, request, plan, best);
+        if (now >= before)
+            return;
+        before = now;
+    }
 }
 
 /* All heights of tile for one grid and slab: 1, 2, 3 ... super-blocks down, then in steps of a
@@ -286,8 +300,7 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
     do {
         down = min_i64(most, down + 1 + down / 12);
         plan->tile_rows = piece(p->m, plan->grid_rows * down);
-        if (choose_width(p, machine, request, plan))
-            keep_better(p, machine, request, plan, best);
+        search_widths(p, machine, request, plan, best);
     } while (down < most && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 

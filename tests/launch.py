@@ -1,5 +1,6 @@
 """Starts the programs of this build, alone or on several ranks."""
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,6 +10,12 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
+
+
+def has_populate():
+    """Whether the kernel makes pages of a mapping on request: Linux 5.14."""
+    major, minor = re.match(r"(\d+)\.(\d+)", os.uname().release).groups()
+    return (int(major), int(minor)) >= (5, 14)
 
 
 def has_direct_io():
@@ -21,7 +28,7 @@ def has_direct_io():
     return True
 
 
-WAYS = ["auto", "buffered", "hdf5"] + ["direct"] * has_direct_io()
+WAYS = ["auto", "buffered", "hdf5"] + ["mapped"] * has_populate() + ["direct"] * has_direct_io()
 
 
 def environment(**extra):

@@ -427,7 +427,7 @@ USAGE_ERRORS = {
     "--algo strassen": "this build has",
     "--device tpu": "choose one of auto|gpu|cpu",
     "--device gpu --algo cpu": "runs on the CPU",
-    "--io mmap": "choose one of auto|direct|buffered|hdf5",
+    "--io mmap": "choose one of auto|direct|buffered|mapped|hdf5",
     "--verify full": "choose one of",
     "--restart auto": "restart",
     "another.h5": "one INPUT.h5 only",

@@ -98,6 +98,8 @@ FAULTS = r"""
 
 typedef ssize_t read_function(int, void *, size_t, off_t);
 typedef ssize_t write_function(int, const void *, size_t, off_t);
+typedef int advise_function(void *, size_t, int);
+enum { POPULATE_WRITE = 23 };
 static int writes, reads;
 
 static int is_due(const char *name, int count) /* under a launcher rank 1 has the bad disk */
@@ -123,6 +125,21 @@ ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
         return -1;
     }
     return next(fd, from, getenv("FAULT_SHORT") && bytes > 100 ? bytes / 3 : bytes, offset);
+}
+
+int madvise(void *at, size_t bytes, int advice) /* pages of a mapping: a write, too */
+{
+    static advise_function *next;
+    next = next ? next : (advise_function *)dlsym(RTLD_NEXT, "madvise");
+    if (advice == POPULATE_WRITE && is_due("FAULT_DISK_FULL", __sync_add_and_fetch(&writes, 1))) {
+        errno = EFAULT;
+        return -1;
+    }
+    if (advice == POPULATE_WRITE && getenv("FAULT_SHORT") && writes % 5 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return next(at, bytes, advice);
 }
 
 ssize_t pread(int fd, void *to, size_t bytes, off_t offset)

@@ -71,7 +71,7 @@ static void test_threads_get_what_was_put(void **state)
         struct plan_request request = {.tile_rows = 32 + trial % 5,
                                        .tile_cols = 40 - trial % 7,
                                        .slab = 16 * (1 + trial % 6),
-                                       .algorithm = ALGORITHM_NAIVE};
+                                       .algorithm = ALGORITHM_CPU};
         struct plan plan;
         struct error err = {0};
         size_t host = ((size_t)3600 + 64 * (size_t)trial) << 10;
@@ -106,7 +106,7 @@ static void test_abort_lets_nobody_wait(void **state)
     (void)state;
     struct problem p = make_problem(64, 64, 64, 1);
     struct plan_request request = {
-        .tile_rows = 32, .tile_cols = 32, .slab = 16, .algorithm = ALGORITHM_NAIVE};
+        .tile_rows = 32, .tile_cols = 32, .slab = 16, .algorithm = ALGORITHM_CPU};
     struct machine m = make_machine(1, 1 << 20, 64 << 20, true);
     struct plan plan;
     struct walk walk;
