@@ -45,8 +45,8 @@ int store_write(struct store *store, const struct block *block, const void *from
                 struct error *err);
 
 /* Take the disk space of the whole matrix now, so that a full disk is no surprise later
- * (EXIT_RESOURCES).  Does nothing where the file system cannot, nor for one in memory, where it
- * takes as long as writing does. */
+ * (EXIT_RESOURCES).  Does nothing where the file system cannot; where writes go through a mapping,
+ * the space is taken while they do. */
 int store_reserve(struct store *store, struct error *err);
 
 /* Make what was written durable. */

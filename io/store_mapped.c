@@ -1,6 +1,10 @@
 #include "store_mapped.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,8 +16,17 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* A thread lets go of its pages after so many bytes of them. */
-enum { BATCH = 1 << 20 };
+enum {
+    BATCH = 1 << 20,    /* a thread lets go of its pages after so many bytes of them */
+    RESERVE = 64 << 20, /* bytes that are reserved at once */
+};
+
+struct mapping {
+    char *bytes; /* the whole file */
+    bool reserving;
+    atomic_bool stop;
+    pthread_t reserver;
+};
 
 static uint64_t page_bytes(void)
 {
@@ -35,30 +48,55 @@ static int advise(const struct store *s, struct pages pages, int advice)
 {
     int status;
     do
-        status = madvise(s->map + pages.begin, pages.end - pages.begin, advice);
+        status = madvise(s->mapping->bytes + pages.begin, pages.end - pages.begin, advice);
     while (status && errno == EINTR);
     return status;
 }
 
 void mapped_open(struct store *s)
 {
-    if (s->info.file_bytes == 0)
-        return;
     void *map =
         mmap(NULL, s->info.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->descriptor, 0);
-    if (map == MAP_FAILED)
-        return;
-    s->map = map;
-    /* Before Linux 5.14 pages cannot be asked for, and a full disk would be a SIGBUS. */
-    if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
-        mapped_close(s);
+    struct mapping *mapping = map != MAP_FAILED ? calloc(1, sizeof *mapping) : NULL;
+    if (mapping) {
+        mapping->bytes = map;
+        s->mapping = mapping;
+        /* Before Linux 5.14 pages cannot be asked for, and a full disk would be a SIGBUS. */
+        if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
+            mapped_close(s);
+    } else if (map != MAP_FAILED) {
+        munmap(map, s->info.file_bytes);
+    }
 }
 
 void mapped_close(struct store *s)
 {
-    if (s->map)
-        munmap(s->map, s->info.file_bytes);
-    s->map = NULL;
+    if (!s->mapping)
+        return;
+    atomic_store(&s->mapping->stop, true);
+    if (s->mapping->reserving)
+        pthread_join(s->mapping->reserver, NULL);
+    munmap(s->mapping->bytes, s->info.file_bytes);
+    free(s->mapping);
+    s->mapping = NULL;
+}
+
+/* A failure is not lost: who writes there will meet it. */
+static void *reserve(void *context)
+{
+    const struct store *s = context;
+    uint64_t bytes = s->info.file_bytes;
+    for (uint64_t at = 0; at < bytes && !atomic_load(&s->mapping->stop); at += RESERVE) {
+        uint64_t piece = bytes - at < RESERVE ? bytes - at : RESERVE;
+        if (fallocate(s->descriptor, 0, (off_t)at, (off_t)piece))
+            break;
+    }
+    return NULL;
+}
+
+void mapped_reserve(struct store *s)
+{
+    s->mapping->reserving = pthread_create(&s->mapping->reserver, NULL, reserve, s) == 0;
 }
 
 /* What the file has no page for lies beyond its end, or its file system is full. */
@@ -89,7 +127,7 @@ static int copy(const struct store *s, const struct run *run, struct held *held,
     struct pages pages = pages_of(run->offset, run->offset + run->bytes);
     if (advise(s, pages, MADV_POPULATE_WRITE))
         return complain(s, run, errno, err);
-    memcpy(s->map + run->offset, run->from, run->bytes);
+    memcpy(s->mapping->bytes + run->offset, run->from, run->bytes);
     if (held->bytes == 0)
         held->all.begin = pages.begin;
     held->all.end = pages.end;

@@ -6,9 +6,13 @@
 
 #include "store_impl.h"
 
-/* Set store->map; it stays null, without a complaint, where it cannot be. */
+/* Set store->mapping; it stays null, without a complaint, where it cannot be. */
 void mapped_open(struct store *store);
 void mapped_close(struct store *store);
+
+/* Take the file's space from now on, ahead of those who write: pages that are there already are
+ * mapped faster, and all threads can do so at once. */
+void mapped_reserve(struct store *store);
 
 /* Move a block from `from` to the file.  Any thread. */
 int mapped_write(const struct store *store, const struct runs *runs, const char *from,

@@ -112,12 +112,12 @@ static int choose_way(struct store *s, struct error *err)
         direct_open(s, err);
     else if (wants_mapping(s))
         mapped_open(s);
-    s->way = s->direct ? STORE_DIRECT : s->map ? STORE_MAPPED : STORE_BUFFERED;
+    s->way = s->direct ? STORE_DIRECT : s->mapping ? STORE_MAPPED : STORE_BUFFERED;
     if (asked == STORE_DIRECT && !s->direct && !err->code)
         error_add(err, EXIT_INPUT,
                   "%s is on a file system that refuses direct I/O; leave --io at auto",
                   s->info.file);
-    if (asked == STORE_MAPPED && s->mode == STORE_WRITE && !s->map)
+    if (asked == STORE_MAPPED && s->mode == STORE_WRITE && !s->mapping)
         error_add(err, EXIT_INPUT, "%s cannot be written through a mapping; leave --io at auto",
                   s->info.file);
     return err->code;
@@ -284,7 +284,7 @@ static int posix_write(struct store *s, const struct block *block, const void *f
     struct runs runs = store_runs(s, block);
     if (s->direct && runs.bytes >= DIRECT_WRITE_MIN)
         return direct_move(s, &runs, NULL, from, err);
-    if (s->map)
+    if (s->mapping)
         return mapped_write(s, &runs, from, err);
     if (runs.count == 0 || move_runs(s, &runs, NULL, from, err))
         return err->code;
@@ -301,7 +301,9 @@ static int posix_reserve(struct store *s, struct error *err)
 {
     uint64_t bytes = matrix_bytes(&s->info, s->type);
     int status;
-    if (bytes == 0 || in_memory(s))
+    if (s->mapping)
+        mapped_reserve(s);
+    if (s->mapping || bytes == 0)
         return 0;
     do
         status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);

@@ -14,7 +14,6 @@
 
 #include "error.h"
 #include "quantity.h"
-#include "store.h"
 
 /* What the signal handler removes; empty: nothing. */
 static char part_path[PATH_MAX];
@@ -157,17 +156,6 @@ static int create_dataset(struct output *output, const struct options *options,
     return matfile_create(info, true, &layout, attributes, err);
 }
 
-/* Take the file's space now, so that a full disk is an error in the first second, not in the ninth
- * hour. */
-static int reserve(const struct output *output, const struct problem *p, struct error *err)
-{
-    struct store *store = NULL;
-    if (store_open(&output->info, p->type, STORE_WRITE, STORE_BUFFERED, &store, err) == 0)
-        store_reserve(store, err);
-    store_close(store);
-    return err->code;
-}
-
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   struct error *err)
 {
@@ -183,7 +171,7 @@ int output_create(struct output *output, const struct options *options, const st
     if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK))
         return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
                          strerror(errno));
-    return reserve(output, p, err);
+    return 0;
 }
 
 int output_finish(struct output *output, const struct options *options, struct error *err)

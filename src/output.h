@@ -16,8 +16,7 @@ struct output {
  * Touches nothing. */
 int output_check(const struct options *options, const struct problem *p, struct error *err);
 
-/* Create the part file with all of C's space in it.  SIGINT, SIGTERM and SIGHUP remove it from
- * now on. */
+/* Create the part file.  SIGINT, SIGTERM and SIGHUP remove it from now on. */
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   struct error *err);
 

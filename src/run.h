@@ -59,8 +59,8 @@ struct run {
     struct trace trace;
 };
 
-/* Open the files, allocate everything that the plan counts and let the readers begin; all but the
- * first members of `run` are zero.  After a failure run_close is still due. */
+/* Open the files, take C's space, allocate everything that the plan counts and let the readers
+ * begin; all but the first members of `run` are zero.  After a failure run_close is still due. */
 int run_open(struct run *run, struct error *err);
 
 /* Compute all tiles of this rank and wait until they are in the output (but not yet synced).  Ends

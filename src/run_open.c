@@ -30,6 +30,8 @@ static int open_stores(struct run *run, struct error *err)
             store_open(&p->matrix[operand], p->type, STORE_READ,
                        reading_way(run, (enum operand)operand), &run->stores[operand], err);
     store_open(run->output_info, p->type, STORE_WRITE, p->io, &run->output, err);
+    if (run->comm->rank == 0 && !err->code)
+        store_reserve(run->output, err);
     return err->code;
 }
 
