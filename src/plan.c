@@ -13,8 +13,9 @@ enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
     SLOT_MIN = 4 << 10, /* bytes */
     SLOT_MAX = 16 << 20,
+    SLOT_CACHED = 2 << 20, /* so that all slots in are in the CPU's cache */
     SLOTS_OUT_PER_WRITER = 2,
-    SLOTS_OUT_MAX = 64,
+    OUT_MAX = 1 << 30, /* bytes of all slots out */
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
@@ -164,8 +165,15 @@ static void set_threads(struct plan *plan, int readers)
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
+/* A disk this fast is memory itself; the machine's copies are not much faster. */
+static bool reads_memory(const struct machine *machine)
+{
+    return machine->disk_read_bytes_per_s >= 10e9;
+}
+
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
- * is left of that part may hold a tile on its way out. */
+ * is left of that part may hold a tile on its way out.  Where files are read at the pace of memory
+ * its bandwidth is the limit, and slots that stay in the cache need none of it. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
@@ -175,7 +183,7 @@ static void choose_slots(const struct problem *p, const struct machine *machine,
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
-    size_t bytes = SLOT_MAX;
+    size_t bytes = machine->gpu && reads_memory(machine) ? SLOT_CACHED : SLOT_MAX;
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
@@ -195,13 +203,11 @@ static void set_counts(const struct problem *p, struct plan *plan)
         round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
-    int64_t most = min_i64(SLOTS_OUT_MAX, least + (int64_t)(plan->spare_bytes / plan->slot_bytes));
+    int64_t spare = min_i64(OUT_MAX, (int64_t)plan->spare_bytes);
+    int64_t most = least + spare / (int64_t)plan->slot_bytes;
     int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
     plan->slots_out = (int)max_i64(least, min_i64(most, tile));
 }
-
-/* A disk this fast is memory itself; the machine's copies are not much faster. */
-static const double cache_bytes_per_s = 10e9;
 
 /* Panels that later tiles need again stay in what is left of the host's memory: of A those of a row
  * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
@@ -217,7 +223,7 @@ static void keep_panels(const struct problem *p, const struct machine *machine, 
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
         size_t each = bytes + KEPT_STATE;
-        if (machine->disk_read_bytes_per_s >= cache_bytes_per_s)
+        if (reads_memory(machine))
             useful[operand] = 0;
         plan->kept[operand] = each ? min_i64(useful[operand], (int64_t)(left / each)) : 0;
         plan->kept_bytes[operand] = bytes;

@@ -152,21 +152,22 @@ def matrix_bytes(m, n, k):
     return ELEMENT * (m * k + k * n + m * n)
 
 
-def fits(size, folder):
-    """The inputs and three of C as files, and a rival that holds all of it in memory, which may be
-    where the files are."""
-    files = matrix_bytes(*size) + 2 * ELEMENT * size[0] * size[1]
+def fits(size, folder, alone):
+    """The files, where a rival's C is one more, and what it holds in memory, which may be where the
+    files are."""
+    files = matrix_bytes(*size) + (0 if alone else ELEMENT * size[0] * size[1])
+    held = 0 if alone else matrix_bytes(*size)
     return (files < 0.8 * shutil.disk_usage(folder).free
-            and files + matrix_bytes(*size) < 0.8 * (number_after("MemAvailable:") << 10))
+            and files + held < 0.8 * (number_after("MemAvailable:") << 10))
 
 
-def sizes_of(regime, device, folder, wanted):
+def sizes_of(regime, device, folder, wanted, alone):
     """Those that were asked for, which must fit, or those of the regime, made to fit."""
     sizes = wanted or [extents(text) for text in SIZES[regime][device]]
     for size in sizes:
-        while not wanted and not fits(size, folder) and max(size) > 1:
+        while not wanted and not fits(size, folder, alone) and max(size) > 1:
             size[:] = [max(1, x * 3 // 4) for x in size]
-        if not fits(size, folder):
+        if not fits(size, folder, alone):
             raise Failure(f"{'x'.join(map(str, size))} does not fit {folder} and the memory here")
     return sizes
 
@@ -176,7 +177,7 @@ def cases_of(args, link, folders):
         gpu, folder = link["device"] == "gpu", folders["disk" if regime == "disk" else "memory"]
         if regime == "link" and not gpu:
             continue
-        for size in sizes_of(regime, link["device"], folder, args.sizes):
+        for size in sizes_of(regime, link["device"], folder, args.sizes, args.alone):
             quarter = max(matrix_bytes(*size) // 4, LEAST_HOST_MEMORY)
             yield {"regime": regime, "folder": str(folder.parent), "cold": regime == "disk",
                    **dict(zip("mnk", size)),
@@ -187,8 +188,9 @@ def cases_of(args, link, folders):
 class Case:
     """One regime and size: its files, and how each part, the program and the rivals are run."""
 
-    def __init__(self, case, folder, link, options):
-        self.case, self.folder, self.link, self.options = case, folder, link, options
+    def __init__(self, case, folder, link, args):
+        self.case, self.folder, self.link = case, folder, link
+        self.options, self.alone = args.program_options, args.alone
         self.gpu = link["device"] == "gpu"
         self.m, self.n, self.k = (case[x] for x in "mnk")
         self.source = folder / f"{self.m}x{self.n}x{self.k}.h5"
@@ -213,8 +215,9 @@ class Case:
         """Run it; its report."""
         limits = [f"--{x}-memory={self.case[f'{x}_memory_bytes']}" for x in ("gpu", "host")
                   if self.case[f"{x}_memory_bytes"]]
+        self.ours.unlink(missing_ok=True)  # freeing its pages is not the program's work
         self.chill()
-        call(command("dgemm_ooc", self.source, "--output", self.ours, "--force", "--quiet",
+        call(command("dgemm_ooc", self.source, "--output", self.ours, "--quiet",
                      "--device", self.link["device"], "--report", self.answer, *limits,
                      *self.options))
         return json.loads(self.answer.read_text())
@@ -265,6 +268,8 @@ class Case:
 
     def rivals(self):
         """(name, how to run it) of all; a run gives a result, or several with their names."""
+        if self.alone:
+            return
         if self.gpu:
             memory = self.case["gpu_memory_bytes"] or int(0.9 * self.link["memory_free_bytes"])
             if (BUILD / "tests/bench/rival_xt").exists():
@@ -366,7 +371,7 @@ def measure(args, link, folders):
     for description in cases_of(args, link, folders):
         title = "{regime} {m}x{n}x{k}".format(**description)
         folder = folders["disk" if description["cold"] else "memory"]
-        case = Case(description, folder, link, args.program_options)
+        case = Case(description, folder, link, args)
         say(f"{title}: the matrices, and a run to warm up")
         case.generate()
         report = case.program()
@@ -389,6 +394,7 @@ def parse():
                         help="default without a GPU: a quarter of the matrices")
     parser.add_argument("--device", choices=["auto", "cpu"], default="auto")
     parser.add_argument("--repeat", type=int, default=3, metavar="R")
+    parser.add_argument("--alone", action="store_true", help="without rivals")
     parser.add_argument("--only", action="append", choices=list(SIZES), help="may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything, for programs")
     parser.add_argument("program_options", nargs="*", metavar="PROGRAM_OPTION",
