@@ -50,7 +50,7 @@ struct async_pipe {
     __device__ __forceinline__ unsigned acquire()
     {
         cp_async_wait<SHAPE::STAGES - 2>();
-        __syncthreads();
+        block_barrier<THREADS>();
         return next(read);
     }
 
