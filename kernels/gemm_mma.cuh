@@ -71,12 +71,10 @@ struct warp_part {
 
     __device__ __forceinline__ warp_part()
     {
-        const int warp = threadIdx.x / 32;
+        const mma_part part = mma_warp(threadIdx.x / 32, SHAPE::WARPS_M);
         lane = threadIdx.x % 32;
-        /* At the lower edge of C the warps with work are on different quarters of a
-         * multiprocessor. */
-        row = (warp + warp / SHAPE::WARPS_M) % SHAPE::WARPS_M * M * 16;
-        column = warp / SHAPE::WARPS_M * N * 16;
+        row = part.i * M * 16;
+        column = part.j * N * 16;
         at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
                mma_place(DEEP_B, mma_column(lane, 0), lane % 4);

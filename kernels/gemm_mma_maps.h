@@ -78,6 +78,19 @@ INDEX_MAP int mma_sum_column(int lane, int h, int e)
     return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
+/* The part of a tile that a warp computes, where warps_m parts make a column.  Warp w runs on
+ * quarter w % 4 of a multiprocessor.  At the edges of C only some have work, so the warps of one
+ * row of parts are on different quarters, and so are those of the columns 0 and 1, or 2 and 3. */
+struct mma_part {
+    int i, j;
+};
+
+INDEX_MAP struct mma_part mma_warp(int warp, int warps_m)
+{
+    const struct mma_part part = {(warp + warp / 4) % warps_m, warp / warps_m};
+    return part;
+}
+
 /* The tiles of C in the order in which they are computed: down the columns of bands of eight rows
  * of tiles, so that those computed at one time make a compact patch and share A and B in the L2. */
 INDEX_MAP struct tile_index mma_order(unsigned tile, unsigned tiles_m, unsigned tiles_n)

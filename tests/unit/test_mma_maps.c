@@ -133,6 +133,31 @@ static void test_sums(void **state)
             }
 }
 
+/* Each part has its warp, and of those with i0 <= i < i1 and j0 <= j < j1 no two have theirs on
+ * one quarter of a multiprocessor. */
+static void check_quarters(int warps_m, int warps_n, int i0, int i1, int j0, int j1)
+{
+    int warps[4] = {0}, parts[2][4] = {{0}};
+    for (int warp = 0; warp < warps_m * warps_n; warp++) {
+        struct mma_part part = mma_warp(warp, warps_m);
+        assert_int_equal(parts[part.i][part.j]++, 0);
+        if (part.i >= i0 && part.i < i1 && part.j >= j0 && part.j < j1)
+            assert_int_equal(warps[warp % 4]++, 0);
+    }
+}
+
+/* The warps of tensor (2 x 2) and tma (2 x 4): each row, and each half. */
+static void test_quarters(void **state)
+{
+    (void)state;
+    for (int warps_n = 2; warps_n <= 4; warps_n += 2) {
+        for (int i = 0; i < 2; i++)
+            check_quarters(2, warps_n, i, i + 1, 0, warps_n);
+        for (int j = 0; j < warps_n; j += 2)
+            check_quarters(2, warps_n, 0, 2, j, j + 2);
+    }
+}
+
 /* Each tile has its turn, once. */
 static void test_order(void **state)
 {
@@ -153,7 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place),     cmocka_unit_test(test_address),
         cmocka_unit_test(test_fragments), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_sums),      cmocka_unit_test(test_order),
+        cmocka_unit_test(test_sums),      cmocka_unit_test(test_quarters),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
