@@ -221,14 +221,17 @@ struct warp_part {
     }
 };
 
-/* Tile number `tile`, counted in the order of gemm_mma_maps.h. */
+/* The tiles of C.  With at most INT_MAX in all, every count of them fits. */
 template <class SHAPE>
-__device__ __forceinline__ origin mma_origin(const product<double> &g, unsigned tile)
+__host__ __device__ __forceinline__ mma_tiles tiles_of(const product<double> &g)
 {
-    const unsigned tiles_m = (unsigned)((g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M);
-    const unsigned tiles_n = (unsigned)((g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
-    const tile_index at = mma_order(tile, tiles_m, tiles_n);
-    return {(int64_t)at.i * SHAPE::TILE_M, (int64_t)at.j * SHAPE::TILE_N};
+    return mma_tiles_of(g.m, g.n, SHAPE::TILE_M, SHAPE::TILE_N);
+}
+
+template <class SHAPE>
+__device__ __forceinline__ origin origin_of(tile_index tile)
+{
+    return {(int64_t)tile.i * SHAPE::TILE_M, (int64_t)tile.j * SHAPE::TILE_N};
 }
 
 /* Whether every second element of each column is at a multiple of 16 bytes. */
