@@ -71,12 +71,10 @@ struct warp_part {
 
     __device__ __forceinline__ warp_part()
     {
-        const int warp = threadIdx.x / 32;
+        const mma_part part = mma_warp(threadIdx.x / 32, SHAPE::WARPS_M);
         lane = threadIdx.x % 32;
-        /* At the lower edge of C the warps with work are on different quarters of a
-         * multiprocessor. */
-        row = (warp + warp / SHAPE::WARPS_M) % SHAPE::WARPS_M * M * 16;
-        column = warp / SHAPE::WARPS_M * N * 16;
+        row = part.i * M * 16;
+        column = part.j * N * 16;
         at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
                mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
@@ -223,14 +221,17 @@ struct warp_part {
     }
 };
 
-/* Tile number `tile`, counted in the order of gemm_mma_maps.h. */
+/* The tiles of C.  With at most INT_MAX in all, every count of them fits. */
 template <class SHAPE>
-__device__ __forceinline__ origin mma_origin(const product<double> &g, unsigned tile)
+__host__ __device__ __forceinline__ mma_tiles tiles_of(const product<double> &g)
 {
-    const unsigned tiles_m = (unsigned)((g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M);
-    const unsigned tiles_n = (unsigned)((g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
-    const tile_index at = mma_order(tile, tiles_m, tiles_n);
-    return {(int64_t)at.i * SHAPE::TILE_M, (int64_t)at.j * SHAPE::TILE_N};
+    return mma_tiles_of(g.m, g.n, SHAPE::TILE_M, SHAPE::TILE_N);
+}
+
+template <class SHAPE>
+__device__ __forceinline__ origin origin_of(tile_index tile)
+{
+    return {(int64_t)tile.i * SHAPE::TILE_M, (int64_t)tile.j * SHAPE::TILE_N};
 }
 
 /* Whether every second element of each column is at a multiple of 16 bytes. */

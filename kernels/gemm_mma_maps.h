@@ -1,4 +1,4 @@
-/* Where the tensor-core kernels keep things.
+/* Where the tensor-core kernels keep things, and in which order they compute C.
  *
  * In shared memory.  A piece of an operand is x by p: x along m or n, p along k, 16 deep.  It is
  * stored in rows of 16 doubles (128 bytes, once around the banks), along whichever of the two is
@@ -20,6 +20,7 @@
 #define DGEMM_OOC_GEMM_MMA_MAPS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "index_map.h"
 
@@ -78,14 +79,92 @@ INDEX_MAP int mma_sum_column(int lane, int h, int e)
     return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
-/* The tiles of C in the order in which they are computed: down the columns of bands of eight rows
- * of tiles, so that those computed at one time make a compact patch and share A and B in the L2. */
-INDEX_MAP struct tile_index mma_order(unsigned tile, unsigned tiles_m, unsigned tiles_n)
+/* The part of a tile that a warp computes, where warps_m parts make a column.  Warp w runs on
+ * quarter w % 4 of a multiprocessor.  At the edges of C only some have work, so the warps of one
+ * row of parts are on different quarters, and so are those of the columns 0 and 1, or 2 and 3. */
+struct mma_part {
+    int i, j;
+};
+
+INDEX_MAP struct mma_part mma_warp(int warp, int warps_m)
 {
-    const unsigned band = tile / (8 * tiles_n), above = 8 * band;
-    const unsigned height = tiles_m - above < 8 ? tiles_m - above : 8;
-    const unsigned within = tile - above * tiles_n;
-    const struct tile_index at = {above + within % height, within / height};
+    const struct mma_part part = {(warp + warp / 4) % warps_m, warp / warps_m};
+    return part;
+}
+
+/* The tiles of C along m and n: all, and the whole ones.  Thin are those with at most half of their
+ * rows or columns in C, which take half the time at most; all others count as whole. */
+struct mma_tiles {
+    unsigned m, n, whole_m, whole_n;
+};
+
+INDEX_MAP struct mma_tiles mma_tiles_of(int64_t m, int64_t n, int tile_m, int tile_n)
+{
+    const struct mma_tiles tiles = {
+        (unsigned)((m + tile_m - 1) / tile_m),
+        (unsigned)((n + tile_n - 1) / tile_n),
+        (unsigned)((m + tile_m / 2 - 1) / tile_m),
+        (unsigned)((n + tile_n / 2 - 1) / tile_n),
+    };
+    return tiles;
+}
+
+/* The order in which they are computed.  First the whole ones, down the columns of bands of eight
+ * rows of tiles, so that those computed at one time make a compact patch and share A and B in the
+ * L2; then the thin ones, at the right and at the lower edge. */
+INDEX_MAP struct tile_index mma_order(unsigned tile, struct mma_tiles tiles)
+{
+    const unsigned whole = tiles.whole_m * tiles.whole_n;
+    const unsigned lower = whole + tiles.whole_m * (tiles.n - tiles.whole_n);
+    struct tile_index at = {tiles.whole_m, tile - lower};
+    if (tile < whole) {
+        const unsigned above = tile / (8 * tiles.whole_n) * 8, left = tiles.whole_m - above;
+        const unsigned height = left < 8 ? left : 8, within = tile - above * tiles.whole_n;
+        at.i = above + within % height;
+        at.j = within / height;
+    } else if (tile < lower) {
+        at.i = tile - whole;
+        at.j = tiles.whole_n;
+    }
+    return at;
+}
+
+/* Blocks that stay on their multiprocessors take turns at the tiles, in rounds.  In a round without
+ * whole tiles a turn takes half the time.  So those of the last round that has any are halved, if
+ * that makes no further round: four warps have a multiprocessor's tensor cores to themselves. */
+struct mma_schedule {
+    struct mma_tiles tiles;
+    unsigned whole, halves, turns; /* at whole tiles; then at halves of them; and all */
+};
+
+INDEX_MAP struct mma_schedule mma_schedule_of(struct mma_tiles tiles, unsigned blocks)
+{
+    const unsigned all = tiles.m * tiles.n, whole = tiles.whole_m * tiles.whole_n;
+    const unsigned rest = whole % blocks, last = rest + all - whole;
+    const bool halve = (last + rest + blocks - 1) / blocks == (last + blocks - 1) / blocks;
+    const unsigned halved = halve ? rest : 0;
+    const struct mma_schedule work = {tiles, whole - halved, 2 * halved, all + halved};
+    return work;
+}
+
+/* A turn: the columns of a tile from half `half` on, `halves` of them. */
+struct mma_turn {
+    struct tile_index tile;
+    int half, halves;
+};
+
+INDEX_MAP struct mma_turn mma_turn_of(unsigned turn, struct mma_schedule work)
+{
+    struct mma_turn at = {{0, 0}, 0, 2};
+    unsigned tile = turn;
+    if (turn >= work.whole + work.halves) {
+        tile -= work.halves / 2;
+    } else if (turn >= work.whole) {
+        tile -= (turn - work.whole + 1) / 2;
+        at.half = (int)(turn - work.whole) % 2;
+        at.halves = 1;
+    }
+    at.tile = mma_order(tile, work.tiles);
     return at;
 }
 

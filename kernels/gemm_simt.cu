@@ -28,7 +28,7 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
             } else {
                 cp_async_commit();
                 cp_async_wait<STAGES - 2>();
-                __syncthreads();
+                block_barrier<SHAPE::THREADS>();
                 f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
             }
             /* All left this stage before the last barrier. */
@@ -54,7 +54,7 @@ __device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b, typename 
         b.send(ring[free].b, step + STAGES - 1 < steps);
         cp_async_commit();
         cp_async_wait<STAGES - 2>();
-        __syncthreads();
+        block_barrier<SHAPE::THREADS>();
         free = free + 1 == STAGES ? 0 : free + 1;
     }
 }

@@ -50,7 +50,7 @@ struct async_pipe {
     __device__ __forceinline__ unsigned acquire()
     {
         cp_async_wait<SHAPE::STAGES - 2>();
-        __syncthreads();
+        block_barrier<THREADS>();
         return next(read);
     }
 
@@ -62,7 +62,7 @@ struct async_pipe {
 template <class SHAPE, bool TRANS_A, bool TRANS_B, int COPY>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double> g)
 {
-    const origin tile = mma_origin<SHAPE>(g, blockIdx.x);
+    const origin tile = origin_of<SHAPE>(mma_order(blockIdx.x, tiles_of<SHAPE>(g)));
     async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile, shared_address(dynamic_shared()));
     warp_part<SHAPE, TRANS_A, !TRANS_B> part;
     part.compute(g, tile, SHAPE::TILE_N, pipe);

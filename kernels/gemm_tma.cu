@@ -166,34 +166,20 @@ struct tma_pipe {
     }
 };
 
-/* The blocks take turns at the tiles.  Where the last round would leave half of them or more
- * without work, its tiles are halved: four warps have a multiprocessor's tensor cores to
- * themselves, so that half a tile takes half the time. */
+/* Block b takes turns b, b + gridDim.x, ... */
 struct turn_of_c {
     origin tile;
     int columns; /* the first of the tile's */
 };
 
-struct schedule {
-    unsigned whole, turns; /* whole tiles, and with the halved ones */
-
-    template <class SHAPE>
-    __device__ __forceinline__ turn_of_c turn(const product<double> &g, unsigned t) const
-    {
-        const unsigned beyond = t < whole ? 0 : t - whole;
-        turn_of_c c = {mma_origin<SHAPE>(g, t - beyond + beyond / 2), SHAPE::TILE_N};
-        if (t >= whole) {
-            c.columns /= 2;
-            c.tile.j += beyond % 2 * c.columns;
-        }
-        return c;
-    }
-};
-
-static schedule schedule_of(unsigned tiles, unsigned blocks)
+template <class SHAPE>
+__device__ __forceinline__ turn_of_c turn_at(unsigned t, const mma_schedule &work)
 {
-    const unsigned rest = tiles % blocks, halved = 2 * rest <= blocks ? rest : 0;
-    return {tiles - halved, tiles + halved};
+    constexpr int HALF = SHAPE::TILE_N / 2;
+    const mma_turn turn = mma_turn_of(t, work);
+    turn_of_c c = {origin_of<SHAPE>(turn.tile), turn.halves * HALF};
+    c.tile.j += turn.half * HALF;
+    return c;
 }
 
 /* Have the tile's part of C in the L2 by the time its sums are to start from it. */
@@ -210,13 +196,13 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
 
 /* The producer: the pieces of all tiles of this block, one after the other. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce(const product<double> &g, schedule work,
+__device__ __forceinline__ void produce(const product<double> &g, mma_schedule work,
                                         layout<SHAPE> shared, const CUtensorMap *a,
                                         const CUtensorMap *b)
 {
     turn<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
-        const origin tile = work.turn<SHAPE>(g, t).tile;
+        const origin tile = turn_at<SHAPE>(t, work).tile;
         if (g.resume)
             prefetch_c<SHAPE>(g, tile);
         for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
@@ -236,13 +222,13 @@ __device__ __forceinline__ void produce(const product<double> &g, schedule work,
 constexpr int PRODUCERS = 128;
 
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce_by_hand(const product<double> &g, schedule work,
+__device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_schedule work,
                                                 layout<SHAPE> shared)
 {
     const int thread = threadIdx.x - SHAPE::WARPS * 32;
     turn<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
-        const origin tile = work.turn<SHAPE>(g, t).tile;
+        const origin tile = turn_at<SHAPE>(t, work).tile;
         copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
         copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
         if (g.resume && thread < 32)
@@ -261,7 +247,7 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, schedu
 
 template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
-    tma(const product<double> g, schedule work, const __grid_constant__ CUtensorMap a,
+    tma(const product<double> g, mma_schedule work, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -282,7 +268,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         tma_pipe<SHAPE> pipe = {shared, {}, {}};
         for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
-            const turn_of_c c = work.turn<SHAPE>(g, t);
+            const turn_of_c c = turn_at<SHAPE>(t, work);
             warp_part<SHAPE, TRANS_A, !TRANS_B> part;
             part.compute(g, c.tile, c.columns, pipe);
         }
@@ -340,7 +326,7 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
 template <class SHAPE, bool BY_HAND>
 static auto kernel_of(bool trans_a, bool trans_b)
 {
-    static void (*const kernels[2][2])(product<double>, schedule, CUtensorMap, CUtensorMap) = {
+    static void (*const kernels[2][2])(product<double>, mma_schedule, CUtensorMap, CUtensorMap) = {
         {tma<SHAPE, false, false, BY_HAND>, tma<SHAPE, false, true, BY_HAND>},
         {tma<SHAPE, true, false, BY_HAND>, tma<SHAPE, true, true, BY_HAND>},
     };
@@ -367,12 +353,11 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
         return gemm_tensor(gemm, stream);
 
     const int threads = SHAPE::WARPS * 32 + PRODUCERS;
-    const unsigned tiles = (unsigned)(tiles_m * tiles_n);
     unsigned blocks = 0;
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
     if (status != cudaSuccess)
         return status;
-    const schedule work = schedule_of(tiles, blocks);
+    const mma_schedule work = mma_schedule_of(tiles_of<SHAPE>(g), blocks);
     blocks = min(work.turns, blocks);
     kernel<<<blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, work, a, b);
     return cudaGetLastError();

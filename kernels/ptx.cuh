@@ -1,6 +1,7 @@
-/* The instructions that CUDA C++ has no words for: asynchronous copies into shared memory, loads
- * from it by its own addresses, and the matrix multiply-add of doubles (sm_80 and later; compiled
- * for less, they do nothing, and their kernels refuse to start).
+/* The instructions that CUDA C++ has no words for: loads from shared memory by its own addresses, a
+ * barrier that warps may reach at different places, asynchronous copies into shared memory, and the
+ * matrix multiply-add of doubles (the last two for sm_80 and later; compiled for less, they do
+ * nothing, and their kernels refuse to start).
  *
  * Kernels write no assembly of their own: where nvcc does not compile, the emulation of a thread
  * block (tests/kernels/emulation) defines the same functions. */
@@ -30,6 +31,14 @@ __device__ __forceinline__ void load_shared(double &x, double &y, unsigned at)
 __device__ __forceinline__ void opaque(unsigned &x)
 {
     asm("" : "+r"(x));
+}
+
+/* __syncthreads for all THREADS of a block where some warps take another way through the kernel:
+ * each may come to this barrier at its own place in the code, which __syncthreads forbids. */
+template <int THREADS>
+__device__ __forceinline__ void block_barrier()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

@@ -133,19 +133,104 @@ static void test_sums(void **state)
             }
 }
 
-/* Each tile has its turn, once. */
+/* Each part has its warp, and of those with i0 <= i < i1 and j0 <= j < j1 no two have theirs on
+ * one quarter of a multiprocessor. */
+static void check_quarters(int warps_m, int warps_n, int i0, int i1, int j0, int j1)
+{
+    int warps[4] = {0}, parts[2][4] = {{0}};
+    for (int warp = 0; warp < warps_m * warps_n; warp++) {
+        struct mma_part part = mma_warp(warp, warps_m);
+        assert_int_equal(parts[part.i][part.j]++, 0);
+        if (part.i >= i0 && part.i < i1 && part.j >= j0 && part.j < j1)
+            assert_int_equal(warps[warp % 4]++, 0);
+    }
+}
+
+/* The warps of tensor (2 x 2) and tma (2 x 4): each row, and each half. */
+static void test_quarters(void **state)
+{
+    (void)state;
+    for (int warps_n = 2; warps_n <= 4; warps_n += 2) {
+        for (int i = 0; i < 2; i++)
+            check_quarters(2, warps_n, i, i + 1, 0, warps_n);
+        for (int j = 0; j < warps_n; j += 2)
+            check_quarters(2, warps_n, 0, 2, j, j + 2);
+    }
+}
+
+/* Matrices of up to 36 x 20 tiles of 4 x 2, whole and thin at each edge. */
+enum { TILE_M = 4, TILE_N = 2, M_MAX = 36 * TILE_M, N_MAX = 20 * TILE_N };
+
+static bool is_thin(struct tile_index at, int m, int n)
+{
+    return m - (int)at.i * TILE_M <= TILE_M / 2 || n - (int)at.j * TILE_N <= TILE_N / 2;
+}
+
+/* Each tile has its place in the order, once: the whole ones first, band after band and column
+ * after column. */
 static void test_order(void **state)
 {
     (void)state;
-    for (unsigned tiles_m = 1; tiles_m < 35; tiles_m++)
-        for (unsigned tiles_n = 1; tiles_n < 20; tiles_n++) {
-            char done[35][20] = {{0}};
-            for (unsigned tile = 0; tile < tiles_m * tiles_n; tile++) {
-                struct tile_index at = mma_order(tile, tiles_m, tiles_n);
-                assert_true(at.i < tiles_m && at.j < tiles_n);
+    for (int m = 1; m <= M_MAX; m++)
+        for (int n = 1; n <= N_MAX; n++) {
+            const struct mma_tiles tiles = mma_tiles_of(m, n, TILE_M, TILE_N);
+            char done[M_MAX / TILE_M][N_MAX / TILE_N] = {{0}};
+            unsigned last = 0;
+            for (unsigned tile = 0; tile < tiles.m * tiles.n; tile++) {
+                struct tile_index at = mma_order(tile, tiles);
+                assert_true((int)at.i * TILE_M < m && (int)at.j * TILE_N < n);
                 assert_int_equal(done[at.i][at.j]++, 0);
+                assert_int_equal(is_thin(at, m, n), tile >= tiles.whole_m * tiles.whole_n);
+                unsigned place = at.i / 8 * N_MAX + at.j;
+                assert_true(is_thin(at, m, n) || place >= last);
+                last = place;
             }
         }
+}
+
+/* How long the slowest of `blocks` works, in halves of a tile.  Each half of each tile has its
+ * turn, once; no thin tile is halved, and none comes before a whole one. */
+static int slowest(struct mma_schedule work, int m, int n, unsigned blocks)
+{
+    char done[M_MAX / TILE_M][N_MAX / TILE_N][2] = {{{0}}};
+    int busy[64] = {0}, most = 0;
+    bool thin = false;
+    for (unsigned turn = 0; turn < work.turns; turn++) {
+        struct mma_turn at = mma_turn_of(turn, work);
+        assert_in_range(at.half + at.halves, 1, 2);
+        for (int half = at.half; half < at.half + at.halves; half++)
+            assert_int_equal(done[at.tile.i][at.tile.j][half]++, 0);
+        assert_true(!thin || is_thin(at.tile, m, n));
+        thin = is_thin(at.tile, m, n);
+        assert_true(!thin || at.halves == 2);
+        busy[turn % blocks] += thin ? 1 : at.halves;
+        most = busy[turn % blocks] > most ? busy[turn % blocks] : most;
+    }
+    for (unsigned tile = 0; tile < work.tiles.m * work.tiles.n; tile++) {
+        const char *halves = done[tile / work.tiles.n][tile % work.tiles.n];
+        assert_true(halves[0] == 1 && halves[1] == 1);
+    }
+    return most;
+}
+
+/* The halves are taken where they are the faster of two ways. */
+static void test_schedule(void **state)
+{
+    (void)state;
+    for (int m = 1; m <= M_MAX; m += 2)
+        for (int n = 1; n <= N_MAX; n++)
+            for (unsigned blocks = 1; blocks <= 64; blocks += 7) {
+                const struct mma_tiles tiles = mma_tiles_of(m, n, TILE_M, TILE_N);
+                const unsigned all = tiles.m * tiles.n, whole = tiles.whole_m * tiles.whole_n;
+                const unsigned rest = whole % blocks;
+                const struct mma_schedule ways[] = {{tiles, whole, 0, all},
+                                                    {tiles, whole - rest, 2 * rest, all + rest}};
+                const struct mma_schedule work = mma_schedule_of(tiles, blocks);
+                const int plain = slowest(ways[0], m, n, blocks);
+                const int halved = slowest(ways[1], m, n, blocks);
+                assert_int_equal(slowest(work, m, n, blocks), halved < plain ? halved : plain);
+                assert_int_equal(work.halves, halved < plain ? 2 * rest : 0);
+            }
 }
 
 int main(void)
@@ -153,7 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place),     cmocka_unit_test(test_address),
         cmocka_unit_test(test_fragments), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_sums),      cmocka_unit_test(test_order),
+        cmocka_unit_test(test_sums),      cmocka_unit_test(test_quarters),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,12 @@ inline void opaque(unsigned &)
 {
 }
 
+template <int THREADS>
+void block_barrier()
+{
+    __syncthreads();
+}
+
 template <int BYTES>
 void cp_async(void *shared, const void *global, int bytes = BYTES)
 {
