@@ -91,7 +91,7 @@ static void assume_disk_rates(const char *input, struct machine *m)
     bool many = m->threads * m->ranks_per_node >= 8;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
     m->disk_write_bytes_per_s = in_memory ? (many ? 9e9 : 3e9) : 1.5e9;
-    m->disk_run_bytes = in_memory ? 4 << 10 : 32 << 10;
+    m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;
 }
 
 void machine_probe(const struct options *options, int ranks, int local_ranks,

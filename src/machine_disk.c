@@ -1,7 +1,6 @@
 /* A short probe of the file system: what it gives now is a better guess than any assumption. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "error.h"
 #include "machine.h"
@@ -11,9 +10,8 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
-static const double memory_bytes_per_s = 3e9; /* through the page cache this is no disk any more,
-                                               * and every thread can have as much */
-enum { PROBES = 16, PROBE_BYTES = 8 << 20, CACHE_THREADS = 8 };
+static const double memory_bytes_per_s = 10e9; /* through the page cache this is no disk any more */
+enum { PROBES = 16, PROBE_BYTES = 2 << 20, THREADS = 16 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
 {
@@ -33,23 +31,37 @@ static enum operand largest(const struct problem *p)
     return (enum operand)found;
 }
 
-/* Bytes a second of reads here and there in the matrix; 0 when they fail. */
-static double read_rate(struct store *store, const struct matrix_info *info, size_t element)
+/* Read here and there in the matrix until `end`: bytes. */
+static double read_some(struct store *store, const struct matrix_info *info, size_t element,
+                        int thread, double end)
 {
     struct error ignored = {0};
     int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
     int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
-    double start = clock_now(), bytes = 0;
+    int64_t places = info->rows / rows;
+    double bytes = 0;
     void *slot = aligned_alloc(4096, PROBE_BYTES);
-    for (int i = 0; slot && i < PROBES && clock_now() - start < probe_seconds; i++) {
-        int64_t row = (info->rows - rows) / (PROBES - 1) * (i * 7 % PROBES);
-        struct block block = {row, 0, rows, cols};
+    for (int64_t i = thread; slot && i < THREADS * PROBES && clock_now() < end; i += THREADS) {
+        int64_t place = places * (i * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
+        struct block block = {place * rows, 0, rows, cols};
         if (store_read(store, &block, slot, &ignored))
             break;
         bytes += (double)(rows * cols) * (double)element;
     }
     free(slot);
-    return ignored.code ? 0 : bytes / (clock_now() - start);
+    return bytes;
+}
+
+/* Bytes a second of as many threads as the machine has, or as the program reads with. */
+static double read_rate(struct store *store, const struct matrix_info *info, size_t element,
+                        const struct machine *m)
+{
+    int threads = (int)min_i64(THREADS, (int64_t)m->threads * m->ranks_per_node);
+    double start = clock_now(), bytes = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : bytes)
+    for (int thread = 0; thread < threads; thread++)
+        bytes += read_some(store, info, element, thread, start + probe_seconds);
+    return bytes / (clock_now() - start);
 }
 
 void machine_probe_disk(const struct problem *p, struct machine *m)
@@ -62,10 +74,10 @@ void machine_probe_disk(const struct problem *p, struct machine *m)
     const struct matrix_info *info = &p->matrix[operand];
     if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
         return;
-    double rate = read_rate(store, info, scalar_size(p->type));
-    if (strcmp(store_way_name(store), "buffered") == 0 && rate > memory_bytes_per_s)
-        rate *= (double)min_i64(m->threads, CACHE_THREADS);
+    double rate = read_rate(store, info, scalar_size(p->type), m);
     store_close(store);
+    if (m->gpu && rate > memory_bytes_per_s)
+        rate *= 0.75; /* beside the device, which takes every byte from memory once more */
     rate *= (double)ceil_div(m->ranks, m->ranks_per_node);
     if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */
         m->disk_read_bytes_per_s = exp2(round(2 * log2(rate)) / 2);

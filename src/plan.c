@@ -13,7 +13,7 @@ enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
     SLOT_MIN = 4 << 10, /* bytes */
     SLOT_MAX = 16 << 20,
-    SLOT_CACHED = 2 << 20, /* so that all slots in are in the CPU's cache */
+    SLOT_CACHED = 4 << 20, /* so that all slots in are in the CPU's cache */
     SLOTS_OUT_PER_WRITER = 2,
     OUT_MAX = 1 << 30, /* bytes of all slots out */
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
@@ -166,7 +166,7 @@ static void set_threads(struct plan *plan, int readers)
 }
 
 /* A disk this fast is memory itself; the machine's copies are not much faster. */
-static bool reads_memory(const struct machine *machine)
+bool plan_reads_memory(const struct machine *machine)
 {
     return machine->disk_read_bytes_per_s >= 10e9;
 }
@@ -183,7 +183,7 @@ static void choose_slots(const struct problem *p, const struct machine *machine,
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
-    size_t bytes = machine->gpu && reads_memory(machine) ? SLOT_CACHED : SLOT_MAX;
+    size_t bytes = machine->gpu && plan_reads_memory(machine) ? SLOT_CACHED : SLOT_MAX;
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
@@ -223,7 +223,7 @@ static void keep_panels(const struct problem *p, const struct machine *machine, 
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
         size_t each = bytes + KEPT_STATE;
-        if (reads_memory(machine))
+        if (plan_reads_memory(machine))
             useful[operand] = 0;
         plan->kept[operand] = each ? min_i64(useful[operand], (int64_t)(left / each)) : 0;
         plan->kept_bytes[operand] = bytes;

@@ -84,6 +84,15 @@ static double read_seconds(const struct problem *p, const struct machine *machin
     return seconds;
 }
 
+/* Seconds that writing C takes from reading where both are the memory's work: a byte that is read
+ * crosses its bus four times (out of the file, twice into the slot, out to the device), one that is
+ * written five times (into the slot and out, as a zero and twice into the file). */
+static double written_in_memory(const struct problem *p, const struct machine *machine)
+{
+    double bytes = (double)p->m * (double)p->n * (double)scalar_size(p->type);
+    return plan_reads_memory(machine) ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
+}
+
 void plan_predict(const struct problem *p, const struct machine *machine,
                   const struct plan_request *request, struct plan *plan)
 {
@@ -121,11 +130,13 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
     double busiest = s[LINK_GEMM] + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
-    for (int link = 0; link < LINK_COUNT; link++)
-        if (s[link] > busiest) {
-            busiest = s[link];
+    for (int link = 0; link < LINK_COUNT; link++) {
+        double beside_it = link == LINK_READ ? written_in_memory(p, machine) : 0;
+        if (s[link] + beside_it > busiest) {
+            busiest = s[link] + beside_it;
             plan->limit = (enum link)link;
         }
+    }
     double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, first);
     double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
     plan->wall_s = busiest + fill + drain;

@@ -12,12 +12,33 @@ static uint64_t transfer_bytes(const struct staging *ring, const struct transfer
     return (uint64_t)(transfer->block.rows * transfer->block.cols) * ring->plan.element_bytes;
 }
 
+/* End all waiting.  Called with the lock held. */
+static void stop(struct staging *ring)
+{
+    ring->stop = true;
+    for (int i = 0; i < ring->opened; i++)
+        pthread_cond_broadcast(&ring->slots[i].changed);
+}
+
 static void fail(struct staging *ring, const struct error *err)
 {
     if (!ring->error.code)
         ring->error = *err;
-    ring->stop = true;
-    pthread_cond_broadcast(&ring->changed);
+    stop(ring);
+}
+
+/* Page-lock a slot, so that the device copies from and to it on its own.  Lock as below. */
+static int pin(struct staging *ring, struct slot *slot, struct error *err)
+{
+    struct device *dev = ring->plan.device;
+    if (slot->pinned)
+        return 0;
+    pthread_mutex_unlock(&ring->lock);
+    int code = dev->pin(dev, slot->memory, ring->plan.slot_bytes, err);
+    pthread_mutex_lock(&ring->lock);
+    slot->pinned = code == 0;
+    pthread_cond_broadcast(&slot->changed);
+    return code;
 }
 
 /* Wait for the device's copy of a slot that is in flight.  Called with the lock held, which it
@@ -70,16 +91,16 @@ static bool read_next(struct staging *ring, int thread, struct error *err)
     int64_t number = ring->claimed++;
     struct slot *slot = &ring->slots[number % ring->plan.slots];
     while (!ring->stop && slot->turn != number)
-        pthread_cond_wait(&ring->changed, &ring->lock);
+        pthread_cond_wait(&slot->changed, &ring->lock);
     if (ring->stop)
         return false;
     if (slot->state == SLOT_IN_FLIGHT && finish_copy(ring, slot, err))
         return false;
     slot->transfer = transfer;
-    if (move(ring, slot, thread, err))
+    if (move(ring, slot, thread, err) || pin(ring, slot, err))
         return false;
     slot->state = SLOT_FULL;
-    pthread_cond_broadcast(&ring->changed);
+    pthread_cond_broadcast(&slot->changed);
     return true;
 }
 
@@ -87,30 +108,17 @@ static bool read_next(struct staging *ring, int thread, struct error *err)
 static bool write_next(struct staging *ring, int thread, struct error *err)
 {
     int64_t number = ring->claimed++;
+    struct slot *slot = &ring->slots[number % ring->plan.slots];
     while (!ring->stop && number >= ring->submitted)
-        pthread_cond_wait(&ring->changed, &ring->lock);
+        pthread_cond_wait(&slot->changed, &ring->lock);
     if (number >= ring->submitted || ring->error.code)
         return false;
-    struct slot *slot = &ring->slots[number % ring->plan.slots];
     if (finish_copy(ring, slot, err) || move(ring, slot, thread, err))
         return false;
     slot->state = SLOT_FREE;
     slot->turn += ring->plan.slots;
-    pthread_cond_broadcast(&ring->changed);
+    pthread_cond_broadcast(&slot->changed);
     return true;
-}
-
-/* Page-lock the slots, so that the device copies from and to them on its own. */
-static int pin(struct staging *ring, struct error *err)
-{
-    struct device *dev = ring->plan.device;
-    size_t bytes = ring->plan.slot_bytes * (size_t)ring->plan.slots;
-    pthread_mutex_unlock(&ring->lock);
-    int code = dev->pin(dev, ring->memory, bytes, err);
-    pthread_mutex_lock(&ring->lock);
-    ring->pinned = code == 0;
-    pthread_cond_broadcast(&ring->changed);
-    return code;
 }
 
 static void *work(void *argument)
@@ -119,19 +127,44 @@ static void *work(void *argument)
     struct error err = {0};
     pthread_mutex_lock(&ring->lock);
     int thread = ring->working++;
-    bool more = thread > 0 || pin(ring, &err) == 0;
+    bool reads = ring->plan.direction == STAGING_IN, more = true;
+    for (int i = 0; !reads && thread == 0 && i < ring->plan.slots && !ring->stop && more; i++)
+        more = pin(ring, &ring->slots[i], &err) == 0;
     while (more)
-        more = ring->plan.direction == STAGING_IN ? read_next(ring, thread, &err)
-                                                  : write_next(ring, thread, &err);
+        more = reads ? read_next(ring, thread, &err) : write_next(ring, thread, &err);
     if (err.code)
         fail(ring, &err);
     pthread_mutex_unlock(&ring->lock);
     return NULL;
 }
 
-static int open_slots(struct staging *ring, struct error *err)
+static int open_slot(struct staging *ring, struct error *err)
 {
     struct device *dev = ring->plan.device;
+    int i = ring->opened++;
+    struct slot *slot = &ring->slots[i];
+    slot->memory = ring->memory + (size_t)i * ring->plan.slot_bytes;
+    slot->turn = i;
+    pthread_cond_init(&slot->changed, NULL);
+    if (dev->event_create(dev, &slot->start, err) || dev->event_create(dev, &slot->done, err))
+        return err->code;
+    return 0;
+}
+
+static void close_slot(struct staging *ring, struct slot *slot)
+{
+    struct device *dev = ring->plan.device;
+    if (slot->start)
+        dev->event_destroy(dev, slot->start);
+    if (slot->done)
+        dev->event_destroy(dev, slot->done);
+    if (slot->pinned)
+        dev->unpin(dev, slot->memory);
+    pthread_cond_destroy(&slot->changed);
+}
+
+static int open_slots(struct staging *ring, struct error *err)
+{
     size_t bytes = ring->plan.slot_bytes * (size_t)ring->plan.slots;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -139,13 +172,9 @@ static int open_slots(struct staging *ring, struct error *err)
                          "cannot allocate %zu bytes of host memory for staging", bytes);
     madvise(memory, bytes, MADV_HUGEPAGE);
     ring->memory = memory;
-    for (int i = 0; i < ring->plan.slots; i++) {
-        struct slot *slot = &ring->slots[i];
-        slot->memory = ring->memory + (size_t)i * ring->plan.slot_bytes;
-        slot->turn = i;
-        if (dev->event_create(dev, &slot->start, err) || dev->event_create(dev, &slot->done, err))
+    while (ring->opened < ring->plan.slots)
+        if (open_slot(ring, err))
             return err->code;
-    }
     return 0;
 }
 
@@ -153,7 +182,6 @@ int staging_open(struct staging *ring, const struct staging_plan *plan, struct e
 {
     *ring = (struct staging){.plan = *plan};
     pthread_mutex_init(&ring->lock, NULL);
-    pthread_cond_init(&ring->changed, NULL);
     ring->slots = calloc((size_t)plan->slots, sizeof *ring->slots);
     ring->threads = calloc((size_t)plan->threads, sizeof *ring->threads);
     if (!ring->slots || !ring->threads)
@@ -174,8 +202,8 @@ int staging_take(struct staging *ring, struct slot **taken, struct error *err)
     pthread_mutex_lock(&ring->lock);
     int64_t number = ring->used++;
     struct slot *slot = &ring->slots[number % ring->plan.slots];
-    while (!ring->error.code && (!ring->pinned || slot->turn != number || slot->state != wanted))
-        pthread_cond_wait(&ring->changed, &ring->lock);
+    while (!ring->error.code && (!slot->pinned || slot->turn != number || slot->state != wanted))
+        pthread_cond_wait(&slot->changed, &ring->lock);
     if (ring->error.code)
         *err = ring->error;
     pthread_mutex_unlock(&ring->lock);
@@ -191,7 +219,7 @@ void staging_give(struct staging *ring, struct slot *slot)
         slot->turn += ring->plan.slots;
     else
         ring->submitted++;
-    pthread_cond_broadcast(&ring->changed);
+    pthread_cond_broadcast(&slot->changed);
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -204,11 +232,10 @@ int staging_check(struct staging *ring, struct error *err)
     return err->code;
 }
 
-static void stop(struct staging *ring)
+static void join(struct staging *ring)
 {
     pthread_mutex_lock(&ring->lock);
-    ring->stop = true;
-    pthread_cond_broadcast(&ring->changed);
+    stop(ring);
     pthread_mutex_unlock(&ring->lock);
     while (ring->started > 0)
         pthread_join(ring->threads[--ring->started], NULL);
@@ -218,7 +245,7 @@ int staging_finish(struct staging *ring, struct error *err)
 {
     /* Of an input ring the schedule is at its end; all that was given to an output ring is still
      * written. */
-    stop(ring);
+    join(ring);
     pthread_mutex_lock(&ring->lock);
     if (ring->error.code)
         *err = ring->error;
@@ -231,29 +258,20 @@ int staging_finish(struct staging *ring, struct error *err)
 
 void staging_close(struct staging *ring)
 {
-    struct device *dev = ring->plan.device;
-    if (!dev)
+    if (!ring->plan.device)
         return;
     struct error none = {.code = EXIT_RUNTIME};
     pthread_mutex_lock(&ring->lock);
     if (!ring->error.code)
         ring->error = none; /* what was not written by now is not wanted any more */
     pthread_mutex_unlock(&ring->lock);
-    stop(ring);
-    for (int i = 0; ring->slots && i < ring->plan.slots; i++) {
-        struct event *events[] = {ring->slots[i].start, ring->slots[i].done};
-        for (int j = 0; j < 2; j++)
-            if (events[j])
-                dev->event_destroy(dev, events[j]);
-    }
-    if (ring->memory) {
-        if (ring->pinned)
-            dev->unpin(dev, ring->memory);
+    join(ring);
+    for (int i = 0; i < ring->opened; i++)
+        close_slot(ring, &ring->slots[i]);
+    if (ring->memory)
         munmap(ring->memory, ring->plan.slot_bytes * (size_t)ring->plan.slots);
-    }
     free(ring->slots);
     free(ring->threads);
     pthread_mutex_destroy(&ring->lock);
-    pthread_cond_destroy(&ring->changed);
     *ring = (struct staging){0};
 }

@@ -7,7 +7,11 @@
  *   input    FREE -> (thread reads) MOVING -> FULL -> (main enqueues a copy) IN_FLIGHT -> FREE ...
  *   output   FREE -> (main enqueues a copy) IN_FLIGHT -> (thread writes) MOVING -> FREE ...
  *
- * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now. */
+ * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now.
+ *
+ * A slot is pinned once, before the device first copies it: an input slot by the thread that has
+ * read into it, output slots one after the other by the first thread, so that the first copies need
+ * not wait until all are. */
 #ifndef DGEMM_OOC_STAGING_H
 #define DGEMM_OOC_STAGING_H
 
@@ -28,6 +32,8 @@ struct slot {
     struct event *start, *done; /* of the device copy */
     enum slot_state state;
     int64_t turn;
+    bool pinned;
+    pthread_cond_t changed; /* state, turn or pinned, or what lets its waiters stop */
     struct transfer transfer;
 };
 
@@ -48,12 +54,11 @@ struct staging_plan {
 struct staging {
     struct staging_plan plan;
     char *memory; /* all slots */
-    bool pinned;  /* by the first thread, while the others read into them */
     struct slot *slots;
     pthread_t *threads;
+    int opened;           /* slots */
     int started, working; /* threads; those that have begun */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     int64_t claimed;   /* numbers taken by the threads */
     int64_t used;      /* numbers taken by the main thread */
     int64_t submitted; /* output: numbers given to the threads */
