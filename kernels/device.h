@@ -22,6 +22,7 @@ enum stream { STREAM_IN, STREAM_COMPUTE, STREAM_OUT, STREAM_COUNT };
 struct device_info {
     enum device_kind kind;
     char name[96];
+    char pci[16];                     /* a GPU's address, 0000:1B:00.0 */
     size_t memory_free, memory_total; /* bytes, now */
     int units;                        /* multiprocessors, or threads */
     int clock_khz;                    /* 0: not known */

@@ -234,6 +234,10 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     /* The clock left cudaDeviceProp in CUDA 13; the attribute is there in all versions. */
     if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, index) != cudaSuccess)
         cudaGetLastError();
+    if (cudaDeviceGetPCIBusId(info->pci, sizeof info->pci, index) != cudaSuccess) {
+        cudaGetLastError();
+        info->pci[0] = '\0';
+    }
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     info->units = prop.multiProcessorCount;
     info->clock_khz = clock_khz;

@@ -11,6 +11,7 @@
 #include "meter.h"
 #include "options.h"
 #include "output.h"
+#include "place.h"
 #include "report.h"
 #include "run.h"
 #include "version.h"
@@ -25,6 +26,7 @@ struct session {
     int gpu; /* index, or -1 for the CPU */
     enum algorithm algorithm;
     struct device *device;
+    struct place place;
     struct output output;
     struct run run;
     struct report report;
@@ -140,6 +142,10 @@ static int open_device(struct session *s)
         device_gpu_open(s->gpu, s->algorithm, &s->device, &s->err);
     else
         device_cpu_open(s->machine.threads, &s->device, &s->err);
+    /* The threads that move bytes are started later, and inherit it. */
+    place_near(s->device ? s->device->info.pci : "", NULL, s->options.bind, &s->place);
+    if (!s->options.quiet)
+        place_print(&s->comm, &s->place);
     report_baseline();
     return comm_agree(&s->comm, &s->err);
 }

@@ -26,6 +26,7 @@ enum {
     KEY_GRID,
     KEY_TILE,
     KEY_IO,
+    KEY_NO_BIND,
     KEY_VERIFY,
     KEY_RANKS,
     KEY_RANKS_PER_NODE,
@@ -52,6 +53,7 @@ static const struct argp_option option_table[] = {
     {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
     {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0, "device memory to use, per rank (512M, 8G)", 0},
     {"host-memory", KEY_HOST_MEMORY, "SIZE", 0, "host memory to use, per rank", 0},
+    {"no-bind", KEY_NO_BIND, 0, 0, "leave the threads where they are, not near the GPU", 0},
     {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 3},
     {"dry-run", 'n', 0, 0, "print the plan and stop; needs no GPU and no launcher", 0},
@@ -211,6 +213,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_GPU_MEMORY: o->gpu_memory = parse_bytes(arg, state, "gpu-memory"); return 0;
     case KEY_HOST_MEMORY: o->host_memory = parse_bytes(arg, state, "host-memory"); return 0;
+    case KEY_NO_BIND: o->bind = false; return 0;
     case KEY_IO:
         o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
         return 0;
@@ -349,8 +352,11 @@ static const char doc[] =
 void options_parse(int argc, char **argv, bool silent, struct options *options)
 {
     static const struct argp argp = {option_table, parse_or_finish, "INPUT.h5", doc, 0, 0, 0};
-    *options = (struct options){
-        .alpha = 1, .algorithm = ALGORITHM_AUTO, .verify = true, .type = SCALAR_DOUBLE};
+    *options = (struct options){.alpha = 1,
+                                .algorithm = ALGORITHM_AUTO,
+                                .bind = true,
+                                .verify = true,
+                                .type = SCALAR_DOUBLE};
     struct parse parse = {.options = options};
     argp_err_exit_status = EXIT_USAGE;
     char **all = join_environment(&argc, argv);

@@ -25,6 +25,7 @@ struct options {
     enum scalar type;
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */
     enum device_choice device;
+    bool bind;                        /* each rank's threads near its GPU */
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
     int grid_rows, grid_cols;         /* 0: planned */
     int64_t tile_rows, tile_cols, slab;

@@ -1,5 +1,6 @@
 """The product is NumPy's, whatever its type, transposes, scalars, sizes, limits and ranks."""
 import itertools
+import re
 
 import h5py
 import numpy as np
@@ -214,3 +215,17 @@ def test_type_converts(tmp_path, ranks, type_name, dtype, kinds):
     multiply(source, "--type", type_name, "--gpu-memory", "40K", "--host-memory", "64M",
              ranks=ranks)
     assert_is_exact(source, dtype, a, b, None)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-bind"]], ids=["", "no-bind"])
+def test_says_where_the_ranks_are(tmp_path, device, options):
+    source = tmp_path / "input.h5"
+    operands(source, 30, 20, 10)
+    done = run("dgemm_ooc", source, *options, ranks=3, DGEMM_OOC_DEVICE=device)
+    assert done.returncode == 0, done.stderr
+    gpu = r"GPU [0-9A-Fa-f:.]{12}, " if device == "gpu" else ""
+    table = re.search(rf"^Ranks +0 (\S+), {gpu}CPUs [0-9,-]+.*\n"
+                      rf"^ +1 \1, {gpu}CPUs [0-9,-]+.*\n"
+                      rf"^ +2 \1, {gpu}CPUs [0-9,-]+.*\n", done.stdout, re.MULTILINE)
+    assert table, done.stdout
+    assert not options or "near the GPU" not in table[0]

@@ -1,0 +1,27 @@
+/* Where the ranks are: each one's node, GPU and CPUs, and a rank's threads near its GPU. */
+#ifndef DGEMM_OOC_PLACE_H
+#define DGEMM_OOC_PLACE_H
+
+#include <stdbool.h>
+
+#include "comm.h"
+
+/* Plain data. */
+struct place {
+    char host[64];
+    char gpu[16];   /* its PCI address, 0000:1b:00.0; empty on the CPU */
+    char cpus[128]; /* that this rank's threads may use: 0-15,32-47 */
+    enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR } bound; /* by nobody, the launcher, us */
+};
+
+/* Bind this process to those of its CPUs that are near the device at `gpu`, and say where it is.
+ * `local_cpus`: the whole path of the file that names them as sysfs does; null: the device's own.
+ * A process that its launcher has bound stays where it is; so does one without a GPU, one that is
+ * not `wanted` near it, and one whose GPU is near no CPU in particular.  Memory follows: pages lie
+ * where they are first touched. */
+void place_near(const char *gpu, const char *local_cpus, bool wanted, struct place *place);
+
+/* Collective.  Rank 0 prints where the ranks are, a line each, as far as there is room. */
+void place_print(const struct comm *comm, const struct place *mine);
+
+#endif
