@@ -165,10 +165,11 @@ static void set_threads(struct plan *plan, int readers)
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
-/* A disk this fast is memory itself; the machine's copies are not much faster. */
+/* A disk this fast for one node is memory itself; the machine's copies are not much faster. */
 bool plan_reads_memory(const struct machine *machine)
 {
-    return machine->disk_read_bytes_per_s >= 10e9;
+    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+    return machine->disk_read_bytes_per_s / nodes >= 10e9;
 }
 
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What

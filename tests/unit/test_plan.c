@@ -307,6 +307,36 @@ static void test_impossible_requests(void **state)
     assert_non_null(strstr(err.text, "C is only 10x10"));
 }
 
+/* Files at the pace of memory: panels are not kept on the host a second time, slots fit a cache,
+ * and tiles are small enough that they leave beside the product.  The same rate over many nodes is
+ * that of disks. */
+static void test_files_in_memory(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(49152, 49152, 49152, 1);
+    struct machine m = make_machine(1, (size_t)16 << 30, (size_t)40 << 30, true);
+    struct plan_request request = {.algorithm = ALGORITHM_CPU, .verify = true};
+    struct plan plan;
+    struct error err = {0};
+    m.threads = 16;
+    m.disk_read_bytes_per_s = 34e9;
+    m.disk_write_bytes_per_s = 9e9;
+    m.disk_run_bytes = 1024;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.cache_bytes, 0);
+    assert_int_equal(plan.slot_bytes, 4 << 20);
+    assert_true(plan.wall_s < 1.1 * plan.link_s[LINK_GEMM]);
+    assert_true(plan.supers_down > 1 && plan.supers_across > 1);
+
+    m.ranks = 16;
+    m.ranks_per_node = 1;
+    request.grid_rows = request.grid_cols = 4;
+    m.device_memory = (size_t)1 << 28;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(plan.cache_bytes > 0);
+    assert_int_equal(plan.slot_bytes, 16 << 20);
+}
+
 /* Nobody waits for a plan of more tiles than can be counted. */
 static void test_too_many_tiles(void **state)
 {
@@ -351,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_small_fits),
         cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_impossible_requests),
+        cmocka_unit_test(test_files_in_memory),
         cmocka_unit_test(test_too_many_tiles),
         cmocka_unit_test(test_sizes),
     };
