@@ -16,7 +16,7 @@ enum {
     SLOT_CACHED = 4 << 20, /* so that all slots in are in the CPU's cache */
     SLOTS_OUT_PER_WRITER = 2,
     OUT_MAX = 1 << 30, /* bytes of all slots out */
-    STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
+    STRIP_SLOTS = 2,   /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
     DECODERS_MAX = 32,
@@ -79,8 +79,9 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
 {
     size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
-        size_t panels = plan_panel_bytes(p, plan, OPERAND_A) + plan_panel_bytes(p, plan, OPERAND_B);
-        bytes += PANEL_BUFFERS * panels;
+        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            bytes +=
+                (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, (enum operand)operand);
         if (request->verify)
             bytes += plan_check_bytes(plan);
     }
@@ -216,7 +217,8 @@ static void set_counts(const struct problem *p, struct plan *plan)
 static void keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
 {
     size_t left = machine->host_memory - plan->host_bytes;
-    int64_t useful[] = {plan->slabs > 1 && plan->supers_across > 1 ? plan->slabs : 0,
+    bool read_once = plan->supers_across == 1 || plan->buffers[OPERAND_A] > plan->slabs;
+    int64_t useful[] = {read_once ? 0 : plan->slabs,
                         plan->supers_down > 1 ? plan->supers_across * plan->slabs : 0};
     plan->cache_bytes = 0;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
@@ -234,11 +236,19 @@ static void keep_panels(const struct problem *p, const struct machine *machine, 
     plan->host_bytes = machine->host_memory - left;
 }
 
+/* How many panels of A the device has: with all of them, tiles to the right need none. */
+static void set_held(struct plan *plan, bool all)
+{
+    plan->buffers[OPERAND_A] = all ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
+    plan->buffers[OPERAND_B] = PANEL_BUFFERS;
+}
+
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct problem *p, const struct machine *machine,
                            const struct plan_request *request, struct plan *plan)
 {
     int64_t low = 0, high = ceil_div(p->n, plan->grid_cols);
+    set_held(plan, false);
     while (low < high) {
         plan->tile_cols = low + (high - low + 1) / 2;
         set_counts(p, plan);
@@ -279,6 +289,20 @@ static double keep_better(const struct problem *p, const struct machine *machine
     return cost(&plan);
 }
 
+/* The candidate with two panels of A on the device and, where they fit, with all of a row; the
+ * smaller cost, or infinity when neither fits. */
+static double compare(const struct problem *p, const struct machine *machine,
+                      const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    double least = INFINITY;
+    for (int all = 0; all <= (plan->slabs > 1 && plan->supers_across > 1); all++) {
+        set_held(plan, all);
+        if (fits(p, machine, request, plan))
+            least = fmin(least, keep_better(p, machine, request, plan, best));
+    }
+    return least;
+}
+
 /* All widths for one grid, slab and height: as few tiles across as the memory allows, then more, as
  * long as that is better: small tiles are read for more often, but leave more smoothly. */
 static void search_widths(const struct problem *p, const struct machine *machine,
@@ -289,9 +313,7 @@ static void search_widths(const struct problem *p, const struct machine *machine
     for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= most; across++) {
         plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
         set_counts(p, plan);
-        if (!fits(p, machine, request, plan))
-            return;
-        double now = keep_better(p, machine, request, plan, best);
+        double now = compare(p, machine, request, plan, best);
         if (now >= before)
             return;
         before = now;
@@ -345,8 +367,7 @@ static void search_grid(const struct problem *p, const struct machine *machine,
     plan->tile_cols = request->tile_cols;
     plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
     set_counts(p, plan);
-    if (fits(p, machine, request, plan))
-        keep_better(p, machine, request, plan, best);
+    compare(p, machine, request, plan, best);
 }
 
 static void search_grids(const struct problem *p, const struct machine *machine,
@@ -379,6 +400,7 @@ static int complain_memory(const struct problem *p, const struct machine *machin
     if (request->tile_rows)
         plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
     set_counts(p, plan);
+    set_held(plan, false);
     fits(p, machine, request, plan);
     if (plan->device_bytes > machine->device_memory)
         error_add(

@@ -14,7 +14,7 @@
 #include "problem.h"
 
 enum {
-    PANEL_BUFFERS = 2, /* device slabs for each of A and B: one is filled while the other is used */
+    PANEL_BUFFERS = 2, /* of A and of B on the device at least: one is filled, the other used */
     STRIPS_MAX = 16,   /* strips of a tile */
 };
 
@@ -38,6 +38,7 @@ struct plan {
     int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     size_t spare_bytes;        /* of host memory, for more slots out */
+    int64_t buffers[2];        /* device panels of A, of B: one more than slabs hold all of k */
     int64_t kept[2];           /* panels of A, of B that stay in host memory (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them */

@@ -60,11 +60,11 @@ static double read_seconds(const struct problem *p, const struct machine *machin
     double all_b = (double)(plan->supers_across * plan->slabs);
     double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
     double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
-    if (plan->slabs == 1) { /* a panel stays for the whole serpentine row of super-blocks */
+    if (plan->buffers[OPERAND_A] > plan->slabs) /* a row of super-blocks finds them there */
         reads[OPERAND_A] /= (double)plan->supers_across;
+    if (plan->buffers[OPERAND_B] > plan->slabs) /* at the turns */
         reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
                             (double)plan->supers_across;
-    }
     reads[OPERAND_A] += kept_a * (fmin(plan->grid_cols, ranks_across) * mk - reads[OPERAND_A]);
     reads[OPERAND_B] += kept_b * (fmin(plan->grid_rows, ranks_down) * kn - reads[OPERAND_B]);
     double slab = (double)min_i64(plan->slab, p->k),
@@ -93,6 +93,20 @@ static double written_in_memory(const struct problem *p, const struct machine *m
     return plan_reads_memory(machine) ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
 }
 
+/* Where the device holds A's panels for a row of super-blocks, its first tile reads A and B and the
+ * others B alone: seconds of all tiles, each at the pace of its reading or its product. */
+static double uneven_seconds(const struct problem *p, const struct machine *machine,
+                             const struct plan *plan)
+{
+    double pace = fmax(1 / machine->in_bytes_per_s,
+                       plan->grid_rows * plan->grid_cols / machine->disk_read_bytes_per_s);
+    double of_k = (double)p->k * (double)scalar_size(p->type) * pace;
+    double b = (double)plan->tile_cols * of_k, ab = b + (double)plan->tile_rows * of_k;
+    double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
+    return (double)plan->supers_down *
+           (fmax(ab, product) + (double)(plan->supers_across - 1) * fmax(b, product));
+}
+
 void plan_predict(const struct problem *p, const struct machine *machine,
                   const struct plan_request *request, struct plan *plan)
 {
@@ -104,7 +118,10 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double c_in = problem_reads_c(p) ? tile : 0;
     double first;
     s[LINK_READ] = read_seconds(p, machine, plan, &first);
-    s[LINK_IN] = tiles * ((plan->slabs ? panels : 0) + c_in) * element / machine->in_bytes_per_s;
+    bool held = plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs;
+    double spared = held ? (tiles - (double)plan->supers_down) * (double)plan->tile_rows : 0;
+    s[LINK_IN] = (plan->slabs ? tiles * panels - spared * (double)p->k : 0) + tiles * c_in;
+    s[LINK_IN] *= element / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;
     double checked = request->verify ? panels + tile : 0; /* elements that the check passes over */
@@ -128,7 +145,8 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - beside);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
-    double busiest = s[LINK_GEMM] + exposed + moving;
+    double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
+    double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
     for (int link = 0; link < LINK_COUNT; link++) {
         double beside_it = link == LINK_READ ? written_in_memory(p, machine) : 0;

@@ -58,6 +58,8 @@ static void print_shape(const struct machine *m, const struct plan *plan)
                plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
+    if (plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs)
+        printf("  device    keeps A's panels for their row of super-blocks\n");
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
         printf("  cache     %s keeps %.0f%% of A's panels for their row, %.0f%% of B's for all\n",

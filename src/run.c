@@ -37,35 +37,51 @@ static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block
     return 0;
 }
 
-/* Bring the panel of A or B for one slab of a tile to the device, into the next buffer once the
- * product that last read it is done; nothing to do when the newest panel is that one. */
-static int panel_load(struct run *run, enum operand operand, const struct block *tile, int64_t slab,
+/* Copy a panel of A or B to the device, into the buffer after the newest one, once the product
+ * that last read it is done. */
+static int panel_load(struct run *run, enum operand operand, const struct block *block,
                       struct error *err)
 {
     struct device *dev = run->device;
-    struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
-    struct panel *panel = run->newest[operand];
-    if (block_equal(&panel->block, &block))
-        return 0;
-    panel = &run->panels[operand][panel == run->panels[operand]];
+    int64_t last = run->newest[operand] - run->panels[operand];
+    struct panel *panel = &run->panels[operand][(last + 1) % run->plan->buffers[operand]];
     if (dev->sync(dev, panel->used, err))
         return err->code;
     struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
-    int64_t parts = block_cut_parts(&block, &cut);
+    int64_t parts = block_cut_parts(block, &cut);
     for (int64_t i = 0; i < parts; i++)
-        if (copy_in(run, panel->memory, run->plan->ld[operand], &block, err))
+        if (copy_in(run, panel->memory, run->plan->ld[operand], block, err))
             return err->code;
-    panel->block = block;
-    run->newest[operand] = panel;
+    panel->block = *block;
+    run->newest[operand] = run->current[operand] = panel;
     return dev->record(dev, panel->full, STREAM_IN, err);
 }
 
-static int slab_load(struct run *run, const struct block *tile, int64_t slab, struct error *err)
+/* The buffer that holds a panel. */
+static struct panel *panel_find(const struct run *run, enum operand operand,
+                                const struct block *block)
+{
+    struct panel *panel = run->panels[operand], *end = panel + run->plan->buffers[operand];
+    while (panel < end && !block_equal(&panel->block, block))
+        panel++;
+    assert(panel < end);
+    return panel;
+}
+
+/* Make the panels of A and B for one slab of a tile the current ones; `before`: the tile before. */
+static int slab_load(struct run *run, const struct block *before, const struct block *tile,
+                     int64_t slab, struct error *err)
 {
     if (block_empty(tile) || run->plan->slabs == 0)
         return 0;
-    if (panel_load(run, OPERAND_A, tile, slab, err) || panel_load(run, OPERAND_B, tile, slab, err))
-        return err->code;
+    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
+        enum operand operand = (enum operand)i;
+        struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
+        if (schedule_held(run->plan, operand, before, tile))
+            run->current[operand] = panel_find(run, operand, &block);
+        else if (panel_load(run, operand, &block, err))
+            return err->code;
+    }
     return 0;
 }
 
@@ -89,13 +105,13 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     return 0;
 }
 
-/* acc (+)= op(A) slab * op(B) slab, of the newest panels and for `rows` of the tile.  Row-major
+/* acc (+)= op(A) slab * op(B) slab, of the current panels and for `rows` of the tile.  Row-major
  * C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the
  * columns of BLAS. */
 static int rows_multiply(struct run *run, const struct block *tile, const struct block *rows,
                          int64_t slab, struct error *err)
 {
-    struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
+    struct panel *a = run->current[OPERAND_A], *b = run->current[OPERAND_B];
     const struct problem *p = run->problem;
     const int64_t *ld = run->plan->ld;
     struct device *dev = run->device;
@@ -237,7 +253,7 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
 
 static int slab_multiply(struct run *run, const struct block *tile, int64_t slab, struct error *err)
 {
-    struct panel *a = run->newest[OPERAND_A], *b = run->newest[OPERAND_B];
+    struct panel *a = run->current[OPERAND_A], *b = run->current[OPERAND_B];
     struct device *dev = run->device;
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs;
     if (dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
@@ -259,8 +275,8 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
 
 /* All slabs of a tile, the first of which is on its way; and then the first one of the next
  * tile, so that it is there when this one leaves. */
-static int tile_multiply(struct run *run, const struct block *tile, const struct block *next,
-                         struct error *err)
+static int tile_multiply(struct run *run, const struct block *before, const struct block *tile,
+                         const struct block *next, struct error *err)
 {
     int64_t slabs = run->plan->slabs;
     if (check_begin(&run->check, tile, err))
@@ -269,7 +285,7 @@ static int tile_multiply(struct run *run, const struct block *tile, const struct
         if (staging_check(&run->out, err) || slab_multiply(run, tile, slab, err))
             return err->code;
         bool last = slab + 1 == slabs;
-        if (slab_load(run, last ? next : tile, last ? 0 : slab + 1, err))
+        if (last ? slab_load(run, tile, next, 0, err) : slab_load(run, before, tile, slab + 1, err))
             return err->code;
     }
     return 0;
@@ -294,12 +310,13 @@ int run_execute(struct run *run, struct error *err)
 {
     int64_t super = 0;
     int rank = run->comm->rank;
-    struct block next, tile = schedule_next_tile(run->problem, run->plan, rank, &super);
-    if (slab_load(run, &tile, 0, err))
+    struct block before = {0}, next;
+    struct block tile = schedule_next_tile(run->problem, run->plan, rank, &super);
+    if (slab_load(run, &before, &tile, 0, err))
         return err->code;
-    for (; !block_empty(&tile); tile = next) {
+    for (; !block_empty(&tile); before = tile, tile = next) {
         next = schedule_next_tile(run->problem, run->plan, rank, &super);
-        if (tile_multiply(run, &tile, &next, err))
+        if (tile_multiply(run, &before, &tile, &next, err))
             return err->code;
         if (comm_raised(run->comm))
             return 0;

@@ -1,5 +1,6 @@
 /* What a run is made of: files, device memory, events. */
 #include <assert.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -47,8 +48,8 @@ static void carve_memory(struct run *run, void **check)
 {
     const struct plan *plan = run->plan;
     run->acc = carve(run, plan_panel_bytes(run->problem, plan, OPERAND_C));
-    for (int i = 0; i < PANEL_BUFFERS && plan->slabs > 0; i++)
-        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+        for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)
             run->panels[operand][i].memory =
                 carve(run, plan_panel_bytes(run->problem, plan, (enum operand)operand));
     for (int i = 0; i < 2 && problem_reads_c(run->problem); i++)
@@ -62,12 +63,13 @@ static int for_events(struct run *run,
                       int (*visit)(struct device *, struct event **, struct error *),
                       struct error *err)
 {
-    struct event **events[2 * PANEL_BUFFERS * 2 + STEPS * STEP_EVENTS + 2 * STRIPS_MAX + 2];
+    struct event **events[STEPS * STEP_EVENTS + 2 * STRIPS_MAX + 2];
     int count = 0;
-    for (int i = 0; i < 2 * PANEL_BUFFERS; i++) {
-        events[count++] = &run->panels[i / PANEL_BUFFERS][i % PANEL_BUFFERS].full;
-        events[count++] = &run->panels[i / PANEL_BUFFERS][i % PANEL_BUFFERS].used;
-    }
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+        for (int64_t i = 0; run->panels[operand] && i < run->plan->buffers[operand]; i++)
+            if (visit(run->device, &run->panels[operand][i].full, err) ||
+                visit(run->device, &run->panels[operand][i].used, err))
+                return err->code;
     for (int i = 0; i < STEPS * STEP_EVENTS; i++)
         events[count++] = &run->steps[i / STEP_EVENTS].events[i % STEP_EVENTS];
     events[count++] = &run->c0_used[0];
@@ -140,6 +142,17 @@ static int open_staging(struct run *run, struct error *err)
     return 0;
 }
 
+static int open_panels(struct run *run, struct error *err)
+{
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct panel *panels = calloc((size_t)run->plan->buffers[operand], sizeof *panels);
+        if (!panels)
+            return error_add(err, EXIT_RESOURCES, "out of host memory");
+        run->panels[operand] = run->newest[operand] = run->current[operand] = panels;
+    }
+    return 0;
+}
+
 int run_open(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
@@ -147,12 +160,10 @@ int run_open(struct run *run, struct error *err)
     void *check;
     if (run->traced && trace_open(&run->trace, dev, err))
         return err->code;
-    if (open_stores(run, err) || for_events(run, create_event, err) ||
+    if (open_stores(run, err) || open_panels(run, err) || for_events(run, create_event, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
-    run->newest[OPERAND_A] = run->panels[OPERAND_A];
-    run->newest[OPERAND_B] = run->panels[OPERAND_B];
     if (check_open(&run->check, run->problem, run->plan, dev, check, err))
         return err->code;
     if (cache_open(&run->cache, run->problem, run->plan, err))
@@ -186,6 +197,8 @@ void run_close(struct run *run)
         store_close(run->stores[operand]);
     store_close(run->output);
     for_events(run, destroy_event, &ignored);
+    free(run->panels[OPERAND_A]);
+    free(run->panels[OPERAND_B]);
     if (run->memory)
         run->device->release(run->device, run->memory);
     *run = (struct run){0};

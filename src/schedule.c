@@ -95,10 +95,26 @@ static bool below_first(const struct plan *plan, const struct block *tile)
     return tile->row >= plan->tile_rows * plan->grid_rows;
 }
 
-/* Whether the host keeps the panel of a slab, and whether it has it already; `same_row`: the tile
- * before this one was in the same row of super-blocks. */
-static void set_kept(const struct cursor *c, const struct block *tile, int64_t slab, bool same_row,
-                     struct transfer *panel)
+static bool same_row(const struct block *before, const struct block *tile)
+{
+    return !block_empty(before) && before->row == tile->row;
+}
+
+static bool same_col(const struct block *before, const struct block *tile)
+{
+    return !block_empty(before) && before->col == tile->col;
+}
+
+bool schedule_held(const struct plan *plan, enum operand operand, const struct block *before,
+                   const struct block *tile)
+{
+    return plan->buffers[operand] > plan->slabs &&
+           (operand == OPERAND_A ? same_row(before, tile) : same_col(before, tile));
+}
+
+/* Whether the host keeps the panel of a slab, and whether it has it already. */
+static void set_kept(const struct cursor *c, const struct block *before, const struct block *tile,
+                     int64_t slab, struct transfer *panel)
 {
     const struct plan *plan = c->plan;
     int64_t index = panel->operand == OPERAND_A ? slab : across_of(plan, tile) * plan->slabs + slab;
@@ -107,32 +123,24 @@ static void set_kept(const struct cursor *c, const struct block *tile, int64_t s
     if (index >= plan->kept[panel->operand])
         return;
     panel->kept = panel->operand == OPERAND_A ? index : plan->kept[OPERAND_A] + index;
-    panel->again = panel->operand == OPERAND_A ? same_row : below_first(plan, tile);
+    panel->again = panel->operand == OPERAND_A ? same_row(before, tile) : below_first(plan, tile);
     panel->uses = panel->operand == OPERAND_A ? tiles_across(c->problem, plan, c->rank) - 1 : 0;
 }
 
-/* Whether the next tile is in the tile's row of super-blocks. */
-static bool next_in_row(const struct cursor *c)
-{
-    return !block_empty(&c->tile) && c->next.row == c->tile.row;
-}
-
 /* The panel of one stage of a tile: A and B of its later slabs in turn, then A and B of the next
- * tile's first slab.  False when there is none, or when the newest panel is that one. */
+ * tile's first slab.  False when there is none, or when the device holds it. */
 static bool panel_stage(struct cursor *c, int64_t stage)
 {
     bool is_later = stage < later_panels(c->plan);
     const struct block *tile = is_later ? &c->tile : &c->next;
+    const struct block *before = is_later ? &c->before : &c->tile;
     int64_t slab = is_later ? 1 + stage / 2 : 0;
     enum operand operand = stage % 2 ? OPERAND_B : OPERAND_A;
-    if (block_empty(tile))
+    if (block_empty(tile) || schedule_held(c->plan, operand, before, tile))
         return false;
     c->panel.operand = operand;
     c->panel.block = schedule_panel(c->problem, c->plan, operand, tile, slab);
-    if (block_equal(&c->panel.block, &c->last[operand]))
-        return false;
-    c->last[operand] = c->panel.block;
-    set_kept(c, tile, slab, is_later ? c->same_row : next_in_row(c), &c->panel);
+    set_kept(c, before, tile, slab, &c->panel);
     return true;
 }
 
@@ -154,7 +162,7 @@ static bool next_panel(struct cursor *c)
         } else if (block_empty(&c->next)) {
             return false;
         } else {
-            c->same_row = next_in_row(c);
+            c->before = c->tile;
             c->tile = c->next;
             c->next = schedule_next_tile(c->problem, c->plan, c->rank, &c->super);
             c->stage = 0;
@@ -199,21 +207,20 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
 {
     struct traffic t = {0};
     uint64_t element = scalar_size(p->type), read = 0, kept = 0, written = 0;
-    struct block last = {.row = -1, .col = -1};
+    struct block last = {0};
     int64_t k = plan->slabs ? p->k : 0, k_kept_a = k_of(p, plan, plan->kept[OPERAND_A]);
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        bool same_row = tile.row == last.row, same_col = tile.col == last.col;
         int64_t k_kept_b = k_of(
             p, plan,
             min_i64(plan->kept[OPERAND_B] - across_of(plan, &tile) * plan->slabs, plan->slabs));
-        if (plan->slabs > 1 || !same_row) {
+        if (!schedule_held(plan, OPERAND_A, &last, &tile)) {
             read += (uint64_t)(tile.rows * k);
-            kept += same_row ? (uint64_t)(tile.rows * k_kept_a) : 0;
+            kept += same_row(&last, &tile) ? (uint64_t)(tile.rows * k_kept_a) : 0;
         }
-        if (plan->slabs > 1 || !same_col) {
+        if (!schedule_held(plan, OPERAND_B, &last, &tile)) {
             read += (uint64_t)(k * tile.cols);
             kept += below_first(plan, &tile) ? (uint64_t)(k_kept_b * tile.cols) : 0;
         }

@@ -39,6 +39,12 @@ static inline bool block_empty(const struct block *b)
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super);
 
+/* Whether the tile finds its panels of A or B on the device, all of which the tile before it has
+ * left there: it is in the same row of C, or column, and there are buffers for all of k.  `before`
+ * is empty for the first tile. */
+bool schedule_held(const struct plan *plan, enum operand operand, const struct block *before,
+                   const struct block *tile);
+
 /* How what is read of an operand is cut into slots. */
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand);
@@ -63,11 +69,9 @@ struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int rank;
-    int64_t super, stage, part; /* super: where to look for the tile after `next` */
-    struct block tile, next;    /* the tile, and the one after it */
-    struct transfer panel;      /* what is being read, its newest part */
-    bool same_row;              /* the tile before `tile` is in the same row of super-blocks */
-    struct block last[2]; /* newest panel of A, of B: read again only when another is needed */
+    int64_t super, stage, part;      /* super: where to look for the tile after `next` */
+    struct block before, tile, next; /* the tile, and those around it */
+    struct transfer panel;           /* what is being read, its newest part */
     bool reading;
 };
 

@@ -71,3 +71,15 @@ def test_least_traffic_when_all_fits(tmp_path):
     report = multiply(source, "--beta", 1)
     assert report["stages"]["read"]["bytes"] == sum(matrix.nbytes for matrix in matrices)
     assert report["stages"]["write"]["bytes"] == 300 * 200 * 8
+
+
+@pytest.mark.parametrize("trans", ["NN", "TT"])
+def test_the_device_keeps_panels_for_a_row(tmp_path, device, trans):
+    """A comes to the device once where it has room for a row's panels, and else for every tile."""
+    source = tmp_path / "input.h5"
+    a, b, c = operands(source, 96, 120, 200, "f8", trans)
+    options = ["--tile", "32x40x48", "--beta", 1, "--transa", trans[0], "--transb", trans[1]]
+    copied = [multiply(source, *options, *memory, "--force", device=device)["stages"]["in"]["bytes"]
+              for memory in ([], ["--gpu-memory", "120K"])]
+    once, b_and_c = a.nbytes, 3 * b.nbytes + c.nbytes
+    assert copied == [once + b_and_c, 3 * once + b_and_c]

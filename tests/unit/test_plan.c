@@ -194,7 +194,8 @@ static void test_serpentine(void **state)
     assert_int_equal(plan.cache_bytes, 0);
 }
 
-/* With room for some panels only, those of A are kept first: they serve all tiles of a row. */
+/* With room for some panels only, those of A are kept first: they serve all tiles of a row.  With
+ * more room on the device they stay there, and the host keeps those of B alone. */
 static void test_kept_panels(void **state)
 {
     (void)state;
@@ -205,6 +206,13 @@ static void test_kept_panels(void **state)
     struct plan plan, some;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 2);
+    assert_true(plan.kept[OPERAND_A] == 0 && plan.kept[OPERAND_B] == 30);
+    assert_int_equal(plan.total.in_bytes, 8 * (64 * 160 + 4 * 160 * 48));
+    check_traffic(&p, &m, &plan);
+    m.device_memory = plan.device_bytes - 1;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.total.in_bytes, 8 * (3 * 64 * 160 + 4 * 160 * 48));
     assert_true(plan.kept[OPERAND_A] == 10 && plan.kept[OPERAND_B] == 30);
     assert_int_equal(plan.total.read_bytes, 8 * (64 * 160 + 160 * 48));
     for (size_t less = 1000; less < plan.cache_bytes; less += 1000) {
@@ -374,16 +382,11 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans),
-        cmocka_unit_test(test_serpentine),
-        cmocka_unit_test(test_kept_panels),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),
-        cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_impossible_requests),
-        cmocka_unit_test(test_files_in_memory),
-        cmocka_unit_test(test_too_many_tiles),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_random_plans),        cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_kept_panels),         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),          cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_impossible_requests), cmocka_unit_test(test_files_in_memory),
+        cmocka_unit_test(test_too_many_tiles),      cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
