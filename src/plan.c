@@ -217,9 +217,10 @@ static void set_counts(const struct problem *p, struct plan *plan)
 static void keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
 {
     size_t left = machine->host_memory - plan->host_bytes;
-    bool read_once = plan->supers_across == 1 || plan->buffers[OPERAND_A] > plan->slabs;
-    int64_t useful[] = {read_once ? 0 : plan->slabs,
-                        plan->supers_down > 1 ? plan->supers_across * plan->slabs : 0};
+    bool a_once = plan->supers_across == 1 || plan->buffers[OPERAND_A] > plan->slabs;
+    bool b_once = plan->supers_down == 1 ||
+                  (plan->supers_across == 1 && plan->buffers[OPERAND_B] > plan->slabs);
+    int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
     plan->cache_bytes = 0;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         int64_t rows, cols;

@@ -8,9 +8,11 @@
 enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
+    GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
+static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
@@ -44,12 +46,18 @@ static double read_rate(const struct problem *p, const struct machine *machine,
            chunks_cut(file_cols, cols, info->chunk_cols);
 }
 
-/* Time to read all that all ranks read; `first`: the part of it that the first slab of all ranks
- * is. */
-static double read_seconds(const struct problem *p, const struct machine *machine,
-                           struct plan *plan, double *first)
+/* What all ranks read. */
+struct reading {
+    double seconds; /* from the disk or, in its turn, from what the host keeps */
+    double copied;  /* elements that come to the devices */
+    double first;   /* the part of A and B that is the first slab of all ranks */
+};
+
+static struct reading predict_reading(const struct problem *p, const struct machine *machine,
+                                      struct plan *plan)
 {
-    double element = (double)scalar_size(p->type), seconds = 0;
+    struct reading all = {0};
+    double element = (double)scalar_size(p->type);
     double ranks_across =
         (double)min_i64(plan->supers_across * plan->grid_cols, ceil_div(p->n, plan->tile_cols));
     double ranks_down =
@@ -65,23 +73,29 @@ static double read_seconds(const struct problem *p, const struct machine *machin
     if (plan->buffers[OPERAND_B] > plan->slabs) /* at the turns */
         reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
                             (double)plan->supers_across;
-    reads[OPERAND_A] += kept_a * (fmin(plan->grid_cols, ranks_across) * mk - reads[OPERAND_A]);
-    reads[OPERAND_B] += kept_b * (fmin(plan->grid_rows, ranks_down) * kn - reads[OPERAND_B]);
+    double again[] = {kept_a * (reads[OPERAND_A] - fmin(plan->grid_cols, ranks_across) * mk),
+                      kept_b * (reads[OPERAND_B] - fmin(plan->grid_rows, ranks_down) * kn)};
     double slab = (double)min_i64(plan->slab, p->k),
            ranks = (double)plan->grid_rows * plan->grid_cols;
-    *first = plan->slabs ? ranks * (double)(plan->tile_rows + plan->tile_cols) * slab /
-                               (reads[OPERAND_A] + reads[OPERAND_B])
-                         : 0;
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        reads[operand] -= again[operand];
+        all.copied += problem_reads(p, (enum operand)operand) ? again[operand] : 0;
+        all.seconds += again[operand] * element / (cache_bytes_per_s * plan->readers * ranks);
+    }
+    if (plan->slabs)
+        all.first = ranks * (double)(plan->tile_rows + plan->tile_cols) * slab /
+                    (reads[OPERAND_A] + reads[OPERAND_B]);
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         if (!problem_reads(p, (enum operand)operand))
             continue;
         int64_t rows, cols;
         plan->passes[operand] = reads[operand] / once[operand];
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
-        seconds += reads[operand] * element /
-                   read_rate(p, machine, plan, (enum operand)operand, rows, cols);
+        all.copied += reads[operand];
+        all.seconds += reads[operand] * element /
+                       read_rate(p, machine, plan, (enum operand)operand, rows, cols);
     }
-    return seconds;
+    return all;
 }
 
 /* Seconds that writing C takes from reading where both are the memory's work: a byte that is read
@@ -91,6 +105,11 @@ static double written_in_memory(const struct problem *p, const struct machine *m
 {
     double bytes = (double)p->m * (double)p->n * (double)scalar_size(p->type);
     return plan_reads_memory(machine) ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
+}
+
+static double whole_blocks(int64_t extent)
+{
+    return (double)round_up(extent, GEMM_BLOCK);
 }
 
 /* Where the device holds A's panels for a row of super-blocks, its first tile reads A and B and the
@@ -115,17 +134,15 @@ void plan_predict(const struct problem *p, const struct machine *machine,
            tiles = (double)schedule_supers(plan);
     double panels = (double)(plan->tile_rows + plan->tile_cols) * (double)p->k;
     double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
-    double c_in = problem_reads_c(p) ? tile : 0;
-    double first;
-    s[LINK_READ] = read_seconds(p, machine, plan, &first);
-    bool held = plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs;
-    double spared = held ? (tiles - (double)plan->supers_down) * (double)plan->tile_rows : 0;
-    s[LINK_IN] = (plan->slabs ? tiles * panels - spared * (double)p->k : 0) + tiles * c_in;
-    s[LINK_IN] *= element / machine->in_bytes_per_s;
+    struct reading reading = predict_reading(p, machine, plan);
+    s[LINK_READ] = reading.seconds;
+    s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;
     double checked = request->verify ? panels + tile : 0; /* elements that the check passes over */
-    s[LINK_GEMM] = plan->slabs ? tiles * 2 * tile * (double)p->k / plan->gemm_flops_per_s *
+    double computed =
+        machine->gpu ? whole_blocks(plan->tile_rows) * whole_blocks(plan->tile_cols) : tile;
+    s[LINK_GEMM] = plan->slabs ? tiles * 2 * computed * (double)p->k / plan->gemm_flops_per_s *
                                          (1 + GEMM_HALF_SLAB / (double)plan->slab) +
                                      tiles * checked * element / machine->device_bytes_per_s +
                                      steps * STEP_MICROSECONDS * 1e-6
@@ -145,6 +162,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - beside);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
+    bool held = plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs;
     double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
     double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
@@ -155,7 +173,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
             plan->limit = (enum link)link;
         }
     }
-    double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, first);
+    double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, reading.first);
     double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
     plan->wall_s = busiest + fill + drain;
 }

@@ -192,6 +192,12 @@ static void test_serpentine(void **state)
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.total.read_bytes, serpentine);
     assert_int_equal(plan.cache_bytes, 0);
+    /* In a single column of tiles B's panel stays on the device. */
+    m.disk_read_bytes_per_s = 1e9;
+    request.tile_cols = 64;
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_int_equal(plan.total.in_bytes, once);
+    assert_int_equal(plan.cache_bytes, 0);
 }
 
 /* With room for some panels only, those of A are kept first: they serve all tiles of a row.  With
