@@ -38,12 +38,12 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
     struct error ignored = {0};
     int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
     int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
-    int64_t places = info->rows / rows;
+    int64_t across = info->cols / cols, places = info->rows / rows * across;
     double bytes = 0;
     void *slot = aligned_alloc(4096, PROBE_BYTES);
     for (int64_t i = thread; slot && i < THREADS * PROBES && clock_now() < end; i += THREADS) {
         int64_t place = places * (i * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
-        struct block block = {place * rows, 0, rows, cols};
+        struct block block = {place / across * rows, place % across * cols, rows, cols};
         if (store_read(store, &block, slot, &ignored))
             break;
         bytes += (double)(rows * cols) * (double)element;

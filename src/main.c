@@ -116,6 +116,9 @@ static int prepare(struct session *s)
     if (s->comm.rank == 0) {
         described = problem_open(&s->options, &s->problem, &s->err) == 0;
         output_check(&s->options, described ? &s->problem : NULL, &s->err);
+        if (s->options.io == STORE_MAPPED && s->comm.nodes > 1) /* they would write whole pages */
+            error_add(&s->err, EXIT_USAGE,
+                      "--io mapped writes from one node only; leave --io at auto");
         if (described && !s->options.machine[0])
             machine_probe_disk(&s->problem, &s->machine);
     }

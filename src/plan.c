@@ -20,6 +20,7 @@ enum {
     READERS_MAX = 16,
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
     DECODERS_MAX = 32,
+    HELD_MAX = 1024,      /* slabs whose panels of A the device keeps */
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
     KEPT_STATE = 128,     /* at most, for each kept panel */
 };
@@ -296,7 +297,8 @@ static double compare(const struct problem *p, const struct machine *machine,
                       const struct plan_request *request, struct plan *plan, struct plan *best)
 {
     double least = INFINITY;
-    for (int all = 0; all <= (plan->slabs > 1 && plan->supers_across > 1); all++) {
+    bool may_hold = plan->slabs > 1 && plan->slabs <= HELD_MAX && plan->supers_across > 1;
+    for (int all = 0; all <= may_hold; all++) {
         set_held(plan, all);
         if (fits(p, machine, request, plan))
             least = fmin(least, keep_better(p, machine, request, plan, best));

@@ -57,14 +57,14 @@ static int panel_load(struct run *run, enum operand operand, const struct block 
     return dev->record(dev, panel->full, STREAM_IN, err);
 }
 
-/* The buffer that holds a panel. */
-static struct panel *panel_find(const struct run *run, enum operand operand,
+/* The buffer of a held panel: those of all slabs end with the newest. */
+static struct panel *panel_held(const struct run *run, enum operand operand, int64_t slab,
                                 const struct block *block)
 {
-    struct panel *panel = run->panels[operand], *end = panel + run->plan->buffers[operand];
-    while (panel < end && !block_equal(&panel->block, block))
-        panel++;
-    assert(panel < end);
+    int64_t buffers = run->plan->buffers[operand], later = run->plan->slabs - 1 - slab;
+    int64_t newest = run->newest[operand] - run->panels[operand];
+    struct panel *panel = &run->panels[operand][(newest - later + buffers) % buffers];
+    assert(block_equal(&panel->block, block));
     return panel;
 }
 
@@ -78,7 +78,7 @@ static int slab_load(struct run *run, const struct block *before, const struct b
         enum operand operand = (enum operand)i;
         struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
         if (schedule_held(run->plan, operand, before, tile))
-            run->current[operand] = panel_find(run, operand, &block);
+            run->current[operand] = panel_held(run, operand, slab, &block);
         else if (panel_load(run, operand, &block, err))
             return err->code;
     }
