@@ -170,9 +170,9 @@ $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)
 	$(LINK_EMULATED)
 
 # Odd leading dimensions, and such as the widest copies need, both ragged.  synccheck takes it for an
-# error that warps come to a barrier from two places, which block_barrier of kernels/ptx.cuh is for:
-# with tensor it looks at tiles where they do not.
-RAGGED  := 131x67x37,260x136x68
+# error that warps come to a barrier from two places, which block_barrier of kernels/ptx.cuh is for;
+# so it sees tensor and tma on whole tiles, where no warp is without work.
+RAGGED    := 131x67x37,260x136x68
 SANITIZER = $(CUDA_HOME)/bin/compute-sanitizer --error-exitcode 1 --tool
 sanitize-gpu: $(BUILD)/gemm_bench
 	@set -e; for tool in memcheck racecheck; do \

@@ -19,6 +19,7 @@ enum store_mode { STORE_READ, STORE_WRITE };
  * writes through a mapping and reads as BUFFERED does; AUTO takes it for what is not small, in a
  * file system in memory, where enough CPUs copy at once. */
 enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_MAPPED, STORE_HDF5 };
+enum { STORE_MAPPING_CPUS = 8 }; /* of the node: so many or more are enough */
 
 /* How a matrix would be read as elements of `type`: its bytes by offset; by HDF5; when neither, its
  * chunks by offset.  Pure. */

@@ -38,10 +38,6 @@ extern const struct store_backend store_posix, store_chunks, store_hdf5;
 /* A file of another size than the one described is another file. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
 
-/* Whether the matrix, which is moved by offset, is or may come to be moved in the way `wanted`. */
-bool store_may_be(const struct matrix_info *info, enum scalar type, enum store_way way,
-                  enum store_way wanted);
-
 /* A block as its file has it: `count` runs of `bytes` bytes, the first at `offset`, each `stride`
  * after the one before.  Whole rows are one run. */
 struct runs {

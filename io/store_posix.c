@@ -25,7 +25,6 @@
 enum {
     CALL_MAX = 256 << 20,
     SMALL = 256 << 20,       /* matrices for which auto looks no further */
-    MAPPING_CPUS = 8,        /* from so many on, writing through a mapping is faster */
     DIRTY_BATCH = 128 << 20, /* bytes that are sent to the disk together */
     SAMPLES = 64,            /* places where the page cache is probed ... */
     SAMPLE = 64 << 10,       /* ... and bytes of each */
@@ -47,10 +46,10 @@ static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
     return (uint64_t)info->rows * (uint64_t)info->cols * scalar_size(type);
 }
 
-bool store_may_be(const struct matrix_info *info, enum scalar type, enum store_way way,
-                  enum store_way wanted)
+/* Whether auto looks for a better way than the page cache. */
+static bool looks_further(const struct matrix_info *info, enum scalar type, enum store_way way)
 {
-    return way == wanted || (way == STORE_AUTO && matrix_bytes(info, type) >= SMALL);
+    return way == STORE_AUTO && matrix_bytes(info, type) >= SMALL;
 }
 
 static bool in_memory(const struct store *s)
@@ -89,19 +88,17 @@ static bool is_cached(const struct store *s)
     return seen >= SAMPLES * (SAMPLE / page) / 2;
 }
 
-/* Past the page cache: asked for, or what auto takes when nothing speaks against it. */
 static bool wants_direct(const struct store *s)
 {
-    return s->way == STORE_DIRECT || (store_may_be(&s->info, s->type, s->way, STORE_DIRECT) &&
-                                      !in_memory(s) && !(s->mode == STORE_READ && is_cached(s)));
+    return s->way == STORE_DIRECT || (looks_further(&s->info, s->type, s->way) && !in_memory(s) &&
+                                      !(s->mode == STORE_READ && is_cached(s)));
 }
 
 static bool wants_mapping(const struct store *s)
 {
-    return s->mode == STORE_WRITE &&
-           (s->way == STORE_MAPPED ||
-            (store_may_be(&s->info, s->type, s->way, STORE_MAPPED) && in_memory(s) &&
-             sysconf(_SC_NPROCESSORS_ONLN) >= MAPPING_CPUS));
+    bool pays = looks_further(&s->info, s->type, s->way) && in_memory(s) &&
+                sysconf(_SC_NPROCESSORS_ONLN) >= STORE_MAPPING_CPUS;
+    return s->mode == STORE_WRITE && (s->way == STORE_MAPPED || pays);
 }
 
 /* Decided once, for the whole matrix. */
@@ -324,12 +321,12 @@ static int posix_sync(struct store *s, struct error *err)
                      "%s: making it durable failed: %s", s->info.file, strerror(errno));
 }
 
-static size_t posix_overhead(const struct matrix_info *info, enum scalar type,
-                             enum store_mode mode, enum store_way way, int threads)
+static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                             enum store_way way, int threads)
 {
-    bool maps = mode == STORE_WRITE && store_may_be(info, type, way, STORE_MAPPED);
-    size_t direct = store_may_be(info, type, way, STORE_DIRECT) ? direct_overhead_bytes() : 0;
-    size_t mapped = maps ? mapped_overhead_bytes(threads) : 0;
+    bool any = looks_further(info, type, way), writes = mode == STORE_WRITE;
+    size_t direct = any || way == STORE_DIRECT ? direct_overhead_bytes() : 0;
+    size_t mapped = writes && (any || way == STORE_MAPPED) ? mapped_overhead_bytes(threads) : 0;
     return direct > mapped ? direct : mapped;
 }
 

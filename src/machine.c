@@ -88,7 +88,7 @@ static void assume_disk_rates(const char *input, struct machine *m)
 {
     struct statfs fs;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
-    bool many = m->threads * m->ranks_per_node >= 8;
+    bool many = m->threads * m->ranks_per_node >= STORE_MAPPING_CPUS;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
     m->disk_write_bytes_per_s = in_memory ? (many ? 9e9 : 3e9) : 1.5e9;
     m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;

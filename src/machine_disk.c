@@ -10,7 +10,6 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
-static const double memory_bytes_per_s = 10e9; /* through the page cache this is no disk any more */
 enum { PROBES = 16, PROBE_BYTES = 2 << 20, THREADS = 16 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
@@ -76,7 +75,7 @@ void machine_probe_disk(const struct problem *p, struct machine *m)
         return;
     double rate = read_rate(store, info, scalar_size(p->type), m);
     store_close(store);
-    if (m->gpu && rate > memory_bytes_per_s)
+    if (m->gpu && machine_reads_memory(rate))
         rate *= 0.75; /* beside the device, which takes every byte from memory once more */
     rate *= (double)ceil_div(m->ranks, m->ranks_per_node);
     if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */

@@ -13,7 +13,7 @@ enum {
     GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
     SLOT_MIN = 4 << 10, /* bytes */
     SLOT_MAX = 16 << 20,
-    SLOT_CACHED = 4 << 20, /* so that all slots in are in the CPU's cache */
+    SLOT_CACHED = 4 << 20, /* faster on an H200's host than 16, 2 or 1 MiB */
     SLOTS_OUT_PER_WRITER = 2,
     OUT_MAX = 1 << 30, /* bytes of all slots out */
     STRIP_SLOTS = 2,   /* a strip fills at least so many: enough rows for a fast product */
@@ -167,16 +167,15 @@ static void set_threads(struct plan *plan, int readers)
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
-/* A disk this fast for one node is memory itself; the machine's copies are not much faster. */
 bool plan_reads_memory(const struct machine *machine)
 {
     double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
-    return machine->disk_read_bytes_per_s / nodes >= 10e9;
+    return machine_reads_memory(machine->disk_read_bytes_per_s / nodes);
 }
 
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
  * is left of that part may hold a tile on its way out.  Where files are read at the pace of memory
- * its bandwidth is the limit, and slots that stay in the cache need none of it. */
+ * smaller slots are faster, which may stay in the CPU's cache. */
 static void choose_slots(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan)
 {
@@ -218,9 +217,9 @@ static void set_counts(const struct problem *p, struct plan *plan)
 static void keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
 {
     size_t left = machine->host_memory - plan->host_bytes;
-    bool a_once = plan->supers_across == 1 || plan->buffers[OPERAND_A] > plan->slabs;
-    bool b_once = plan->supers_down == 1 ||
-                  (plan->supers_across == 1 && plan->buffers[OPERAND_B] > plan->slabs);
+    bool a_once = plan->supers_across == 1 || plan_holds(plan, OPERAND_A);
+    bool b_once =
+        plan->supers_down == 1 || (plan->supers_across == 1 && plan_holds(plan, OPERAND_B));
     int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
     plan->cache_bytes = 0;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {

@@ -38,7 +38,7 @@ struct plan {
     int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     size_t spare_bytes;        /* of host memory, for more slots out */
-    int64_t buffers[2];        /* device panels of A, of B: one more than slabs hold all of k */
+    int64_t buffers[2];        /* device panels of A, of B */
     int64_t kept[2];           /* panels of A, of B that stay in host memory (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them */
@@ -81,6 +81,12 @@ size_t plan_check_bytes(const struct plan *plan);
 
 /* Size of one device buffer, rounded as the planner counts it. */
 size_t plan_buffer_bytes(size_t bytes);
+
+/* Whether the device has room for an operand's panels of all slabs, and for the next one. */
+static inline bool plan_holds(const struct plan *plan, enum operand operand)
+{
+    return plan->buffers[operand] > plan->slabs;
+}
 
 /* Print problem and plan, in at most 80 columns. */
 void plan_print(const struct problem *problem, const struct machine *machine,

@@ -8,7 +8,7 @@
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
                         int64_t *rows, int64_t *cols);
 
-/* Whether files are read at the pace of memory, so that its bandwidth is what all share. */
+/* Whether each node reads files at the pace of memory. */
 bool plan_reads_memory(const struct machine *machine);
 
 /* Set the predicted time of each link and of the whole, and the link that limits. */

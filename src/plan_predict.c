@@ -68,9 +68,9 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     double all_b = (double)(plan->supers_across * plan->slabs);
     double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
     double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
-    if (plan->buffers[OPERAND_A] > plan->slabs) /* a row of super-blocks finds them there */
+    if (plan_holds(plan, OPERAND_A)) /* a row of super-blocks finds them there */
         reads[OPERAND_A] /= (double)plan->supers_across;
-    if (plan->buffers[OPERAND_B] > plan->slabs) /* at the turns */
+    if (plan_holds(plan, OPERAND_B)) /* at the turns */
         reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
                             (double)plan->supers_across;
     double again[] = {kept_a * (reads[OPERAND_A] - fmin(plan->grid_cols, ranks_across) * mk),
@@ -98,9 +98,10 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     return all;
 }
 
-/* Seconds that writing C takes from reading where both are the memory's work: a byte that is read
- * crosses its bus four times (out of the file, twice into the slot, out to the device), one that is
- * written five times (into the slot and out, as a zero and twice into the file). */
+/* Seconds that writing C takes from reading where both are the memory's work.  Caches aside, a
+ * byte that is read crosses its bus four times (out of the file, twice into the slot, out to the
+ * device), one that is written five times (into the slot and out, as a zero and twice into the
+ * file). */
 static double written_in_memory(const struct problem *p, const struct machine *machine)
 {
     double bytes = (double)p->m * (double)p->n * (double)scalar_size(p->type);
@@ -162,7 +163,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - beside);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
-    bool held = plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs;
+    bool held = plan->slabs > 1 && plan_holds(plan, OPERAND_A);
     double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
     double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;

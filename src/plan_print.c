@@ -58,7 +58,7 @@ static void print_shape(const struct machine *m, const struct plan *plan)
                plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
-    if (plan->slabs > 1 && plan->buffers[OPERAND_A] > plan->slabs)
+    if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
         printf("  device    keeps A's panels for their row of super-blocks\n");
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;

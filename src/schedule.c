@@ -108,7 +108,7 @@ static bool same_col(const struct block *before, const struct block *tile)
 bool schedule_held(const struct plan *plan, enum operand operand, const struct block *before,
                    const struct block *tile)
 {
-    return plan->buffers[operand] > plan->slabs &&
+    return plan_holds(plan, operand) &&
            (operand == OPERAND_A ? same_row(before, tile) : same_col(before, tile));
 }
 

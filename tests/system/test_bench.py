@@ -71,6 +71,16 @@ def test_is_consistent(bench, index):
     assert program["busiest"] in STAGES and 0 < program["overlap"]["median"] <= 1.5
 
 
+def test_alone(tmp_path):
+    answer = tmp_path / "x.json"
+    process = start(tmp_path, "--sizes", f"{M}x{N}x{K}", "--repeat", "1", "--only", "compute",
+                    "--alone", "--json", answer)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    case, = json.loads(answer.read_text())["cases"]
+    assert case["rivals"] == {} and set(case["program"]["stages"]) == STAGES
+
+
 def test_rivals_did_the_same(bench):
     compute, disk = bench[1]["cases"]
     assert set(compute["rivals"]) == {"h5py, NumPy, same memory", "NumPy in core"}

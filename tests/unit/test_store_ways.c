@@ -213,8 +213,8 @@ static void test_choice(void **state)
     assert_int_equal(statfs("choice", &fs), 0);
     store_close(open_store(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT));
     const char *cold = fs.f_type == TMPFS_MAGIC ? "buffered" : "direct";
-    const bool maps = fs.f_type == TMPFS_MAGIC && sysconf(_SC_NPROCESSORS_ONLN) >= 8;
-    const char *written = maps ? "mapped" : cold;
+    const bool enough = sysconf(_SC_NPROCESSORS_ONLN) >= STORE_MAPPING_CPUS;
+    const char *written = fs.f_type == TMPFS_MAGIC && enough ? "mapped" : cold;
     chooses(&info, STORE_READ, cold);
     chooses(&info, STORE_WRITE, written);
 
