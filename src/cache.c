@@ -1,11 +1,9 @@
 #include "cache.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "error.h"
 #include "quantity.h"
+#include "window.h"
 
 struct cached {
     struct block holds; /* empty: nothing yet */
@@ -13,42 +11,54 @@ struct cached {
     int64_t users;      /* parts that are still to be copied before another may take its place */
 };
 
-int cache_open(struct cache *c, const struct problem *p, const struct plan *plan, struct error *err)
+struct cache_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool aborted;
+    struct cached panels[];
+};
+
+enum { PAGE = 4096 };
+
+static size_t panels_of(const struct plan *plan, enum operand operand)
+{
+    return (size_t)(plan->node_lines[operand] * plan->kept[operand]);
+}
+
+static size_t state_bytes(const struct plan *plan)
+{
+    size_t panels = panels_of(plan, OPERAND_A) + panels_of(plan, OPERAND_B);
+    size_t bytes = sizeof(struct cache_state) + panels * sizeof(struct cached);
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t cache_bytes(const struct plan *plan)
+{
+    return plan->cache_bytes ? state_bytes(plan) + plan->cache_bytes : 0;
+}
+
+void cache_init(void *window, const struct plan *plan)
+{
+    struct cache_state *state = window;
+    if (plan->cache_bytes == 0)
+        return;
+    window_lock_init(&state->lock);
+    window_signal_init(&state->changed);
+}
+
+void cache_open(struct cache *c, void *window, const struct problem *p, const struct plan *plan)
 {
     *c = (struct cache){.plan = plan, .element_bytes = scalar_size(p->type)};
     if (plan->cache_bytes == 0)
-        return 0;
-    size_t panels = (size_t)(plan->kept[OPERAND_A] + plan->kept[OPERAND_B]);
-    c->panels = calloc(panels, sizeof *c->panels);
-    void *memory = mmap(NULL, plan->cache_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    c->memory = memory == MAP_FAILED ? NULL : memory;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    c->open = true;
-    if (!c->panels || !c->memory)
-        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes to keep panels in",
-                         plan->cache_bytes);
-    madvise(c->memory, plan->cache_bytes, MADV_HUGEPAGE);
-    return 0;
-}
-
-void cache_close(struct cache *c)
-{
-    if (!c->open)
         return;
-    if (c->memory)
-        munmap(c->memory, c->plan->cache_bytes);
-    free(c->panels);
-    pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->changed);
-    *c = (struct cache){0};
+    c->state = window;
+    c->memory = (char *)window + state_bytes(plan);
 }
 
 /* Kept panels of A come first; the parts of a panel follow each other. */
 static char *place_of(const struct cache *c, const struct transfer *t)
 {
-    int64_t of_a = min_i64(t->kept, c->plan->kept[OPERAND_A]);
+    int64_t of_a = min_i64(t->kept, (int64_t)panels_of(c->plan, OPERAND_A));
     size_t panels = (size_t)of_a * c->plan->kept_bytes[OPERAND_A] +
                     (size_t)(t->kept - of_a) * c->plan->kept_bytes[OPERAND_B];
     return c->memory + panels + (size_t)t->skip * c->element_bytes;
@@ -61,40 +71,42 @@ static size_t bytes_of(const struct cache *c, const struct transfer *t)
 
 void cache_put(struct cache *c, const struct transfer *t, const void *from)
 {
-    struct cached *panel = &c->panels[t->kept];
-    pthread_mutex_lock(&c->lock);
-    while (!block_equal(&panel->holds, &t->whole) && panel->users > 0 && !c->aborted)
-        pthread_cond_wait(&c->changed, &c->lock);
+    struct cache_state *s = c->state;
+    struct cached *panel = &s->panels[t->kept];
+    window_lock(&s->lock);
+    while (!block_equal(&panel->holds, &t->whole) && panel->users > 0 && !s->aborted)
+        window_wait(&s->changed, &s->lock);
     if (!block_equal(&panel->holds, &t->whole))
         *panel = (struct cached){.holds = t->whole, .users = t->uses * t->parts};
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&s->lock);
     memcpy(place_of(c, t), from, bytes_of(c, t)); /* nobody else may touch it now */
-    pthread_mutex_lock(&c->lock);
+    window_lock(&s->lock);
     if (++panel->filled == t->parts)
-        pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
+        pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void cache_get(struct cache *c, const struct transfer *t, void *to)
 {
-    struct cached *panel = &c->panels[t->kept];
-    pthread_mutex_lock(&c->lock);
-    while (!(block_equal(&panel->holds, &t->whole) && panel->filled == t->parts) && !c->aborted)
-        pthread_cond_wait(&c->changed, &c->lock);
-    pthread_mutex_unlock(&c->lock);
+    struct cache_state *s = c->state;
+    struct cached *panel = &s->panels[t->kept];
+    window_lock(&s->lock);
+    while (!(block_equal(&panel->holds, &t->whole) && panel->filled == t->parts) && !s->aborted)
+        window_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
     memcpy(to, place_of(c, t), bytes_of(c, t));
-    pthread_mutex_lock(&c->lock);
+    window_lock(&s->lock);
     if (--panel->users == 0)
-        pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
+        pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void cache_abort(struct cache *c)
 {
-    if (!c->open)
+    if (!c->state)
         return;
-    pthread_mutex_lock(&c->lock);
-    c->aborted = true;
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
+    window_lock(&c->state->lock);
+    c->state->aborted = true;
+    pthread_cond_broadcast(&c->state->changed);
+    pthread_mutex_unlock(&c->state->lock);
 }

@@ -1,4 +1,5 @@
-/* The host panel cache: panels that later super-blocks need again stay in host memory.
+/* The host panel cache: panels that later super-blocks need again stay in host memory, in the
+ * window of the node's ranks.
  *
  * Which ones is the plan's choice and the schedule says it with every transfer (schedule.h), so
  * nothing is looked up and nothing is evicted: the panels of A that are kept serve one row of
@@ -7,26 +8,25 @@
 #ifndef DGEMM_OOC_CACHE_H
 #define DGEMM_OOC_CACHE_H
 
-#include <pthread.h>
-
 #include "schedule.h"
 
-struct cached; /* the state of a kept panel */
+struct cache_state; /* in the window */
 
 struct cache {
     const struct plan *plan;
     size_t element_bytes;
+    struct cache_state *state; /* null: nothing is kept */
     char *memory;
-    struct cached *panels;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open, aborted;
 };
 
-/* Allocate what the plan keeps.  After a failure cache_close is still due. */
-int cache_open(struct cache *cache, const struct problem *p, const struct plan *plan,
-               struct error *err);
-void cache_close(struct cache *cache);
+/* Bytes of the window for what the plan keeps; 0 when it keeps nothing. */
+size_t cache_bytes(const struct plan *plan);
+
+/* For the first rank of a node, before any opens. */
+void cache_init(void *window, const struct plan *plan);
+
+void cache_open(struct cache *cache, void *window, const struct problem *p,
+                const struct plan *plan);
 
 /* Keep what a transfer has read, when the panel's last user in that place is through. */
 void cache_put(struct cache *cache, const struct transfer *transfer, const void *from);
@@ -34,8 +34,8 @@ void cache_put(struct cache *cache, const struct transfer *transfer, const void 
 /* Copy what an earlier transfer has read; once it is there. */
 void cache_get(struct cache *cache, const struct transfer *transfer, void *to);
 
-/* Let nobody wait any longer: what they would wait for may never come.  What they then copy is
- * not to be used. */
+/* Let nobody on this node wait any longer: what they would wait for may never come.  What they then
+ * copy is not to be used. */
 void cache_abort(struct cache *cache);
 
 #endif

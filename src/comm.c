@@ -1,13 +1,34 @@
 #include "comm.h"
+#include "comm_impl.h"
 
-#include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
+#include "window.h"
 
 enum { TAG_RAISE = 1, TAG_DATA };
+
+static MPI_Comm all = MPI_COMM_NULL, group = MPI_COMM_NULL; /* in the program's order; a node's */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+MPI_Comm comm_world(void)
+{
+    return all;
+}
+
+void comm_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void comm_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 static int launcher_number(const char *const *names, int otherwise)
 {
@@ -21,35 +42,117 @@ static int launcher_number(const char *const *names, int otherwise)
 
 int comm_launcher_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
-                                        "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
-                                        "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
+    static const char *const names[] = {"Oall_RANK",          "PMIX_RANK",    "PMI_RANK",
+                                        "PALS_RANKID",        "ALPS_APP_PE",  "FLUX_TASK_RANK",
+                                        "JSM_NAMESPACE_RANK", "SLURM_PROCID", NULL};
     return launcher_number(names, 0);
 }
 
 int comm_launcher_size(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", NULL};
+    static const char *const names[] = {
+        "Oall_SIZE", "PMI_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS",
+        NULL};
     return launcher_number(names, 1);
+}
+
+/* Number the ranks computer by computer, in the order of their lowest ranks. */
+static void order_ranks(struct comm *comm)
+{
+    MPI_Comm computer, leaders;
+    int world, before = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &world);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world, MPI_INFO_NULL, &computer);
+    MPI_Comm_rank(computer, &comm->local_rank);
+    MPI_Comm_size(computer, &comm->local_size);
+    MPI_Comm_split(MPI_COMM_WORLD, comm->local_rank == 0, world, &leaders);
+    if (comm->local_rank == 0) {
+        MPI_Scan(&comm->local_size, &before, 1, MPI_INT, MPI_SUM, leaders);
+        before -= comm->local_size;
+    }
+    MPI_Bcast(&before, 1, MPI_INT, 0, computer);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, before + comm->local_rank, &all);
+    MPI_Comm_rank(all, &comm->rank);
+    MPI_Comm_size(all, &comm->size);
+    MPI_Comm_free(&leaders);
+    MPI_Comm_free(&computer);
+}
+
+static int greatest_divisor(int a, int b)
+{
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void divide(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        ((int *)inout)[i] = greatest_divisor(((int *)in)[i], ((int *)inout)[i]);
+}
+
+/* A number that divides the ranks of every computer. */
+static int common_size(const struct comm *comm)
+{
+    MPI_Op op;
+    int size;
+    MPI_Op_create(divide, 1, &op);
+    MPI_Allreduce(&comm->local_size, &size, 1, MPI_INT, op, all);
+    MPI_Op_free(&op);
+    return size;
+}
+
+static void group_ranks(struct comm *comm, int size)
+{
+    if (group != MPI_COMM_NULL)
+        MPI_Comm_free(&group);
+    comm->node = comm->rank / size;
+    comm->nodes = (comm->size + size - 1) / size;
+    MPI_Comm_split(all, comm->node, comm->rank, &group);
+    MPI_Comm_rank(group, &comm->node_rank);
+    MPI_Comm_size(group, &comm->node_size);
+}
+
+/* Whether the ranks of all groups can share memory. */
+static bool can_share(const struct comm *comm)
+{
+    struct window window;
+    struct error ignored = {0};
+    int mine = window_open(&window, comm, 1, &ignored) == 0, everyone;
+    window_close(&window);
+    MPI_Allreduce(&mine, &everyone, 1, MPI_INT, MPI_MIN, all);
+    return everyone;
+}
+
+/* Cut the ranks into nodes smaller than computers, so that what happens between nodes can be tried
+ * on one. */
+static int test_size(const struct comm *comm)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_NODE");
+    int size = text ? atoi(text) : 0;
+    return size > 0 && size < comm->local_size ? size : comm->local_size;
 }
 
 int comm_open(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
     int provided, launched = comm_launcher_size(), launcher_rank = comm_launcher_rank();
-    MPI_Comm node;
     *comm = (struct comm){0};
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &comm->size);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &node);
-    MPI_Comm_rank(node, &comm->local_rank);
-    MPI_Comm_size(node, &comm->local_size);
-    MPI_Comm_free(&node);
-    int leads = comm->local_rank == 0;
-    MPI_Allreduce(&leads, &comm->nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    order_ranks(comm);
+    int computers = comm->local_rank == 0;
+    MPI_Allreduce(MPI_IN_PLACE, &computers, 1, MPI_INT, MPI_SUM, all);
+    group_ranks(comm, computers > 1 ? common_size(comm) : test_size(comm));
+    if (!can_share(comm))
+        group_ranks(comm, 1);
+    if (provided < MPI_THREAD_SERIALIZED && comm->nodes > 1)
+        error_add(err, EXIT_RESOURCES,
+                  "this MPI does not let a second thread use it, which several nodes need "
+                  "(MPI_THREAD_SERIALIZED)");
     if (comm->size == 1 && launched > 1) {
         comm->rank = launcher_rank; /* so that only one of them speaks */
         return error_add(
@@ -58,17 +161,21 @@ int comm_open(struct comm *comm, struct error *err)
             "srun --mpi=pmix",
             launched);
     }
-    return 0;
+    return comm_agree(comm, err);
 }
 
 void comm_close(void)
 {
+    if (group != MPI_COMM_NULL)
+        MPI_Comm_free(&group);
+    if (all != MPI_COMM_NULL)
+        MPI_Comm_free(&all);
     MPI_Finalize();
 }
 
 void comm_share(void *data, size_t bytes, int root)
 {
-    MPI_Bcast(data, (int)bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+    MPI_Bcast(data, (int)bytes, MPI_BYTE, root, all);
 }
 
 void comm_raise(struct comm *comm)
@@ -80,7 +187,7 @@ void comm_raise(struct comm *comm)
         MPI_Request request;
         if (rank == comm->rank)
             continue;
-        MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_RAISE, MPI_COMM_WORLD, &request);
+        MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_RAISE, all, &request);
         MPI_Request_free(&request);
     }
 }
@@ -88,25 +195,27 @@ void comm_raise(struct comm *comm)
 bool comm_raised(const struct comm *comm)
 {
     int waiting = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, MPI_COMM_WORLD, &waiting, MPI_STATUS_IGNORE);
+    comm_lock();
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, all, &waiting, MPI_STATUS_IGNORE);
+    comm_unlock();
     return waiting || comm->raised;
 }
 
 /* Take the messages of comm_raise out of the way, so that none is pending at the end. */
 static void settle_raised(struct comm *comm)
 {
-    int raised = comm->raised, all;
-    MPI_Allreduce(&raised, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    for (int i = raised; i < all; i++)
-        MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_RAISE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int raised = comm->raised, raisers;
+    MPI_Allreduce(&raised, &raisers, 1, MPI_INT, MPI_SUM, all);
+    for (int i = raised; i < raisers; i++)
+        MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_RAISE, all, MPI_STATUS_IGNORE);
     comm->raised = false;
 }
 
 int comm_agree(struct comm *comm, struct error *err)
 {
-    int first = err->code ? comm->rank : comm->size, failing = err->code != 0, lowest, all;
-    MPI_Allreduce(&first, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    MPI_Allreduce(&failing, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    int failing = err->code > 0, first = failing ? comm->rank : comm->size, lowest, failed;
+    MPI_Allreduce(&first, &lowest, 1, MPI_INT, MPI_MIN, all);
+    MPI_Allreduce(&failing, &failed, 1, MPI_INT, MPI_SUM, all);
     settle_raised(comm);
     if (lowest == comm->size)
         return 0;
@@ -115,38 +224,52 @@ int comm_agree(struct comm *comm, struct error *err)
         int length;
         MPI_Get_processor_name(host, &length);
         error_add(err, err->code, "on rank %d (%s)%s", comm->rank, host,
-                  all > 1 ? ", and on others" : "");
+                  failed > 1 ? ", and on others" : "");
     }
-    MPI_Bcast(err, sizeof *err, MPI_BYTE, lowest, MPI_COMM_WORLD);
+    MPI_Bcast(err, sizeof *err, MPI_BYTE, lowest, all);
     return err->code;
 }
 
 void comm_barrier(void)
 {
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(all);
 }
 
 uint64_t comm_min(uint64_t value)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_MIN, all);
     return value;
 }
 
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most)
 {
-    MPI_Allreduce(values, least, count, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
-    MPI_Allreduce(values, sum, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Allreduce(values, most, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(values, least, count, MPI_DOUBLE, MPI_MIN, all);
+    MPI_Allreduce(values, sum, count, MPI_DOUBLE, MPI_SUM, all);
+    MPI_Allreduce(values, most, count, MPI_DOUBLE, MPI_MAX, all);
+}
+
+void comm_node_share(const struct comm *comm, void *data, size_t bytes)
+{
+    (void)comm;
+    MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, group);
+}
+
+bool comm_node_all(const struct comm *comm, bool mine)
+{
+    int value = mine, every = mine;
+    if (comm->node_size > 1)
+        MPI_Allreduce(&value, &every, 1, MPI_INT, MPI_MIN, group);
+    return every;
 }
 
 void comm_send(const void *data, size_t bytes, int to)
 {
-    MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD);
+    MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, all);
 }
 
 void comm_receive(void *data, size_t bytes, int from)
 {
-    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, all, MPI_STATUS_IGNORE);
 }
 
 void comm_version(char *text, size_t size)

@@ -1,5 +1,5 @@
-/* The ranks: who there is, and decisions that all of them take together.  The only user of MPI;
- * only the main thread calls it. */
+/* The ranks: who there is, and decisions that all of them take together.  With the exchange between
+ * nodes (exchange.h) the only user of MPI; only the main thread calls it, but for comm_raised. */
 #ifndef DGEMM_OOC_COMM_H
 #define DGEMM_OOC_COMM_H
 
@@ -11,9 +11,10 @@ struct error;
 
 struct comm {
     int rank, size;
-    int local_rank, local_size; /* on this node */
-    int nodes;
-    bool raised; /* this rank has told the others that it failed */
+    int local_rank, local_size; /* on this computer */
+    int nodes, node;            /* groups of ranks that share memory; this rank's */
+    int node_rank, node_size;   /* in it; all groups have the same size */
+    bool raised;                /* this rank has told the others that it failed */
 };
 
 /* Rank and size as the launcher's environment states them, before MPI runs: 0 and 1 without a
@@ -21,7 +22,10 @@ struct comm {
 int comm_launcher_rank(void);
 int comm_launcher_size(void);
 
-/* Collective.  Complains when the launcher started several ranks that MPI sees as one each. */
+/* Collective.  Ranks are numbered node by node.  The ranks of a computer share memory; where
+ * computers have different numbers of them, in groups of a size that divides them all; where /proc
+ * does not let them, not at all.  DGEMM_OOC_TEST_NODE=R makes groups of R, for tests.
+ * Complains when the launcher started several ranks that MPI sees as one each. */
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
@@ -41,6 +45,10 @@ bool comm_raised(const struct comm *comm);
 void comm_barrier(void);
 uint64_t comm_min(uint64_t value);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
+
+/* Collective over the ranks of a node: from its first rank to all; whether it holds for all. */
+void comm_node_share(const struct comm *comm, void *data, size_t bytes);
+bool comm_node_all(const struct comm *comm, bool mine);
 
 /* To or from one other rank; the receiver knows how much. */
 void comm_send(const void *data, size_t bytes, int to);

@@ -16,6 +16,9 @@ enum exit_code {
     EXIT_VERIFY = 5,    /* the product failed its check */
 };
 
+/* In place of a code: another rank has failed, and has the complaint. */
+enum { ERROR_ELSEWHERE = -1 };
+
 /* Plain data: may be copied and sent between ranks. */
 struct error {
     int code;        /* of the first complaint; 0: none */

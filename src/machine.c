@@ -100,7 +100,8 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
     *m = (struct machine){.gpu = device != NULL,
                           .ranks = ranks,
                           .ranks_per_node = local_ranks,
-                          .threads = machine_threads(local_ranks)};
+                          .threads = machine_threads(local_ranks),
+                          .network_bytes_per_s = 10e9};
     assume_disk_rates(options->a.file, m);
     m->host_memory = (size_t)(host_memory_available() / 2 / (uint64_t)local_ranks);
     m->device_memory = m->host_memory;
@@ -132,6 +133,7 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         {"disk_read_bytes_per_s", &m->disk_read_bytes_per_s},
         {"disk_write_bytes_per_s", &m->disk_write_bytes_per_s},
         {"disk_run_bytes", &m->disk_run_bytes},
+        {"network_bytes_per_s", &m->network_bytes_per_s},
         {"in_bytes_per_s", &m->in_bytes_per_s},
         {"out_bytes_per_s", &m->out_bytes_per_s},
         {"device_bytes_per_s", &m->device_bytes_per_s},

@@ -68,8 +68,8 @@ static void describe_machine(struct session *s)
         machine_read(&s->options, m, &s->err);
         m->gpu = gpu;
         m->ranks = s->comm.size;
-        m->ranks_per_node = s->comm.local_size;
     }
+    m->ranks_per_node = s->comm.node_size;
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);
     m->threads = (int)comm_min((uint64_t)m->threads);

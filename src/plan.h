@@ -18,17 +18,20 @@ enum {
     STRIPS_MAX = 16,   /* strips of a tile */
 };
 
-enum link { LINK_READ, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
+enum link { LINK_READ, LINK_NETWORK, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
 
 /* What moves and what is computed. */
 struct traffic {
-    uint64_t read_bytes, in_bytes, out_bytes, write_bytes;
+    uint64_t in_bytes, out_bytes, write_bytes;
     double flops;
 };
 
 /* Plain data; the same on every rank. */
 struct plan {
-    int grid_rows, grid_cols; /* ranks over C's rows and columns; rank = row * cols + col */
+    int grid_rows, grid_cols;   /* ranks over C's rows and columns */
+    int ranks_per_node;         /* consecutive ranks, which share what they read */
+    int block_rows, block_cols; /* of the grid, that they are; 1 x 1 where they fill none */
+    int64_t node_lines[2];      /* rows, columns of the grid in which a node has ranks, at most */
     int64_t tile_rows, tile_cols,
         slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t supers_down, supers_across; /* super-blocks */
@@ -39,14 +42,15 @@ struct plan {
     int slots_in, slots_out;   /* staging slots of each direction */
     size_t spare_bytes;        /* of host memory, for more slots out */
     int64_t buffers[2];        /* device panels of A, of B */
-    int64_t kept[2];           /* panels of A, of B that stay in host memory (cache.h) */
+    int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
-    size_t cache_bytes;        /* of all of them */
+    size_t cache_bytes;        /* of all of them, on a node */
     int readers, writers;      /* threads */
 
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
+    uint64_t read_bytes, sent_bytes; /* from files; between nodes */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */

@@ -4,6 +4,37 @@
 
 #include "plan.h"
 
+enum {
+    GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
+    SLOT_MIN = 4 << 10, /* bytes */
+};
+
+/* Memory that a candidate needs, into the plan; whether the machine has it. */
+bool plan_fits(const struct problem *p, const struct machine *machine,
+               const struct plan_request *request, struct plan *plan);
+
+/* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
+ * is left of that part may hold a tile on its way out.  Where files are read at the pace of memory
+ * smaller slots are faster, which may stay in the CPU's cache. */
+void plan_choose_slots(const struct problem *p, const struct machine *machine,
+                       const struct plan_request *request, struct plan *plan);
+
+void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes);
+
+void plan_set_threads(struct plan *plan, int readers);
+
+/* Counts that follow from tile and slab. */
+void plan_set_counts(const struct problem *p, struct plan *plan);
+
+/* Panels that later tiles need again stay in what is left of the host's memory: of A those of a row
+ * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
+ * element of A kept serves all tiles across, in every row; one of B one tile in every row.  The
+ * ranks of a node pool their memory for it. */
+void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan);
+
+/* How many panels of A the device has: with all of them, tiles to the right need none. */
+void plan_set_held(struct plan *plan, bool all);
+
 /* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
                         int64_t *rows, int64_t *cols);

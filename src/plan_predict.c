@@ -49,7 +49,8 @@ static double read_rate(const struct problem *p, const struct machine *machine,
 /* What all ranks read. */
 struct reading {
     double seconds; /* from the disk or, in its turn, from what the host keeps */
-    double copied;  /* elements that come to the devices */
+    double copied;  /* elements that come to the devices, all of them */
+    double sent;    /* elements from node to node */
     double first;   /* the part of A and B that is the first slab of all ranks */
 };
 
@@ -58,13 +59,10 @@ static struct reading predict_reading(const struct problem *p, const struct mach
 {
     struct reading all = {0};
     double element = (double)scalar_size(p->type);
-    double ranks_across =
-        (double)min_i64(plan->supers_across * plan->grid_cols, ceil_div(p->n, plan->tile_cols));
-    double ranks_down =
-        (double)min_i64(plan->supers_down * plan->grid_rows, ceil_div(p->m, plan->tile_rows));
     const double mk = (double)p->m * (double)p->k, kn = (double)p->k * (double)p->n;
     const double once[] = {mk, kn, (double)p->m * (double)p->n};
-    double reads[] = {mk * ranks_across, kn * ranks_down, once[OPERAND_C]};
+    double reads[] = {mk * (double)plan->supers_across, kn * (double)plan->supers_down,
+                      once[OPERAND_C]};
     double all_b = (double)(plan->supers_across * plan->slabs);
     double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
     double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
@@ -73,25 +71,34 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     if (plan_holds(plan, OPERAND_B)) /* at the turns */
         reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
                             (double)plan->supers_across;
-    double again[] = {kept_a * (reads[OPERAND_A] - fmin(plan->grid_cols, ranks_across) * mk),
-                      kept_b * (reads[OPERAND_B] - fmin(plan->grid_rows, ranks_down) * kn)};
+    double again[] = {kept_a * (reads[OPERAND_A] - mk), kept_b * (reads[OPERAND_B] - kn)};
     double slab = (double)min_i64(plan->slab, p->k),
            ranks = (double)plan->grid_rows * plan->grid_cols;
+    /* A line of the grid lies on so many nodes, each of which has its own copy; and so many of its
+     * ranks share what they copy from there. */
+    const double nodes[] = {(double)plan->grid_cols / (double)plan->node_lines[1],
+                            (double)plan->grid_rows / (double)plan->node_lines[0]};
+    const double users[] = {(double)ceil_div(p->n, plan->tile_cols) / (double)plan->supers_across,
+                            (double)ceil_div(p->m, plan->tile_rows) / (double)plan->supers_down};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        double wanted = problem_reads(p, (enum operand)operand) ? reads[operand] : 0;
         reads[operand] -= again[operand];
-        all.copied += problem_reads(p, (enum operand)operand) ? again[operand] : 0;
-        all.seconds += again[operand] * element / (cache_bytes_per_s * plan->readers * ranks);
+        all.copied += wanted * users[operand];
+        all.sent += (wanted - again[operand]) * fmax(0, nodes[operand] - 1);
+        all.seconds +=
+            again[operand] * nodes[operand] * element / (cache_bytes_per_s * plan->readers * ranks);
     }
+    all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
     if (plan->slabs)
-        all.first = ranks * (double)(plan->tile_rows + plan->tile_cols) * slab /
-                    (reads[OPERAND_A] + reads[OPERAND_B]);
+        all.first = ((double)plan->tile_rows * plan->grid_rows +
+                     (double)plan->tile_cols * plan->grid_cols) *
+                    slab / (reads[OPERAND_A] + reads[OPERAND_B]);
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         if (!problem_reads(p, (enum operand)operand))
             continue;
         int64_t rows, cols;
         plan->passes[operand] = reads[operand] / once[operand];
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
-        all.copied += reads[operand];
         all.seconds += reads[operand] * element /
                        read_rate(p, machine, plan, (enum operand)operand, rows, cols);
     }
@@ -118,10 +125,10 @@ static double whole_blocks(int64_t extent)
 static double uneven_seconds(const struct problem *p, const struct machine *machine,
                              const struct plan *plan)
 {
-    double pace = fmax(1 / machine->in_bytes_per_s,
-                       plan->grid_rows * plan->grid_cols / machine->disk_read_bytes_per_s);
-    double of_k = (double)p->k * (double)scalar_size(p->type) * pace;
-    double b = (double)plan->tile_cols * of_k, ab = b + (double)plan->tile_rows * of_k;
+    double of_k = (double)p->k * (double)scalar_size(p->type);
+    double link = of_k / machine->in_bytes_per_s, disk = of_k / machine->disk_read_bytes_per_s;
+    double a = (double)plan->tile_rows * fmax(link, disk * plan->grid_rows);
+    double b = (double)plan->tile_cols * fmax(link, disk * plan->grid_cols), ab = a + b;
     double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
     return (double)plan->supers_down *
            (fmax(ab, product) + (double)(plan->supers_across - 1) * fmax(b, product));
@@ -137,6 +144,8 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
     struct reading reading = predict_reading(p, machine, plan);
     s[LINK_READ] = reading.seconds;
+    s[LINK_NETWORK] = reading.sent * element /
+                      (machine->network_bytes_per_s * ceil(ranks / plan->ranks_per_node));
     s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;

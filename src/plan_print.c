@@ -6,8 +6,8 @@
 
 const char *plan_link_name(enum link link)
 {
-    static const char *const names[] = {"disk read", "host to device", "multiply", "device to host",
-                                        "disk write"};
+    static const char *const names[] = {"disk read", "network",        "host to device",
+                                        "multiply",  "device to host", "disk write"};
     return names[link];
 }
 
@@ -48,6 +48,8 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
            plan->slabs ? plan->slab : 0);
+    if (m->ranks > m->ranks_per_node)
+        printf("            a node's ranks are %dx%d of it\n", plan->block_rows, plan->block_cols);
     printf("            %" PRId64 "x%" PRId64 " super-block%s, serpentine; %" PRId64
            " slab%s each, ascending\n",
            plan->supers_down, plan->supers_across,
@@ -62,7 +64,7 @@ static void print_shape(const struct machine *m, const struct plan *plan)
         printf("  device    keeps A's panels for their row of super-blocks\n");
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
-        printf("  cache     %s keeps %.0f%% of A's panels for their row, %.0f%% of B's for all\n",
+        printf("  cache     %s a node keeps %.0f%% of A's panels for their row, %.0f%% of B's\n",
                quantity_bytes((double)plan->cache_bytes),
                100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
                100 * (double)plan->kept[OPERAND_B] / (double)all_b);
@@ -82,9 +84,13 @@ static void print_link(enum link link, const char *amount, const char *rate, dou
 static void print_links(const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
-    printf("Links       (disk: all ranks; the others: the busiest rank; rates probed, assumed)\n");
-    print_link(LINK_READ, quantity_bytes((double)t->read_bytes),
+    printf("Links       (disk, network: all ranks; others: the busiest rank; rates probed, "
+           "assumed)\n");
+    print_link(LINK_READ, quantity_bytes((double)plan->read_bytes),
                quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
+    if (plan->sent_bytes)
+        print_link(LINK_NETWORK, quantity_bytes((double)plan->sent_bytes),
+                   quantity_rate(m->network_bytes_per_s), plan->link_s[LINK_NETWORK]);
     print_link(LINK_IN, quantity_bytes((double)w->in_bytes), quantity_rate(m->in_bytes_per_s),
                plan->link_s[LINK_IN]);
     print_link(LINK_GEMM, quantity_work(w->flops), quantity_flops(plan->gemm_flops_per_s),
@@ -103,7 +109,7 @@ void plan_print(const struct problem *p, const struct machine *m, const struct p
     printf("Predicted   %s, limited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
            quantity_time(plan->wall_s), plan_link_name(plan->limit),
-           quantity_bytes((double)(plan->total.read_bytes + plan->total.write_bytes)), plan->factor,
+           quantity_bytes((double)(plan->read_bytes + plan->total.write_bytes)), plan->factor,
            quantity_bytes(plan->bound_bytes));
     fflush(stdout);
 }

@@ -9,7 +9,7 @@
 
 enum { VALUES = 2 * STAGE_COUNT + 5 };
 
-static size_t baseline_bytes;
+static size_t baseline_bytes, baseline_shared;
 
 /* A line "Name:   123 kB" of /proc/self/status, in bytes. */
 static size_t process_memory(const char *name)
@@ -35,6 +35,18 @@ void report_baseline(void)
         close(fd);
     }
     baseline_bytes = process_memory("VmRSS");
+    baseline_shared = process_memory("RssShmem");
+}
+
+/* The most host memory that this rank has used since the baseline, and its part of what the node's
+ * ranks share. */
+static double peak_memory(const struct comm *comm)
+{
+    size_t peak = process_memory("VmHWM"), shared = process_memory("RssShmem");
+    double others = shared > baseline_shared ? (double)(shared - baseline_shared) *
+                                                   (comm->node_size - 1) / comm->node_size
+                                             : 0;
+    return peak > baseline_bytes ? (double)(peak - baseline_bytes) - others : 0;
 }
 
 static void name_ways(const struct run *run, struct report *report)
@@ -49,14 +61,13 @@ void report_gather(const struct run *run, const struct machine *machine, struct 
 {
     double mine[VALUES], least[VALUES], sum[VALUES], most[VALUES];
     bool works = run->stages[STAGE_WRITE].bytes > 0;
-    size_t peak = process_memory("VmHWM");
     for (int i = 0; i < STAGE_COUNT; i++) {
         mine[i] = run->stages[i].busy_s;
         mine[STAGE_COUNT + i] = (double)run->stages[i].bytes;
     }
     double *rest = mine + 2 * STAGE_COUNT;
     rest[0] = works;
-    rest[1] = peak > baseline_bytes ? (double)(peak - baseline_bytes) : 0;
+    rest[1] = peak_memory(run->comm);
     rest[2] = (double)run->plan->device_bytes;
     rest[3] = run->check.residual;
     rest[4] = (double)run->check.not_finite;

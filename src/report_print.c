@@ -8,13 +8,15 @@
 #include "report.h"
 #include "version.h"
 
-static const char *const stage_titles[] = {"disk read", "host cache",   "host to device",
-                                           "multiply",  "online check", "device to host",
-                                           "disk write"};
-static const char *const stage_keys[] = {"read", "cache", "in", "gemm", "check", "out", "write"};
+static const char *const stage_titles[] = {"disk read",      "host cache", "network",
+                                           "host to device", "multiply",   "online check",
+                                           "device to host", "disk write"};
+static const char *const stage_keys[] = {"read", "cache", "network", "in",
+                                         "gemm", "check", "out",     "write"};
 
 /* The link of the plan that a stage is. */
-static const int stage_links[] = {LINK_READ, -1, LINK_IN, LINK_GEMM, -1, LINK_OUT, LINK_WRITE};
+static const int stage_links[] = {LINK_READ, -1, LINK_NETWORK, LINK_IN,
+                                  LINK_GEMM, -1, LINK_OUT,     LINK_WRITE};
 
 static const char *const file_names[] = {"A", "B", "C0", "C"};
 
@@ -28,7 +30,7 @@ static void print_stage(const struct report *r, const struct plan *plan, enum st
     const struct stage_report *s = &r->stages[stage];
     const char *amount = "", *rate = "";
     double busy = s->busy_s[1];
-    if (stage == STAGE_CACHE && s->amount == 0)
+    if ((stage == STAGE_CACHE || stage == STAGE_NETWORK) && s->amount == 0)
         return;
     if (s->amount > 0)
         amount = stage == STAGE_GEMM ? quantity_work(s->amount) : quantity_bytes(s->amount);
@@ -54,6 +56,7 @@ static const char *advice(const struct report *r, const struct plan *plan)
         return plan->factor > 1.05 ? "more --host-memory or --gpu-memory means fewer bytes to read"
                                    : "each byte is read once; only faster storage would help";
     case STAGE_CACHE:
+    case STAGE_NETWORK:
     case STAGE_IN:
     case STAGE_OUT:
         return several ? "more --gpu-memory means larger tiles and fewer bytes on this link"
@@ -141,16 +144,18 @@ static json_t *machine_json(const struct machine *m)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:[ii], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s,"
-        " s:f, s:f}",
-        "grid", plan->grid_rows, plan->grid_cols, "tile", (json_int_t)plan->tile_rows,
-        (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "strip_rows",
-        (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
-        (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
-        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
-        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
-        (json_int_t)plan->total.read_bytes, "write_bytes", (json_int_t)plan->total.write_bytes,
-        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
+        "{s:[ii], s:[ii], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        " s:s, s:f, s:f}",
+        "grid", plan->grid_rows, plan->grid_cols, "node_block", plan->block_rows, plan->block_cols,
+        "tile", (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab",
+        (json_int_t)plan->slab, "strip_rows", (json_int_t)plan->strip_rows, "super_blocks",
+        (json_int_t)plan->supers_down, (json_int_t)plan->supers_across, "slabs",
+        (json_int_t)plan->slabs, "slot_bytes", (json_int_t)plan->slot_bytes, "cache_bytes",
+        (json_int_t)plan->cache_bytes, "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
+        (json_int_t)plan->host_bytes, "read_bytes", (json_int_t)plan->read_bytes, "sent_bytes",
+        (json_int_t)plan->sent_bytes, "in_bytes", (json_int_t)plan->total.in_bytes, "write_bytes",
+        (json_int_t)plan->total.write_bytes, "limit", plan_link_name(plan->limit), "wall_s",
+        plan->wall_s, "factor", plan->factor);
 }
 
 static json_t *report_json(const struct report *r, const struct problem *p, const struct machine *m,

@@ -19,7 +19,7 @@ static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block
 {
     struct device *dev = run->device;
     struct slot *slot;
-    if (staging_take(&run->in, &slot, err))
+    if (intake_take(&run->in, &slot, err))
         return err->code;
     const struct block *part = &slot->transfer.block;
     assert(part->row >= block->row && part->row + part->rows <= block->row + block->rows);
@@ -33,7 +33,7 @@ static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block
     if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;
-    staging_give(&run->in, slot);
+    intake_give(&run->in, slot);
     return 0;
 }
 
@@ -183,14 +183,14 @@ static int part_leave(struct run *run, const struct block *part, struct error *e
         element(run, run->acc, ld, part->row - run->leaving.row, part->col - run->leaving.col);
     size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
     struct slot *slot;
-    if (part_combine(run, part, acc, err) || staging_take(&run->out, &slot, err))
+    if (part_combine(run, part, acc, err) || outlet_take(&run->out, &slot, err))
         return err->code;
     struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)part->rows};
     if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
         dev->record(dev, slot->done, STREAM_OUT, err))
         return err->code;
     slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
-    staging_give(&run->out, slot);
+    outlet_give(&run->out, slot);
     return 0;
 }
 
@@ -282,7 +282,7 @@ static int tile_multiply(struct run *run, const struct block *before, const stru
     if (check_begin(&run->check, tile, err))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
-        if (staging_check(&run->out, err) || slab_multiply(run, tile, slab, err))
+        if (outlet_check(&run->out, err) || slab_multiply(run, tile, slab, err))
             return err->code;
         bool last = slab + 1 == slabs;
         if (last ? slab_load(run, tile, next, 0, err) : slab_load(run, before, tile, slab + 1, err))
@@ -296,17 +296,17 @@ static int finish(struct run *run, struct error *err)
     for (int i = 0; i < STEPS; i++)
         if (step_settle(run, &run->steps[i], err))
             return err->code;
-    if (staging_finish(&run->in, err) || staging_finish(&run->out, err))
+    if (intake_finish(&run->in, err) || outlet_finish(&run->out, err))
         return err->code;
-    run->stages[STAGE_READ] = run->in.disk;
-    run->stages[STAGE_CACHE] = run->in.cache;
-    run->stages[STAGE_IN] = run->in.link;
-    run->stages[STAGE_OUT] = run->out.link;
-    run->stages[STAGE_WRITE] = run->out.disk;
+    run->stages[STAGE_READ] = run->in.mover.file;
+    run->stages[STAGE_CACHE] = run->in.mover.cache;
+    run->stages[STAGE_IN] = run->in.mover.link;
+    run->stages[STAGE_OUT] = run->out.mover.link;
+    run->stages[STAGE_WRITE] = run->out.mover.file;
     return 0;
 }
 
-int run_execute(struct run *run, struct error *err)
+static int all_tiles(struct run *run, struct error *err)
 {
     int64_t super = 0;
     int rank = run->comm->rank;
@@ -319,7 +319,7 @@ int run_execute(struct run *run, struct error *err)
         if (tile_multiply(run, &before, &tile, &next, err))
             return err->code;
         if (comm_raised(run->comm))
-            return 0;
+            return ERROR_ELSEWHERE;
         run->leaving = tile;
         if ((block_empty(&next) || run->plan->slabs == 0) && tile_leave(run, err))
             return err->code;
@@ -327,4 +327,14 @@ int run_execute(struct run *run, struct error *err)
     if (check_judge(&run->check, err))
         return err->code;
     return finish(run, err);
+}
+
+int run_execute(struct run *run, struct error *err)
+{
+    if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, &run->trace, err) ||
+        all_tiles(run, err)) /* those who wait for this rank's copies would wait for ever */
+        run_stop(run);
+    exchange_finish(&run->exchange);
+    run->stages[STAGE_NETWORK] = run->exchange.meter;
+    return err->code;
 }

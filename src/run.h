@@ -6,9 +6,12 @@
 #include "cache.h"
 #include "check.h"
 #include "comm.h"
-#include "staging.h"
+#include "exchange.h"
+#include "intake.h"
+#include "outlet.h"
 #include "store.h"
 #include "trace.h"
+#include "window.h"
 
 /* A panel of A or B on the device. */
 struct panel {
@@ -38,8 +41,11 @@ struct run {
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
     struct store *output;
+    struct window window; /* what the ranks of the node share: */
+    struct intake in;
     struct cache cache;
-    struct staging in, out;
+    struct exchange exchange; /* with other nodes */
+    struct outlet out;
     struct panel *panels[2];  /* of A and of B: rings */
     struct panel *newest[2];  /* of them, the one filled last */
     struct panel *current[2]; /* and the one that the next product reads */
@@ -60,14 +66,19 @@ struct run {
     struct trace trace;
 };
 
-/* Open the files, take C's space, allocate everything that the plan counts and let the readers
- * begin; all but the first members of `run` are zero.  After a failure run_close is still due. */
+/* Collective.  Open the files, take C's space, allocate everything that the plan counts and let the
+ * readers begin; all but the first members of `run` are zero.  After a failure run_close is still
+ * due. */
 int run_open(struct run *run, struct error *err);
 
 /* Compute all tiles of this rank and wait until they are in the output (but not yet synced).  Ends
- * early, without a complaint, when another rank raised. */
+ * early, without a complaint, when another rank raised or stopped the node's intake. */
 int run_execute(struct run *run, struct error *err);
 
+/* Let no rank of this node wait for another. */
+void run_stop(struct run *run);
+
+/* Collective. */
 void run_close(struct run *run);
 
 #endif

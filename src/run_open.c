@@ -16,7 +16,7 @@ static enum store_way reading_way(const struct run *run, enum operand operand)
 {
     const struct problem *p = run->problem;
     const struct matrix_info *info = &p->matrix[operand];
-    double of_this_node = (double)run->comm->local_size / run->comm->size;
+    double of_this_node = (double)run->comm->node_size / run->comm->size;
     bool often = run->plan->passes[operand] * of_this_node > CACHE_PAYS_OFF;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     double bytes = (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
@@ -118,26 +118,42 @@ static int write_block(void *context, const struct transfer *t, void *memory, st
     return store_write(run->output, &t->block, memory, err);
 }
 
+/* Collective.  The ring and the cache of the node. */
+static int open_window(struct run *run, struct error *err)
+{
+    const struct plan *plan = run->plan;
+    size_t ring = intake_bytes(plan, run->comm);
+    if (window_open(&run->window, run->comm, ring + cache_bytes(plan), err))
+        return err->code;
+    if (run->comm->node_rank == 0) {
+        intake_init(run->window.memory, plan, run->comm);
+        cache_init(run->window.memory + ring, plan);
+    }
+    comm_node_all(run->comm, true); /* from here on it can be used */
+    cache_open(&run->cache, run->window.memory + ring, run->problem, plan);
+    return 0;
+}
+
 /* From here on the readers are at work. */
 static int open_staging(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
-    struct staging_plan in = {.direction = STAGING_IN,
-                              .slots = plan->slots_in,
-                              .threads = plan->readers,
-                              .slot_bytes = plan->slot_bytes,
-                              .element_bytes = scalar_size(run->problem->type),
-                              .device = run->device,
-                              .trace = &run->trace,
-                              .move = read_block,
-                              .context = run};
-    struct staging_plan out = in;
-    cursor_start(&in.schedule, run->problem, plan, run->comm->rank);
-    out.direction = STAGING_OUT;
-    out.slots = plan->slots_out;
+    struct mover in = {.device = run->device,
+                       .trace = &run->trace,
+                       .slot_bytes = plan->slot_bytes,
+                       .element_bytes = scalar_size(run->problem->type),
+                       .threads = plan->readers,
+                       .move = read_block,
+                       .context = run,
+                       .file_stage = STAGE_READ,
+                       .link_stage = STAGE_IN};
+    struct mover out = in;
     out.threads = plan->writers;
     out.move = write_block;
-    if (staging_open(&run->in, &in, err) || staging_open(&run->out, &out, err))
+    out.file_stage = STAGE_WRITE;
+    out.link_stage = STAGE_OUT;
+    if (intake_open(&run->in, run->window.memory, &in, run->problem, plan, run->comm, err) ||
+        outlet_open(&run->out, &out, plan->slots_out, err))
         return err->code;
     return 0;
 }
@@ -153,22 +169,35 @@ static int open_panels(struct run *run, struct error *err)
     return 0;
 }
 
-int run_open(struct run *run, struct error *err)
+static int open_all(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
     size_t own = run->plan->device_bytes - algorithm_workspace(run->request->algorithm);
     void *check;
-    if (run->traced && trace_open(&run->trace, dev, err))
-        return err->code;
     if (open_stores(run, err) || open_panels(run, err) || for_events(run, create_event, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
     if (check_open(&run->check, run->problem, run->plan, dev, check, err))
         return err->code;
-    if (cache_open(&run->cache, run->problem, run->plan, err))
-        return err->code;
     return open_staging(run, err);
+}
+
+void run_stop(struct run *run)
+{
+    intake_stop(&run->in);
+    cache_abort(&run->cache);
+}
+
+int run_open(struct run *run, struct error *err)
+{
+    if (run->traced)
+        trace_open(&run->trace, run->device, err);
+    if (comm_agree(run->comm, err) || open_window(run, err))
+        return err->code;
+    if (open_all(run, err))
+        run_stop(run);
+    return err->code;
 }
 
 /* Nothing may be freed while the device still works on it. */
@@ -187,10 +216,10 @@ void run_close(struct run *run)
     if (!run->device)
         return;
     wait_for_device(run);
-    cache_abort(&run->cache);
-    staging_close(&run->in);
-    staging_close(&run->out);
-    cache_close(&run->cache);
+    run_stop(run);
+    exchange_close(&run->exchange);
+    intake_close(&run->in);
+    outlet_close(&run->out);
     check_close(&run->check);
     trace_close(&run->trace);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
@@ -201,5 +230,6 @@ void run_close(struct run *run)
     free(run->panels[OPERAND_B]);
     if (run->memory)
         run->device->release(run->device, run->memory);
+    window_close(&run->window);
     *run = (struct run){0};
 }

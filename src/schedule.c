@@ -1,11 +1,55 @@
 #include "schedule.h"
 
 #include "quantity.h"
+#include "schedule_impl.h"
 #include "store.h"
 
 int64_t schedule_supers(const struct plan *plan)
 {
     return plan->supers_down * plan->supers_across;
+}
+
+/* Grid rows and columns come in blocks of block_rows x block_cols, row by row. */
+int schedule_row(const struct plan *plan, int rank)
+{
+    int block = rank / (plan->block_rows * plan->block_cols),
+        across = plan->grid_cols / plan->block_cols;
+    return block / across * plan->block_rows +
+           rank % (plan->block_rows * plan->block_cols) / plan->block_cols;
+}
+
+int schedule_col(const struct plan *plan, int rank)
+{
+    int block = rank / (plan->block_rows * plan->block_cols),
+        across = plan->grid_cols / plan->block_cols;
+    return block % across * plan->block_cols + rank % plan->block_cols;
+}
+
+int schedule_rank(const struct plan *plan, int row, int col)
+{
+    int across = plan->grid_cols / plan->block_cols;
+    int block = row / plan->block_rows * across + col / plan->block_cols;
+    return block * plan->block_rows * plan->block_cols + row % plan->block_rows * plan->block_cols +
+           col % plan->block_cols;
+}
+
+int schedule_node(const struct plan *plan, int rank)
+{
+    return rank / plan->ranks_per_node;
+}
+
+void schedule_ranks(const struct plan *plan, int node, int *first, int *end)
+{
+    int64_t all = (int64_t)plan->grid_rows * plan->grid_cols,
+            begin = (int64_t)node * plan->ranks_per_node;
+    *first = (int)min_i64(begin, all);
+    *end = (int)min_i64(begin + plan->ranks_per_node, all);
+}
+
+int64_t schedule_across(const struct plan *plan, int64_t super)
+{
+    int64_t across = super % plan->supers_across;
+    return super / plan->supers_across % 2 ? plan->supers_across - 1 - across : across;
 }
 
 static void cut(int64_t extent, int64_t size, int64_t index, int64_t *start, int64_t *length)
@@ -20,12 +64,10 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     struct block tile = {0};
     if (rank >= plan->grid_rows * plan->grid_cols)
         return tile;
-    int64_t down = super / plan->supers_across, across = super % plan->supers_across;
-    if (down % 2)
-        across = plan->supers_across - 1 - across;
-    cut(p->m, plan->tile_rows, down * plan->grid_rows + rank / plan->grid_cols, &tile.row,
+    int64_t down = super / plan->supers_across, across = schedule_across(plan, super);
+    cut(p->m, plan->tile_rows, down * plan->grid_rows + schedule_row(plan, rank), &tile.row,
         &tile.rows);
-    cut(p->n, plan->tile_cols, across * plan->grid_cols + rank % plan->grid_cols, &tile.col,
+    cut(p->n, plan->tile_cols, across * plan->grid_cols + schedule_col(plan, rank), &tile.col,
         &tile.cols);
     return tile;
 }
@@ -64,110 +106,108 @@ struct block schedule_next_tile(const struct problem *p, const struct plan *plan
     return tile;
 }
 
-/* Panels of a tile that are read after those of its first slab. */
-static int64_t later_panels(const struct plan *plan)
-{
-    return 2 * max_i64(plan->slabs - 1, 0);
-}
-
-void cursor_start(struct cursor *c, const struct problem *p, const struct plan *plan, int rank)
-{
-    /* Before the first tile there is an empty one, all but through. */
-    *c = (struct cursor){.problem = p, .plan = plan, .rank = rank, .stage = later_panels(plan)};
-    c->next = schedule_next_tile(p, plan, rank, &c->super);
-}
-
-/* Tiles that a rank has in a row of super-blocks that are all within C's rows. */
-static int64_t tiles_across(const struct problem *p, const struct plan *plan, int rank)
-{
-    return ceil_div(ceil_div(p->n, plan->tile_cols) - rank % plan->grid_cols, plan->grid_cols);
-}
-
-/* The tile's column of super-blocks. */
-static int64_t across_of(const struct plan *plan, const struct block *tile)
-{
-    return tile->col / plan->tile_cols / plan->grid_cols;
-}
-
-/* Whether a row of super-blocks before the tile's has needed its panels of B. */
-static bool below_first(const struct plan *plan, const struct block *tile)
-{
-    return tile->row >= plan->tile_rows * plan->grid_rows;
-}
-
-static bool same_row(const struct block *before, const struct block *tile)
-{
-    return !block_empty(before) && before->row == tile->row;
-}
-
-static bool same_col(const struct block *before, const struct block *tile)
-{
-    return !block_empty(before) && before->col == tile->col;
-}
-
 bool schedule_held(const struct plan *plan, enum operand operand, const struct block *before,
                    const struct block *tile)
 {
-    return plan_holds(plan, operand) &&
-           (operand == OPERAND_A ? same_row(before, tile) : same_col(before, tile));
+    bool same = operand == OPERAND_A ? before->row == tile->row : before->col == tile->col;
+    return plan_holds(plan, operand) && !block_empty(before) && same;
 }
 
-/* Whether the host keeps the panel of a slab, and whether it has it already. */
-static void set_kept(const struct cursor *c, const struct block *before, const struct block *tile,
-                     int64_t slab, struct transfer *panel)
+struct block schedule_tile_before(const struct problem *p, const struct plan *plan, int rank,
+                                  int64_t super)
 {
-    const struct plan *plan = c->plan;
-    int64_t index = panel->operand == OPERAND_A ? slab : across_of(plan, tile) * plan->slabs + slab;
-    panel->kept = -1;
-    panel->again = false;
-    if (index >= plan->kept[panel->operand])
-        return;
-    panel->kept = panel->operand == OPERAND_A ? index : plan->kept[OPERAND_A] + index;
-    panel->again = panel->operand == OPERAND_A ? same_row(before, tile) : below_first(plan, tile);
-    panel->uses = panel->operand == OPERAND_A ? tiles_across(c->problem, plan, c->rank) - 1 : 0;
+    struct block tile = {0};
+    while (block_empty(&tile) && super > 0)
+        tile = schedule_tile(p, plan, rank, --super);
+    return tile;
 }
 
-/* The panel of one stage of a tile: A and B of its later slabs in turn, then A and B of the next
- * tile's first slab.  False when there is none, or when the device holds it. */
-static bool panel_stage(struct cursor *c, int64_t stage)
+bool schedule_needs(const struct problem *p, const struct plan *plan, enum operand operand,
+                    int rank, int64_t super)
 {
-    bool is_later = stage < later_panels(c->plan);
-    const struct block *tile = is_later ? &c->tile : &c->next;
-    const struct block *before = is_later ? &c->before : &c->tile;
-    int64_t slab = is_later ? 1 + stage / 2 : 0;
-    enum operand operand = stage % 2 ? OPERAND_B : OPERAND_A;
-    if (block_empty(tile) || schedule_held(c->plan, operand, before, tile))
+    struct block tile = schedule_tile(p, plan, rank, super);
+    if (block_empty(&tile) || plan->slabs == 0)
         return false;
-    c->panel.operand = operand;
-    c->panel.block = schedule_panel(c->problem, c->plan, operand, tile, slab);
-    set_kept(c, before, tile, slab, &c->panel);
-    return true;
+    if (!plan_holds(plan, operand))
+        return true;
+    struct block before = schedule_tile_before(p, plan, rank, super);
+    return !schedule_held(plan, operand, &before, &tile);
 }
 
-/* Step to the next panel or strip that has to be read; the last stages of a tile are the strips of
- * C0, where beta asks for it. */
-static bool next_panel(struct cursor *c)
+int schedule_line(const struct plan *plan, enum operand operand, int rank)
 {
-    int64_t panels = 2 * c->plan->slabs;
-    bool reads_c = problem_reads_c(c->problem);
-    for (;;) {
-        int64_t stage = c->stage++;
-        if (stage < panels) {
-            if (panel_stage(c, stage))
-                return true;
-        } else if (reads_c && stage - panels < schedule_strips(c->plan, &c->tile)) {
-            struct block strip = schedule_strip(c->plan, &c->tile, stage - panels);
-            c->panel = (struct transfer){.operand = OPERAND_C, .block = strip, .kept = -1};
-            return true;
-        } else if (block_empty(&c->next)) {
-            return false;
-        } else {
-            c->before = c->tile;
-            c->tile = c->next;
-            c->next = schedule_next_tile(c->problem, c->plan, c->rank, &c->super);
-            c->stage = 0;
-        }
+    return operand == OPERAND_A ? schedule_row(plan, rank) : schedule_col(plan, rank);
+}
+
+int schedule_users(const struct problem *p, const struct plan *plan, enum operand operand, int node,
+                   int line, int64_t super)
+{
+    int first, end, users = 0;
+    schedule_ranks(plan, node, &first, &end);
+    for (int rank = first; rank < end; rank++)
+        users += schedule_line(plan, operand, rank) == line &&
+                 schedule_needs(p, plan, operand, rank, super);
+    return users;
+}
+
+int64_t schedule_kept_index(const struct plan *plan, enum operand operand, int64_t super,
+                            int64_t slab)
+{
+    int64_t index = operand == OPERAND_A ? slab : schedule_across(plan, super) * plan->slabs + slab;
+    return index < plan->kept[operand] ? index : -1;
+}
+
+int64_t schedule_tiles_across(const struct problem *p, const struct plan *plan, int node, int row)
+{
+    int first, end, left = plan->grid_cols;
+    schedule_ranks(plan, node, &first, &end);
+    for (int rank = first; rank < end; rank++)
+        if (schedule_row(plan, rank) == row)
+            left = (int)min_i64(left, schedule_col(plan, rank));
+    return ceil_div(ceil_div(p->n, plan->tile_cols) - left, plan->grid_cols);
+}
+
+bool schedule_had(const struct problem *p, const struct plan *plan, enum operand operand, int node,
+                  int line, int64_t super)
+{
+    int64_t down = super / plan->supers_across, across = schedule_across(plan, super);
+    if (operand == OPERAND_B)
+        return down > 0;
+    return down % 2 ? across + 1 < schedule_tiles_across(p, plan, node, line) : across > 0;
+}
+
+int schedule_lines(const struct plan *plan, enum operand operand)
+{
+    return operand == OPERAND_A ? plan->grid_rows : plan->grid_cols;
+}
+
+static int line_length(const struct plan *plan, enum operand operand)
+{
+    return operand == OPERAND_A ? plan->grid_cols : plan->grid_rows;
+}
+
+int schedule_rank_in_line(const struct plan *plan, enum operand operand, int line, int at)
+{
+    return operand == OPERAND_A ? schedule_rank(plan, line, at) : schedule_rank(plan, at, line);
+}
+
+int schedule_fetchers(const struct problem *p, const struct plan *plan, enum operand operand,
+                      int line, int64_t super, int64_t slab, int index, int *node)
+{
+    bool kept = schedule_kept_index(plan, operand, super, slab) >= 0;
+    int count = 0, last = -1;
+    for (int at = 0; at < line_length(plan, operand); at++) {
+        int rank = schedule_rank_in_line(plan, operand, line, at), here = schedule_node(plan, rank);
+        if (here == last || !schedule_needs(p, plan, operand, rank, super))
+            continue;
+        last = here; /* along a line each node's ranks come together */
+        if (kept && schedule_had(p, plan, operand, here, line, super))
+            continue;
+        if (node && count == index)
+            *node = here;
+        count++;
     }
+    return count;
 }
 
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
@@ -175,26 +215,6 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
 {
     const struct matrix_info *info = &p->matrix[operand];
     return (struct block_cut){plan->slot_elements, info->chunk_rows, info->chunk_cols};
-}
-
-bool cursor_next(struct cursor *c, struct transfer *transfer)
-{
-    bool fresh = !c->reading || c->part == c->panel.parts;
-    if (fresh)
-        c->reading = next_panel(c);
-    if (!c->reading)
-        return false;
-    struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
-    if (fresh) {
-        c->panel.whole = c->panel.block;
-        c->panel.parts = block_cut_parts(&c->panel.whole, &cut);
-        c->panel.skip = 0;
-        c->part = 0;
-    }
-    c->panel.block = block_cut_part(&c->panel.whole, &cut, c->part++);
-    *transfer = c->panel;
-    c->panel.skip += c->panel.block.rows * c->panel.block.cols;
-    return true;
 }
 
 /* Of k, what the first `panels` slabs hold. */
@@ -206,32 +226,66 @@ static int64_t k_of(const struct problem *p, const struct plan *plan, int64_t pa
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    uint64_t element = scalar_size(p->type), read = 0, kept = 0, written = 0;
+    uint64_t element = scalar_size(p->type), copied = 0, written = 0;
     struct block last = {0};
-    int64_t k = plan->slabs ? p->k : 0, k_kept_a = k_of(p, plan, plan->kept[OPERAND_A]);
+    int64_t k = plan->slabs ? p->k : 0;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        int64_t k_kept_b = k_of(
-            p, plan,
-            min_i64(plan->kept[OPERAND_B] - across_of(plan, &tile) * plan->slabs, plan->slabs));
-        if (!schedule_held(plan, OPERAND_A, &last, &tile)) {
-            read += (uint64_t)(tile.rows * k);
-            kept += same_row(&last, &tile) ? (uint64_t)(tile.rows * k_kept_a) : 0;
-        }
-        if (!schedule_held(plan, OPERAND_B, &last, &tile)) {
-            read += (uint64_t)(k * tile.cols);
-            kept += below_first(plan, &tile) ? (uint64_t)(k_kept_b * tile.cols) : 0;
-        }
+        if (!schedule_held(plan, OPERAND_A, &last, &tile))
+            copied += (uint64_t)(tile.rows * k);
+        if (!schedule_held(plan, OPERAND_B, &last, &tile))
+            copied += (uint64_t)(k * tile.cols);
         if (problem_reads_c(p))
-            read += (uint64_t)(tile.rows * tile.cols);
+            copied += (uint64_t)(tile.rows * tile.cols);
         written += (uint64_t)(tile.rows * tile.cols);
         last = tile;
     }
-    t.in_bytes = element * read;
-    t.read_bytes = element * (read - kept);
+    t.in_bytes = element * copied;
     t.write_bytes = t.out_bytes = element * written;
     t.flops = plan->slabs > 0 ? 2.0 * (double)written * (double)p->k : 0;
     return t;
+}
+
+/* The rows or columns of C that a line of the grid has in a super-block. */
+static int64_t line_extent(const struct problem *p, const struct plan *plan, enum operand operand,
+                           int line, int64_t super)
+{
+    struct block tile =
+        schedule_tile(p, plan, schedule_rank_in_line(plan, operand, line, 0), super);
+    return operand == OPERAND_A ? tile.rows : tile.cols;
+}
+
+/* Add what one line of the grid gets in one super-block, in elements. */
+static void add_line(const struct problem *p, const struct plan *plan, enum operand operand,
+                     int line, int64_t super, uint64_t *read, uint64_t *sent)
+{
+    int64_t before = operand == OPERAND_A ? 0 : schedule_across(plan, super) * plan->slabs;
+    int64_t kept = min_i64(max_i64(plan->kept[operand] - before, 0), plan->slabs);
+    int64_t k_kept = k_of(p, plan, kept), extent = line_extent(p, plan, operand, line, super);
+    const int64_t size[] = {extent * k_kept, extent * (p->k - k_kept)};
+    const int64_t slab[] = {0, kept};
+    for (int i = 0; i < 2; i++) {
+        if (size[i] == 0)
+            continue;
+        int fetchers = schedule_fetchers(p, plan, operand, line, super, slab[i], 0, NULL);
+        *read += fetchers ? (uint64_t)size[i] : 0;
+        *sent += fetchers ? (uint64_t)size[i] * (uint64_t)(fetchers - 1) : 0;
+    }
+}
+
+void schedule_shared(const struct problem *p, const struct plan *plan, uint64_t *read,
+                     uint64_t *sent)
+{
+    *read = problem_reads_c(p) ? (uint64_t)(p->m * p->n) : 0;
+    *sent = 0;
+    for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
+        for (int row = 0; row < plan->grid_rows; row++)
+            add_line(p, plan, OPERAND_A, row, super, read, sent);
+        for (int col = 0; col < plan->grid_cols; col++)
+            add_line(p, plan, OPERAND_B, col, super, read, sent);
+    }
+    *read *= scalar_size(p->type);
+    *sent *= scalar_size(p->type);
 }

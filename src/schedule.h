@@ -1,15 +1,27 @@
 /* The order of all work, as pure functions of the plan.
  *
  * Super-blocks go in serpentine order, so that at each turn one panel is the one before; within
- * a tile slabs go in ascending k.  Readers and the pipeline walk the same order, each with its
- * own cursor: the readers' cursor says what this rank reads, the pipeline's what it needs.
- * (Today the two are the same; ranks that share panels will read different parts of them.) */
+ * a tile slabs go in ascending k.  The ranks of a node share what they read: one sequence of
+ * transfers for each node (struct cursor), in which every panel comes once, for all the node's
+ * ranks in that row of the grid (A) or column (B).  Each rank takes its part of the sequence in the
+ * same order, so that no two of them can wait for each other.  A panel that several nodes need is
+ * read in turns by them, part by part, and sent on to the others. */
 #ifndef DGEMM_OOC_SCHEDULE_H
 #define DGEMM_OOC_SCHEDULE_H
 
 #include "plan.h"
 
 int64_t schedule_supers(const struct plan *plan);
+
+/* Where a rank is in the grid, and who is there.  The ranks of a node are a block of it where they
+ * can be, so that few nodes share a panel. */
+int schedule_row(const struct plan *plan, int rank);
+int schedule_col(const struct plan *plan, int rank);
+int schedule_rank(const struct plan *plan, int row, int col);
+int schedule_node(const struct plan *plan, int rank);
+
+/* The node's ranks that are in the grid: [first, end). */
+void schedule_ranks(const struct plan *plan, int node, int *first, int *end);
 
 /* The tile of C that `rank` holds in super-block `super`; rows or cols are 0 where it lies
  * outside C or the rank is not in the grid. */
@@ -45,14 +57,37 @@ struct block schedule_next_tile(const struct problem *p, const struct plan *plan
 bool schedule_held(const struct plan *plan, enum operand operand, const struct block *before,
                    const struct block *tile);
 
+/* The super-block's column. */
+int64_t schedule_across(const struct plan *plan, int64_t super);
+
+/* The rank's last tile before a super-block; empty when there is none. */
+struct block schedule_tile_before(const struct problem *p, const struct plan *plan, int rank,
+                                  int64_t super);
+
+/* Whether the rank's tile in that super-block wants its panels of A or B from the host. */
+bool schedule_needs(const struct problem *p, const struct plan *plan, enum operand operand,
+                    int rank, int64_t super);
+
+/* Of the nodes that have ranks in a line of the grid (a row for A, a column for B), those which a
+ * slab's panel comes to from the disk: some of their ranks need it, and they do not keep it.  Their
+ * number; and the one of that index, if it is not null. */
+int schedule_fetchers(const struct problem *p, const struct plan *plan, enum operand operand,
+                      int line, int64_t super, int64_t slab, int index, int *node);
+
 /* How what is read of an operand is cut into slots. */
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand);
 
-/* One slot's worth of a matrix. */
+/* One slot's worth of a matrix, on its way to a node. */
 struct transfer {
     enum operand operand;
     struct block block;
+    int line;            /* row of the grid, for A; column, for B; rank, for C0 */
+    int64_t super, slab; /* of A and B */
+    int64_t part;        /* which of its panel */
+    int users;           /* the node's ranks that copy it */
+    int fetchers;        /* nodes which it comes to from the disk */
+    int reader;          /* the one of them that reads it, and sends it to the others */
     /* Of a panel that the host keeps for later tiles (cache.h): */
     struct block whole; /* all of it */
     int64_t parts;      /* in which it comes */
@@ -62,26 +97,36 @@ struct transfer {
     bool again;         /* it is there already, nothing is read */
 };
 
-/* All transfers from files or cache that a rank needs, in order.  Panels are read one slab ahead:
- * those of a tile's first slab come before C0 of the tile before, so that the pipeline does not
- * run empty while a tile leaves the device. */
+/* Whether it is for that rank of the node, too. */
+bool schedule_is_for(const struct problem *p, const struct plan *plan, const struct transfer *t,
+                     int rank);
+
+/* All transfers that come to a node, in order.  Panels come one slab ahead: those of a tile's first
+ * slab before C0 of the tile before, so that the pipeline does not run empty while a tile leaves
+ * the device. */
 struct cursor {
     const struct problem *problem;
     const struct plan *plan;
-    int rank;
-    int64_t super, stage, part;      /* super: where to look for the tile after `next` */
-    struct block before, tile, next; /* the tile, and those around it */
-    struct transfer panel;           /* what is being read, its newest part */
+    int node;
+    int64_t super, next;   /* the super-block at work, and the one after; both for this node */
+    int64_t stage, part;   /* within the super-block; parts of the panel so far */
+    int line;              /* where to look for the next panel of the stage */
+    int64_t number;        /* of the newest transfer; -1 before the first */
+    struct transfer panel; /* what is coming, its newest part */
     bool reading;
 };
 
 void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan,
-                  int rank);
+                  int node);
 
 /* False at the end. */
 bool cursor_next(struct cursor *cursor, struct transfer *transfer);
 
-/* What a rank moves and computes in the whole run. */
+/* What a rank copies, computes and writes in the whole run. */
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank);
+
+/* Bytes that all nodes together read from files; those that they send each other. */
+void schedule_shared(const struct problem *p, const struct plan *plan, uint64_t *read,
+                     uint64_t *sent);
 
 #endif

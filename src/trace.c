@@ -11,16 +11,19 @@
 #include "meter.h"
 #include "quantity.h"
 
-enum { LANES = 1000 }; /* numbers of threads for each kind of them */
+enum {
+    LANES = 1000, /* numbers of threads for each kind of them */
+    KINDS = 6,
+};
 
 static const struct {
     const char *action, *lane;
     int order; /* of lanes from top to bottom; stages that share one lie on one lane */
 } stages[STAGE_COUNT] = {
-    [STAGE_READ] = {"read", "reader", 0},    [STAGE_CACHE] = {"cache", "reader", 0},
-    [STAGE_IN] = {"copy in", "copy in", 1},  [STAGE_GEMM] = {"multiply", "compute", 2},
-    [STAGE_CHECK] = {"check", "compute", 2}, [STAGE_OUT] = {"copy out", "copy out", 3},
-    [STAGE_WRITE] = {"write", "writer", 4},
+    [STAGE_READ] = {"read", "reader", 0},        [STAGE_CACHE] = {"cache", "reader", 0},
+    [STAGE_NETWORK] = {"receive", "network", 1}, [STAGE_IN] = {"copy in", "copy in", 2},
+    [STAGE_GEMM] = {"multiply", "compute", 3},   [STAGE_CHECK] = {"check", "compute", 3},
+    [STAGE_OUT] = {"copy out", "copy out", 4},   [STAGE_WRITE] = {"write", "writer", 5},
 };
 
 size_t trace_bytes(void)
@@ -93,14 +96,14 @@ static void print_span(FILE *file, int rank, const struct span *s)
 /* Name the lanes that the spans of a rank lie on; Perfetto shows them in this order. */
 static void print_lanes(FILE *file, int rank, const struct span *spans, int64_t count)
 {
-    const char *lanes[5 * LANES] = {0};
+    const char *lanes[KINDS * LANES] = {0};
     for (int64_t i = 0; i < count; i++)
         lanes[stages[spans[i].stage].order * LANES + spans[i].thread] = stages[spans[i].stage].lane;
     fprintf(file,
             "%s{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, "
             "\"args\": {\"name\": \"rank %d\"}}",
             rank ? ",\n" : "", rank, rank);
-    for (int lane = 0; lane < 5 * LANES; lane++)
+    for (int lane = 0; lane < KINDS * LANES; lane++)
         if (lanes[lane])
             fprintf(file,
                     ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, "

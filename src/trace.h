@@ -16,6 +16,7 @@ struct event;
 enum stage {
     STAGE_READ,
     STAGE_CACHE,
+    STAGE_NETWORK,
     STAGE_IN,
     STAGE_GEMM,
     STAGE_CHECK,

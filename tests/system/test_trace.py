@@ -7,7 +7,7 @@ import pytest
 from launch import run
 from matrices import multiply, operands
 
-STAGES = {"read": "read", "cache": "cache", "copy in": "in", "multiply": "gemm",
+STAGES = {"read": "read", "cache": "cache", "receive": "network", "copy in": "in", "multiply": "gemm",
           "copy out": "out", "write": "write"}
 OPTIONS = ["--beta", 2, "--gpu-memory", "60K", "--host-memory", "30M"]
 

@@ -1,0 +1,216 @@
+#include "exchange.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "cache.h"
+#include "comm.h"
+#include "comm_impl.h"
+#include "error.h"
+#include "intake.h"
+#include "quantity.h"
+#include "trace.h"
+
+enum {
+    TAG_PANEL = 3,
+    NAP_NANOSECONDS = 20000, /* between two looks at what is on its way */
+    LOOKS = 50,              /* so often it asks whether another rank has failed */
+};
+
+struct message {
+    MPI_Request request;
+    struct transfer transfer;
+    int64_t number;
+    int peer;
+    bool comes;
+    double begin;
+};
+
+/* The rank of a node that serves a transfer. */
+static int server(const struct exchange *x, int node, const struct transfer *t)
+{
+    int64_t per_node = x->cursor.plan->ranks_per_node, first = node * per_node;
+    int64_t ranks = min_i64(per_node, x->comm->size - first);
+    return (int)(first + (t->line + t->slab + t->part) % ranks);
+}
+
+static struct message *message_at(struct exchange *x, int64_t index)
+{
+    return &x->messages[index % x->in->count];
+}
+
+/* Post one message, whose slot is ready. */
+static void post(struct exchange *x, const struct transfer *t, int peer, bool comes)
+{
+    struct message *message = message_at(x, x->posted++);
+    void *memory = intake_memory(x->in, x->cursor.number);
+    int bytes = (int)mover_bytes(&x->in->mover, t);
+    *message =
+        (struct message){.transfer = *t, .number = x->cursor.number, .peer = peer, .comes = comes};
+    comm_lock();
+    if (comes)
+        MPI_Irecv(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
+    else
+        MPI_Isend(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
+    comm_unlock();
+    message->begin = comes ? meter_begin(&x->meter) : clock_now();
+    (comes ? x->received : x->sent)[peer]++;
+}
+
+/* What a message has brought is there for the node's ranks, and kept where it is to be. */
+static void arrive(struct exchange *x, const struct message *m)
+{
+    struct span span = {.stage = STAGE_NETWORK,
+                        .operand = (uint8_t)m->transfer.operand,
+                        .amount = mover_bytes(&x->in->mover, &m->transfer)};
+    double end = meter_end(&x->meter, span.amount);
+    trace_host(x->trace, span, m->begin, end);
+    if (m->transfer.kept >= 0)
+        cache_put(x->cache, &m->transfer, intake_memory(x->in, m->number));
+    intake_set_full(x->in, m->number, m->transfer.users);
+}
+
+/* Settle the oldest message, if it is through. */
+static bool settle(struct exchange *x)
+{
+    int done = 0;
+    struct message *message = message_at(x, x->done);
+    if (x->done == x->posted)
+        return false;
+    comm_lock();
+    MPI_Test(&message->request, &done, MPI_STATUS_IGNORE);
+    comm_unlock();
+    if (!done)
+        return false;
+    x->done++;
+    if (message->comes)
+        arrive(x, message);
+    else
+        intake_set_copied(x->in, message->number);
+    return true;
+}
+
+/* Let time pass, and settle what is through meanwhile.  False when the run is to end: this node's
+ * ring was stopped, or another rank has failed. */
+static bool look(struct exchange *x, int *looks)
+{
+    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
+    if (!settle(x))
+        nanosleep(&nap, NULL);
+    if (++*looks % LOOKS == 0 && comm_raised(x->comm))
+        intake_stop(x->in);
+    return !intake_stopped(x->in);
+}
+
+static bool await_slot(struct exchange *x, bool full)
+{
+    int looks = 0;
+    while (!intake_ready(x->in, x->cursor.number, full) || x->posted - x->done == x->in->count)
+        if (!look(x, &looks))
+            return false;
+    return true;
+}
+
+/* To all other nodes that the panel comes to. */
+static bool send_all(struct exchange *x, const struct transfer *t)
+{
+    const struct cursor *c = &x->cursor;
+    for (int i = 0; i < t->fetchers; i++) {
+        int node;
+        schedule_fetchers(c->problem, c->plan, t->operand, t->line, t->super, t->slab, i, &node);
+        if (node == c->node)
+            continue;
+        if (!await_slot(x, true))
+            return false;
+        post(x, t, server(x, node, t), false);
+    }
+    return true;
+}
+
+static bool serve(struct exchange *x, const struct transfer *t)
+{
+    int node = x->cursor.node;
+    if (t->again || t->fetchers == 1 || server(x, node, t) != x->comm->rank)
+        return true;
+    if (t->reader == node)
+        return send_all(x, t);
+    if (!await_slot(x, false))
+        return false;
+    post(x, t, server(x, t->reader, t), true);
+    return true;
+}
+
+static void *work(void *argument)
+{
+    struct exchange *x = argument;
+    struct transfer transfer;
+    bool more = true;
+    int looks = 0;
+    while (more && cursor_next(&x->cursor, &transfer))
+        more = serve(x, &transfer);
+    while (more && x->done < x->posted)
+        more = look(x, &looks);
+    return NULL;
+}
+
+int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, struct cache *cache,
+                  struct trace *trace, struct error *err)
+{
+    *x = (struct exchange){.comm = comm, .in = in, .cache = cache, .trace = trace};
+    if (comm->nodes == 1)
+        return 0;
+    x->open = true;
+    x->cursor = in->taking;
+    x->messages = calloc((size_t)in->count, sizeof *x->messages);
+    x->sent = calloc((size_t)comm->size, sizeof *x->sent);
+    x->received = calloc((size_t)comm->size, sizeof *x->received);
+    if (!x->messages || !x->sent || !x->received)
+        return error_add(err, EXIT_RESOURCES, "out of host memory");
+    x->running = pthread_create(&x->thread, NULL, work, x) == 0;
+    return x->running ? 0 : error_add(err, EXIT_RESOURCES, "cannot start a thread");
+}
+
+void exchange_finish(struct exchange *x)
+{
+    if (x->running)
+        pthread_join(x->thread, NULL);
+    x->running = false;
+}
+
+/* Messages that a rank has sent and this one has not asked for are received and dropped; those that
+ * it has asked for and that were not sent are taken back.  The order of messages makes these the
+ * newest. */
+static void settle_with(struct exchange *x, int peer, int64_t sent, void *scratch, int bytes)
+{
+    for (; x->received[peer] < sent; x->received[peer]++)
+        MPI_Recv(scratch, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), MPI_STATUS_IGNORE);
+    for (int64_t i = x->posted; i-- > x->done && x->received[peer] > sent;) {
+        struct message *message = message_at(x, i);
+        if (!message->comes || message->peer != peer)
+            continue;
+        MPI_Cancel(&message->request);
+        x->received[peer]--;
+    }
+}
+
+void exchange_close(struct exchange *x)
+{
+    if (!x->open)
+        return;
+    size_t bytes = x->in->mover.slot_bytes;
+    int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent);
+    void *scratch = malloc(bytes);
+    if (!sent || !scratch || !x->sent || !x->received)
+        MPI_Abort(comm_world(), EXIT_RESOURCES);
+    MPI_Alltoall(x->sent, 1, MPI_INT64_T, sent, 1, MPI_INT64_T, comm_world());
+    for (int peer = 0; peer < x->comm->size; peer++)
+        settle_with(x, peer, sent[peer], scratch, (int)bytes);
+    for (; x->done < x->posted; x->done++)
+        MPI_Wait(&message_at(x, x->done)->request, MPI_STATUS_IGNORE);
+    free(sent);
+    free(scratch);
+    free(x->messages);
+    free(x->sent);
+    free(x->received);
+    *x = (struct exchange){0};
+}

@@ -1,0 +1,307 @@
+#include "intake.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "comm.h"
+#include "device.h"
+#include "quantity.h"
+#include "window.h"
+
+struct intake_slot {
+    int64_t turn;
+    bool full;
+    int copies; /* of a full one, that are still to be made */
+    pthread_cond_t changed;
+};
+
+struct intake_ring {
+    pthread_mutex_t lock;
+    bool stop;
+    int64_t claimed; /* numbers taken by the reading threads */
+    struct intake_slot slots[];
+};
+
+enum { PAGE = 4096 };
+
+static size_t state_bytes(int slots)
+{
+    size_t bytes = sizeof(struct intake_ring) + (size_t)slots * sizeof(struct intake_slot);
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+int intake_slots(const struct plan *plan, const struct comm *comm)
+{
+    return plan->slots_in * comm->node_size;
+}
+
+size_t intake_bytes(const struct plan *plan, const struct comm *comm)
+{
+    int slots = intake_slots(plan, comm);
+    return state_bytes(slots) + (size_t)slots * plan->slot_bytes;
+}
+
+void intake_init(void *window, const struct plan *plan, const struct comm *comm)
+{
+    struct intake_ring *ring = window;
+    window_lock_init(&ring->lock);
+    for (int i = 0; i < intake_slots(plan, comm); i++) {
+        ring->slots[i].turn = i;
+        window_signal_init(&ring->slots[i].changed);
+    }
+}
+
+void intake_stop(struct intake *in)
+{
+    if (!in->ring)
+        return;
+    window_lock(&in->ring->lock);
+    in->ring->stop = true;
+    for (int i = 0; i < in->count; i++)
+        pthread_cond_broadcast(&in->ring->slots[i].changed);
+    pthread_mutex_unlock(&in->ring->lock);
+}
+
+static void fail(struct intake *in, const struct error *err)
+{
+    pthread_mutex_lock(&in->lock);
+    if (!in->error.code)
+        in->error = *err;
+    pthread_mutex_unlock(&in->lock);
+    intake_stop(in);
+}
+
+/* Take the next number of the node's sequence, and say what it is.  False at the end. */
+static bool claim(struct intake *in, int64_t *number, struct transfer *transfer)
+{
+    bool more = true;
+    pthread_mutex_lock(&in->lock);
+    window_lock(&in->ring->lock);
+    *number = in->ring->claimed++;
+    pthread_mutex_unlock(&in->ring->lock);
+    while (more && in->reading.number < *number)
+        more = cursor_next(&in->reading, transfer);
+    pthread_mutex_unlock(&in->lock);
+    return more;
+}
+
+bool intake_stopped(struct intake *in)
+{
+    window_lock(&in->ring->lock);
+    bool stop = in->ring->stop;
+    pthread_mutex_unlock(&in->ring->lock);
+    return stop;
+}
+
+void *intake_memory(const struct intake *in, int64_t number)
+{
+    return in->slots[number % in->count].memory;
+}
+
+bool intake_ready(struct intake *in, int64_t number, bool full)
+{
+    struct intake_slot *slot = &in->ring->slots[number % in->count];
+    window_lock(&in->ring->lock);
+    bool ready = slot->turn == number && slot->full == full;
+    pthread_mutex_unlock(&in->ring->lock);
+    return ready;
+}
+
+/* Wait until a slot serves `number`, empty or full.  False when the ring was stopped. */
+static bool await(struct intake *in, int64_t number, bool full)
+{
+    struct intake_slot *slot = &in->ring->slots[number % in->count];
+    window_lock(&in->ring->lock);
+    while (!in->ring->stop && (slot->turn != number || slot->full != full))
+        window_wait(&slot->changed, &in->ring->lock);
+    bool stop = in->ring->stop;
+    pthread_mutex_unlock(&in->ring->lock);
+    return !stop;
+}
+
+void intake_set_full(struct intake *in, int64_t number, int copies)
+{
+    struct intake_slot *slot = &in->ring->slots[number % in->count];
+    window_lock(&in->ring->lock);
+    slot->full = true;
+    slot->copies = copies;
+    pthread_cond_broadcast(&slot->changed);
+    pthread_mutex_unlock(&in->ring->lock);
+}
+
+void intake_set_copied(struct intake *in, int64_t number)
+{
+    struct intake_slot *slot = &in->ring->slots[number % in->count];
+    window_lock(&in->ring->lock);
+    if (--slot->copies == 0) {
+        slot->full = false;
+        slot->turn += in->count;
+        pthread_cond_broadcast(&slot->changed);
+    }
+    pthread_mutex_unlock(&in->ring->lock);
+}
+
+/* One read: the next transfer of the sequence into the slot whose turn it is.  Some come by the
+ * network instead.  False at the end. */
+static bool read_next(struct intake *in, int thread, struct error *err)
+{
+    int64_t number;
+    struct slot slot = {0};
+    const struct transfer *t = &slot.transfer;
+    if (!claim(in, &number, &slot.transfer))
+        return false;
+    if (!t->again && t->reader != in->node)
+        return !intake_stopped(in);
+    int sends = t->again ? 0 : t->fetchers - 1;
+    if (!await(in, number, false))
+        return false;
+    slot.memory = intake_memory(in, number);
+    if (mover_move(&in->mover, &slot, thread, err))
+        return false;
+    intake_set_full(in, number, slot.transfer.users + sends);
+    return true;
+}
+
+static void *read_all(void *argument)
+{
+    struct intake *in = argument;
+    struct error err = {0};
+    pthread_mutex_lock(&in->lock);
+    int thread = in->working++;
+    pthread_mutex_unlock(&in->lock);
+    while (read_next(in, thread, &err))
+        ;
+    if (err.code)
+        fail(in, &err);
+    return NULL;
+}
+
+/* The next copy that has been enqueued; null when none will follow. */
+static struct slot *next_copy(struct intake *in)
+{
+    pthread_mutex_lock(&in->lock);
+    while (in->landed == in->given && !in->closing)
+        pthread_cond_wait(&in->changed, &in->lock);
+    struct slot *slot = in->landed < in->given ? in->flight[in->landed++ % in->count] : NULL;
+    pthread_mutex_unlock(&in->lock);
+    return slot;
+}
+
+static void *land_all(void *argument)
+{
+    struct intake *in = argument;
+    struct error err = {0};
+    struct slot *slot;
+    while (!err.code && (slot = next_copy(in)))
+        if (mover_land(&in->mover, slot, &err) == 0)
+            intake_set_copied(in, slot - in->slots);
+    if (err.code)
+        fail(in, &err);
+    return NULL;
+}
+
+static int start_threads(struct intake *in, struct error *err)
+{
+    in->couriered = pthread_create(&in->courier, NULL, land_all, in) == 0;
+    while (in->couriered && in->started < in->mover.threads &&
+           pthread_create(&in->threads[in->started], NULL, read_all, in) == 0)
+        in->started++;
+    if (in->started < in->mover.threads)
+        return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", in->mover.threads);
+    return 0;
+}
+
+int intake_open(struct intake *in, void *window, const struct mover *mover, const struct problem *p,
+                const struct plan *plan, const struct comm *comm, struct error *err)
+{
+    *in = (struct intake){.mover = *mover,
+                          .rank = comm->rank,
+                          .node = comm->node,
+                          .count = intake_slots(plan, comm),
+                          .ring = window};
+    pthread_mutex_init(&in->lock, NULL);
+    pthread_mutex_init(&in->mover.lock, NULL);
+    pthread_cond_init(&in->changed, NULL);
+    cursor_start(&in->reading, p, plan, in->node);
+    in->taking = in->reading;
+    in->slots = calloc((size_t)in->count, sizeof *in->slots);
+    in->flight = calloc((size_t)in->count, sizeof *in->flight);
+    in->threads = calloc((size_t)mover->threads, sizeof *in->threads);
+    if (!in->slots || !in->flight || !in->threads)
+        return error_add(err, EXIT_RESOURCES, "out of host memory");
+    char *memory = (char *)window + state_bytes(in->count);
+    for (int i = 0; i < in->count; i++)
+        if (slot_open(&in->slots[i], mover->device, memory + (size_t)i * mover->slot_bytes, err))
+            return err->code;
+    return start_threads(in, err);
+}
+
+/* Why the ring was stopped: for a reason of this rank's, or of another's. */
+static int say_why(struct intake *in, struct error *err)
+{
+    pthread_mutex_lock(&in->lock);
+    *err = in->error;
+    pthread_mutex_unlock(&in->lock);
+    if (!err->code)
+        err->code = ERROR_ELSEWHERE;
+    return err->code;
+}
+
+int intake_take(struct intake *in, struct slot **taken, struct error *err)
+{
+    struct cursor *c = &in->taking;
+    struct transfer transfer;
+    bool more;
+    do
+        more = cursor_next(c, &transfer);
+    while (more && !schedule_is_for(c->problem, c->plan, &transfer, in->rank));
+    assert(more);
+    if (!await(in, c->number, true))
+        return say_why(in, err);
+    *taken = &in->slots[c->number % in->count];
+    (*taken)->transfer = transfer;
+    return slot_pin(*taken, in->mover.device, in->mover.slot_bytes, err);
+}
+
+void intake_give(struct intake *in, struct slot *slot)
+{
+    pthread_mutex_lock(&in->lock);
+    in->flight[in->given++ % in->count] = slot;
+    pthread_cond_signal(&in->changed);
+    pthread_mutex_unlock(&in->lock);
+}
+
+static void join(struct intake *in)
+{
+    while (in->started > 0)
+        pthread_join(in->threads[--in->started], NULL);
+    pthread_mutex_lock(&in->lock);
+    in->closing = true;
+    pthread_cond_signal(&in->changed);
+    pthread_mutex_unlock(&in->lock);
+    if (in->couriered)
+        pthread_join(in->courier, NULL);
+    in->couriered = false;
+}
+
+int intake_finish(struct intake *in, struct error *err)
+{
+    join(in);
+    return intake_stopped(in) ? say_why(in, err) : 0;
+}
+
+void intake_close(struct intake *in)
+{
+    if (!in->mover.device)
+        return;
+    join(in);
+    for (int i = 0; in->slots && i < in->count; i++)
+        slot_close(&in->slots[i], in->mover.device);
+    free(in->slots);
+    free(in->flight);
+    free(in->threads);
+    pthread_cond_destroy(&in->changed);
+    pthread_mutex_destroy(&in->mover.lock);
+    pthread_mutex_destroy(&in->lock);
+    *in = (struct intake){0};
+}

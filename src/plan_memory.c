@@ -1,0 +1,238 @@
+/* What a plan takes of device and host: panels, slots, what is kept. */
+#include <math.h>
+
+#include "error.h"
+#include "plan_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+#include "trace.h"
+
+enum {
+    SLOT_MAX = 16 << 20,
+    SLOT_CACHED = 4 << 20, /* faster on an H200's host than 16, 2 or 1 MiB */
+    SLOTS_OUT_PER_WRITER = 2,
+    OUT_MAX = 1 << 30, /* bytes of all slots out */
+    STRIP_SLOTS = 2,   /* a strip fills at least so many: enough rows for a fast product */
+    READERS_MAX = 16,
+    DECODERS_MAX = 32,
+    HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
+    KEPT_STATE = 128,     /* at most, for each kept panel */
+};
+
+size_t plan_buffer_bytes(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Rows on the device start 16 elements apart, and never a multiple of 4 KiB: that would send all
+ * rows of a panel to the same few memory channels and cache sets. */
+static int64_t pad_ld(int64_t cols, size_t element)
+{
+    int64_t ld = round_up(max_i64(cols, 1), GRANULE);
+    return (size_t)ld * element % 4096 == 0 ? ld + GRANULE : ld;
+}
+
+void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
+                        int64_t *rows, int64_t *cols)
+{
+    int64_t r = operand == OPERAND_B ? plan->slab : plan->tile_rows;
+    int64_t c = operand == OPERAND_A ? plan->slab : plan->tile_cols;
+    bool trans = operand != OPERAND_C && p->trans[operand];
+    *rows = trans ? c : r;
+    *cols = trans ? r : c;
+}
+
+static void set_lds(const struct problem *p, struct plan *plan)
+{
+    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+        int64_t rows, cols;
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
+    }
+}
+
+size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    int64_t rows, cols;
+    plan_panel_extents(p, plan, operand, &rows, &cols);
+    return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
+}
+
+size_t plan_check_bytes(const struct plan *plan)
+{
+    return plan_buffer_bytes((size_t)(plan->tile_cols + 2 * plan->slab + 3 * plan->tile_rows) * 8);
+}
+
+static size_t check_host_bytes(const struct plan *plan)
+{
+    return (size_t)(plan->tile_cols + 3 * plan->tile_rows) * 8 + 4096;
+}
+
+/* Everything on the device; run_open.c carves it up. */
+static size_t device_bytes(const struct problem *p, const struct plan *plan,
+                           const struct plan_request *request)
+{
+    size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
+    if (plan->slabs > 0) {
+        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            bytes +=
+                (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, (enum operand)operand);
+        if (request->verify)
+            bytes += plan_check_bytes(plan);
+    }
+    if (problem_reads_c(p))
+        bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
+    return bytes;
+}
+
+static int writers_beside(int readers)
+{
+    return (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+}
+
+/* What the files that are read and the one that is written need beside the slots. */
+static size_t store_bytes(const struct problem *p, int readers)
+{
+    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    size_t bytes =
+        store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers_beside(readers));
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, (enum operand)operand))
+            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
+    return bytes;
+}
+
+/* Host bytes that do not depend on tile and slots. */
+static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
+                               const struct plan_request *request, int readers)
+{
+    return HOST_FIXED + store_bytes(p, readers) + algorithm_host_overhead(request->algorithm) +
+           (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
+}
+
+static size_t host_bytes(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, const struct plan *plan)
+{
+    size_t bytes = host_fixed_bytes(p, machine, request, plan->readers);
+    bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
+    if (request->verify)
+        bytes += check_host_bytes(plan);
+    if (request->trace)
+        bytes += trace_bytes();
+    return bytes + (machine->gpu ? 0 : plan->device_bytes);
+}
+
+bool plan_fits(const struct problem *p, const struct machine *machine,
+               const struct plan_request *request, struct plan *plan)
+{
+    set_lds(p, plan);
+    plan->device_bytes = device_bytes(p, plan, request);
+    plan->host_bytes = host_bytes(p, machine, request, plan);
+    return plan->device_bytes <= machine->device_memory && plan->host_bytes <= machine->host_memory;
+}
+
+void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes)
+{
+    plan->slot_bytes = bytes;
+    plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
+}
+
+/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
+ * are; no more than a fair part of the memory holds chunks for. */
+static int choose_readers(const struct problem *p, const struct machine *machine)
+{
+    bool decode = false;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        decode |= problem_reads(p, (enum operand)i) && p->matrix[i].pipeline.count > 0 &&
+                  !problem_through_hdf5(p, (enum operand)i);
+    int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
+    int readers = (int)min_i64(most, machine->threads);
+    while (readers > 1 && store_bytes(p, readers) - store_bytes(p, 0) > machine->host_memory / 4)
+        readers = (readers + 1) / 2;
+    return readers;
+}
+
+void plan_set_threads(struct plan *plan, int readers)
+{
+    plan->readers = readers;
+    plan->writers = writers_beside(readers);
+    plan->slots_in = (int)max_i64(4, 2 * readers);
+}
+
+bool plan_reads_memory(const struct machine *machine)
+{
+    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+    return machine_reads_memory(machine->disk_read_bytes_per_s / nodes);
+}
+
+void plan_choose_slots(const struct problem *p, const struct machine *machine,
+                       const struct plan_request *request, struct plan *plan)
+{
+    plan_set_threads(plan, choose_readers(p, machine));
+    size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
+    size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
+    part /= machine->gpu ? 2 : 4;
+    size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
+    int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
+    size_t bytes = machine->gpu && plan_reads_memory(machine) ? SLOT_CACHED : SLOT_MAX;
+    while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
+                                (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
+        bytes /= 2;
+    plan_set_slot_bytes(p, plan, bytes);
+    plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
+}
+
+void plan_set_counts(const struct problem *p, struct plan *plan)
+{
+    plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
+    plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
+    plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
+
+    int64_t strips = plan->tile_rows * plan->tile_cols / (STRIP_SLOTS * plan->slot_elements);
+    plan->strip_rows =
+        round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
+
+    int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
+    int64_t spare = min_i64(OUT_MAX, (int64_t)plan->spare_bytes);
+    int64_t most = least + spare / (int64_t)plan->slot_bytes;
+    int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
+    plan->slots_out = (int)max_i64(least, min_i64(most, tile));
+}
+
+/* Ranks of the node that has the fewest. */
+static int smallest_node(const struct machine *machine)
+{
+    int rest = machine->ranks % machine->ranks_per_node;
+    return rest ? rest : machine->ranks_per_node;
+}
+
+void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    size_t ranks = (size_t)smallest_node(machine), left = machine->host_memory - plan->host_bytes;
+    size_t pooled = left * ranks;
+    bool a_once = plan->supers_across == 1 || plan_holds(plan, OPERAND_A);
+    bool b_once =
+        plan->supers_down == 1 || (plan->supers_across == 1 && plan_holds(plan, OPERAND_B));
+    int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
+    plan->cache_bytes = 0;
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        int64_t rows, cols;
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
+        size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
+        if (plan_reads_memory(machine))
+            useful[operand] = 0;
+        plan->kept[operand] = min_i64(useful[operand], (int64_t)(pooled / each));
+        plan->kept_bytes[operand] = bytes;
+        plan->cache_bytes += (size_t)plan->kept[operand] * lines * bytes;
+        pooled -= (size_t)plan->kept[operand] * each;
+    }
+    plan->host_bytes = machine->host_memory - pooled / ranks;
+}
+
+void plan_set_held(struct plan *plan, bool all)
+{
+    plan->buffers[OPERAND_A] = all ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
+    plan->buffers[OPERAND_B] = PANEL_BUFFERS;
+}

@@ -1,0 +1,69 @@
+#include "slot.h"
+
+#include "device.h"
+
+int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err)
+{
+    slot->memory = memory;
+    if (device->event_create(device, &slot->start, err) ||
+        device->event_create(device, &slot->done, err))
+        return err->code;
+    return 0;
+}
+
+void slot_close(struct slot *slot, struct device *device)
+{
+    if (slot->start)
+        device->event_destroy(device, slot->start);
+    if (slot->done)
+        device->event_destroy(device, slot->done);
+    if (slot->pinned)
+        device->unpin(device, slot->memory);
+    *slot = (struct slot){0};
+}
+
+int slot_pin(struct slot *slot, struct device *device, size_t bytes, struct error *err)
+{
+    if (!slot->pinned)
+        slot->pinned = device->pin(device, slot->memory, bytes, err) == 0;
+    return err->code;
+}
+
+uint64_t mover_bytes(const struct mover *mover, const struct transfer *transfer)
+{
+    return (uint64_t)(transfer->block.rows * transfer->block.cols) * mover->element_bytes;
+}
+
+int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err)
+{
+    const struct transfer *t = &slot->transfer;
+    struct meter *meter = t->again ? &mover->cache : &mover->file;
+    struct span span = {.stage = (uint8_t)(t->again ? STAGE_CACHE : mover->file_stage),
+                        .operand = (uint8_t)t->operand,
+                        .thread = (uint16_t)thread,
+                        .amount = mover_bytes(mover, t)};
+    pthread_mutex_lock(&mover->lock);
+    double begin = meter_begin(meter);
+    pthread_mutex_unlock(&mover->lock);
+    int code = mover->move(mover->context, t, slot->memory, err);
+    pthread_mutex_lock(&mover->lock);
+    double end = meter_end(meter, code ? 0 : span.amount);
+    pthread_mutex_unlock(&mover->lock);
+    trace_host(mover->trace, span, begin, end);
+    return code;
+}
+
+int mover_land(struct mover *mover, const struct slot *slot, struct error *err)
+{
+    struct device *dev = mover->device;
+    if (dev->sync(dev, slot->done, err))
+        return err->code;
+    struct span span = {.stage = (uint8_t)mover->link_stage,
+                        .operand = (uint8_t)slot->transfer.operand,
+                        .amount = mover_bytes(mover, &slot->transfer)};
+    trace_device(mover->trace, span, slot->start, slot->done);
+    pthread_mutex_lock(&mover->lock);
+    meter_add(&mover->link, dev->elapsed(dev, slot->start, slot->done), span.amount);
+    pthread_mutex_unlock(&mover->lock);
+    return 0;
+}

@@ -1,0 +1,107 @@
+#include "window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "error.h"
+
+/* Where the others find the first rank's file. */
+struct address {
+    pid_t process;
+    int descriptor;
+};
+
+static int create_file(size_t bytes)
+{
+    int descriptor = memfd_create("dgemm_ooc", MFD_CLOEXEC);
+    if (descriptor >= 0 && ftruncate(descriptor, (off_t)bytes)) {
+        close(descriptor);
+        descriptor = -1;
+    }
+    return descriptor;
+}
+
+static int open_file(const struct address *address)
+{
+    char path[64];
+    if (address->descriptor < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)address->process, address->descriptor);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static void *map(int descriptor, size_t bytes)
+{
+    int flags = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, descriptor, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+int window_open(struct window *window, const struct comm *comm, size_t bytes, struct error *err)
+{
+    struct address address = {.process = getpid(), .descriptor = -1};
+    int descriptor = -1, reason = 0;
+    bool shared = comm->node_size > 1;
+    *window = (struct window){.bytes = bytes};
+    if (shared && comm->node_rank == 0)
+        address.descriptor = descriptor = create_file(bytes);
+    if (shared)
+        comm_node_share(comm, &address, sizeof address);
+    if (shared && comm->node_rank > 0)
+        descriptor = open_file(&address);
+    if (!shared || descriptor >= 0)
+        window->memory = map(descriptor, bytes);
+    reason = window->memory ? 0 : errno;
+    if (!comm_node_all(comm, window->memory != NULL))
+        error_add(err, EXIT_RESOURCES, "the ranks of a node cannot share %zu bytes of memory%s%s",
+                  bytes, reason ? ": " : "", reason ? strerror(reason) : "");
+    if (descriptor >= 0)
+        close(descriptor);
+    if (window->memory)
+        madvise(window->memory, bytes, MADV_HUGEPAGE);
+    return err->code;
+}
+
+void window_close(struct window *window)
+{
+    if (window->memory)
+        munmap(window->memory, window->bytes);
+    *window = (struct window){0};
+}
+
+void window_lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+void window_signal_init(pthread_cond_t *signal)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(signal, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+void window_lock(pthread_mutex_t *lock)
+{
+    if (pthread_mutex_lock(lock) == EOWNERDEAD)
+        pthread_mutex_consistent(lock);
+}
+
+void window_wait(pthread_cond_t *signal, pthread_mutex_t *lock)
+{
+    if (pthread_cond_wait(signal, lock) == EOWNERDEAD)
+        pthread_mutex_consistent(lock);
+}

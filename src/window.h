@@ -1,0 +1,32 @@
+/* Memory that the ranks of a node share, and locks in it.
+ *
+ * It is a memory file that the first rank makes and the others open through /proc: unlike the
+ * windows of MPI_Win_allocate_shared it needs no room on /dev/shm, and nothing of it can be left
+ * behind by ranks that are killed. */
+#ifndef DGEMM_OOC_WINDOW_H
+#define DGEMM_OOC_WINDOW_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+struct comm;
+struct error;
+
+struct window {
+    char *memory; /* page-aligned, zero at first */
+    size_t bytes;
+};
+
+/* Collective over the ranks of a node, which give the same size.  They fail together. */
+int window_open(struct window *window, const struct comm *comm, size_t bytes, struct error *err);
+void window_close(struct window *window);
+
+/* For the first of them, before the others use the window. */
+void window_lock_init(pthread_mutex_t *lock);
+void window_signal_init(pthread_cond_t *signal);
+
+/* A lock whose owner has died can still be had; its rank's death ends the run (watch.h). */
+void window_lock(pthread_mutex_t *lock);
+void window_wait(pthread_cond_t *signal, pthread_mutex_t *lock);
+
+#endif

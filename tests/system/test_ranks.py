@@ -1,0 +1,139 @@
+"""Many ranks as one machine: each byte is read once, whoever needs it, and the bits are those of one
+rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
+import hashlib
+import os
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import SANITIZED, start
+from matrices import multiply, operands, output_of, read
+
+M, N, K = 203, 187, 350
+SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
+LIMITS = ["--gpu-memory", "90K", "--host-memory", "12M"]
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    """A file of random operands, and the bits of their product on one rank."""
+    source = tmp_path_factory.mktemp("ranks") / "input.h5"
+    operands(source, M, N, K, "f8", "NT")
+    multiply(source, *SCALARS, "-o", source.with_name("one.h5"))
+    return source, bits(source.with_name("one.h5"))
+
+
+def bits(output):
+    return hashlib.sha256(read(output).tobytes()).hexdigest()
+
+
+def product(problem, ranks, node, *options, device="cpu", **how):
+    """Multiply on nodes of so many ranks; the bits must be those of one rank, the bytes those
+    that the plan promised."""
+    source, reference = problem
+    output = source.with_name(f"{ranks}-{node}.h5")
+    report = multiply(source, *SCALARS, *options, "-o", output, "--force", ranks=ranks,
+                      device=device, DGEMM_OOC_TEST_NODE=str(node), **how)
+    plan, stages = report["plan"], report["stages"]
+    assert bits(output) == reference
+    assert stages["read"]["bytes"] == plan["read_bytes"]
+    assert stages["network"]["bytes"] == plan["sent_bytes"]
+    assert stages["in"]["bytes"] == plan["in_bytes"]
+    assert stages["write"]["bytes"] == plan["write_bytes"] == 8 * M * N
+    return report
+
+
+@pytest.mark.parametrize("ranks, node", [
+    (ranks, node) for ranks in (2, 3, 4, 5, 7, 8) for node in (1, 2, 3, 8) if node <= max(3, ranks)])
+def test_any_ranks_and_nodes(problem, ranks, node):
+    report = product(problem, ranks, node, *LIMITS)
+    assert (report["plan"]["sent_bytes"] > 0) == (ranks > node)
+
+
+@pytest.mark.parametrize("grid", ["1x6", "6x1", "2x3", "3x2", "2x2", "1x5", "1x1"])
+@pytest.mark.parametrize("node", [1, 2, 4, 6])
+def test_any_grid(problem, grid, node):
+    product(problem, 6, node, *LIMITS, "--grid", grid)
+
+
+@pytest.mark.parametrize("node", [1, 2, 4])
+@pytest.mark.parametrize("options", [
+    ["--tile", "37x41x32"], ["--tile", "30x187x16", "--grid", "4x1"],
+    ["--tile", "203x9x350", "--grid", "1x4"], ["--tile", "9x9x48", "--grid", "2x2"]],
+    ids=lambda options: " ".join(options))
+@pytest.mark.parametrize("memory", ["8M", "12M", "64M"])
+def test_ragged_tiles_and_kept_panels(problem, node, options, memory):
+    """Ranks that have no tile in some super-blocks; hosts that keep some panels, or all."""
+    product(problem, 4, node, *options, "--host-memory", memory)
+
+
+def test_a_node_reads_once(problem):
+    """With room to keep panels, four ranks read from the disk what one does: all of it, once."""
+    report = product(problem, 4, 4, "--gpu-memory", "90K", "--host-memory", "64M")
+    assert report["plan"]["read_bytes"] == 8 * (M * K + N * K + M * N)
+
+
+def test_nodes_read_once_between_them(problem):
+    report = product(problem, 4, 1, "--grid", "2x2", "--host-memory", "64M")
+    assert report["plan"]["read_bytes"] == 8 * (M * K + N * K + M * N)
+    assert report["plan"]["sent_bytes"] == 8 * (M * K + N * K)
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_chunked(tmp_path, node):
+    source = tmp_path / "input.h5"
+    a, b = np.random.rand(300, 200), np.random.rand(200, 250)
+    with h5py.File(source, "w") as file:
+        file.create_dataset("A", data=a, chunks=(64, 48), compression="gzip", shuffle=True)
+        file.create_dataset("B", data=b, chunks=(16, 250))
+    multiply(source, "--host-memory", "40M", ranks=4, DGEMM_OOC_TEST_NODE=str(node))
+    assert np.allclose(read(output_of(source)), a @ b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("node", [1, 2, 4])
+def test_an_error_ends_all_ranks(tmp_path, node):
+    """Whichever rank meets it first: one message, one code, soon."""
+    source = tmp_path / "input.h5"
+    operands(source, 1200, 1000, 1100)
+    with start("dgemm_ooc", source, "--tile", "64x64x16", ranks=4,
+               DGEMM_OOC_TEST_NODE=str(node)) as process:
+        part = source.with_name("input-C.h5.part")
+        deadline = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_blocks > 100):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        os.truncate(source, 8192)
+        began = time.monotonic()
+        _, complaint = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    assert process.returncode == 1
+    lines = [line for line in complaint.splitlines() if line.startswith("dgemm_ooc:")]
+    assert "input.h5" in lines[0]
+    assert len([line for line in lines if "on rank" not in line]) == 1
+    assert not part.exists()
+
+
+@pytest.mark.skipif(SANITIZED, reason="leaks of killed ranks")
+@pytest.mark.parametrize("node", [1, 2, 4])
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_killed_rank_ends_the_job(tmp_path, node, victim):
+    source = tmp_path / "input.h5"
+    operands(source, 1200, 1000, 1100)
+    with start("dgemm_ooc", source, "--tile", "64x64x16", ranks=4,
+               DGEMM_OOC_TEST_NODE=str(node)) as process:
+        part = source.with_name("input-C.h5.part")
+        deadline = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_blocks > 100):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+        os.kill(int(children.stdout.split()[victim]), signal.SIGKILL)
+        began = time.monotonic()
+        process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    assert process.returncode != 0
+    assert not output_of(source).exists()
