@@ -1,6 +1,7 @@
 /* A short probe of the file system: what it gives now is a better guess than any assumption. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 #include "machine.h"
@@ -10,7 +11,7 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
-enum { PROBES = 16, PROBE_BYTES = 2 << 20, THREADS = 16 };
+enum { PROBES = 128, PROBE_BYTES = 2 << 20, THREADS = 16 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
 {
@@ -32,34 +33,41 @@ static enum operand largest(const struct problem *p)
 
 /* Read here and there in the matrix until `end`: bytes. */
 static double read_some(struct store *store, const struct matrix_info *info, size_t element,
-                        int thread, double end)
+                        int thread, double end, void *slot)
 {
     struct error ignored = {0};
     int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
     int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
     int64_t across = info->cols / cols, places = info->rows / rows * across;
     double bytes = 0;
-    void *slot = aligned_alloc(4096, PROBE_BYTES);
-    for (int64_t i = thread; slot && i < THREADS * PROBES && clock_now() < end; i += THREADS) {
+    for (int64_t i = thread; i < THREADS * PROBES && clock_now() < end; i += THREADS) {
         int64_t place = places * (i * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
         struct block block = {place / across * rows, place % across * cols, rows, cols};
         if (store_read(store, &block, slot, &ignored))
             break;
         bytes += (double)(rows * cols) * (double)element;
     }
-    free(slot);
     return bytes;
 }
 
-/* Bytes a second of as many threads as the machine has, or as the program reads with. */
+/* Bytes a second of as many threads as the machine has, or as the program reads with.  They and
+ * their memory are there before the clock starts. */
 static double read_rate(struct store *store, const struct matrix_info *info, size_t element,
                         const struct machine *m)
 {
     int threads = (int)min_i64(THREADS, (int64_t)m->threads * m->ranks_per_node);
+    char *slots = aligned_alloc(4096, (size_t)threads * PROBE_BYTES);
+    if (!slots)
+        return 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int thread = 0; thread < threads; thread++)
+        memset(slots + (size_t)thread * PROBE_BYTES, 0, PROBE_BYTES);
     double start = clock_now(), bytes = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : bytes)
     for (int thread = 0; thread < threads; thread++)
-        bytes += read_some(store, info, element, thread, start + probe_seconds);
+        bytes += read_some(store, info, element, thread, start + probe_seconds,
+                           slots + (size_t)thread * PROBE_BYTES);
+    free(slots);
     return bytes / (clock_now() - start);
 }
 

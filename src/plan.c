@@ -18,7 +18,7 @@ static int64_t widest_tile(const struct problem *p, const struct machine *machin
                            const struct plan_request *request, struct plan *plan)
 {
     int64_t low = 0, high = ceil_div(p->n, plan->grid_cols);
-    plan_set_held(plan, false);
+    plan_set_held(plan, OPERAND_COUNT);
     while (low < high) {
         plan->tile_cols = low + (high - low + 1) / 2;
         plan_set_counts(p, plan);
@@ -59,15 +59,18 @@ static double keep_better(const struct problem *p, const struct machine *machine
     return cost(&plan);
 }
 
-/* The candidate with two panels of A on the device and, where they fit, with all of a row; the
- * smaller cost, or infinity when neither fits. */
+/* The candidate with two panels of A and of B on the device and, where they fit, with all that the
+ * next tile can use again: of A in a row of super-blocks, of B in a column of them.  The smallest
+ * cost, or infinity when none fits. */
 static double compare(const struct problem *p, const struct machine *machine,
                       const struct plan_request *request, struct plan *plan, struct plan *best)
 {
     double least = INFINITY;
-    bool may_hold = plan->slabs > 1 && plan->slabs <= HELD_MAX && plan->supers_across > 1;
-    for (int all = 0; all <= may_hold; all++) {
-        plan_set_held(plan, all);
+    bool several = plan->slabs > 1 && plan->slabs <= HELD_MAX && schedule_supers(plan) > 1;
+    enum operand useful = plan->supers_across > 1 ? OPERAND_A : OPERAND_B;
+    const enum operand held[] = {OPERAND_COUNT, useful};
+    for (int i = 0; i <= several; i++) {
+        plan_set_held(plan, held[i]);
         if (plan_fits(p, machine, request, plan))
             least = fmin(least, keep_better(p, machine, request, plan, best));
     }
@@ -195,7 +198,7 @@ static int complain_memory(const struct problem *p, const struct machine *machin
     if (request->tile_rows)
         plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
     plan_set_counts(p, plan);
-    plan_set_held(plan, false);
+    plan_set_held(plan, OPERAND_COUNT);
     plan_fits(p, machine, request, plan);
     if (plan->device_bytes > machine->device_memory)
         error_add(

@@ -32,8 +32,10 @@ void plan_set_counts(const struct problem *p, struct plan *plan);
  * ranks of a node pool their memory for it. */
 void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan);
 
-/* How many panels of A the device has: with all of them, tiles to the right need none. */
-void plan_set_held(struct plan *plan, bool all);
+/* How many panels of A and B the device has: of the one that it holds, all that a tile needs and the
+ * next one, so that the next tile in that row (A) or column (B) needs none; OPERAND_COUNT: it holds
+ * neither. */
+void plan_set_held(struct plan *plan, enum operand held);
 
 /* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,

@@ -231,8 +231,9 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
     plan->host_bytes = machine->host_memory - pooled / ranks;
 }
 
-void plan_set_held(struct plan *plan, bool all)
+void plan_set_held(struct plan *plan, enum operand held)
 {
-    plan->buffers[OPERAND_A] = all ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
-    plan->buffers[OPERAND_B] = PANEL_BUFFERS;
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        plan->buffers[i] =
+            held == (enum operand)i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
 }

@@ -120,18 +120,21 @@ static double whole_blocks(int64_t extent)
     return (double)round_up(extent, GEMM_BLOCK);
 }
 
-/* Where the device holds A's panels for a row of super-blocks, its first tile reads A and B and the
- * others B alone: seconds of all tiles, each at the pace of its reading or its product. */
+/* Where the device holds A's panels for a row of super-blocks, or B's for a column, its first tile
+ * reads both and the others one: seconds of all tiles, each at the pace of its reading or its
+ * product. */
 static double uneven_seconds(const struct problem *p, const struct machine *machine,
                              const struct plan *plan)
 {
     double of_k = (double)p->k * (double)scalar_size(p->type);
     double link = of_k / machine->in_bytes_per_s, disk = of_k / machine->disk_read_bytes_per_s;
     double a = (double)plan->tile_rows * fmax(link, disk * plan->grid_rows);
-    double b = (double)plan->tile_cols * fmax(link, disk * plan->grid_cols), ab = a + b;
+    double b = (double)plan->tile_cols * fmax(link, disk * plan->grid_cols);
     double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
-    return (double)plan->supers_down *
-           (fmax(ab, product) + (double)(plan->supers_across - 1) * fmax(b, product));
+    bool holds_a = plan_holds(plan, OPERAND_A);
+    int64_t firsts = holds_a ? plan->supers_down : plan->supers_across;
+    int64_t others = schedule_supers(plan) - firsts;
+    return (double)firsts * fmax(a + b, product) + (double)others * fmax(holds_a ? b : a, product);
 }
 
 void plan_predict(const struct problem *p, const struct machine *machine,
@@ -172,7 +175,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - beside);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
-    bool held = plan->slabs > 1 && plan_holds(plan, OPERAND_A);
+    bool held = plan->slabs > 1 && (plan_holds(plan, OPERAND_A) || plan_holds(plan, OPERAND_B));
     double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
     double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;

@@ -62,6 +62,8 @@ static void print_shape(const struct machine *m, const struct plan *plan)
            quantity_bytes((double)plan->slot_bytes));
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
         printf("  device    keeps A's panels for their row of super-blocks\n");
+    if (plan->slabs > 1 && plan_holds(plan, OPERAND_B))
+        printf("  device    keeps B's panels for their column of super-blocks\n");
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
         printf("  cache     %s a node keeps %.0f%% of A's panels for their row, %.0f%% of B's\n",

@@ -49,8 +49,9 @@ def product(problem, ranks, node, *options, device="cpu", **how):
 
 @pytest.mark.parametrize("ranks, node", [
     (ranks, node) for ranks in (2, 3, 4, 5, 7, 8) for node in (1, 2, 3, 8) if node <= max(3, ranks)])
-def test_any_ranks_and_nodes(problem, ranks, node):
-    report = product(problem, ranks, node, *LIMITS)
+def test_any_ranks_and_nodes(problem, device, ranks, node):
+    limits = LIMITS if device == "cpu" else ["--gpu-memory", "200K"]
+    report = product(problem, ranks, node, *limits, device=device)
     assert (report["plan"]["sent_bytes"] > 0) == (ranks > node)
 
 
