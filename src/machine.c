@@ -100,7 +100,8 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
     *m = (struct machine){.gpu = device != NULL,
                           .ranks = ranks,
                           .ranks_per_node = local_ranks,
-                          .threads = machine_threads(local_ranks)};
+                          .threads = machine_threads(local_ranks),
+                          .network_bytes_per_s = 10e9};
     assume_disk_rates(options->a.file, m);
     m->host_memory = (size_t)(host_memory_available() / 2 / (uint64_t)local_ranks);
     m->device_memory = m->host_memory;
@@ -135,6 +136,8 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         {"in_bytes_per_s", &m->in_bytes_per_s},
         {"out_bytes_per_s", &m->out_bytes_per_s},
         {"device_bytes_per_s", &m->device_bytes_per_s},
+        {"node_disk_bytes_per_s", &m->node_disk_bytes_per_s},
+        {"network_bytes_per_s", &m->network_bytes_per_s},
         {"gemm_float_flops_per_s", &m->gemm_flops_per_s[SCALAR_FLOAT]},
         {"gemm_double_flops_per_s", &m->gemm_flops_per_s[SCALAR_DOUBLE]},
     };

@@ -14,6 +14,7 @@
 #include "place.h"
 #include "report.h"
 #include "run.h"
+#include "simulate.h"
 #include "version.h"
 
 struct session {
@@ -234,10 +235,12 @@ static int run_session(struct session *s, double started)
     return s->err.code;
 }
 
-/* Plan for a machine that may not be there: no MPI, no GPU, no output. */
+/* Plan for a machine that may not be there, and simulate the run on it: no MPI, no GPU, no
+ * output. */
 static int dry_run(struct session *s)
 {
     const struct options *o = &s->options;
+    struct simulation simulation;
     struct device_info info;
     int ranks = o->ranks ? o->ranks : comm_launcher_size();
     int local = o->ranks_per_node ? o->ranks_per_node : ranks;
@@ -254,10 +257,15 @@ static int dry_run(struct session *s)
         set_request(s);
         plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
     }
-    if (s->err.code)
+    if (s->err.code ||
+        simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))
         return s->err.code;
     plan_print(&s->problem, &s->machine, &s->plan);
-    return 0;
+    simulate_print(&simulation);
+    if (o->report[0])
+        report_write_simulation(o->report, &simulation, &s->problem, &s->machine, &s->plan,
+                                &s->err);
+    return s->err.code;
 }
 
 int main(int argc, char **argv)
