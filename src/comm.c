@@ -248,10 +248,10 @@ void comm_statistics(const double *values, int count, double *least, double *sum
     MPI_Allreduce(values, most, count, MPI_DOUBLE, MPI_MAX, all);
 }
 
-void comm_node_share(const struct comm *comm, void *data, size_t bytes)
+void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from)
 {
-    (void)comm;
-    MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, group);
+    if (comm->node_size > 1)
+        MPI_Bcast(data, (int)bytes, MPI_BYTE, from, group);
 }
 
 bool comm_node_all(const struct comm *comm, bool mine)

@@ -46,8 +46,8 @@ void comm_barrier(void);
 uint64_t comm_min(uint64_t value);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
 
-/* Collective over the ranks of a node: from its first rank to all; whether it holds for all. */
-void comm_node_share(const struct comm *comm, void *data, size_t bytes);
+/* Collective over the ranks of a node: from one of them to all; whether it holds for all. */
+void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from);
 bool comm_node_all(const struct comm *comm, bool mine);
 
 /* To or from one other rank; the receiver knows how much. */

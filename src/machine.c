@@ -133,10 +133,11 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         {"disk_read_bytes_per_s", &m->disk_read_bytes_per_s},
         {"disk_write_bytes_per_s", &m->disk_write_bytes_per_s},
         {"disk_run_bytes", &m->disk_run_bytes},
-        {"network_bytes_per_s", &m->network_bytes_per_s},
         {"in_bytes_per_s", &m->in_bytes_per_s},
         {"out_bytes_per_s", &m->out_bytes_per_s},
         {"device_bytes_per_s", &m->device_bytes_per_s},
+        {"node_disk_bytes_per_s", &m->node_disk_bytes_per_s},
+        {"network_bytes_per_s", &m->network_bytes_per_s},
         {"gemm_float_flops_per_s", &m->gemm_flops_per_s[SCALAR_FLOAT]},
         {"gemm_double_flops_per_s", &m->gemm_flops_per_s[SCALAR_DOUBLE]},
     };

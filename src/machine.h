@@ -27,10 +27,11 @@ struct machine {
     double disk_read_bytes_per_s,
         disk_write_bytes_per_s;             /* of the file system, all ranks together */
     double disk_run_bytes;                  /* a read of this length runs at half the rate */
-    double network_bytes_per_s;             /* between nodes, each of them */
     double in_bytes_per_s, out_bytes_per_s; /* host to device and back, each rank */
     double device_bytes_per_s;              /* of the device's own memory */
-    double gemm_flops_per_s[2];             /* each rank; float, double */
+    double node_disk_bytes_per_s; /* between a node and the file system, each way; 0: no limit */
+    double network_bytes_per_s;   /* between a node and the others, each way */
+    double gemm_flops_per_s[2];   /* each rank; float, double */
 };
 
 /* This machine, for one of `ranks` ranks of which `local_ranks` share this node.  `device`: the

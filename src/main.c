@@ -14,7 +14,9 @@
 #include "place.h"
 #include "report.h"
 #include "run.h"
+#include "simulate.h"
 #include "version.h"
+#include "watch.h"
 
 struct session {
     struct options options;
@@ -216,6 +218,7 @@ static int run_session(struct session *s, double started)
 {
     if (comm_open(&s->comm, &s->err))
         return s->err.code;
+    watch_begin(&s->comm);
     comm_share(&s->options, sizeof s->options, 0);
     if (prepare(s))
         return s->err.code;
@@ -234,10 +237,12 @@ static int run_session(struct session *s, double started)
     return s->err.code;
 }
 
-/* Plan for a machine that may not be there: no MPI, no GPU, no output. */
+/* Plan for a machine that may not be there, and simulate the run on it: no MPI, no GPU, no
+ * output. */
 static int dry_run(struct session *s)
 {
     const struct options *o = &s->options;
+    struct simulation simulation;
     struct device_info info;
     int ranks = o->ranks ? o->ranks : comm_launcher_size();
     int local = o->ranks_per_node ? o->ranks_per_node : ranks;
@@ -254,10 +259,15 @@ static int dry_run(struct session *s)
         set_request(s);
         plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
     }
-    if (s->err.code)
+    if (s->err.code ||
+        simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))
         return s->err.code;
     plan_print(&s->problem, &s->machine, &s->plan);
-    return 0;
+    simulate_print(&simulation);
+    if (o->report[0])
+        report_write_simulation(o->report, &simulation, &s->problem, &s->machine, &s->plan,
+                                &s->err);
+    return s->err.code;
 }
 
 int main(int argc, char **argv)
@@ -276,6 +286,8 @@ int main(int argc, char **argv)
     int code = run_session(&session, started);
     if (code && session.comm.rank == 0)
         print_error(&session.err);
+    comm_barrier();
+    watch_end();
     comm_close();
     return code;
 }

@@ -56,7 +56,7 @@ static const struct argp_option option_table[] = {
     {"no-bind", KEY_NO_BIND, 0, 0, "leave the threads where they are, not near the GPU", 0},
     {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 3},
-    {"dry-run", 'n', 0, 0, "print the plan and stop; needs no GPU and no launcher", 0},
+    {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},
     {"ranks", KEY_RANKS, "N", 0, "with --dry-run: plan for N ranks", 0},
     {"ranks-per-node", KEY_RANKS_PER_NODE, "R", 0, "with --dry-run: R of them on a node", 0},
     {"machine", KEY_MACHINE, "FILE.json", 0, "rates and memories of the machine", 0},

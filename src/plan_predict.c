@@ -8,6 +8,7 @@
 enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
+    PAGES_AHEAD = 2,        /* in memory, pages are filled faster than they were taken ahead */
     GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
@@ -27,11 +28,12 @@ static double chunks_cut(int64_t extent, int64_t piece, int64_t chunk)
     return cuts ? (double)(piece + chunk) / (double)piece : 1;
 }
 
-/* Bytes a second, of all ranks together, that reading such panels of an operand gives. */
-static double read_rate(const struct problem *p, const struct machine *machine,
-                        const struct plan *plan, enum operand operand, int64_t rows, int64_t cols)
+double plan_read_rate(const struct problem *p, const struct machine *machine,
+                      const struct plan *plan, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
+    int64_t rows, cols;
+    plan_panel_extents(p, plan, operand, &rows, &cols);
     int64_t file_rows = operand == OPERAND_C ? p->m : info->rows;
     int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
     double run = (double)(cols == file_cols ? rows * cols : cols) * (double)scalar_size(p->type);
@@ -44,6 +46,19 @@ static double read_rate(const struct problem *p, const struct machine *machine,
         disk = fmin(disk, decode_bytes_per_s * plan->readers * machine->ranks);
     return disk / chunks_cut(file_rows, rows, info->chunk_rows) /
            chunks_cut(file_cols, cols, info->chunk_cols);
+}
+
+double plan_write_rate(const struct problem *p, const struct machine *machine,
+                       const struct plan *plan)
+{
+    int64_t run = plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols;
+    return machine->disk_write_bytes_per_s *
+           run_factor(machine, (double)run * (double)scalar_size(p->type));
+}
+
+double plan_cache_rate(const struct plan *plan)
+{
+    return cache_bytes_per_s * plan->readers;
 }
 
 /* What all ranks read. */
@@ -85,8 +100,7 @@ static struct reading predict_reading(const struct problem *p, const struct mach
         reads[operand] -= again[operand];
         all.copied += wanted * users[operand];
         all.sent += (wanted - again[operand]) * fmax(0, nodes[operand] - 1);
-        all.seconds +=
-            again[operand] * nodes[operand] * element / (cache_bytes_per_s * plan->readers * ranks);
+        all.seconds += again[operand] * nodes[operand] * element / (plan_cache_rate(plan) * ranks);
     }
     all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
     if (plan->slabs)
@@ -96,28 +110,39 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         if (!problem_reads(p, (enum operand)operand))
             continue;
-        int64_t rows, cols;
         plan->passes[operand] = reads[operand] / once[operand];
-        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
-        all.seconds += reads[operand] * element /
-                       read_rate(p, machine, plan, (enum operand)operand, rows, cols);
+        all.seconds +=
+            reads[operand] * element / plan_read_rate(p, machine, plan, (enum operand)operand);
     }
     return all;
 }
 
-/* Seconds that writing C takes from reading where both are the memory's work.  Caches aside, a
- * byte that is read crosses its bus four times (out of the file, twice into the slot, out to the
- * device), one that is written five times (into the slot and out, as a zero and twice into the
- * file). */
-static double written_in_memory(const struct problem *p, const struct machine *machine)
+/* Caches aside, a byte that is read crosses the memory's bus four times (out of the file, twice
+ * into the slot, out to the device), one that is written five times (into the slot and out, as a
+ * zero and twice into the file). */
+double plan_written_in_memory(const struct machine *machine, double bytes)
 {
-    double bytes = (double)p->m * (double)p->n * (double)scalar_size(p->type);
     return plan_reads_memory(machine) ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
 }
 
 static double whole_blocks(int64_t extent)
 {
     return (double)round_up(extent, GEMM_BLOCK);
+}
+
+double plan_product_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan_request *request, const struct plan *plan,
+                            const struct product *product)
+{
+    double rows = (double)product->rows, cols = (double)product->cols, k = (double)product->k;
+    double slabs = (double)product->slabs, tile = rows * cols;
+    double computed =
+        machine->gpu ? whole_blocks(product->rows) * whole_blocks(product->cols) : tile;
+    /* Elements that the check passes over: the panels of each slab, once the tile. */
+    double checked = request->verify ? (rows + cols) * k + tile * slabs / (double)plan->slabs : 0;
+    return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+           checked * (double)scalar_size(p->type) / machine->device_bytes_per_s +
+           slabs * STEP_MICROSECONDS * 1e-6;
 }
 
 /* Where the device holds A's panels for a row of super-blocks, or B's for a column, its first tile
@@ -143,7 +168,6 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double element = (double)scalar_size(p->type);
     double tile = (double)plan->tile_rows * (double)plan->tile_cols,
            tiles = (double)schedule_supers(plan);
-    double panels = (double)(plan->tile_rows + plan->tile_cols) * (double)p->k;
     double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
     struct reading reading = predict_reading(p, machine, plan);
     s[LINK_READ] = reading.seconds;
@@ -152,24 +176,19 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;
-    double checked = request->verify ? panels + tile : 0; /* elements that the check passes over */
-    double computed =
-        machine->gpu ? whole_blocks(plan->tile_rows) * whole_blocks(plan->tile_cols) : tile;
-    s[LINK_GEMM] = plan->slabs ? tiles * 2 * computed * (double)p->k / plan->gemm_flops_per_s *
-                                         (1 + GEMM_HALF_SLAB / (double)plan->slab) +
-                                     tiles * checked * element / machine->device_bytes_per_s +
-                                     steps * STEP_MICROSECONDS * 1e-6
-                               : 0;
-    double run_c =
-        element * (double)(plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols);
-    double write_rate = machine->disk_write_bytes_per_s * run_factor(machine, run_c);
-    s[LINK_WRITE] = (double)p->m * (double)p->n * element / write_rate;
+    struct product all_k = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
+    s[LINK_GEMM] =
+        plan->slabs ? tiles * plan_product_seconds(p, machine, request, plan, &all_k) : 0;
+    double of_c = (double)p->m * (double)p->n * element;
+    double write_rate = plan_write_rate(p, machine, plan);
+    s[LINK_WRITE] = of_c / write_rate;
 
     /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots
      * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
      * have nothing to overlap with. */
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
-    double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
+    double leave_rate = write_rate * (plan_reads_memory(machine) ? PAGES_AHEAD : 1);
+    double beyond = ranks * fmax(0, tile - slots) * element / leave_rate;
     double leave = fmax(s[LINK_OUT] / tiles, beyond);
     double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
     double exposed = tiles * fmax(0, leave - beside);
@@ -180,13 +199,13 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
     for (int link = 0; link < LINK_COUNT; link++) {
-        double beside_it = link == LINK_READ ? written_in_memory(p, machine) : 0;
+        double beside_it = link == LINK_READ ? plan_written_in_memory(machine, of_c) : 0;
         if (s[link] + beside_it > busiest) {
             busiest = s[link] + beside_it;
             plan->limit = (enum link)link;
         }
     }
     double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, reading.first);
-    double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
+    double drain = fmin(s[LINK_WRITE], ranks * tile * element / leave_rate);
     plan->wall_s = busiest + fill + drain;
 }

@@ -3,6 +3,7 @@
 #define DGEMM_OOC_REPORT_H
 
 #include "run.h"
+#include "simulate.h"
 
 struct stage_report {
     double busy_s[3]; /* least, mean, most over the ranks that have tiles */
@@ -37,6 +38,11 @@ void report_print(const struct report *report, const struct problem *p,
 /* Write it as one JSON object, under a temporary name first. */
 int report_write(const char *path, const struct report *report, const struct problem *p,
                  const struct machine *machine, const struct plan *plan, struct error *err);
+
+/* The same for a dry run, of what it simulated. */
+int report_write_simulation(const char *path, const struct simulation *simulation,
+                            const struct problem *p, const struct machine *machine,
+                            const struct plan *plan, struct error *err);
 
 /* "RESULT: C complete, residual R (limit L): PASSED" */
 void report_result(const struct report *report);

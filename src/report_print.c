@@ -158,34 +158,76 @@ static json_t *plan_json(const struct plan *plan)
         plan->wall_s, "factor", plan->factor);
 }
 
+/* "dgemm_ooc VERSION". */
+static const char *program_text(void)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
+             version_text());
+    return text;
+}
+
 static json_t *report_json(const struct report *r, const struct problem *p, const struct machine *m,
                            const struct plan *plan)
 {
-    char date[32], version[64];
+    char date[32];
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    snprintf(version, sizeof version, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
-             version_text());
     return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
                      " s:o, s:o, s:o, s:o, s:o}",
-                     "schema", 1, "program", version, "date", date, "algorithm", r->algorithm,
-                     "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s", r->wall_s,
-                     "host_peak_bytes", r->host_bytes, "device_peak_bytes", r->device_bytes,
-                     "busiest_stage", stage_keys[r->limit], "checked", r->checked, "residual",
-                     r->residual, "residual_limit", r->residual_limit, "rows_not_finite",
-                     r->not_finite, "stages", stages_json(r), "io", ways_json(r), "problem",
-                     problem_json(p), "machine", machine_json(m), "plan", plan_json(plan));
+                     "schema", 1, "program", program_text(), "date", date, "algorithm",
+                     r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s",
+                     r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
+                     r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
+                     "residual", r->residual, "residual_limit", r->residual_limit,
+                     "rows_not_finite", r->not_finite, "stages", stages_json(r), "io", ways_json(r),
+                     "problem", problem_json(p), "machine", machine_json(m), "plan",
+                     plan_json(plan));
 }
 
-int report_write(const char *path, const struct report *r, const struct problem *p,
-                 const struct machine *m, const struct plan *plan, struct error *err)
+static json_t *resources_json(const struct simulation *s)
+{
+    json_t *resources = json_object();
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        const struct usage *u = &s->usage[i];
+        json_object_set_new(resources, simulate_resource_name((enum resource)i),
+                            json_pack("{s:i, s:f, s:f}", "count", u->count,
+                                      i == RESOURCE_GEMM ? "flops" : "bytes", u->amount,
+                                      "busy_max_s", u->busy_s));
+    }
+    return resources;
+}
+
+static json_t *simulation_json(const struct simulation *s)
+{
+    return json_pack("{s:f, s:s, s:f, s:i, s:I, s:o}", "wall_s", s->wall_s, "limit",
+                     simulate_resource_name(s->limit), "factor", s->factor, "nodes", s->nodes,
+                     "slabs_a_step", (json_int_t)s->slabs_a_step, "resources", resources_json(s));
+}
+
+/* Takes over `root`. */
+static int write_json(const char *path, json_t *root, struct error *err)
 {
     char part[PATH_MAX];
-    json_t *root = report_json(r, p, m, plan);
     if (snprintf(part, sizeof part, "%s.part", path) >= PATH_MAX || !root ||
         json_dump_file(root, part, JSON_INDENT(2)) || rename(part, path))
         error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
     json_decref(root);
     return err->code;
+}
+
+int report_write(const char *path, const struct report *r, const struct problem *p,
+                 const struct machine *m, const struct plan *plan, struct error *err)
+{
+    return write_json(path, report_json(r, p, m, plan), err);
+}
+
+int report_write_simulation(const char *path, const struct simulation *s, const struct problem *p,
+                            const struct machine *m, const struct plan *plan, struct error *err)
+{
+    json_t *root = json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "program",
+                             program_text(), "simulated", simulation_json(s), "problem",
+                             problem_json(p), "machine", machine_json(m), "plan", plan_json(plan));
+    return write_json(path, root, err);
 }

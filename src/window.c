@@ -52,7 +52,7 @@ int window_open(struct window *window, const struct comm *comm, size_t bytes, st
     if (shared && comm->node_rank == 0)
         address.descriptor = descriptor = create_file(bytes);
     if (shared)
-        comm_node_share(comm, &address, sizeof address);
+        comm_node_share(comm, &address, sizeof address, 0);
     if (shared && comm->node_rank > 0)
         descriptor = open_file(&address);
     if (!shared || descriptor >= 0)

@@ -49,7 +49,7 @@ def plan(*options, **how):
     done = dry_run(*options, **how)
     assert (done.returncode, done.stderr) == (0, "")
     for word in ("Problem ", "Plan ", "slots ", "memory ", "Links ", "disk read", "host to device",
-                 "multiply", "device to host", "disk write", "Predicted ", "lower bound"):
+                 "multiply", "device to host", "disk write", "Predicted ", "Simulated ", "lower bound"):
         assert word in done.stdout
     return done.stdout
 
@@ -61,8 +61,26 @@ def test_this_machine(source):
 
 def test_leaves_nothing_behind(source):
     before = snapshot(source.parent)
-    plan(source, "--report", source.with_name("report.json"))
+    plan(source)
     assert snapshot(source.parent) == before
+
+
+def test_report(source):
+    path = source.with_name("report.json")
+    text = plan(source, "--report", path, *machine(source.parent, **GPU_NODE), "--ranks", 8,
+                "--ranks-per-node", 2, "--grid", "2x4")
+    report = json.loads(path.read_text())
+    simulated, plan_made = report["simulated"], report["plan"]
+    resources = simulated["resources"]
+    matrices = 8 * (400 * 200 + 200 * 300)
+    assert simulated["nodes"] == 4 and "on 4 nodes" in text
+    assert f"limited by {simulated['limit']}" in text
+    assert resources["disk read"]["bytes"] == matrices
+    assert resources["disk write"]["bytes"] == 8 * 400 * 300
+    assert resources["multiply"]["flops"] == 2 * 400 * 300 * 200
+    assert resources["host to device"]["bytes"] > matrices
+    assert simulated["wall_s"] >= max(r["busy_max_s"] for r in resources.values())
+    assert plan_made["grid"] == [2, 4] and report["machine"]["ranks"] == 8
 
 
 def test_machine_that_is_not_there(source):
@@ -92,6 +110,7 @@ def test_speaks_once_under_a_launcher(source):
 
 @pytest.mark.parametrize("members, words", [
     ({"disk_read": 1}, '"disk_read"'),
+    ({"network_bytes_per_s": 0}, '"network_bytes_per_s"'),
     ({"threads": -1}, '"threads"'),
     ({"host_memory_bytes": "8G"}, '"host_memory_bytes"'),
     ({"device": "tpu"}, '"device"'),
@@ -136,3 +155,5 @@ def test_huge_problem_on_many_ranks_is_planned_quickly(huge, tmp_path):
     text = plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 1024, "--ranks-per-node", 8)
     assert time.monotonic() - start < 2
     assert "C 1000000x1000000, k 1000000" in text and "7.28 TiB" in text
+    plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 16384, "--ranks-per-node", 8)
+    assert time.monotonic() - start < 7

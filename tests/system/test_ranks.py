@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import SANITIZED, start
+from launch import start
 from matrices import multiply, operands, output_of, read
 
 M, N, K = 203, 187, 350
@@ -95,46 +95,64 @@ def test_chunked(tmp_path, node):
     assert np.allclose(read(output_of(source)), a @ b, rtol=1e-12)
 
 
+SLOW = ["--tile", "64x64x16"]  # so many small steps that this takes many seconds
+
+
+def begin(source, node, **how):
+    """Start a long run on four ranks, and come back when they are at work."""
+    operands(source, 1200, 1000, 1100)
+    process = start("dgemm_ooc", source, *SLOW, ranks=4, DGEMM_OOC_TEST_NODE=str(node), **how)
+    part = source.with_name("input-C.h5.part")
+    deadline = time.monotonic() + 60
+    while not (part.exists() and part.stat().st_blocks > 100):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
+
+
+def complaints(process):
+    """What it says when it ends, which it does soon."""
+    began = time.monotonic()
+    with process:
+        _, text = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    return [line for line in text.splitlines() if line.startswith("dgemm_ooc:")]
+
+
 @pytest.mark.parametrize("node", [1, 2, 4])
 def test_an_error_ends_all_ranks(tmp_path, node):
     """Whichever rank meets it first: one message, one code, soon."""
     source = tmp_path / "input.h5"
-    operands(source, 1200, 1000, 1100)
-    with start("dgemm_ooc", source, "--tile", "64x64x16", ranks=4,
-               DGEMM_OOC_TEST_NODE=str(node)) as process:
-        part = source.with_name("input-C.h5.part")
-        deadline = time.monotonic() + 60
-        while not (part.exists() and part.stat().st_blocks > 100):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        os.truncate(source, 8192)
-        began = time.monotonic()
-        _, complaint = process.communicate(timeout=60)
-    assert time.monotonic() - began < 10
+    process = begin(source, node)
+    os.truncate(source, 8192)
+    lines = complaints(process)
     assert process.returncode == 1
-    lines = [line for line in complaint.splitlines() if line.startswith("dgemm_ooc:")]
     assert "input.h5" in lines[0]
     assert len([line for line in lines if "on rank" not in line]) == 1
-    assert not part.exists()
+    assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.skipif(SANITIZED, reason="leaks of killed ranks")
+def kill(process, victim):
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[victim]), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("node", [1, 2, 4])
 @pytest.mark.parametrize("victim", [0, 3])
 def test_a_killed_rank_ends_the_job(tmp_path, node, victim):
     source = tmp_path / "input.h5"
-    operands(source, 1200, 1000, 1100)
-    with start("dgemm_ooc", source, "--tile", "64x64x16", ranks=4,
-               DGEMM_OOC_TEST_NODE=str(node)) as process:
-        part = source.with_name("input-C.h5.part")
-        deadline = time.monotonic() + 60
-        while not (part.exists() and part.stat().st_blocks > 100):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
-        os.kill(int(children.stdout.split()[victim]), signal.SIGKILL)
-        began = time.monotonic()
-        process.communicate(timeout=60)
-    assert time.monotonic() - began < 10
+    process = begin(source, node)
+    kill(process, victim)
+    complaints(process)
     assert process.returncode != 0
+    assert not output_of(source).exists()
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, victim):
+    source = tmp_path / "input.h5"
+    process = begin(source, 4, OMPI_MCA_orte_enable_recovery="1")
+    kill(process, victim)
+    lines = complaints(process)
+    assert [line for line in lines if f"rank {victim} (process" in line and "has died" in line]
     assert not output_of(source).exists()

@@ -1,0 +1,93 @@
+/* What is simulated: every resource and what waits for it. */
+#ifndef DGEMM_OOC_SIMULATE_IMPL_H
+#define DGEMM_OOC_SIMULATE_IMPL_H
+
+#include "simulate.h"
+
+enum {
+    RING_STEPS = 64, /* that reading is ahead, at most */
+};
+
+/* From when something is there to when all of it is. */
+struct span {
+    double start, end;
+};
+
+/* One resource. */
+struct server {
+    double free, busy, amount;
+};
+
+/* A panel of a grid row of A or of a grid column of B in one super-block, for all nodes. */
+struct panel_state {
+    int readers;      /* nodes that need it; each reads its part of what no node keeps */
+    int fetchers;     /* those of them that do not have what is kept of it */
+    struct span sent; /* by all of them in this step; without others, read */
+};
+
+/* A panel as one node needs it. */
+struct need {
+    enum operand operand;
+    int panel;
+    int64_t extent; /* rows of A or columns of B; 0: not needed now */
+    bool again;     /* the node has what is kept of it */
+    struct span arrived;
+};
+
+struct rank_state {
+    struct block tile, before;
+    int need[2]; /* A's and B's among those of its node */
+    bool copies[2];
+    struct server in, gemm, out;
+    struct span product; /* the newest */
+    double gate;         /* when a device panel is free again */
+    struct span leaving; /* the newest tile, from the device */
+    double written;      /* and when it is in the file */
+};
+
+/* What a step put into a node's ring, and when all of it had been copied to devices. */
+struct ringed {
+    double bytes, copied;
+};
+
+struct node_state {
+    int first, ranks, needs;
+    struct need *need; /* of the simulation's */
+    struct server link_in, send, receive, cache, link_out;
+    double step_bytes, ready; /* of this step; when the ring has room for it */
+    struct ringed ring[RING_STEPS];
+    int64_t oldest, newest; /* of the steps in the ring */
+    double held;            /* their bytes */
+};
+
+/* Slabs of k that go together. */
+struct step {
+    int64_t super, first, slabs, k;
+    int64_t k_kept[2]; /* of k, what the host keeps of A's panels, of B's */
+    bool last;         /* of the tile */
+};
+
+struct sim {
+    const struct problem *p;
+    const struct machine *machine;
+    const struct plan_request *request;
+    const struct plan *plan;
+    double element, ring_bytes, read_rate[OPERAND_COUNT];
+    struct server disk_read, disk_write;
+    double round;               /* when disk_read gets to this step */
+    struct panel_state *panels; /* of grid rows, then of grid columns */
+    struct need *needs;
+    struct node_state *nodes;
+    struct rank_state *ranks;
+    int rank_count, node_count;
+    int64_t slabs_a_step;
+};
+
+/* Place the ranks and count their panels.  After a failure simulate_close is still due. */
+int simulate_open(struct sim *sim, struct error *err);
+void simulate_close(struct sim *sim);
+
+/* Go on to a super-block: its tiles, and who needs which panels. */
+void simulate_enter(struct sim *sim, int64_t super);
+
+#endif

@@ -1,0 +1,39 @@
+#include <stdio.h>
+
+#include "quantity.h"
+#include "simulate.h"
+
+const char *simulate_resource_name(enum resource resource)
+{
+    static const char *const names[] = {
+        "disk read",      "disk to node", "network send",   "network receive", "host cache",
+        "host to device", "multiply",     "device to host", "node to disk",    "disk write"};
+    return names[resource];
+}
+
+static void print_usage(const struct simulation *s, enum resource resource)
+{
+    const struct usage *u = &s->usage[resource];
+    double amount = u->amount;
+    char count[16] = "";
+    if (u->count > 1)
+        snprintf(count, sizeof count, "%d x", u->count);
+    printf("  %-15s %8s %12s  busy %10s %4.0f %%\n", simulate_resource_name(resource), count,
+           resource == RESOURCE_GEMM ? quantity_work(amount) : quantity_bytes(amount),
+           quantity_time(u->busy_s), 100 * u->busy_s / s->wall_s);
+}
+
+void simulate_print(const struct simulation *s)
+{
+    printf("Simulated   step by step on %d node%s: what all move and the busiest is busy\n",
+           s->nodes, s->nodes == 1 ? "" : "s");
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        if (s->usage[i].busy_s > 0)
+            print_usage(s, (enum resource)i);
+    double traffic = s->usage[RESOURCE_READ].amount + s->usage[RESOURCE_WRITE].amount;
+    printf("            %s, limited by %s; disk traffic %s,\n"
+           "            %.2f x the lower bound\n",
+           quantity_time(s->wall_s), simulate_resource_name(s->limit), quantity_bytes(traffic),
+           s->factor);
+    fflush(stdout);
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Simulate weak scaling: 1, 4, 16 ... 4096 ranks, each with as much to multiply.
+
+    scaling.py [DIRECTORY] [--machine FILE.json] [--size N]
+
+m = n = k grows with the cube root of the ranks, from N on one rank, so that a rank's work stays the
+same while the matrices grow as ranks^(2/3), its own share of them less and less.  Twice: with
+the file system of the machine file, and with one that grows with the nodes beyond those that the
+file speaks of.  Efficiency is the time on one rank over the time on all.  Prints a table; writes
+DIRECTORY/scaling.json and draws DIRECTORY/scaling.svg, which reads in light and in dark.  The files
+of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from html import escape
+from math import log2
+from pathlib import Path
+
+import h5py
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("DGEMM_OOC_BUILD", "build"))
+RANKS = [4**i for i in range(7)]
+GROWS = ["disk_read_bytes_per_s", "disk_write_bytes_per_s"]
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 110, 64, 60
+STYLE = """
+  text { font: 13px system-ui, sans-serif; fill: #24292f; }
+  .title { font-weight: 600; font-size: 15px; } .small { font-size: 11px; fill: #57606a; }
+  .axis { stroke: #d0d7de; } polyline { fill: none; stroke-width: 2; }
+  .s0 { stroke: #0969da; } .s1 { stroke: #bf8700; } .f0 { fill: #0969da; } .f1 { fill: #bf8700; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3; } .small { fill: #8d96a0; } .axis { stroke: #30363d; }
+    .s0 { stroke: #4493f8; } .s1 { stroke: #d29922; } .f0 { fill: #4493f8; } .f1 { fill: #d29922; }
+  }"""
+
+
+def sparse(path, n):
+    """A contiguous n x n dataset that has its place in the file, but takes no room on the disk."""
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple((n, n))
+        h5py.h5d.create(file.id, b"M", h5py.h5t.IEEE_F64LE, space, plist)
+
+
+def simulate(folder, machine, ranks, n):
+    matrix, plan, report = folder / "matrix.h5", folder / "machine.json", folder / "report.json"
+    sparse(matrix, n)
+    plan.write_text(json.dumps(machine))
+    command = [BUILD / "dgemm_ooc", "--dry-run", "-a", "M", "-b", "M", "--machine", plan,
+               "--ranks", ranks, "--ranks-per-node", min(ranks, machine["ranks_per_node"]),
+               "--report", report, matrix]
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    return json.loads(report.read_text())
+
+
+def series(folder, machine, size, grows):
+    """What each number of ranks takes; `grows`: the file system does, beyond the machine's nodes."""
+    rows, disk = [], {key: machine[key] for key in GROWS}
+    for ranks in RANKS:
+        factor = max(1, ranks / machine["ranks"]) if grows else 1
+        now = machine | {key: disk[key] * factor for key in GROWS}
+        n = round(size * ranks ** (1 / 3) / 512) * 512
+        report = simulate(folder, now, ranks, n)
+        result, plan = report["simulated"], report["plan"]
+        rows.append({"ranks": ranks, "nodes": result["nodes"], "n": n,
+                     **{key: plan[key] for key in ("grid", "tile", "slab", "super_blocks")},
+                     "wall_s": result["wall_s"], "limit": result["limit"],
+                     "busy": {name: r["busy_max_s"] / result["wall_s"]
+                              for name, r in result["resources"].items()},
+                     "disk_traffic_factor": result["factor"]})
+    for row in rows:
+        row["efficiency"] = rows[0]["wall_s"] / row["wall_s"]
+    return rows, report["program"]
+
+
+def table(title, rows):
+    print(f"{title}\n{'ranks':>6}{'nodes':>6}{'n':>9}{'grid':>8}{'wall s':>10}{'efficiency':>12}"
+          "  limited by")
+    for r in rows:
+        print(f"{r['ranks']:6}{r['nodes']:6}{r['n']:9}{'x'.join(map(str, r['grid'])):>8}"
+              f"{r['wall_s']:10.1f}{r['efficiency']:12.2f}  {r['limit']}, busy "
+              f"{100 * r['busy'][r['limit']]:.0f} %; multiply {100 * r['busy']['multiply']:.0f} %")
+
+
+def x_of(ranks):
+    return LEFT + (WIDTH - LEFT - RIGHT) * log2(ranks) / log2(RANKS[-1])
+
+
+def y_of(efficiency, most):
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * efficiency / most
+
+
+def text(x, y, words, kind="", anchor="start"):
+    return (f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">'
+            f"{escape(words)}</text>")
+
+
+def axes(rows, most):
+    for tick in range(int(most * 5 + 1e-9) + 1):
+        y = y_of(tick / 5, most)
+        yield (f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="axis"/>')
+        yield text(LEFT - 8, y + 4, f"{tick / 5:.1f}", "small", "end")
+    yield text(LEFT - 8, HEIGHT - BOTTOM + 18, "ranks", "small", "end")
+    for row in rows:
+        x = x_of(row["ranks"])
+        yield text(x, HEIGHT - BOTTOM + 18, str(row["ranks"]), "", "middle")
+        yield text(x, HEIGHT - BOTTOM + 34, f"n = {row['n']:,}", "small", "middle")
+
+
+def curve(index, rows, most, beside):
+    """A line, at each point what limits there; where it runs along the one beside it, silently."""
+    points = [(x_of(r["ranks"]), y_of(r["efficiency"], most)) for r in rows]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    yield f'<polyline points="{path}" class="s{index}"/>'
+    for (x, y), row, other in zip(points, rows, beside):
+        words = f"{row['limit']} {100 * row['busy'][row['limit']]:.0f} %"
+        yield (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="f{index}"><title>{row["ranks"]} '
+               f'ranks: {row["wall_s"]:.1f} s, limited by {words}</title></circle>')
+        if other is None or abs(other["efficiency"] - row["efficiency"]) > 0.02:
+            under = index == 0 and x > LEFT
+            yield text(x, y + (18 if under else -10), words, "small", "end" if under else "middle")
+
+
+def draw(result):
+    fixed, grown = (s["rows"] for s in result["series"])
+    most = max(1, *(r["efficiency"] for r in fixed + grown)) * 1.1
+    parts = list(axes(fixed, most))
+    parts += curve(1, grown, most, fixed)
+    parts += curve(0, fixed, most, [None] * len(fixed))
+    parts.append(text(LEFT, 20, "Simulated weak scaling: efficiency over ranks, doubles", "title"))
+    parts.append(text(LEFT, 38, result["machine"]["name"] + ", same work a rank; at each point "
+                      "what limits and how busy it is", "small"))
+    for i, one in enumerate(result["series"]):
+        x = LEFT + 250 * i
+        parts.append(f'<circle cx="{x + 4}" cy="50" r="4" class="f{i}"/>')
+        parts.append(text(x + 13, 54, one["what"], "small"))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+            f'width="{WIDTH}" role="img" aria-label="simulated weak scaling">'
+            f"<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("directory", type=Path, nargs="?", default=Path("."))
+    parser.add_argument("--machine", type=Path, default=ROOT / "jobs/machines/cluster-64.json")
+    parser.add_argument("--size", type=int, default=131072, help="m = n = k on one rank")
+    parser.add_argument("--folder", default="/dev/shm", help="for the sparse files")
+    args = parser.parse_args()
+    machine = json.loads(args.machine.read_text())
+    read = machine["disk_read_bytes_per_s"] / 1e9
+    result = {"machine": machine, "size_on_one_rank": args.size, "series": []}
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        for grows, what in ((False, f"file system of {read:.0f} GB/s"),
+                            (True, f"grown with the nodes beyond {machine['ranks']} ranks")):
+            rows, result["program"] = series(Path(folder), machine, args.size, grows)
+            result["series"].append({"what": what, "rows": rows})
+            table(what, rows)
+    (args.directory / "scaling.json").write_text(json.dumps(result, indent=1) + "\n")
+    (args.directory / "scaling.svg").write_text(draw(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,345 @@
+/* The simulated run: against times and bytes worked out by hand, and what holds for all of them. */
+#include "plan_fixture.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "plan_impl.h"
+#include "quantity.h"
+#include "simulate.h"
+
+static const struct plan_request plain = {.algorithm = ALGORITHM_CPU};
+
+static struct simulation simulated(const struct problem *p, const struct machine *m,
+                                   const struct plan_request *request, const struct plan *plan)
+{
+    struct simulation s;
+    struct error err = {0};
+    assert_int_equal(simulate(p, m, request, plan, &s, &err), 0);
+    return s;
+}
+
+static struct plan planned(const struct problem *p, const struct machine *m,
+                           const struct plan_request *request)
+{
+    struct plan plan;
+    struct error err = {0};
+    if (plan_make(p, m, request, &plan, &err))
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+static void assert_near(double value, double expected, double tolerance)
+{
+    if (!(fabs(value - expected) <= tolerance * expected))
+        fail_msg("%g is not within %g of %g", value, tolerance, expected);
+}
+
+/* Rates at which nothing takes long. */
+static struct machine fast_machine(int ranks, int ranks_per_node)
+{
+    struct machine m = make_machine(ranks, (size_t)16 << 30, (size_t)32 << 30, true);
+    m.ranks_per_node = ranks_per_node;
+    m.disk_read_bytes_per_s = m.disk_write_bytes_per_s = 9e9 * ranks;
+    m.disk_run_bytes = 1;
+    m.in_bytes_per_s = m.out_bytes_per_s = 1e12;
+    m.device_bytes_per_s = 1e15;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 1e16;
+    return m;
+}
+
+/* Slow down one thing after the other: the run takes what that takes. */
+static void test_one_limit(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(16384, 16384, 16384, 1);
+    const double matrix = 8.0 * 16384 * 16384;
+    struct plan_request request = plain;
+    request.tile_rows = request.tile_cols = 8192;
+    request.slab = 512;
+    struct plan plan;
+    struct simulation s;
+
+    struct machine m = fast_machine(1, 1);
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 1e12;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.limit, RESOURCE_GEMM);
+    assert_near(s.usage[RESOURCE_GEMM].busy_s, plan.link_s[LINK_GEMM], 1e-9);
+    assert_near(s.wall_s, plan.link_s[LINK_GEMM], 0.03);
+
+    m = fast_machine(1, 1);
+    m.disk_read_bytes_per_s = 2e8;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.limit, RESOURCE_READ);
+    assert_true(s.usage[RESOURCE_READ].amount == 2 * matrix); /* the host keeps what comes again */
+    assert_near(s.wall_s, 2 * matrix / 2e8, 0.03);
+
+    m = fast_machine(1, 1);
+    m.disk_write_bytes_per_s = 1e8;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.limit, RESOURCE_WRITE);
+    assert_near(s.wall_s, matrix / 1e8, 0.03);
+
+    m = fast_machine(1, 1);
+    m.in_bytes_per_s = 2e8;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.limit, RESOURCE_IN);
+    assert_near(s.wall_s, (double)plan.total.in_bytes / 2e8, 0.03);
+
+    m = fast_machine(1, 1);
+    m.node_disk_bytes_per_s = 2e8;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.limit, RESOURCE_LINK_IN);
+    /* Reading ends with the third of four tiles; two leave after that. */
+    assert_near(s.wall_s, 2 * matrix / 2e8 + matrix / 2 / 2e8, 0.01);
+}
+
+/* One tile, two slabs: the second is read while the first is multiplied. */
+static void test_two_slabs(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4096, 4096, 4096, 1);
+    struct machine m = fast_machine(1, 1);
+    struct plan_request request = plain;
+    request.tile_rows = request.tile_cols = 4096;
+    request.slab = 2048;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 1e11;
+    const struct product half = {4096, 4096, 2048, 1};
+    for (int slow = 0; slow <= 1; slow++) {
+        m.disk_read_bytes_per_s = slow ? 5e7 : 5e8;
+        struct plan plan = planned(&p, &m, &request);
+        double read = 8.0 * 2 * 4096 * 2048 / plan_read_rate(&p, &m, &plan, OPERAND_A);
+        double product = plan_product_seconds(&p, &m, &request, &plan, &half);
+        struct simulation s = simulated(&p, &m, &request, &plan);
+        assert_int_equal(plan.slabs, 2);
+        assert_true(slow == (read > product));
+        assert_near(s.wall_s, read + fmax(read, product) + product, 0.02);
+    }
+}
+
+/* What two ranks of a node need both is read once, and copied by each. */
+static void test_shared_on_a_node(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(2000, 3000, 1600, 1);
+    const double a = 8.0 * 2000 * 1600, b = 8.0 * 1600 * 3000;
+    struct plan_request request = plain;
+    request.grid_rows = 1;
+    request.grid_cols = 2;
+    struct machine m = fast_machine(2, 2);
+    struct plan plan = planned(&p, &m, &request);
+    struct simulation s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.nodes, 1);
+    assert_true(s.usage[RESOURCE_READ].amount == a + b);
+    assert_true(s.usage[RESOURCE_IN].amount == 2 * a + b);
+    assert_true(s.usage[RESOURCE_SEND].amount == 0);
+
+    /* On two nodes each reads half of A and sends it to the other. */
+    m.ranks_per_node = 1;
+    m.network_bytes_per_s = 1e6;
+    plan = planned(&p, &m, &request);
+    s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.nodes, 2);
+    assert_true(s.usage[RESOURCE_READ].amount == a + b);
+    assert_true(s.usage[RESOURCE_SEND].amount == a && s.usage[RESOURCE_RECEIVE].amount == a);
+    assert_near(s.usage[RESOURCE_SEND].busy_s, a / 2 / 1e6, 1e-9);
+    assert_int_equal(s.limit, RESOURCE_SEND);
+    assert_near(s.wall_s, a / 2 / 1e6, 0.02);
+}
+
+/* Four nodes of four ranks, grid 4 x 4: a node has a quarter of C, so each panel is needed by two
+ * nodes, which read half of it each. */
+static void test_four_nodes(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4000, 4000, 6400, 1);
+    const double a = 8.0 * 4000 * 6400, b = a;
+    struct plan_request request = plain;
+    request.grid_rows = request.grid_cols = 4;
+    struct machine m = fast_machine(16, 4);
+    m.network_bytes_per_s = 1e7;
+    struct plan plan = planned(&p, &m, &request);
+    struct simulation s = simulated(&p, &m, &request, &plan);
+    assert_int_equal(s.nodes, 4);
+    assert_true(s.usage[RESOURCE_LINK_IN].amount == a + b);
+    assert_true(s.usage[RESOURCE_SEND].amount == a + b);
+    assert_true(s.usage[RESOURCE_RECEIVE].amount == a + b);
+    assert_near(s.usage[RESOURCE_RECEIVE].busy_s, (a + b) / 4 / 1e7, 1e-9);
+    assert_near(s.wall_s, (a + b) / 4 / 1e7, 0.1);
+    assert_true(s.usage[RESOURCE_IN].amount == 4 * a + 4 * b);
+    assert_true(s.usage[RESOURCE_IN].count == 16 && s.usage[RESOURCE_SEND].count == 4);
+}
+
+/* Nodes read side by side: links that are as slow together as the file system cost nothing. */
+static void test_side_by_side(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4096, 4096, 4096, 1);
+    struct plan_request request = plain;
+    request.grid_rows = request.grid_cols = 4;
+    request.tile_rows = request.tile_cols = 1024;
+    request.slab = 4096;
+    struct machine m = fast_machine(16, 1);
+    m.disk_read_bytes_per_s = 1e8;
+    m.node_disk_bytes_per_s = 1e8 / 16;
+    m.disk_write_bytes_per_s = 1e10;
+    struct plan plan = planned(&p, &m, &request);
+    struct simulation s = simulated(&p, &m, &request, &plan);
+    const double matrix = 8.0 * 4096 * 4096;
+    assert_int_equal(plan.slabs, 1);
+    /* All of A and B, then all of C through the links. */
+    assert_near(s.wall_s, 2 * matrix / 1e8 + matrix / 1e8, 0.02);
+}
+
+/* A rate between 1e5 and 1e8, so that anything may be the limit of a small problem; below those at
+ * which files are in memory, which is another plan. */
+static double random_rate(void)
+{
+    return 1e5 * pow(10, (double)random_below(3000) / 1000);
+}
+
+static struct machine random_machine(void)
+{
+    size_t device = (size_t)1 << (12 + random_below(8));
+    size_t host = (size_t)1 << (22 + random_below(5));
+    struct machine m = make_machine(1 + (int)random_below(24), device, host, random_below(2));
+    m.ranks_per_node = 1 + (int)random_below(m.ranks);
+    m.disk_run_bytes = 100;
+    m.disk_read_bytes_per_s = 20 * random_rate();
+    m.disk_write_bytes_per_s = 20 * random_rate();
+    m.node_disk_bytes_per_s = random_below(2) ? random_rate() : 0;
+    m.network_bytes_per_s = random_below(4) ? random_rate() : 0;
+    m.in_bytes_per_s = random_rate();
+    m.out_bytes_per_s = random_rate();
+    m.gemm_flops_per_s[0] = m.gemm_flops_per_s[1] = 100 * random_rate();
+    return m;
+}
+
+/* Every byte and operation of the plan is there, and nothing takes less time than it must. */
+static void check_amounts(const struct problem *p, const struct plan *plan,
+                          const struct simulation *s)
+{
+    const struct usage *u = s->usage;
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        assert_true(u[i].busy_s >= 0 && s->wall_s >= u[i].busy_s * (1 - 1e-12));
+    double element = (double)scalar_size(p->type);
+    assert_true(u[RESOURCE_WRITE].amount == element * (double)(p->m * p->n));
+    assert_true(u[RESOURCE_OUT].amount == u[RESOURCE_WRITE].amount);
+    assert_true(u[RESOURCE_IN].amount == (double)plan->total.in_bytes);
+    assert_true(u[RESOURCE_GEMM].amount == plan->total.flops);
+    assert_near(u[RESOURCE_SEND].amount, u[RESOURCE_RECEIVE].amount, 1e-9);
+    assert_near(u[RESOURCE_LINK_IN].amount, u[RESOURCE_READ].amount, 1e-9);
+    if (s->nodes == 1)
+        assert_true(u[RESOURCE_SEND].amount == 0);
+    assert_near(u[RESOURCE_READ].amount, (double)plan->read_bytes, 1e-9);
+    assert_near(u[RESOURCE_SEND].amount, (double)plan->sent_bytes, 1e-9);
+}
+
+static void assert_no_slower(double wall_s, double before)
+{
+    if (wall_s > before * (1 + 1e-9))
+        fail_msg("%.9g s, but %.9g s before", wall_s, before);
+}
+
+/* The same plan with one rate doubled, or with more slots. */
+static void check_monotone(const struct problem *p, const struct machine *machine,
+                           const struct plan_request *request, const struct plan *plan,
+                           double wall_s)
+{
+    struct machine m = *machine;
+    struct plan more = *plan;
+    double *const rates[] = {&m.disk_read_bytes_per_s, &m.disk_write_bytes_per_s,
+                             &m.node_disk_bytes_per_s, &m.network_bytes_per_s,
+                             &m.in_bytes_per_s,        &m.out_bytes_per_s,
+                             &m.device_bytes_per_s,    &more.gemm_flops_per_s};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        *rates[i] *= 2;
+        assert_no_slower(simulated(p, &m, request, &more).wall_s, wall_s);
+        *rates[i] /= 2;
+    }
+    for (more.slots_in++; more.slots_in <= 4 * plan->slots_in; more.slots_in *= 2)
+        assert_no_slower(simulated(p, &m, request, &more).wall_s, wall_s);
+    more.slots_in = plan->slots_in;
+    more.slots_out++;
+    assert_no_slower(simulated(p, &m, request, &more).wall_s, wall_s);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    int done = 0, limits[RESOURCE_COUNT] = {0};
+    for (int trial = 0; trial < 2000; trial++) {
+        struct problem p = make_problem(1 + random_below(300), 1 + random_below(300),
+                                        random_below(600), (int)random_below(64));
+        struct machine m = random_machine();
+        struct plan_request request = plain;
+        struct plan plan;
+        struct error err = {0};
+        request.verify = random_below(2);
+        if (random_below(2)) {
+            request.grid_rows = 1 + (int)random_below(m.ranks);
+            request.grid_cols = m.ranks / request.grid_rows;
+        }
+        if (random_below(2)) {
+            request.tile_rows = 1 + random_below(min_i64(p.m, 40));
+            request.tile_cols = 1 + random_below(min_i64(p.n, 40));
+            request.slab = 1 + random_below(100);
+        }
+        if (plan_make(&p, &m, &request, &plan, &err))
+            continue;
+        struct simulation s = simulated(&p, &m, &request, &plan);
+        check_amounts(&p, &plan, &s);
+        check_monotone(&p, &m, &request, &plan, s.wall_s);
+        limits[s.limit]++;
+        done++;
+    }
+    assert_true(done > 1000);
+    /* The host's copies are never that slow here; a node sends as much as it receives. */
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        if (limits[i] == 0 && i != RESOURCE_CACHE && i != RESOURCE_RECEIVE)
+            fail_msg("never limited by %s", simulate_resource_name((enum resource)i));
+}
+
+/* Many ranks and slabs: several slabs make a step, which costs neither time nor truth. */
+static void test_many_ranks(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(400000, 400000, 400000, 1);
+    struct machine m = make_machine(16384, (size_t)16 << 30, (size_t)32 << 30, true);
+    m.ranks_per_node = 4;
+    m.disk_read_bytes_per_s = m.disk_write_bytes_per_s = 4e12;
+    m.disk_run_bytes = 1;
+    m.node_disk_bytes_per_s = 10e9;
+    m.network_bytes_per_s = 20e9;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 1e12;
+    struct plan_request request = plain;
+    request.grid_rows = request.grid_cols = 128;
+    request.tile_rows = request.tile_cols = 3136;
+    request.slab = 128;
+    struct plan plan = planned(&p, &m, &request);
+    clock_t start = clock();
+    struct simulation s = simulated(&p, &m, &request, &plan);
+    assert_true((double)(clock() - start) < 5.0 * CLOCKS_PER_SEC);
+    assert_int_equal(plan.slabs, 3125);
+    assert_int_equal(s.nodes, 4096);
+    assert_true(s.slabs_a_step > 1);
+    assert_true(s.usage[RESOURCE_GEMM].amount == plan.total.flops);
+    assert_int_equal(s.limit, RESOURCE_GEMM);
+    assert_near(s.wall_s, plan.link_s[LINK_GEMM], 0.03);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_limit),        cmocka_unit_test(test_two_slabs),
+        cmocka_unit_test(test_shared_on_a_node), cmocka_unit_test(test_four_nodes),
+        cmocka_unit_test(test_side_by_side),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
