@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -20,14 +19,12 @@
 enum {
     BATCH = 1 << 20,    /* a thread lets go of its pages after so many bytes of them */
     RESERVE = 64 << 20, /* bytes that are reserved at once */
-    NAP_NANOSECONDS = 200000,
-    PATIENCE = 100, /* naps without a page being reserved */
 };
 
 struct mapping {
     char *bytes; /* the whole file */
     bool reserving;
-    atomic_bool stop, alone; /* end reserving; nobody reserves any more */
+    atomic_bool stop;
     pthread_t reserver;
 };
 
@@ -102,30 +99,6 @@ void mapped_reserve(struct store *s)
     s->mapping->reserving = pthread_create(&s->mapping->reserver, NULL, reserve, s) == 0;
 }
 
-static uint64_t reserved_bytes(const struct store *s)
-{
-    struct stat now;
-    return fstat(s->descriptor, &now) == 0 ? (uint64_t)now.st_blocks * 512 : 0;
-}
-
-/* Wait until pages are reserved, by whichever rank does that, from the file's beginning to its end:
- * one thread does it faster than all writers, each for itself, who would be in each other's way.
- * When it has ended early they have to. */
-static void await_reserved(const struct store *s, struct pages pages)
-{
-    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    uint64_t before, reserved = reserved_bytes(s);
-    for (int naps = 0; reserved < pages.end && !atomic_load(&s->mapping->alone); naps++) {
-        nanosleep(&nap, NULL);
-        before = reserved;
-        reserved = reserved_bytes(s);
-        if (reserved > before)
-            naps = 0;
-        else if (naps == PATIENCE)
-            atomic_store(&s->mapping->alone, true);
-    }
-}
-
 /* What the file has no page for lies beyond its end, or its file system is full. */
 static int complain(const struct store *s, const struct run *run, int number, struct error *err)
 {
@@ -168,8 +141,6 @@ int mapped_write(const struct store *s, const struct runs *runs, const char *fro
                  struct error *err)
 {
     struct held held = {0};
-    uint64_t end = runs->offset + (uint64_t)(runs->count - 1) * runs->stride + runs->bytes;
-    await_reserved(s, pages_of(runs->offset, end));
     for (int64_t i = 0; i < runs->count && !err->code; i++)
         for (size_t done = 0; done < runs->bytes && !err->code; done += BATCH) {
             struct run run = {.from = from + (size_t)i * runs->bytes + done,

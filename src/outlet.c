@@ -1,7 +1,10 @@
 #include "outlet.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+static const double pauses = 3, pause_max = 0.02; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -20,26 +23,34 @@ static void fail(struct outlet *o, const struct error *err)
     pthread_mutex_unlock(&o->lock);
 }
 
-static bool stopped(struct outlet *o)
+/* Pause for so long where nobody waits.  False when the ring was stopped. */
+static bool pause_for(struct outlet *o, double seconds)
 {
+    struct timespec pause = {.tv_nsec = (long)(1e9 * fmin(seconds, pause_max))};
     pthread_mutex_lock(&o->lock);
-    bool stop = o->stop;
+    bool hurry = o->hurry, stopped = o->stop;
     pthread_mutex_unlock(&o->lock);
-    return stop;
+    if (!hurry && !stopped)
+        nanosleep(&pause, NULL);
+    return !stopped;
 }
 
 static int pin_slots(struct outlet *o, struct error *err)
 {
     struct device *device = o->mover.device;
-    for (int i = 0; i < o->count && !stopped(o) && !err->code; i++) {
+    double took = 0;
+    for (int i = 0; i < o->count && pause_for(o, pauses * took); i++) {
         struct outlet_slot *slot = &o->slots[i];
-        device->pin(device, slot->slot.memory, o->mover.slot_bytes, err);
+        double begin = clock_now();
+        if (device->pin(device, slot->slot.memory, o->mover.slot_bytes, err))
+            return err->code;
+        took = clock_now() - begin;
         pthread_mutex_lock(&o->lock);
-        slot->slot.pinned = err->code == 0;
+        slot->slot.pinned = true;
         pthread_cond_broadcast(&slot->changed);
         pthread_mutex_unlock(&o->lock);
     }
-    return err->code;
+    return 0;
 }
 
 /* The next slot that the main thread gave; null at the end. */
@@ -128,8 +139,11 @@ int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
     pthread_mutex_lock(&o->lock);
     int64_t number = o->taken++;
     struct outlet_slot *slot = &o->slots[number % o->count];
-    while (!o->error.code && (!slot->slot.pinned || slot->turn != number || !slot->free))
+    while (!o->error.code && (!slot->slot.pinned || slot->turn != number || !slot->free)) {
+        o->hurry |= !slot->slot.pinned;
         pthread_cond_wait(&slot->changed, &o->lock);
+    }
+    o->hurry = false;
     if (o->error.code)
         *err = o->error;
     slot->free = false;

@@ -3,8 +3,8 @@
  *   FREE -> (main enqueues a copy) IN_FLIGHT -> (a thread waits for it and writes) -> FREE ...
  *
  * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now.
- * Slots are pinned one after the other by the first thread, so that the first copies need not wait
- * until all are. */
+ * Slots are pinned one after the other by the first thread, with pauses as long as nobody waits: a
+ * GPU's driver does one thing at a time, and the first copies in have none to lose. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
@@ -28,6 +28,7 @@ struct outlet {
     int64_t claimed;   /* numbers taken by the threads */
     int64_t taken;     /* numbers taken by the main thread */
     int64_t submitted; /* numbers given to the threads */
+    bool hurry;        /* the main thread waits for a slot to be pinned */
     bool stop;         /* no more will come, or something failed */
     struct error error;
 };

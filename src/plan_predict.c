@@ -8,7 +8,6 @@
 enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
-    PAGES_AHEAD = 2,        /* in memory, pages are filled faster than they were taken ahead */
     GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
@@ -187,8 +186,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
      * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
      * have nothing to overlap with. */
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
-    double leave_rate = write_rate * (plan_reads_memory(machine) ? PAGES_AHEAD : 1);
-    double beyond = ranks * fmax(0, tile - slots) * element / leave_rate;
+    double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
     double leave = fmax(s[LINK_OUT] / tiles, beyond);
     double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
     double exposed = tiles * fmax(0, leave - beside);
@@ -206,6 +204,6 @@ void plan_predict(const struct problem *p, const struct machine *machine,
         }
     }
     double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, reading.first);
-    double drain = fmin(s[LINK_WRITE], ranks * tile * element / leave_rate);
+    double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
     plan->wall_s = busiest + fill + drain;
 }
