@@ -95,6 +95,7 @@ static void assume_disk_rates(const char *input, struct machine *m)
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
     bool huge = in_memory && stat(input, &file) == 0 && file.st_blksize >= HUGE_PAGE;
     bool many = m->threads * m->ranks_per_node >= STORE_MAPPING_CPUS;
+    m->files_in_memory = in_memory;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
     m->disk_write_bytes_per_s = !in_memory ? 1.5e9 : !many ? 3e9 : huge ? 24e9 : 6e9;
     m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;
@@ -175,6 +176,10 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         if (strcmp(key, counts[i].key) == 0)
             return json_is_integer(value) && positive && json_number_value(value) <= 1 << 24 &&
                    (*counts[i].to = (int)json_integer_value(value), true);
+    if (strcmp(key, "files_in_memory") == 0 && json_is_boolean(value)) {
+        m->files_in_memory = json_boolean_value(value);
+        return true;
+    }
     if (strcmp(key, "device") == 0)
         return (*device = json_string_value(value)) != NULL;
     if (strcmp(key, "name") == 0 && json_is_string(value)) {
@@ -194,6 +199,7 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         json_decref(root);
         return err->code;
     }
+    m->files_in_memory = false;
     const char *key, *device = m->gpu ? "gpu" : "cpu";
     json_t *value;
     json_object_foreach(root, key, value) if (!read_member(key, value, &device, m))

@@ -24,6 +24,7 @@ struct machine {
     int threads;          /* CPU threads a rank */
     size_t device_memory; /* bytes a rank may take on its device */
     size_t host_memory;   /* bytes a rank may take on its host, the CPU device included */
+    bool files_in_memory; /* of the node, whose bandwidth is then what all share */
     double disk_read_bytes_per_s,
         disk_write_bytes_per_s;             /* of the file system, all ranks together */
     double disk_run_bytes;                  /* a read of this length runs at half the rate */
@@ -45,13 +46,6 @@ void machine_probe_disk(const struct problem *p, struct machine *machine);
 
 /* Replace what `options->machine` states: a JSON object with members of the names above. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);
-
-/* Whether files that a node reads at this rate are in its memory, whose bandwidth is then what all
- * share. */
-static inline bool machine_reads_memory(double bytes_per_s)
-{
-    return bytes_per_s >= 10e9;
-}
 
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);

@@ -11,6 +11,7 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1;
+static const double memory_rate = 10e9; /* so fast is no disk that is read through the page cache */
 enum { PROBES = 128, PROBE_BYTES = 2 << 20, THREADS = 16 };
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
@@ -82,8 +83,9 @@ void machine_probe_disk(const struct problem *p, struct machine *m)
     if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
         return;
     double rate = read_rate(store, info, scalar_size(p->type), m);
+    m->files_in_memory = rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     store_close(store);
-    if (m->gpu && machine_reads_memory(rate))
+    if (m->gpu && m->files_in_memory)
         rate *= 0.75; /* beside the device, which takes every byte from memory once more */
     rate *= (double)ceil_div(m->ranks, m->ranks_per_node);
     if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */

@@ -41,9 +41,6 @@ void plan_set_held(struct plan *plan, enum operand held);
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
                         int64_t *rows, int64_t *cols);
 
-/* Whether each node reads files at the pace of memory. */
-bool plan_reads_memory(const struct machine *machine);
-
 /* Bytes a second, of all ranks together, at which the files of such panels are read and C is
  * written; and of each rank, at which readers copy panels that the host keeps. */
 double plan_read_rate(const struct problem *p, const struct machine *machine,

@@ -163,12 +163,6 @@ void plan_set_threads(struct plan *plan, int readers)
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
-bool plan_reads_memory(const struct machine *machine)
-{
-    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
-    return machine_reads_memory(machine->disk_read_bytes_per_s / nodes);
-}
-
 void plan_choose_slots(const struct problem *p, const struct machine *machine,
                        const struct plan_request *request, struct plan *plan)
 {
@@ -178,7 +172,7 @@ void plan_choose_slots(const struct problem *p, const struct machine *machine,
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
-    size_t bytes = machine->gpu && plan_reads_memory(machine) ? SLOT_CACHED : SLOT_MAX;
+    size_t bytes = machine->gpu && machine->files_in_memory ? SLOT_CACHED : SLOT_MAX;
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
@@ -224,7 +218,7 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
         plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
         size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
         size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
-        if (plan_reads_memory(machine))
+        if (machine->files_in_memory)
             useful[operand] = 0;
         plan->kept[operand] = min_i64(useful[operand], (int64_t)(pooled / each));
         plan->kept_bytes[operand] = bytes;

@@ -63,6 +63,7 @@ double plan_cache_rate(const struct plan *plan)
 /* What all ranks read. */
 struct reading {
     double seconds; /* from the disk or, in its turn, from what the host keeps */
+    double read;    /* elements that come from the disk */
     double copied;  /* elements that come to the devices, all of them */
     double sent;    /* elements from node to node */
     double first;   /* the part of A and B that is the first slab of all ranks */
@@ -110,6 +111,7 @@ static struct reading predict_reading(const struct problem *p, const struct mach
         if (!problem_reads(p, (enum operand)operand))
             continue;
         plan->passes[operand] = reads[operand] / once[operand];
+        all.read += reads[operand];
         all.seconds +=
             reads[operand] * element / plan_read_rate(p, machine, plan, (enum operand)operand);
     }
@@ -121,7 +123,15 @@ static struct reading predict_reading(const struct problem *p, const struct mach
  * zero and twice into the file). */
 double plan_written_in_memory(const struct machine *machine, double bytes)
 {
-    return plan_reads_memory(machine) ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
+    return machine->files_in_memory ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
+}
+
+/* What all nodes together get of a file system's rate, each through its own link. */
+static double through_links(const struct machine *machine, double rate)
+{
+    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+    double links = nodes * machine->node_disk_bytes_per_s;
+    return links > 0 ? fmin(rate, links) : rate;
 }
 
 static double whole_blocks(int64_t extent)
@@ -151,7 +161,8 @@ static double uneven_seconds(const struct problem *p, const struct machine *mach
                              const struct plan *plan)
 {
     double of_k = (double)p->k * (double)scalar_size(p->type);
-    double link = of_k / machine->in_bytes_per_s, disk = of_k / machine->disk_read_bytes_per_s;
+    double link = of_k / machine->in_bytes_per_s,
+           disk = of_k / through_links(machine, machine->disk_read_bytes_per_s);
     double a = (double)plan->tile_rows * fmax(link, disk * plan->grid_rows);
     double b = (double)plan->tile_cols * fmax(link, disk * plan->grid_cols);
     double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
@@ -169,7 +180,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
            tiles = (double)schedule_supers(plan);
     double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
     struct reading reading = predict_reading(p, machine, plan);
-    s[LINK_READ] = reading.seconds;
+    s[LINK_READ] = fmax(reading.seconds, reading.read * element / through_links(machine, INFINITY));
     s[LINK_NETWORK] = reading.sent * element /
                       (machine->network_bytes_per_s * ceil(ranks / plan->ranks_per_node));
     s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
@@ -179,7 +190,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     s[LINK_GEMM] =
         plan->slabs ? tiles * plan_product_seconds(p, machine, request, plan, &all_k) : 0;
     double of_c = (double)p->m * (double)p->n * element;
-    double write_rate = plan_write_rate(p, machine, plan);
+    double write_rate = through_links(machine, plan_write_rate(p, machine, plan));
     s[LINK_WRITE] = of_c / write_rate;
 
     /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots

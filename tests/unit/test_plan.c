@@ -289,12 +289,12 @@ static void test_serpentine(void **state)
     assert_int_equal(plan.total.in_bytes, serpentine);
     assert_int_equal(plan.read_bytes, once);
     assert_int_equal(plan.cache_bytes, 8 * 16 * 64);
-    m.disk_read_bytes_per_s = 20e9;
+    m.files_in_memory = true;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.read_bytes, serpentine);
     assert_int_equal(plan.cache_bytes, 0);
     /* In a single column of tiles B's panel stays on the device. */
-    m.disk_read_bytes_per_s = 1e9;
+    m.files_in_memory = false;
     request.tile_cols = 64;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.total.in_bytes, once);
@@ -422,9 +422,8 @@ static void test_impossible_requests(void **state)
     assert_non_null(strstr(err.text, "C is only 10x10"));
 }
 
-/* Files at the pace of memory: panels are not kept on the host a second time, slots fit a cache,
- * and tiles are small enough that they leave beside the product.  The same rate over many nodes is
- * that of disks. */
+/* Files in memory: panels are not kept on the host a second time, slots fit a cache, and tiles are
+ * small enough that they leave beside the product.  Elsewhere the same rate is that of disks. */
 static void test_files_in_memory(void **state)
 {
     (void)state;
@@ -434,6 +433,7 @@ static void test_files_in_memory(void **state)
     struct plan plan;
     struct error err = {0};
     m.threads = 16;
+    m.files_in_memory = true;
     m.disk_read_bytes_per_s = 34e9;
     m.disk_write_bytes_per_s = 9e9;
     m.disk_run_bytes = 1024;
@@ -445,6 +445,7 @@ static void test_files_in_memory(void **state)
 
     m.ranks = 16;
     m.ranks_per_node = 1;
+    m.files_in_memory = false;
     request.grid_rows = request.grid_cols = 4;
     m.device_memory = (size_t)1 << 28;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
