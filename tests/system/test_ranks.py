@@ -84,6 +84,13 @@ def test_nodes_read_once_between_them(problem):
     assert report["plan"]["sent_bytes"] == 8 * (M * K + N * K)
 
 
+def test_nodes_over_tcp(problem):
+    """What nodes send each other goes through sockets, as between computers."""
+    report = product(problem, 4, 2, *LIMITS, "--grid", "2x2", OMPI_MCA_pml="ob1",
+                     OMPI_MCA_btl="tcp,self")
+    assert report["plan"]["sent_bytes"] > 0
+
+
 @pytest.mark.parametrize("node", [1, 2])
 def test_chunked(tmp_path, node):
     source = tmp_path / "input.h5"
