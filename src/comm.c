@@ -5,13 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
+#include "meter.h"
 #include "window.h"
 
 enum { TAG_RAISE = 1, TAG_DATA };
 
-static MPI_Comm all = MPI_COMM_NULL, group = MPI_COMM_NULL; /* in the program's order; a node's */
+enum { ABORT_SECONDS = 3 };
+
+/* In the program's order: all ranks, those of a computer, of a node. */
+static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -42,24 +47,24 @@ static int launcher_number(const char *const *names, int otherwise)
 
 int comm_launcher_rank(void)
 {
-    static const char *const names[] = {"Oall_RANK",          "PMIX_RANK",    "PMI_RANK",
-                                        "PALS_RANKID",        "ALPS_APP_PE",  "FLUX_TASK_RANK",
-                                        "JSM_NAMESPACE_RANK", "SLURM_PROCID", NULL};
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
+                                        "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
+                                        "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
     return launcher_number(names, 0);
 }
 
 int comm_launcher_size(void)
 {
-    static const char *const names[] = {
-        "Oall_SIZE", "PMI_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS",
-        NULL};
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
+                                        "SLURM_STEP_NUM_TASKS", NULL};
     return launcher_number(names, 1);
 }
 
 /* Number the ranks computer by computer, in the order of their lowest ranks. */
 static void order_ranks(struct comm *comm)
 {
-    MPI_Comm computer, leaders;
+    MPI_Comm leaders;
     int world, before = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &world);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world, MPI_INFO_NULL, &computer);
@@ -75,7 +80,6 @@ static void order_ranks(struct comm *comm)
     MPI_Comm_rank(all, &comm->rank);
     MPI_Comm_size(all, &comm->size);
     MPI_Comm_free(&leaders);
-    MPI_Comm_free(&computer);
 }
 
 static int greatest_divisor(int a, int b)
@@ -122,7 +126,14 @@ static bool can_share(const struct comm *comm)
 {
     struct window window;
     struct error ignored = {0};
-    int mine = window_open(&window, comm, 1, &ignored) == 0, everyone;
+    uint64_t word = (uint64_t)getpid() << 32 | (uint64_t)(clock_now() * 1e6), found = 0;
+    int mine = window_open(&window, comm, sizeof word, &ignored) == 0, everyone;
+    if (mine && comm->node_rank == 0)
+        memcpy(window.memory, &word, sizeof word);
+    comm_node_share(comm, &word, sizeof word, 0);
+    if (mine) /* it may be another file, where processes are numbered in several spaces */
+        memcpy(&found, window.memory, sizeof found);
+    mine = mine && found == word;
     window_close(&window);
     MPI_Allreduce(&mine, &everyone, 1, MPI_INT, MPI_MIN, all);
     return everyone;
@@ -144,9 +155,9 @@ int comm_open(struct comm *comm, struct error *err)
     *comm = (struct comm){0};
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     order_ranks(comm);
-    int computers = comm->local_rank == 0;
-    MPI_Allreduce(MPI_IN_PLACE, &computers, 1, MPI_INT, MPI_SUM, all);
-    group_ranks(comm, computers > 1 ? common_size(comm) : test_size(comm));
+    comm->computers = comm->local_rank == 0;
+    MPI_Allreduce(MPI_IN_PLACE, &comm->computers, 1, MPI_INT, MPI_SUM, all);
+    group_ranks(comm, comm->computers > 1 ? common_size(comm) : test_size(comm));
     if (!can_share(comm))
         group_ranks(comm, 1);
     if (provided < MPI_THREAD_SERIALIZED && comm->nodes > 1)
@@ -168,6 +179,8 @@ void comm_close(void)
 {
     if (group != MPI_COMM_NULL)
         MPI_Comm_free(&group);
+    if (computer != MPI_COMM_NULL)
+        MPI_Comm_free(&computer);
     if (all != MPI_COMM_NULL)
         MPI_Comm_free(&all);
     MPI_Finalize();
@@ -213,21 +226,36 @@ static void settle_raised(struct comm *comm)
 
 int comm_agree(struct comm *comm, struct error *err)
 {
-    int failing = err->code > 0, first = failing ? comm->rank : comm->size, lowest, failed;
+    /* First those who have a complaint; after them those who only know that somebody has. */
+    int first = err->code > 0 ? comm->rank : comm->size + comm->rank, failing = err->code > 0,
+        lowest, failed;
+    if (!err->code)
+        first = 2 * comm->size;
     MPI_Allreduce(&first, &lowest, 1, MPI_INT, MPI_MIN, all);
     MPI_Allreduce(&failing, &failed, 1, MPI_INT, MPI_SUM, all);
     settle_raised(comm);
-    if (lowest == comm->size)
+    if (lowest == 2 * comm->size)
         return 0;
-    if (comm->rank == lowest && lowest > 0) {
+    int speaker = lowest % comm->size;
+    if (comm->rank == speaker && lowest >= comm->size) {
+        *err = (struct error){0};
+        error_add(err, EXIT_RUNTIME, "a rank stopped the run and did not say why");
+    } else if (comm->rank == speaker && speaker > 0) {
         char host[MPI_MAX_PROCESSOR_NAME];
         int length;
         MPI_Get_processor_name(host, &length);
         error_add(err, err->code, "on rank %d (%s)%s", comm->rank, host,
                   failed > 1 ? ", and on others" : "");
     }
-    MPI_Bcast(err, sizeof *err, MPI_BYTE, lowest, all);
+    MPI_Bcast(err, sizeof *err, MPI_BYTE, speaker, all);
     return err->code;
+}
+
+void comm_abort(int code)
+{
+    alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
+    MPI_Abort(all, code);
+    _exit(code);
 }
 
 void comm_barrier(void)
@@ -260,6 +288,11 @@ bool comm_node_all(const struct comm *comm, bool mine)
     if (comm->node_size > 1)
         MPI_Allreduce(&value, &every, 1, MPI_INT, MPI_MIN, group);
     return every;
+}
+
+void comm_local_gather(const void *mine, size_t bytes, void *everyones)
+{
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer);
 }
 
 void comm_send(const void *data, size_t bytes, int to)

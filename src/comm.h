@@ -11,9 +11,10 @@ struct error;
 
 struct comm {
     int rank, size;
+    int computers;
     int local_rank, local_size; /* on this computer */
     int nodes, node;            /* groups of ranks that share memory; this rank's */
-    int node_rank, node_size;   /* in it; all groups have the same size */
+    int node_rank, node_size;   /* in it; the last may have fewer */
     bool raised;                /* this rank has told the others that it failed */
 };
 
@@ -33,7 +34,7 @@ void comm_close(void);
 void comm_share(void *data, size_t bytes, int root);
 
 /* Collective.  All ranks leave with the complaint of the lowest failing rank, and with its code:
- * 0 when none failed. */
+ * 0 when none failed.  A rank that has only heard of a failure (ERROR_ELSEWHERE) fails, too. */
 int comm_agree(struct comm *comm, struct error *err);
 
 /* Between agreements: tell the other ranks that this one failed; and whether one of them said
@@ -49,6 +50,12 @@ void comm_statistics(const double *values, int count, double *least, double *sum
 /* Collective over the ranks of a node: from one of them to all; whether it holds for all. */
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from);
 bool comm_node_all(const struct comm *comm, bool mine);
+
+/* Collective over the ranks of a computer: what each has, in their order. */
+void comm_local_gather(const void *mine, size_t bytes, void *everyones);
+
+/* End all ranks at once.  From any thread. */
+void comm_abort(int code) __attribute__((noreturn));
 
 /* To or from one other rank; the receiver knows how much. */
 void comm_send(const void *data, size_t bytes, int to);

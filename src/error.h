@@ -16,7 +16,7 @@ enum exit_code {
     EXIT_VERIFY = 5,    /* the product failed its check */
 };
 
-/* In place of a code: another rank has failed, and has the complaint. */
+/* In place of a code, without a complaint: another rank has failed, and has the complaint. */
 enum { ERROR_ELSEWHERE = -1 };
 
 /* Plain data: may be copied and sent between ranks. */

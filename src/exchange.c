@@ -180,10 +180,16 @@ void exchange_finish(struct exchange *x)
 /* Messages that a rank has sent and this one has not asked for are received and dropped; those that
  * it has asked for and that were not sent are taken back.  The order of messages makes these the
  * newest. */
-static void settle_with(struct exchange *x, int peer, int64_t sent, void *scratch, int bytes)
+static void settle_with(struct exchange *x, int peer, int64_t sent)
 {
-    for (; x->received[peer] < sent; x->received[peer]++)
-        MPI_Recv(scratch, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), MPI_STATUS_IGNORE);
+    size_t bytes = x->in->mover.slot_bytes;
+    for (; x->received[peer] < sent; x->received[peer]++) {
+        void *scratch = malloc(bytes);
+        if (!scratch)
+            comm_abort(EXIT_RESOURCES);
+        MPI_Recv(scratch, (int)bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), MPI_STATUS_IGNORE);
+        free(scratch);
+    }
     for (int64_t i = x->posted; i-- > x->done && x->received[peer] > sent;) {
         struct message *message = message_at(x, i);
         if (!message->comes || message->peer != peer)
@@ -197,18 +203,15 @@ void exchange_close(struct exchange *x)
 {
     if (!x->open)
         return;
-    size_t bytes = x->in->mover.slot_bytes;
     int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent);
-    void *scratch = malloc(bytes);
-    if (!sent || !scratch || !x->sent || !x->received)
-        MPI_Abort(comm_world(), EXIT_RESOURCES);
+    if (!sent || !x->sent || !x->received)
+        comm_abort(EXIT_RESOURCES);
     MPI_Alltoall(x->sent, 1, MPI_INT64_T, sent, 1, MPI_INT64_T, comm_world());
     for (int peer = 0; peer < x->comm->size; peer++)
-        settle_with(x, peer, sent[peer], scratch, (int)bytes);
+        settle_with(x, peer, sent[peer]);
     for (; x->done < x->posted; x->done++)
         MPI_Wait(&message_at(x, x->done)->request, MPI_STATUS_IGNORE);
     free(sent);
-    free(scratch);
     free(x->messages);
     free(x->sent);
     free(x->received);

@@ -236,13 +236,19 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
     return start_threads(in, err);
 }
 
+int intake_check(struct intake *in, struct error *err)
+{
+    pthread_mutex_lock(&in->lock);
+    if (in->error.code)
+        *err = in->error;
+    pthread_mutex_unlock(&in->lock);
+    return err->code;
+}
+
 /* Why the ring was stopped: for a reason of this rank's, or of another's. */
 static int say_why(struct intake *in, struct error *err)
 {
-    pthread_mutex_lock(&in->lock);
-    *err = in->error;
-    pthread_mutex_unlock(&in->lock);
-    if (!err->code)
+    if (!intake_check(in, err))
         err->code = ERROR_ELSEWHERE;
     return err->code;
 }

@@ -55,6 +55,9 @@ int intake_take(struct intake *intake, struct slot **slot, struct error *err);
 /* A copy from the slot has been enqueued between its events `start` and `done`. */
 void intake_give(struct intake *intake, struct slot *slot);
 
+/* The complaint of a thread that has failed, without waiting for any; 0 when none has. */
+int intake_check(struct intake *intake, struct error *err);
+
 /* Wait until all that was given has been copied and the node's sequence is at its end. */
 int intake_finish(struct intake *intake, struct error *err);
 

@@ -41,8 +41,9 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
                    const struct device_info *device, struct machine *machine);
 
 /* Read a little here and there of the largest operand, a tenth of a second at most, and take what
- * the file system gives as its rate.  Small problems are left alone. */
-void machine_probe_disk(const struct problem *p, struct machine *machine);
+ * the file system gives to this computer, times their number, as its rate.  Small problems are left
+ * alone. */
+void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
 
 /* Replace what `options->machine` states: a JSON object with members of the names above. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);

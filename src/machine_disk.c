@@ -72,7 +72,7 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
     return bytes / (clock_now() - start);
 }
 
-void machine_probe_disk(const struct problem *p, struct machine *m)
+void machine_probe_disk(const struct problem *p, int computers, struct machine *m)
 {
     struct error ignored = {0};
     struct store *store = NULL;
@@ -83,11 +83,11 @@ void machine_probe_disk(const struct problem *p, struct machine *m)
     if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
         return;
     double rate = read_rate(store, info, scalar_size(p->type), m);
-    m->files_in_memory = rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
+    m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     store_close(store);
     if (m->gpu && m->files_in_memory)
         rate *= 0.75; /* beside the device, which takes every byte from memory once more */
-    rate *= (double)ceil_div(m->ranks, m->ranks_per_node);
+    rate *= computers;
     if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */
         m->disk_read_bytes_per_s = exp2(round(2 * log2(rate)) / 2);
 }

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "output.h"
 #include "place.h"
+#include "quantity.h"
 #include "report.h"
 #include "run.h"
 #include "simulate.h"
@@ -109,6 +110,18 @@ static void check_visible(const struct problem *p, struct error *err)
     }
 }
 
+/* Every computer probes, all at the same time; the slowest counts for all. */
+static void probe_disk(struct session *s)
+{
+    struct machine *m = &s->machine;
+    if (s->comm.local_rank == 0)
+        machine_probe_disk(&s->problem, s->comm.computers, m);
+    bool speaks = s->comm.local_rank == 0;
+    m->disk_read_bytes_per_s =
+        (double)comm_min(speaks ? (uint64_t)m->disk_read_bytes_per_s : UINT64_MAX);
+    m->files_in_memory = comm_min(speaks ? m->files_in_memory : UINT64_MAX);
+}
+
 /* Everything that can be found wrong before the work starts. */
 static int prepare(struct session *s)
 {
@@ -118,15 +131,16 @@ static int prepare(struct session *s)
     if (s->comm.rank == 0) {
         described = problem_open(&s->options, &s->problem, &s->err) == 0;
         output_check(&s->options, described ? &s->problem : NULL, &s->err);
-        if (s->options.io == STORE_MAPPED && s->comm.nodes > 1) /* they would write whole pages */
+        if (s->options.io == STORE_MAPPED &&
+            s->comm.computers > 1) /* they would write whole pages */
             error_add(&s->err, EXIT_USAGE,
                       "--io mapped writes from one node only; leave --io at auto");
-        if (described && !s->options.machine[0])
-            machine_probe_disk(&s->problem, &s->machine);
     }
-    comm_share(&s->machine, sizeof s->machine, 0);
     comm_share(&described, sizeof described, 0);
     comm_share(&s->problem, sizeof s->problem, 0);
+    if (described && !s->options.machine[0])
+        probe_disk(s);
+    comm_share(&s->machine, sizeof s->machine, 0);
     if (described) {
         check_visible(&s->problem, &s->err);
         set_request(s);
@@ -177,7 +191,9 @@ static int open_output(struct session *s)
 static int execute(struct session *s)
 {
     double start = clock_now();
-    if (run_execute(&s->run, &s->err) || store_sync(s->run.output, &s->err))
+    if (run_execute(&s->run, &s->err) == 0)
+        store_sync(s->run.output, &s->err);
+    if (s->err.code > 0)
         comm_raise(&s->comm);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
@@ -255,7 +271,9 @@ static int dry_run(struct session *s)
     s->machine.ranks_per_node = o->ranks_per_node ? o->ranks_per_node : s->machine.ranks_per_node;
     if (problem_open(o, &s->problem, &s->err) == 0) {
         if (!o->machine[0])
-            machine_probe_disk(&s->problem, &s->machine);
+            machine_probe_disk(&s->problem,
+                               (int)ceil_div(s->machine.ranks, s->machine.ranks_per_node),
+                               &s->machine);
         set_request(s);
         plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
     }
@@ -288,6 +306,7 @@ int main(int argc, char **argv)
         print_error(&session.err);
     comm_barrier();
     watch_end();
+    comm_barrier(); /* nobody leaves while another still watches */
     comm_close();
     return code;
 }

@@ -15,13 +15,18 @@
 #include "error.h"
 #include "quantity.h"
 
-/* What the signal handler removes; empty: nothing. */
+/* What is to be removed if the process ends; empty: nothing. */
 static char part_path[PATH_MAX];
 
-static void remove_part(int signal_number)
+void output_abandon(void)
 {
     if (part_path[0])
         unlink(part_path);
+}
+
+static void remove_part(int signal_number)
+{
+    output_abandon();
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
@@ -195,8 +200,7 @@ int output_finish(struct output *output, const struct options *options, struct e
 
 void output_drop(struct output *output)
 {
-    if (part_path[0])
-        unlink(part_path);
+    output_abandon();
     part_path[0] = '\0';
     if (output->lock >= 0)
         close(output->lock);

@@ -23,6 +23,9 @@ int output_create(struct output *output, const struct options *options, const st
 /* Everything is written and synced: give the file its final name. */
 int output_finish(struct output *output, const struct options *options, struct error *err);
 
+/* Remove the part file that this process has made, if it did, before it ends.  From any thread. */
+void output_abandon(void);
+
 /* Remove what is not complete. */
 void output_drop(struct output *output);
 

@@ -319,7 +319,7 @@ static int all_tiles(struct run *run, struct error *err)
         if (tile_multiply(run, &before, &tile, &next, err))
             return err->code;
         if (comm_raised(run->comm))
-            return ERROR_ELSEWHERE;
+            return err->code = ERROR_ELSEWHERE;
         run->leaving = tile;
         if ((block_empty(&next) || run->plan->slabs == 0) && tile_leave(run, err))
             return err->code;
@@ -329,11 +329,24 @@ static int all_tiles(struct run *run, struct error *err)
     return finish(run, err);
 }
 
+/* The complaint of one of this rank's threads, if any has one. */
+static void say_why(struct run *run, struct error *err)
+{
+    struct error of_intake = {0}, of_outlet = {0};
+    if (intake_check(&run->in, &of_intake) > 0)
+        *err = of_intake;
+    else if (outlet_check(&run->out, &of_outlet) > 0)
+        *err = of_outlet;
+}
+
 int run_execute(struct run *run, struct error *err)
 {
     if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, &run->trace, err) ||
-        all_tiles(run, err)) /* those who wait for this rank's copies would wait for ever */
+        all_tiles(run, err)) { /* those who wait for this rank's copies would wait for ever */
         run_stop(run);
+        if (err->code == ERROR_ELSEWHERE) /* or was it a thread of this rank that failed? */
+            say_why(run, err);
+    }
     exchange_finish(&run->exchange);
     run->stages[STAGE_NETWORK] = run->exchange.meter;
     return err->code;

@@ -72,7 +72,8 @@ struct run {
 int run_open(struct run *run, struct error *err);
 
 /* Compute all tiles of this rank and wait until they are in the output (but not yet synced).  Ends
- * early, without a complaint, when another rank raised or stopped the node's intake. */
+ * early, with ERROR_ELSEWHERE and no complaint, when another rank raised or stopped the node's
+ * intake. */
 int run_execute(struct run *run, struct error *err);
 
 /* Let no rank of this node wait for another. */

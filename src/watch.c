@@ -12,11 +12,12 @@
 
 #include "comm.h"
 #include "error.h"
+#include "output.h"
 
 static struct {
-    pid_t *processes;       /* of the node's ranks; null: nothing is watched */
-    int count, mine, first; /* the first rank of the node */
-    bool ending;
+    pid_t *processes;       /* of the computer's ranks */
+    int count, mine, first; /* the number of the first of them */
+    bool watching, ending;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t end;
@@ -27,7 +28,7 @@ static bool is_dead(int i)
     return kill(watch.processes[i], 0) != 0 && errno == ESRCH;
 }
 
-/* The first of the node's ranks that lives speaks for all. */
+/* The first of the computer's ranks that lives speaks for all. */
 static void leave(int dead)
 {
     int speaker = 0;
@@ -38,7 +39,8 @@ static void leave(int dead)
                 "dgemm_ooc: rank %d (process %d) has died; the run ends, since nobody can go on "
                 "without it\n",
                 watch.first + dead, (int)watch.processes[dead]);
-    _exit(EXIT_RUNTIME);
+    output_abandon();
+    comm_abort(EXIT_RUNTIME);
 }
 
 static void *look(void *ignored)
@@ -60,33 +62,26 @@ static void *look(void *ignored)
 
 void watch_begin(const struct comm *comm)
 {
-    if (comm->node_size == 1)
-        return;
-    watch.processes = calloc((size_t)comm->node_size, sizeof *watch.processes);
+    pid_t mine = getpid();
+    watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
     if (!watch.processes)
-        return;
-    watch.count = comm->node_size;
-    watch.mine = comm->node_rank;
-    watch.first = comm->rank - comm->node_rank;
-    for (int i = 0; i < watch.count; i++) {
-        watch.processes[i] = getpid();
-        comm_node_share(comm, &watch.processes[i], sizeof watch.processes[i], i);
-    }
-    if (pthread_create(&watch.thread, NULL, look, NULL)) {
-        free(watch.processes);
-        watch.processes = NULL;
-    }
+        comm_abort(EXIT_RESOURCES);
+    comm_local_gather(&mine, sizeof mine, watch.processes);
+    watch.count = comm->local_size;
+    watch.mine = comm->local_rank;
+    watch.first = comm->rank - comm->local_rank;
+    watch.watching = watch.count > 1 && pthread_create(&watch.thread, NULL, look, NULL) == 0;
 }
 
 void watch_end(void)
 {
-    if (!watch.processes)
-        return;
-    pthread_mutex_lock(&watch.lock);
-    watch.ending = true;
-    pthread_cond_signal(&watch.end);
-    pthread_mutex_unlock(&watch.lock);
-    pthread_join(watch.thread, NULL);
+    if (watch.watching) {
+        pthread_mutex_lock(&watch.lock);
+        watch.ending = true;
+        pthread_cond_signal(&watch.end);
+        pthread_mutex_unlock(&watch.lock);
+        pthread_join(watch.thread, NULL);
+    }
     free(watch.processes);
     watch.processes = NULL;
 }

@@ -57,10 +57,12 @@ int window_open(struct window *window, const struct comm *comm, size_t bytes, st
         descriptor = open_file(&address);
     if (!shared || descriptor >= 0)
         window->memory = map(descriptor, bytes);
-    reason = window->memory ? 0 : errno;
+    reason = errno;
     if (!comm_node_all(comm, window->memory != NULL))
-        error_add(err, EXIT_RESOURCES, "the ranks of a node cannot share %zu bytes of memory%s%s",
-                  bytes, reason ? ": " : "", reason ? strerror(reason) : "");
+        err->code = ERROR_ELSEWHERE;
+    if (!window->memory)
+        error_add(err, EXIT_RESOURCES, "the ranks of a node cannot share %zu bytes of memory: %s",
+                  bytes, strerror(reason));
     if (descriptor >= 0)
         close(descriptor);
     if (window->memory)

@@ -157,3 +157,10 @@ def test_huge_problem_on_many_ranks_is_planned_quickly(huge, tmp_path):
     assert "C 1000000x1000000, k 1000000" in text and "7.28 TiB" in text
     plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 16384, "--ranks-per-node", 8)
     assert time.monotonic() - start < 7
+
+
+def test_a_launcher_says_how_many_ranks(tmp_path):
+    operands(tmp_path / "input.h5", 60, 50, 40)
+    done = run("dgemm_ooc", tmp_path / "input.h5", "--dry-run", ranks=3)
+    assert done.returncode == 0 and "3 ranks, 3 on a node" in done.stdout
+    assert done.stdout.count("Plan ") == 1

@@ -95,6 +95,7 @@ FAULTS = r"""
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 typedef ssize_t read_function(int, void *, size_t, off_t);
 typedef ssize_t write_function(int, const void *, size_t, off_t);
@@ -124,6 +125,8 @@ ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
         errno = ENOSPC;
         return -1;
     }
+    if (is_due("FAULT_SLOW", 1))
+        usleep(20000);
     return next(fd, from, getenv("FAULT_SHORT") && bytes > 100 ? bytes / 3 : bytes, offset);
 }
 
@@ -189,6 +192,19 @@ def test_failing_disk(source, faults, way, ranks, fault, code, words):
     assert len(re.findall(f"dgemm_ooc: .*{words}", done.stderr)) == 1, done.stderr
     assert ranks == 0 or "on rank 1" in done.stderr
     assert "RESULT" not in done.stdout and snapshot(source.parent) == before
+
+
+@pytest.mark.parametrize("after", [4, 8, 12])
+def test_a_reader_fails_while_its_rank_is_busy_writing(tmp_path, faults, after):
+    """The other rank hears of it first, and has no complaint of its own."""
+    source = tmp_path / "input.h5"
+    operands(source, 4000, 1000, 16)
+    done = run("dgemm_ooc", source, "--alpha", 0, "--beta", 2, "--tile", "64x1000x16", "--grid",
+               "2x1", "--io", "buffered", ranks=2, **faults, FAULT_RANKS="one", FAULT_SLOW="1",
+               FAULT_READ_ERROR=str(after))
+    assert done.returncode == 1 and "RESULT" not in done.stdout
+    assert "Input/output error" in done.stderr and "on rank 1" in done.stderr
+    assert not output_of(source).exists()
 
 
 @BY_OFFSET

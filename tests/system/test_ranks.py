@@ -163,3 +163,4 @@ def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, victim):
     lines = complaints(process)
     assert [line for line in lines if f"rank {victim} (process" in line and "has died" in line]
     assert not output_of(source).exists()
+    assert victim == 0 or not list(tmp_path.glob("*.part"))  # rank 0 has made it
