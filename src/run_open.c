@@ -10,17 +10,17 @@
 /* Into an empty page cache files are read this many times slower than past it. */
 enum { CACHE_PAYS_OFF = 4 };
 
-/* How an operand is read.  What this node reads many times, and can hold, is left to the page cache
- * where the user has not said otherwise. */
+/* How an operand is read.  What is read many times, each part of it by the same node, and what
+ * memory can hold of that, is left to the page cache where the user has not said otherwise. */
 static enum store_way reading_way(const struct run *run, enum operand operand)
 {
     const struct problem *p = run->problem;
     const struct matrix_info *info = &p->matrix[operand];
-    double of_this_node = (double)run->comm->node_size / run->comm->size;
-    bool often = run->plan->passes[operand] * of_this_node > CACHE_PAYS_OFF;
+    bool often = run->plan->passes[operand] > CACHE_PAYS_OFF;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     double bytes = (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
-    return p->io == STORE_AUTO && often && bytes < memory / 4 ? STORE_BUFFERED : p->io;
+    double share = bytes / run->comm->computers;
+    return p->io == STORE_AUTO && often && share < memory / 4 ? STORE_BUFFERED : p->io;
 }
 
 static int open_stores(struct run *run, struct error *err)
