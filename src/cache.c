@@ -18,8 +18,6 @@ struct cache_state {
     struct cached panels[];
 };
 
-enum { PAGE = 4096 };
-
 static size_t panels_of(const struct plan *plan, enum operand operand)
 {
     return (size_t)(plan->node_lines[operand] * plan->kept[operand]);
@@ -28,8 +26,7 @@ static size_t panels_of(const struct plan *plan, enum operand operand)
 static size_t state_bytes(const struct plan *plan)
 {
     size_t panels = panels_of(plan, OPERAND_A) + panels_of(plan, OPERAND_B);
-    size_t bytes = sizeof(struct cache_state) + panels * sizeof(struct cached);
-    return (bytes + PAGE - 1) / PAGE * PAGE;
+    return window_pages(sizeof(struct cache_state) + panels * sizeof(struct cached));
 }
 
 size_t cache_bytes(const struct plan *plan)

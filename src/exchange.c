@@ -1,5 +1,6 @@
 #include "exchange.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -53,7 +54,8 @@ static void post(struct exchange *x, const struct transfer *t, int peer, bool co
     else
         MPI_Isend(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
     comm_unlock();
-    message->begin = comes ? meter_begin(&x->meter) : clock_now();
+    if (comes)
+        message->begin = meter_begin(&x->meter);
     (comes ? x->received : x->sent)[peer]++;
 }
 
@@ -64,7 +66,8 @@ static void arrive(struct exchange *x, const struct message *m)
                         .operand = (uint8_t)m->transfer.operand,
                         .amount = mover_bytes(&x->in->mover, &m->transfer)};
     double end = meter_end(&x->meter, span.amount);
-    trace_host(x->trace, span, m->begin, end);
+    trace_host(x->trace, span, fmax(m->begin, x->arrived), end); /* one after the other */
+    x->arrived = end;
     if (m->transfer.kept >= 0)
         cache_put(x->cache, &m->transfer, intake_memory(x->in, m->number));
     intake_set_full(x->in, m->number, m->transfer.users);

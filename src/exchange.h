@@ -31,6 +31,7 @@ struct exchange {
     int64_t *sent, *received; /* messages posted so far, to and from each rank */
     pthread_t thread;
     bool open, running;
+    double arrived;     /* when the newest message did */
     struct meter meter; /* what came */
 };
 

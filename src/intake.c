@@ -22,12 +22,9 @@ struct intake_ring {
     struct intake_slot slots[];
 };
 
-enum { PAGE = 4096 };
-
 static size_t state_bytes(int slots)
 {
-    size_t bytes = sizeof(struct intake_ring) + (size_t)slots * sizeof(struct intake_slot);
-    return (bytes + PAGE - 1) / PAGE * PAGE;
+    return window_pages(sizeof(struct intake_ring) + (size_t)slots * sizeof(struct intake_slot));
 }
 
 int intake_slots(const struct plan *plan, const struct comm *comm)

@@ -3,8 +3,8 @@
  *   FREE -> (main enqueues a copy) IN_FLIGHT -> (a thread waits for it and writes) -> FREE ...
  *
  * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now.
- * Slots are pinned one after the other by the first thread, with pauses as long as nobody waits: a
- * GPU's driver does one thing at a time, and the first copies in have none to lose. */
+ * Slots are pinned one after the other by the first thread, with pauses as long as nobody waits,
+ * since the first panels come to the device meanwhile and pinning slows their copies. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 

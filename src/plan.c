@@ -10,7 +10,7 @@
 
 enum {
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
-    HELD_MAX = 1024,     /* slabs whose panels of A the device keeps */
+    HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
 };
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */

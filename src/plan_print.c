@@ -49,7 +49,9 @@ static void print_shape(const struct machine *m, const struct plan *plan)
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
            plan->slabs ? plan->slab : 0);
     if (m->ranks > m->ranks_per_node)
-        printf("            a node's ranks are %dx%d of it\n", plan->block_rows, plan->block_cols);
+        printf("            a node's ranks are in at most %" PRId64 " x %" PRId64
+               " of its rows and columns\n",
+               plan->node_lines[OPERAND_A], plan->node_lines[OPERAND_B]);
     printf("            %" PRId64 "x%" PRId64 " super-block%s, serpentine; %" PRId64
            " slab%s each, ascending\n",
            plan->supers_down, plan->supers_across,

@@ -11,6 +11,12 @@
 #include "comm.h"
 #include "error.h"
 
+size_t window_pages(size_t bytes)
+{
+    enum { PAGE = 4096 };
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
 /* Where the others find the first rank's file. */
 struct address {
     pid_t process;

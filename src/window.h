@@ -17,6 +17,9 @@ struct window {
     size_t bytes;
 };
 
+/* So many bytes and what fills the last page: what follows in a window begins there. */
+size_t window_pages(size_t bytes);
+
 /* Collective over the ranks of a node, which give the same size.  They fail together. */
 int window_open(struct window *window, const struct comm *comm, size_t bytes, struct error *err);
 void window_close(struct window *window);

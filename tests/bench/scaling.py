@@ -11,17 +11,18 @@ DIRECTORY/scaling.json and draws DIRECTORY/scaling.svg, which reads in light and
 of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
 import argparse
 import json
-import os
 import subprocess
+import sys
 import tempfile
 from html import escape
 from math import log2
 from pathlib import Path
 
-import h5py
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
+from launch import BUILD, ROOT  # noqa: E402
+from matrices import sparse  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = Path(os.environ.get("DGEMM_OOC_BUILD", "build"))
 RANKS = [4**i for i in range(7)]
 GROWS = ["disk_read_bytes_per_s", "disk_write_bytes_per_s"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 110, 64, 60
@@ -36,19 +37,10 @@ STYLE = """
   }"""
 
 
-def sparse(path, n):
-    """A contiguous n x n dataset that has its place in the file, but takes no room on the disk."""
-    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    with h5py.File(path, "w") as file:
-        space = h5py.h5s.create_simple((n, n))
-        h5py.h5d.create(file.id, b"M", h5py.h5t.IEEE_F64LE, space, plist)
-
-
 def simulate(folder, machine, ranks, n):
     matrix, plan, report = folder / "matrix.h5", folder / "machine.json", folder / "report.json"
-    sparse(matrix, n)
+    matrix.unlink(missing_ok=True)
+    sparse(matrix, "M", (n, n), "f8")
     plan.write_text(json.dumps(machine))
     command = [BUILD / "dgemm_ooc", "--dry-run", "-a", "M", "-b", "M", "--machine", plan,
                "--ranks", ranks, "--ranks-per-node", min(ranks, machine["ranks_per_node"]),

@@ -1,6 +1,7 @@
 """Matrices in files, runs of dgemm_ooc on them, and the products that NumPy expects."""
 import hashlib
 import json
+import time
 
 import h5py
 import numpy as np
@@ -90,6 +91,25 @@ def multiply(source, *options, ranks=0, device="cpu", **env):
 def output_of(source):
     """Where C goes by default."""
     return source.with_name(f"{source.stem}-C.h5")
+
+
+def part_of(source):
+    """And how it is called until it is complete."""
+    return source.with_name("input-C.h5.part")
+
+
+def wait_until(condition, process):
+    """While the process runs."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
 
 
 def is_out_of_core(report):

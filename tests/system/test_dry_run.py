@@ -1,12 +1,15 @@
 """--dry-run plans for machines that are not there, quickly, and leaves nothing behind."""
 import json
 import re
+import subprocess
+import sys
 import time
+from xml.etree import ElementTree
 
 import h5py
 import pytest
 
-from launch import run
+from launch import BUILD, ROOT, environment, run
 from matrices import operands, snapshot, sparse
 
 GPU_NODE = {"name": "a GPU that is not there", "device": "gpu", "device_memory_bytes": 80 << 30,
@@ -111,6 +114,7 @@ def test_speaks_once_under_a_launcher(source):
 @pytest.mark.parametrize("members, words", [
     ({"disk_read": 1}, '"disk_read"'),
     ({"network_bytes_per_s": 0}, '"network_bytes_per_s"'),
+    ({"files_in_memory": 1}, '"files_in_memory"'),
     ({"threads": -1}, '"threads"'),
     ({"host_memory_bytes": "8G"}, '"host_memory_bytes"'),
     ({"device": "tpu"}, '"device"'),
@@ -157,6 +161,37 @@ def test_huge_problem_on_many_ranks_is_planned_quickly(huge, tmp_path):
     assert "C 1000000x1000000, k 1000000" in text and "7.28 TiB" in text
     plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 16384, "--ranks-per-node", 8)
     assert time.monotonic() - start < 7
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "jobs/machines").glob("*.json")),
+                         ids=lambda file: file.stem)
+def test_machine_files(source, file):
+    machine = json.loads(file.read_text())
+    text = plan(source, "--machine", file)
+    assert machine["name"] in text
+    assert f"{machine['ranks']} ranks, {machine['ranks_per_node']} on a node" in text
+
+
+def test_files_in_memory(huge, tmp_path):
+    """Where the files lie in memory the host keeps nothing of them a second time."""
+    for there in (False, True):
+        text = plan(*huge, *machine(tmp_path, **GPU_NODE, files_in_memory=there), "--ranks", 8,
+                    "--ranks-per-node", 8)
+        assert ("  cache " in text) != there
+
+
+def test_weak_scaling_is_drawn(tmp_path):
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(GPU_NODE | {"ranks": 64, "ranks_per_node": 4}))
+    script = [sys.executable, ROOT / "tests/bench/scaling.py", tmp_path, "--machine", file]
+    done = subprocess.run([*script, "--size", "4096"], capture_output=True, text=True,
+                          env=environment(DGEMM_OOC_BUILD=str(BUILD)))
+    assert done.returncode == 0, done.stderr
+    for series in json.loads((tmp_path / "scaling.json").read_text())["series"]:
+        assert [row["ranks"] for row in series["rows"]] == [4**i for i in range(7)]
+        assert series["rows"][0]["efficiency"] == 1
+        assert all(row["wall_s"] > 0 for row in series["rows"])
+    assert ElementTree.parse(tmp_path / "scaling.svg").getroot().tag.endswith("svg")
 
 
 def test_a_launcher_says_how_many_ranks(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from launch import SANITIZED, WAYS, run, start
-from matrices import multiply, operands, output_of, read, snapshot
+from matrices import multiply, operands, output_of, part_of, read, snapshot, wait_until
 
 SIZE = (1500, 1500, 500)
 SLOW = ["--tile", "16x16x16"]  # so many small steps that this takes many seconds
@@ -21,18 +21,6 @@ SLOW = ["--tile", "16x16x16"]  # so many small steps that this takes many second
 def source(tmp_path):
     operands(tmp_path / "input.h5", *SIZE)
     return tmp_path / "input.h5"
-
-
-def part_of(source):
-    return source.with_name("input-C.h5.part")
-
-
-def wait_until(condition, process):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def interrupt(source, number, **how):
@@ -71,20 +59,6 @@ def test_kill_leaves_a_part_that_the_next_run_replaces(source):
     assert interrupt(source, signal.SIGKILL) == {"input-C.h5.part"}
     multiply(source)
     assert read(output_of(source)).shape == SIZE[:2]
-
-
-def test_killed_rank_ends_the_run(source):
-    """mpirun stops the others, which leaves at most a part."""
-    with start("dgemm_ooc", source, *SLOW, ranks=3) as process:
-        wait_until(part_of(source).exists, process)
-        os.kill(children(process.pid)[-1], signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
-    assert process.returncode != 0 and "RESULT" not in out and not output_of(source).exists()
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
 
 
 # Failing disks: a library that comes between the program and the system.

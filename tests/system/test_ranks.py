@@ -3,7 +3,6 @@ rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks 
 import hashlib
 import os
 import signal
-import subprocess
 import time
 
 import h5py
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from launch import start
-from matrices import multiply, operands, output_of, read
+from matrices import children, multiply, operands, output_of, part_of, read, wait_until
 
 M, N, K = 203, 187, 350
 SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
@@ -106,14 +105,11 @@ SLOW = ["--tile", "64x64x16"]  # so many small steps that this takes many second
 
 
 def begin(source, node, **how):
-    """Start a long run on four ranks, and come back when they are at work."""
+    """Start a long run on four ranks, and come back when something of C is there."""
     operands(source, 1200, 1000, 1100)
     process = start("dgemm_ooc", source, *SLOW, ranks=4, DGEMM_OOC_TEST_NODE=str(node), **how)
-    part = source.with_name("input-C.h5.part")
-    deadline = time.monotonic() + 60
-    while not (part.exists() and any(part.read_bytes()[8192:])):  # something of C is there
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    part = part_of(source)
+    wait_until(lambda: part.exists() and part.read_bytes()[8192:].strip(b"\0"), process)
     return process
 
 
@@ -121,8 +117,8 @@ def complaints(process):
     """What it says when it ends, which it does soon."""
     began = time.monotonic()
     with process:
-        _, text = process.communicate(timeout=60)
-    assert time.monotonic() - began < 10
+        out, text = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10 and "RESULT" not in out
     return [line for line in text.splitlines() if line.startswith("dgemm_ooc:")]
 
 
@@ -140,8 +136,7 @@ def test_an_error_ends_all_ranks(tmp_path, node):
 
 
 def kill(process, victim):
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[victim]), signal.SIGKILL)
+    os.kill(children(process.pid)[victim], signal.SIGKILL)
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])

@@ -12,13 +12,14 @@ STAGES = {"read": "read", "cache": "cache", "receive": "network", "copy in": "in
 OPTIONS = ["--beta", 2, "--gpu-memory", "60K", "--host-memory", "30M"]
 
 
-@pytest.fixture(params=[0, 3])
+@pytest.fixture(params=[(0, 1), (3, 3), (3, 1)], ids=["alone", "one node", "three nodes"])
 def traced(tmp_path, device, request):
-    """The events of a run out of core, and its report."""
+    """The events of a run out of core, and its report; on so many ranks, so many on a node."""
+    ranks, node = request.param
     source, trace = tmp_path / "input.h5", tmp_path / "trace.json"
     operands(source, 150, 170, 190)
-    report = multiply(source, *OPTIONS, "--trace", trace, ranks=request.param, device=device,
-                      OMP_NUM_THREADS="2")
+    report = multiply(source, *OPTIONS, "--trace", trace, ranks=ranks, device=device,
+                      OMP_NUM_THREADS="2", DGEMM_OOC_TEST_NODE=str(node))
     assert not list(tmp_path.glob("*.part"))
     return json.loads(trace.read_text())["traceEvents"], report
 
@@ -48,7 +49,8 @@ def test_lanes_are_named_and_do_one_thing_at_a_time(traced):
     assert {pid for pid, _ in lanes} == set(range(report["machine"]["ranks"]))
     assert lanes.keys() == names.keys()
     assert {name.rsplit(" ", 1)[0] for name in names.values()} == {
-        "reader", "copy in", "compute", "copy out", "writer"}
+        "reader", "copy in", "compute", "copy out", "writer",
+        *["network"] * (report["plan"]["sent_bytes"] > 0)}
     for spans in lanes.values():
         spans.sort()
         assert spans[0][0] >= 0
