@@ -4,14 +4,18 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 static const double pauses = 3, pause_max = 0.02; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
 {
     o->stop = true;
-    for (int i = 0; i < o->opened; i++)
-        pthread_cond_broadcast(&o->slots[i].changed);
+    pthread_cond_broadcast(&o->freed);
+    pthread_cond_broadcast(&o->more);
 }
 
 static void fail(struct outlet *o, const struct error *err)
@@ -23,7 +27,23 @@ static void fail(struct outlet *o, const struct error *err)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Pause for so long where nobody waits.  False when the ring was stopped. */
+static void set_free(struct outlet *o, struct slot *slot)
+{
+    pthread_mutex_lock(&o->lock);
+    o->free[o->frees++] = slot;
+    pthread_cond_signal(&o->freed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Ask for the memory of a thread's share of the slots: many threads get it faster than the one that
+ * pins, which asks again where the kernel knows no such request (before Linux 5.14). */
+static void populate(struct outlet *o, int thread)
+{
+    for (int i = thread; i < o->count; i += o->mover.threads)
+        madvise(o->slots[i].memory, o->mover.slot_bytes, MADV_POPULATE_WRITE);
+}
+
+/* Pause for so long where nobody waits.  False when the outlet was stopped. */
 static bool pause_for(struct outlet *o, double seconds)
 {
     struct timespec pause = {.tv_nsec = (long)(1e9 * fmin(seconds, pause_max))};
@@ -37,57 +57,43 @@ static bool pause_for(struct outlet *o, double seconds)
 
 static int pin_slots(struct outlet *o, struct error *err)
 {
-    struct device *device = o->mover.device;
     double took = 0;
     for (int i = 0; i < o->count && pause_for(o, pauses * took); i++) {
-        struct outlet_slot *slot = &o->slots[i];
         double begin = clock_now();
-        if (device->pin(device, slot->slot.memory, o->mover.slot_bytes, err))
+        if (slot_pin(&o->slots[i], o->mover.device, o->mover.slot_bytes, err))
             return err->code;
         took = clock_now() - begin;
-        pthread_mutex_lock(&o->lock);
-        slot->slot.pinned = true;
-        pthread_cond_broadcast(&slot->changed);
-        pthread_mutex_unlock(&o->lock);
+        set_free(o, &o->slots[i]);
     }
     return 0;
 }
 
 /* The next slot that the main thread gave; null at the end. */
-static struct outlet_slot *claim(struct outlet *o)
+static struct slot *claim(struct outlet *o)
 {
     pthread_mutex_lock(&o->lock);
-    int64_t number = o->claimed++;
-    struct outlet_slot *slot = &o->slots[number % o->count];
-    while (!o->stop && number >= o->submitted)
-        pthread_cond_wait(&slot->changed, &o->lock);
-    bool none = number >= o->submitted || o->error.code;
+    while (!o->stop && o->claimed == o->submitted)
+        pthread_cond_wait(&o->more, &o->lock);
+    bool none = o->claimed == o->submitted || o->error.code;
+    struct slot *slot = none ? NULL : o->given[o->claimed++ % o->count];
     pthread_mutex_unlock(&o->lock);
-    return none ? NULL : slot;
-}
-
-static void set_free(struct outlet *o, struct outlet_slot *slot)
-{
-    pthread_mutex_lock(&o->lock);
-    slot->free = true;
-    slot->turn += o->count;
-    pthread_cond_broadcast(&slot->changed);
-    pthread_mutex_unlock(&o->lock);
+    return slot;
 }
 
 static void *work(void *argument)
 {
     struct outlet *o = argument;
-    struct outlet_slot *slot;
+    struct slot *slot;
     struct error err = {0};
     pthread_mutex_lock(&o->lock);
     int thread = o->working++;
     pthread_mutex_unlock(&o->lock);
+    populate(o, thread);
     if (thread == 0)
         pin_slots(o, &err);
     while (!err.code && (slot = claim(o)))
-        if (mover_land(&o->mover, &slot->slot, &err) == 0 &&
-            mover_move(&o->mover, &slot->slot, thread, &err) == 0)
+        if (mover_land(&o->mover, slot, &err) == 0 &&
+            mover_move(&o->mover, slot, thread, &err) == 0)
             set_free(o, slot);
     if (err.code)
         fail(o, &err);
@@ -105,10 +111,7 @@ static int open_slots(struct outlet *o, struct error *err)
     o->memory = memory;
     while (o->opened < o->count) {
         int i = o->opened++;
-        struct outlet_slot *slot = &o->slots[i];
-        *slot = (struct outlet_slot){.free = true, .turn = i};
-        pthread_cond_init(&slot->changed, NULL);
-        if (slot_open(&slot->slot, o->mover.device, o->memory + (size_t)i * o->mover.slot_bytes,
+        if (slot_open(&o->slots[i], o->mover.device, o->memory + (size_t)i * o->mover.slot_bytes,
                       err))
             return err->code;
     }
@@ -120,9 +123,13 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     *o = (struct outlet){.mover = *mover, .count = count};
     pthread_mutex_init(&o->lock, NULL);
     pthread_mutex_init(&o->mover.lock, NULL);
+    pthread_cond_init(&o->freed, NULL);
+    pthread_cond_init(&o->more, NULL);
     o->slots = calloc((size_t)count, sizeof *o->slots);
+    o->free = calloc((size_t)count, sizeof *o->free);
+    o->given = calloc((size_t)count, sizeof *o->given);
     o->threads = calloc((size_t)mover->threads, sizeof *o->threads);
-    if (!o->slots || !o->threads)
+    if (!o->slots || !o->free || !o->given || !o->threads)
         return error_add(err, EXIT_RESOURCES, "out of host memory");
     if (open_slots(o, err))
         return err->code;
@@ -137,27 +144,24 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
 {
     pthread_mutex_lock(&o->lock);
-    int64_t number = o->taken++;
-    struct outlet_slot *slot = &o->slots[number % o->count];
-    while (!o->error.code && (!slot->slot.pinned || slot->turn != number || !slot->free)) {
-        o->hurry |= !slot->slot.pinned;
-        pthread_cond_wait(&slot->changed, &o->lock);
+    while (!o->error.code && o->frees == 0) {
+        o->hurry = true;
+        pthread_cond_wait(&o->freed, &o->lock);
     }
     o->hurry = false;
     if (o->error.code)
         *err = o->error;
-    slot->free = false;
+    else
+        *taken = o->free[--o->frees];
     pthread_mutex_unlock(&o->lock);
-    *taken = &slot->slot;
     return err->code;
 }
 
 void outlet_give(struct outlet *o, struct slot *slot)
 {
-    struct outlet_slot *given = (struct outlet_slot *)slot;
     pthread_mutex_lock(&o->lock);
-    o->submitted++;
-    pthread_cond_broadcast(&given->changed);
+    o->given[o->submitted++ % o->count] = slot;
+    pthread_cond_signal(&o->more);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -192,14 +196,16 @@ void outlet_close(struct outlet *o)
         return;
     fail(o, &(struct error){.code = EXIT_RUNTIME}); /* what is not written now is not wanted */
     join(o);
-    for (int i = 0; i < o->opened; i++) {
-        slot_close(&o->slots[i].slot, device);
-        pthread_cond_destroy(&o->slots[i].changed);
-    }
+    for (int i = 0; i < o->opened; i++)
+        slot_close(&o->slots[i], device);
     if (o->memory)
         munmap(o->memory, o->mover.slot_bytes * (size_t)o->count);
     free(o->slots);
+    free(o->free);
+    free(o->given);
     free(o->threads);
+    pthread_cond_destroy(&o->freed);
+    pthread_cond_destroy(&o->more);
     pthread_mutex_destroy(&o->lock);
     pthread_mutex_destroy(&o->mover.lock);
     *o = (struct outlet){0};

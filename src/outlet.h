@@ -1,35 +1,33 @@
-/* The outlet: a ring of slots between a rank's device and the output.
+/* The outlet: slots between a rank's device and the output.
  *
  *   FREE -> (main enqueues a copy) IN_FLIGHT -> (a thread waits for it and writes) -> FREE ...
  *
- * Slot i serves numbers i, i + count, i + 2 count ...; `turn` is the number that it serves now.
- * Slots are pinned one after the other by the first thread, with pauses as long as nobody waits,
- * since the first panels come to the device meanwhile and pinning slows their copies. */
+ * What was freed last is taken first, so that a run whose writers keep up uses few slots and can go
+ * on while others are not pinned yet.  All threads ask for the slots' memory first; then the first
+ * one pins slot after slot, with pauses as long as nobody waits, since the first panels come to the
+ * device meanwhile and pinning slows their copies. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
 #include "slot.h"
 
-struct outlet_slot {
-    struct slot slot; /* first, so that one is the other */
-    bool free;
-    int64_t turn;
-    pthread_cond_t changed; /* free, turn or pinned, or what lets its waiters stop */
-};
-
 struct outlet {
     struct mover mover;
     char *memory; /* all slots */
-    struct outlet_slot *slots;
+    struct slot *slots;
     int count, opened;
     pthread_t *threads;
     int started, working; /* threads; those that have begun */
     pthread_mutex_t lock;
-    int64_t claimed;   /* numbers taken by the threads */
-    int64_t taken;     /* numbers taken by the main thread */
-    int64_t submitted; /* numbers given to the threads */
-    bool hurry;        /* the main thread waits for a slot to be pinned */
-    bool stop;         /* no more will come, or something failed */
+    struct slot **free; /* a stack: pinned, and nobody's */
+    int frees;
+    pthread_cond_t freed;
+    struct slot **given; /* a ring of `count`: in the order in which they were given */
+    int64_t submitted;   /* by the main thread */
+    int64_t claimed;     /* by the threads */
+    pthread_cond_t more; /* given, or no more will be */
+    bool hurry;          /* the main thread waits for a slot */
+    bool stop;           /* no more will come, or something failed */
     struct error error;
 };
 
