@@ -8,7 +8,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static const double pauses = 3, pause_max = 0.02; /* times the last pinning; seconds */
+static const double pauses = 1, pause_max = 0.02; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -131,11 +131,14 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     o->threads = calloc((size_t)mover->threads, sizeof *o->threads);
     if (!o->slots || !o->free || !o->given || !o->threads)
         return error_add(err, EXIT_RESOURCES, "out of host memory");
-    if (open_slots(o, err))
-        return err->code;
-    while (o->started < mover->threads) {
+    return open_slots(o, err);
+}
+
+int outlet_begin(struct outlet *o, struct error *err)
+{
+    while (o->started < o->mover.threads) {
         if (pthread_create(&o->threads[o->started], NULL, work, o))
-            return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", mover->threads);
+            return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", o->mover.threads);
         o->started++;
     }
     return 0;

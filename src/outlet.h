@@ -31,8 +31,11 @@ struct outlet {
     struct error error;
 };
 
-/* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
+/* Allocate `count` slots.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
+
+/* Start the threads.  Best once the intake's slots are pinned, which is slow beside them. */
+int outlet_begin(struct outlet *outlet, struct error *err);
 
 /* The next slot, free.  Waits. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);

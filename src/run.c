@@ -312,7 +312,7 @@ static int all_tiles(struct run *run, struct error *err)
     int rank = run->comm->rank;
     struct block before = {0}, next;
     struct block tile = schedule_next_tile(run->problem, run->plan, rank, &super);
-    if (slab_load(run, &before, &tile, 0, err))
+    if (slab_load(run, &before, &tile, 0, err) || outlet_begin(&run->out, err))
         return err->code;
     for (; !block_empty(&tile); before = tile, tile = next) {
         next = schedule_next_tile(run->problem, run->plan, rank, &super);
