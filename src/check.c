@@ -31,7 +31,8 @@ static double roundoff(enum scalar type)
 int check_open(struct check *c, const struct problem *p, const struct plan *plan,
                struct device *device, void *memory, struct error *err)
 {
-    double u = roundoff(p->type), v = roundoff(SCALAR_DOUBLE), k = (double)p->k, n = (double)p->n;
+    double u = roundoff(p->type), v = roundoff(SCALAR_DOUBLE), k = (double)p->k_whole,
+           n = (double)p->n;
     *c = (struct check){.problem = p,
                         .plan = plan,
                         .device = device,

@@ -17,6 +17,8 @@ struct device;
 struct event;
 struct error;
 
+enum { CHECK_SUMS = 2 }; /* vectors that grow with k: y and |y| */
+
 struct check {
     bool on;
     const struct problem *problem;

@@ -121,6 +121,18 @@ static void group_ranks(struct comm *comm, int size)
     MPI_Comm_size(group, &comm->node_size);
 }
 
+void comm_form_layers(struct comm *comm, int layers, int ranks_per_node)
+{
+    comm->peers = comm->size / layers;
+    comm->layer = comm->rank / comm->peers;
+    comm->first = comm->layer * comm->peers;
+    if (layers == 1)
+        return;
+    group_ranks(comm, ranks_per_node);
+    comm->node -= comm->first / ranks_per_node;
+    comm->nodes = (comm->peers + ranks_per_node - 1) / ranks_per_node;
+}
+
 /* Whether the ranks of all groups can share memory. */
 static bool can_share(const struct comm *comm)
 {

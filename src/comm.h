@@ -15,6 +15,8 @@ struct comm {
     int local_rank, local_size; /* on this computer */
     int nodes, node;            /* groups of ranks that share memory; this rank's */
     int node_rank, node_size;   /* in it; the last may have fewer */
+    int layer, first, peers;    /* this rank's part of k (layers.h); who else works on it: so many
+                                   ranks from that one on */
     bool raised;                /* this rank has told the others that it failed */
 };
 
@@ -29,6 +31,16 @@ int comm_launcher_size(void);
  * Complains when the launcher started several ranks that MPI sees as one each. */
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
+
+/* Collective, once.  Form layers of equally many ranks, in their order, with nodes of so many; from
+ * then on `nodes` and `node` are those of the layer. */
+void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);
+
+/* Where this rank is in its layer's grid. */
+static inline int comm_place(const struct comm *comm)
+{
+    return comm->rank - comm->first;
+}
 
 /* Collective.  Send `bytes` of plain data from `root` to all. */
 void comm_share(void *data, size_t bytes, int root);

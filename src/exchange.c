@@ -27,12 +27,12 @@ struct message {
     double begin;
 };
 
-/* The rank of a node that serves a transfer. */
+/* The rank of a node (both of this layer) that serves a transfer. */
 static int server(const struct exchange *x, int node, const struct transfer *t)
 {
     int64_t per_node = x->cursor.plan->ranks_per_node, first = node * per_node;
-    int64_t ranks = min_i64(per_node, x->comm->size - first);
-    return (int)(first + (t->line + t->slab + t->part) % ranks);
+    int64_t ranks = min_i64(per_node, x->comm->peers - first);
+    return x->comm->first + (int)(first + (t->line + t->slab + t->part) % ranks);
 }
 
 static struct message *message_at(struct exchange *x, int64_t index)

@@ -212,7 +212,7 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
                 const struct plan *plan, const struct comm *comm, struct error *err)
 {
     *in = (struct intake){.mover = *mover,
-                          .rank = comm->rank,
+                          .rank = comm_place(comm),
                           .node = comm->node,
                           .count = intake_slots(plan, comm),
                           .ring = window};

@@ -23,9 +23,9 @@ struct session {
     struct options options;
     struct comm comm;
     struct machine machine;
-    struct problem problem;
+    struct problem problem, part; /* part: that of this rank's layer */
     struct plan_request request;
-    struct plan plan;
+    struct plan plan, part_plan;
     int gpu; /* index, or -1 for the CPU */
     enum algorithm algorithm;
     struct device *device;
@@ -86,6 +86,7 @@ static void set_request(struct session *s)
                                                   : (enum algorithm)o->algorithm;
     s->request = (struct plan_request){.grid_rows = o->grid_rows,
                                        .grid_cols = o->grid_cols,
+                                       .layers = o->layers,
                                        .tile_rows = o->tile_rows,
                                        .tile_cols = o->tile_cols,
                                        .slab = o->slab,
@@ -177,8 +178,11 @@ static int open_output(struct session *s)
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
-    s->run = (struct run){.problem = &s->problem,
-                          .plan = &s->plan,
+    comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
+    s->part = plan_layer_problem(&s->problem, &s->plan, s->comm.layer);
+    s->part_plan = plan_layer(&s->plan, &s->part);
+    s->run = (struct run){.problem = &s->part,
+                          .plan = &s->part_plan,
                           .request = &s->request,
                           .output_info = &s->output.info,
                           .comm = &s->comm,

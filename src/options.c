@@ -25,6 +25,7 @@ enum {
     KEY_HOST_MEMORY,
     KEY_GRID,
     KEY_TILE,
+    KEY_SPLIT_K,
     KEY_IO,
     KEY_NO_BIND,
     KEY_VERIFY,
@@ -62,6 +63,8 @@ static const struct argp_option option_table[] = {
     {"machine", KEY_MACHINE, "FILE.json", 0, "rates and memories of the machine", 0},
     {"grid", KEY_GRID, "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
     {"tile", KEY_TILE, "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
+    {"split-k", KEY_SPLIT_K, "auto|off|N", 0,
+     "parts of k for different ranks: another sum, other bits (auto: where C is small)", 0},
     {0, 0, 0, 0, "Run", 4},
     {"verify", KEY_VERIFY, "off|online", 0, "check the product as it is made (default online)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
@@ -175,6 +178,14 @@ static void parse_tile(const char *text, struct options *options, struct argp_st
     options->slab = tile[2];
 }
 
+/* 0: the planner chooses. */
+static int parse_split(const char *text, struct argp_state *state)
+{
+    if (strcmp(text, "auto") == 0)
+        return 0;
+    return strcmp(text, "off") == 0 ? 1 : parse_count(text, state, "split-k");
+}
+
 static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)
 {
     switch (key) {
@@ -186,6 +197,7 @@ static error_t parse_plan_option(int key, char *arg, struct options *o, struct a
     case KEY_MACHINE: copy_path(o->machine, arg, state); return 0;
     case KEY_GRID: parse_grid(arg, o, state); return 0;
     case KEY_TILE: parse_tile(arg, o, state); return 0;
+    case KEY_SPLIT_K: o->layers = parse_split(arg, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -28,6 +28,7 @@ struct options {
     bool bind;                        /* each rank's threads near its GPU */
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
     int grid_rows, grid_cols;         /* 0: planned */
+    int layers;                       /* parts of k; 0: planned */
     int64_t tile_rows, tile_cols, slab;
     enum store_way io;
     bool verify;

@@ -27,7 +27,7 @@ static void fail(struct outlet *o, const struct error *err)
     pthread_mutex_unlock(&o->lock);
 }
 
-static void set_free(struct outlet *o, struct slot *slot)
+void outlet_return(struct outlet *o, struct slot *slot)
 {
     pthread_mutex_lock(&o->lock);
     o->free[o->frees++] = slot;
@@ -63,7 +63,7 @@ static int pin_slots(struct outlet *o, struct error *err)
         if (slot_pin(&o->slots[i], o->mover.device, o->mover.slot_bytes, err))
             return err->code;
         took = clock_now() - begin;
-        set_free(o, &o->slots[i]);
+        outlet_return(o, &o->slots[i]);
     }
     return 0;
 }
@@ -94,7 +94,7 @@ static void *work(void *argument)
     while (!err.code && (slot = claim(o)))
         if (mover_land(&o->mover, slot, &err) == 0 &&
             mover_move(&o->mover, slot, thread, &err) == 0)
-            set_free(o, slot);
+            outlet_return(o, slot);
     if (err.code)
         fail(o, &err);
     return NULL;

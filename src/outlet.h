@@ -40,6 +40,9 @@ int outlet_begin(struct outlet *outlet, struct error *err);
 /* The next slot, free.  Waits. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 
+/* Give a slot back that was taken for something else than C. */
+void outlet_return(struct outlet *outlet, struct slot *slot);
+
 /* A copy to the slot has been enqueued between its events `start` and `done`; it is written as
  * `slot->transfer` says. */
 void outlet_give(struct outlet *outlet, struct slot *slot);

@@ -84,7 +84,8 @@ static void search_widths(const struct problem *p, const struct machine *machine
 {
     int64_t widest = widest_tile(p, machine, request, plan), most = ceil_div(p->n, plan->grid_cols);
     double before = INFINITY;
-    for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= most; across++) {
+    int64_t last = plan->layers > 1 ? 1 : most; /* a layer holds all of C */
+    for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
         plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
         plan_set_counts(p, plan);
         double now = compare(p, machine, request, plan, best);
@@ -104,7 +105,7 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
         down = min_i64(most, down + 1 + down / 12);
         plan->tile_rows = piece(p->m, plan->grid_rows * down);
         search_widths(p, machine, request, plan, best);
-    } while (down < most && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
+    } while (down < most && plan->layers == 1 && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
@@ -227,21 +228,32 @@ static int check_request(const struct problem *p, const struct machine *machine,
     return err->code;
 }
 
-/* Totals of the chosen plan, exactly as the schedule will move them. */
-static void account(const struct problem *p, const struct machine *machine, struct plan *plan)
+/* What one layer moves, exactly as its schedule will, onto the plan's totals. */
+static void add_layer(const struct problem *p, int layer, struct plan *plan)
 {
-    plan->idle_ranks = machine->ranks;
+    struct problem part = plan_layer_problem(p, plan, layer);
+    struct plan own = plan_layer(plan, &part);
+    uint64_t read, sent;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct traffic t = schedule_traffic(p, plan, rank);
+        struct traffic t = schedule_traffic(&part, &own, rank);
         plan->idle_ranks -= t.write_bytes > 0;
         plan->total.in_bytes += t.in_bytes;
-        plan->total.out_bytes += t.out_bytes;
-        plan->total.write_bytes += t.write_bytes;
+        *(layer == 0 ? &plan->total.write_bytes : &plan->sent_bytes) += t.write_bytes;
         plan->total.flops += t.flops;
         if (t.flops > plan->worst.flops || t.in_bytes > plan->worst.in_bytes)
             plan->worst = t;
     }
-    schedule_shared(p, plan, &plan->read_bytes, &plan->sent_bytes);
+    schedule_shared(&part, &own, &read, &sent);
+    plan->read_bytes += read;
+    plan->sent_bytes += sent;
+}
+
+void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    plan->idle_ranks = machine->ranks;
+    for (int layer = 0; layer < plan->layers; layer++)
+        add_layer(p, layer, plan);
+    plan->total.out_bytes = plan->total.write_bytes;
     double element = (double)scalar_size(p->type), m = (double)p->m, n = (double)p->n;
     double k = problem_reads_ab(p) ? (double)p->k : 0;
     double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
@@ -256,11 +268,10 @@ static void account(const struct problem *p, const struct machine *machine, stru
     plan->factor = (double)(plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
-int plan_make(const struct problem *p, const struct machine *machine,
-              const struct plan_request *request, struct plan *plan, struct error *err)
+int plan_search(const struct problem *p, const struct machine *machine,
+                const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct plan best = {0};
-    *plan = (struct plan){0};
     if (check_request(p, machine, request, err))
         return err->code;
     plan_choose_slots(p, machine, request, plan);
@@ -283,6 +294,5 @@ int plan_make(const struct problem *p, const struct machine *machine,
         return error_add(err, EXIT_RESOURCES,
                          "C would be cut into %.2g tiles; give more --gpu-memory or --host-memory",
                          (double)schedule_supers(plan) * plan->grid_rows * plan->grid_cols);
-    account(p, machine, plan);
     return 0;
 }

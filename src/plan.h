@@ -28,6 +28,8 @@ struct traffic {
 
 /* Plain data; the same on every rank. */
 struct plan {
+    int layers;                 /* of ranks, each with a part of k (layers.h); all else: of each */
+    int64_t layer_k;            /* its part; the last may have less */
     int grid_rows, grid_cols;   /* ranks over C's rows and columns */
     int ranks_per_node;         /* consecutive ranks, which share what they read */
     int block_rows, block_cols; /* of the grid, that they are; 1 x 1 where they fill none */
@@ -50,11 +52,12 @@ struct plan {
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
-    uint64_t read_bytes, sent_bytes; /* from files; between nodes */
+    uint64_t read_bytes, sent_bytes; /* of all layers: from files; between nodes and layers */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */
     enum link limit;                 /* the one that needs most */
+    double add_s;                    /* of that, for adding the layers' products */
     double wall_s;                   /* predicted, with filling and draining the pipeline */
     double bound_bytes;              /* least traffic with the disk for device memory and cache */
     double factor;                   /* planned traffic over it */
@@ -64,6 +67,7 @@ struct plan {
 /* Choices that the user forces; 0 means that the planner chooses. */
 struct plan_request {
     int grid_rows, grid_cols;
+    int layers;
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
     bool trace;               /* and for the timeline */
@@ -74,6 +78,12 @@ struct plan_request {
  * smallest limit that would work; EXIT_USAGE when a forced grid or tile is impossible. */
 int plan_make(const struct problem *problem, const struct machine *machine,
               const struct plan_request *request, struct plan *plan, struct error *err);
+
+/* Of a layer: its problem, with its part of k, the first of which takes alpha and beta; and its
+ * plan, whose slabs are of that part. */
+struct problem plan_layer_problem(const struct problem *problem, const struct plan *plan,
+                                  int layer);
+struct plan plan_layer(const struct plan *plan, const struct problem *part);
 
 /* Largest panel of A or B on the device, in bytes. */
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
@@ -90,6 +100,12 @@ size_t plan_buffer_bytes(size_t bytes);
 static inline bool plan_holds(const struct plan *plan, enum operand operand)
 {
     return plan->buffers[operand] > plan->slabs;
+}
+
+/* Whether something is added to the product on the device: C0, or another layer's. */
+static inline bool plan_adds(const struct problem *problem, const struct plan *plan)
+{
+    return problem_reads_c(problem) || plan->layers > 1;
 }
 
 /* Print problem and plan, in at most 80 columns. */

@@ -9,6 +9,16 @@ enum {
     SLOT_MIN = 4 << 10, /* bytes */
 };
 
+/* The best plan for the ranks of one layer of `plan`, of which only the layers are set. */
+int plan_search(const struct problem *p, const struct machine *machine,
+                const struct plan_request *request, struct plan *plan, struct error *err);
+
+/* What one of so many layers has of the machine: all of them read at once, only one writes. */
+struct machine plan_layer_machine(const struct machine *machine, int layers);
+
+/* Totals of the chosen plan, of all layers, exactly as the schedule will move them. */
+void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan);
+
 /* Memory that a candidate needs, into the plan; whether the machine has it. */
 bool plan_fits(const struct problem *p, const struct machine *machine,
                const struct plan_request *request, struct plan *plan);

@@ -82,7 +82,7 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
         if (request->verify)
             bytes += plan_check_bytes(plan);
     }
-    if (problem_reads_c(p))
+    if (plan_adds(p, plan))
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
     return bytes;
 }

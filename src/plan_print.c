@@ -57,6 +57,11 @@ static void print_shape(const struct machine *m, const struct plan *plan)
            plan->supers_down, plan->supers_across,
            plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
            plan->slabs == 1 ? "" : "s");
+    if (plan->layers > 1)
+        printf("            k split: %d layers of %d rank%s, %" PRId64
+               " of k each, added in %s;\n            the bits are those of %d partial sums\n",
+               plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
+               plan->layer_k, quantity_time(plan->add_s), plan->layers);
     if (plan->idle_ranks)
         printf("            %d rank%s without a tile: C is too small for so many\n",
                plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");

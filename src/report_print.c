@@ -70,8 +70,11 @@ static const char *advice(const struct report *r, const struct plan *plan)
 void report_print(const struct report *r, const struct problem *p, const struct machine *m,
                   const struct plan *plan)
 {
+    char bits[64] = "the same bits on any number of ranks";
+    if (plan->layers > 1)
+        snprintf(bits, sizeof bits, "the same bits wherever k is split in %d", plan->layers);
     printf("Report      %s on %s, %s\n", r->algorithm, m->name,
-           r->same_bits ? "the same bits on any number of ranks" : "bits not promised");
+           r->same_bits ? bits : "bits not promised");
     printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
         print_stage(r, plan, (enum stage)i);
@@ -144,12 +147,13 @@ static json_t *machine_json(const struct machine *m)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I,"
         " s:s, s:f, s:f}",
-        "grid", plan->grid_rows, plan->grid_cols, "node_lines", (json_int_t)plan->node_lines[0],
-        (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
-        (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "strip_rows",
-        (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
+        "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
+        (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
+        (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
+        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
         (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",

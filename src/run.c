@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "layers.h"
 
 /* Where element (row, col) of a device matrix lies. */
 static void *element(const struct run *run, void *matrix, int64_t ld, int64_t row, int64_t col)
@@ -291,11 +292,18 @@ static int tile_multiply(struct run *run, const struct block *before, const stru
     return 0;
 }
 
-static int finish(struct run *run, struct error *err)
+static int all_settle(struct run *run, struct error *err)
 {
     for (int i = 0; i < STEPS; i++)
         if (step_settle(run, &run->steps[i], err))
             return err->code;
+    return 0;
+}
+
+static int finish(struct run *run, struct error *err)
+{
+    if (check_judge(&run->check, err) || all_settle(run, err))
+        return err->code;
     if (intake_finish(&run->in, err) || outlet_finish(&run->out, err))
         return err->code;
     run->stages[STAGE_READ] = run->in.mover.file;
@@ -309,7 +317,7 @@ static int finish(struct run *run, struct error *err)
 static int all_tiles(struct run *run, struct error *err)
 {
     int64_t super = 0;
-    int rank = run->comm->rank;
+    int rank = comm_place(run->comm);
     struct block before = {0}, next;
     struct block tile = schedule_next_tile(run->problem, run->plan, rank, &super);
     if (slab_load(run, &before, &tile, 0, err) || outlet_begin(&run->out, err))
@@ -321,12 +329,43 @@ static int all_tiles(struct run *run, struct error *err)
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->leaving = tile;
-        if ((block_empty(&next) || run->plan->slabs == 0) && tile_leave(run, err))
+        bool stays = run->plan->layers > 1; /* until the other layers' products are added */
+        if ((block_empty(&next) || run->plan->slabs == 0) && !stays && tile_leave(run, err))
             return err->code;
     }
-    if (check_judge(&run->check, err))
+    return run->plan->layers > 1 ? 0 : finish(run, err);
+}
+
+/* The sum of all layers is in the first one's tile. */
+static int sum_leave(struct run *run, struct error *err)
+{
+    const struct block *tile = &run->leaving;
+    struct device *dev = run->device;
+    if (check_rows(&run->check, tile, run->acc, err))
         return err->code;
-    return finish(run, err);
+    for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++)
+        if (dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
+            return err->code;
+    return tile_leave(run, err);
+}
+
+/* Add what the layers have multiplied, once all of them have. */
+static int add_layers(struct run *run, struct error *err)
+{
+    struct slot *slots[2] = {0};
+    for (int i = 0; i < 2 && !err->code; i++)
+        outlet_take(&run->out, &slots[i], err);
+    if (!err->code)
+        all_settle(run, err);
+    if (comm_agree(run->comm, err))
+        return err->code;
+    if (!block_empty(&run->leaving))
+        layers_add(run, &run->leaving, slots, err);
+    for (int i = 0; i < 2; i++)
+        outlet_return(&run->out, slots[i]);
+    if (!err->code && run->comm->layer == 0 && !block_empty(&run->leaving))
+        sum_leave(run, err);
+    return err->code ? err->code : finish(run, err);
 }
 
 /* The complaint of one of this rank's threads, if any has one. */
@@ -348,6 +387,8 @@ int run_execute(struct run *run, struct error *err)
             say_why(run, err);
     }
     exchange_finish(&run->exchange);
+    if (run->plan->layers > 1)
+        add_layers(run, err);
     run->stages[STAGE_NETWORK] = run->exchange.meter;
     return err->code;
 }

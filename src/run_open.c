@@ -52,7 +52,7 @@ static void carve_memory(struct run *run, void **check)
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)
             run->panels[operand][i].memory =
                 carve(run, plan_panel_bytes(run->problem, plan, (enum operand)operand));
-    for (int i = 0; i < 2 && problem_reads_c(run->problem); i++)
+    for (int i = 0; i < 2 && plan_adds(run->problem, run->plan); i++)
         run->c0[i] = carve(run, plan->slot_bytes);
     *check = run->request->verify && plan->slabs > 0 ? carve(run, plan_check_bytes(plan)) : NULL;
     assert(run->carved + algorithm_workspace(run->request->algorithm) == plan->device_bytes);

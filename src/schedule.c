@@ -77,6 +77,7 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
 {
     int64_t k_start, k_size;
     cut(p->k, plan->slab, slab, &k_start, &k_size);
+    k_start += p->k_first;
     struct block panel = operand == OPERAND_A
                              ? (struct block){tile->row, k_start, tile->rows, k_size}
                              : (struct block){k_start, tile->col, k_size, tile->cols};

@@ -322,13 +322,12 @@ static void sum_up(const struct sim *s, struct simulation *result)
         count(result, RESOURCE_OUT, &s->ranks[i].out);
         result->wall_s = fmax(result->wall_s, s->ranks[i].written);
     }
-    double traffic = result->usage[RESOURCE_READ].amount + result->usage[RESOURCE_WRITE].amount;
-    result->factor = traffic / s->plan->bound_bytes;
 }
 
-int simulate(const struct problem *p, const struct machine *machine,
-             const struct plan_request *request, const struct plan *plan, struct simulation *result,
-             struct error *err)
+/* One layer of ranks. */
+static int simulate_layer(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, const struct plan *plan,
+                          struct simulation *result, struct error *err)
 {
     struct sim s = {.p = p, .machine = machine, .request = request, .plan = plan};
     *result = (struct simulation){0};
@@ -346,4 +345,24 @@ int simulate(const struct problem *p, const struct machine *machine,
     }
     simulate_close(&s);
     return err->code;
+}
+
+/* All layers do the same, each with its part of the machine. */
+int simulate(const struct problem *p, const struct machine *machine,
+             const struct plan_request *request, const struct plan *plan, struct simulation *result,
+             struct error *err)
+{
+    struct problem part = plan_layer_problem(p, plan, 0);
+    struct machine own = plan_layer_machine(machine, plan->layers);
+    if (simulate_layer(&part, &own, request, plan, result, err))
+        return err->code;
+    result->wall_s += plan->add_s;
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        bool all = i == RESOURCE_READ || i == RESOURCE_WRITE;
+        result->usage[i].count *= all ? 1 : plan->layers;
+        result->usage[i].amount *= i == RESOURCE_WRITE ? 1 : plan->layers;
+    }
+    double traffic = result->usage[RESOURCE_READ].amount + result->usage[RESOURCE_WRITE].amount;
+    result->factor = traffic / plan->bound_bytes;
+    return 0;
 }

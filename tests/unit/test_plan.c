@@ -241,9 +241,9 @@ static void test_random_plans(void **state)
                host = (size_t)1 << (20 + random_below(8));
         struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
         m.ranks_per_node = 1 + (int)random_below(m.ranks);
-        struct plan_request request = {.verify = random_below(2),
-                                       .algorithm =
-                                           random_below(3) ? ALGORITHM_CPU : ALGORITHM_CUBLAS};
+        enum algorithm algorithm = random_below(3) ? ALGORITHM_CPU : ALGORITHM_CUBLAS;
+        struct plan_request request = {
+            .layers = 1, .verify = random_below(2), .algorithm = algorithm};
         if (random_below(4) == 0) {
             request.grid_rows = 1 + (int)random_below(m.ranks);
             request.grid_cols = m.ranks / request.grid_rows;

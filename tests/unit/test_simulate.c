@@ -8,7 +8,7 @@
 #include "quantity.h"
 #include "simulate.h"
 
-static const struct plan_request plain = {.algorithm = ALGORITHM_CPU};
+static const struct plan_request plain = {.layers = 1, .algorithm = ALGORITHM_CPU};
 
 static struct simulation simulated(const struct problem *p, const struct machine *m,
                                    const struct plan_request *request, const struct plan *plan)
