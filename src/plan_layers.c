@@ -103,8 +103,6 @@ static void choose(const struct problem *p, const struct machine *machine,
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     double least = flops / (plan->gemm_flops_per_s * machine->ranks), most = clearly * plan->wall_s;
     struct plan candidate;
-    if (schedule_supers(plan) > 1) /* fewer ranks would hold even less of C */
-        return;
     for (int layers = 2; layers <= machine->ranks && least < most; layers++)
         if (can_form(p, machine, layers) && with_layers(p, machine, request, layers, &candidate) &&
             candidate.wall_s < most) {
