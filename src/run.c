@@ -145,6 +145,34 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
     return dev->record(dev, step->events[2], STREAM_COMPUTE, err);
 }
 
+/* Launch the kernels of the run once, on one element of C and whatever is in memory: a kernel's
+ * first launch loads it, which waits for those at work. */
+int run_warm_up(struct run *run, struct error *err)
+{
+    const struct problem *p = run->problem;
+    struct device *dev = run->device;
+    struct block corner = {0, 0, 1, 1};
+    struct combine combine = {
+        p->type, 1, 1, p->alpha, p->beta, run->acc, run->c0[0], run->plan->ld[OPERAND_C], 1};
+    if (dev->combine(dev, &combine, err))
+        return err->code;
+    if (run->plan->slabs == 0)
+        return 0;
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        run->current[i]->block = schedule_panel(p, run->plan, (enum operand)i, &corner, 0);
+    if (check_begin(&run->check, &corner, err) || rows_multiply(run, &corner, &corner, 0, err) ||
+        check_rows(&run->check, &corner, run->acc, err) ||
+        check_slab(&run->check, 0, run->current[OPERAND_A]->memory, run->current[OPERAND_B]->memory,
+                   err))
+        return err->code;
+    struct event *done = run->steps[0].events[2];
+    run->steps[0].flops = 0; /* that was no step */
+    run->step_count = 0;
+    if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
+        return err->code;
+    return 0;
+}
+
 /* A part of C0 to the device; `buffer` alternates. */
 static int c0_load(struct run *run, const struct block *part, int buffer, struct error *err)
 {

@@ -178,7 +178,7 @@ static int open_all(struct run *run, struct error *err)
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
-    if (check_open(&run->check, run->problem, run->plan, dev, check, err))
+    if (check_open(&run->check, run->problem, run->plan, dev, check, err) || run_warm_up(run, err))
         return err->code;
     return open_staging(run, err);
 }
