@@ -109,6 +109,23 @@ struct matfile_attribute {
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
 
+/* Give an existing dataset an attribute, in place of one of that name, durably.  The file may grow:
+ * `info` describes it anew. */
+int matfile_set_attribute(struct matrix_info *info, const struct matfile_attribute *attribute,
+                          struct error *err);
+
+/* What an attribute holds: one string (cut where too long) or one real number. */
+struct matfile_value {
+    const char *name;
+    bool found; /* and readable as one of the two */
+    char text[MATFILE_NAME_MAX];
+    double number;
+};
+
+/* Look up attributes of a dataset; `values` ends with a null name. */
+int matfile_get_attributes(const struct matrix_info *info, struct matfile_value *values,
+                           struct error *err);
+
 /* Write blocks of an existing dataset through H5Dwrite.  Blocks of whole chunks are fastest. */
 int matfile_open_write(const struct matrix_info *info, struct matfile **file, struct error *err);
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,
