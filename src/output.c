@@ -222,8 +222,8 @@ static void recall_scalar(const char *what, const struct matfile_value *value, b
                           double *option, struct error *err)
 {
     if (given && value->found && *option != value->number)
-        error_add(err, EXIT_INPUT, "C was made with %s = %.17g, but %.17g is asked for", what,
-                  value->number, *option);
+        error_add(err, EXIT_INPUT, "C was made with --%s %.17g, --%s %.17g says otherwise", what,
+                  value->number, what, *option);
     else if (value->found)
         *option = value->number;
 }
@@ -234,8 +234,8 @@ static void recall_trans(const char *what, const char *transposed,
 {
     bool trans = strstr(formula->text, transposed) != NULL;
     if (given && formula->found && *option != trans)
-        error_add(err, EXIT_INPUT, "C was made with %s %c, but %c is asked for", what,
-                  trans ? 'T' : 'N', *option ? 'T' : 'N');
+        error_add(err, EXIT_INPUT, "C was made with %s %c, %s %c says otherwise", what,
+                  trans ? 'T' : 'N', what, *option ? 'T' : 'N');
     else if (formula->found)
         *option = trans;
 }

@@ -143,7 +143,9 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
     s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(p->type)), info->chunk_rows,
                                 info->chunk_cols};
     s->project.type = p->type;
-    if (store_open(info, p->type, STORE_READ, p->io, &s->store, err) == 0 && s->is_c)
+    /* As when it is written: by offset, and while the run holds the lock that HDF5 would take. */
+    enum store_way way = s->is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
+    if (store_open(info, p->type, STORE_READ, way, &s->store, err) == 0 && s->is_c)
         store_forget(s->store);
     int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
     for (int64_t i = 0; i < parts && !err->code && !comm_raised(f->comm); i += f->threads)

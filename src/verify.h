@@ -1,14 +1,14 @@
 /* The full check: C as it is on the disk, against A, B and C0 as they are there.
  *
  * For a vector x of signs all ranks compute alpha op(A) (op(B) x) + beta C0 x - C x, each matrix
- * being read once, each rank reading its share of the rows of each file, and compare every row with
- * a proven bound.  C's checksum is computed on the way: what was written is compared with what is
- * read bit by bit, which no bound can do.
+ * being read once, each rank reading its share of the rows of each file, and compare every row
+ * with a proven bound.  C's checksum is computed on the way: what was written is compared with
+ * what is read bit by bit, which no bound can do.
  *
- * The bound.  With u and v as in check.h and S = |alpha| |op(A)| |op(B)| + |beta| |C0|, a product by
- * sums of k terms in any order, scaled and added to beta C0, has |C - exact| <= (k + 3) u S.  In
- * double, op(B) x takes n roundings, the product with op(A) k, C x n, C0 (beta x) n + 1, and scaling
- * and adding these three a few more: (2n + k + 8) v S |x| covers them.  So in every row
+ * The bound.  With u and v as in check.h and S = |alpha| |op(A)| |op(B)| + |beta| |C0|, a product
+ * by sums of k terms in any order, scaled and added to beta C0, has |C - exact| <= (k + 3) u S.
+ * In double, op(B) x takes n roundings, the product with op(A) k, C x n, C0 (beta x) n + 1, and
+ * scaling and adding these three a few more: (2n + k + 8) v S |x| covers them.  So in every row
  *     |alpha op(A) op(B) x + beta C0 x - C x| <= limit * u S |x|,
  *     limit = 1.01 (k + 3 + (2n + k + 8) v / u). */
 #ifndef DGEMM_OOC_VERIFY_H
