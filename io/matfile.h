@@ -99,6 +99,7 @@ struct matfile_attribute {
     const char *name;
     const char *text; /* null: `number` */
     double number;
+    bool fixed; /* a text that matfile_replace_text may replace */
 };
 
 /* Create `info->dataset` (rows, cols, elements FLOAT or DOUBLE) in `info->file`, with groups on its
@@ -109,10 +110,10 @@ struct matfile_attribute {
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
 
-/* Give an existing dataset an attribute, in place of one of that name, durably.  The file may grow:
- * `info` describes it anew. */
-int matfile_set_attribute(struct matrix_info *info, const struct matfile_attribute *attribute,
-                          struct error *err);
+/* Write another text of that length into a fixed attribute, durably.  In place: the file does not
+ * grow, so that a full disk is no matter. */
+int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
+                         struct error *err);
 
 /* What an attribute holds: one string (cut where too long) or one real number. */
 struct matfile_value {

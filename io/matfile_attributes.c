@@ -1,6 +1,6 @@
 /* The attributes of a dataset. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 #include "matfile_impl.h"
@@ -9,11 +9,15 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
 {
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t type = H5Tcopy(attribute->text ? H5T_C_S1 : H5T_NATIVE_DOUBLE);
+    const void *value = attribute->text ? (const void *)&attribute->text : &attribute->number;
     if (attribute->text) {
-        H5Tset_size(type, H5T_VARIABLE);
+        H5Tset_size(type, attribute->fixed ? strlen(attribute->text) : H5T_VARIABLE);
         H5Tset_cset(type, H5T_CSET_UTF8);
     }
-    const void *value = attribute->text ? (const void *)&attribute->text : &attribute->number;
+    if (attribute->fixed) {
+        H5Tset_strpad(type, H5T_STR_NULLPAD); /* no room for a null at its end */
+        value = attribute->text;
+    }
     hid_t id = H5Acreate2(dataset, attribute->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     herr_t status = id < 0 ? -1 : H5Awrite(id, type, value);
     if (status < 0)
@@ -24,36 +28,33 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
     return status;
 }
 
-static int replace_attribute(hid_t file, const struct matrix_info *info,
-                             const struct matfile_attribute *attribute, struct error *err)
+static int replace_text(hid_t file, const struct matrix_info *info, const char *name,
+                        const char *text, struct error *err)
 {
     int rc = 0;
     hid_t dataset = H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    if (dataset >= 0 && H5Aexists(dataset, attribute->name) > 0)
-        H5Adelete(dataset, attribute->name);
-    if (dataset < 0 || h5_write_attribute(dataset, attribute) < 0)
+    hid_t id = dataset < 0 ? -1 : H5Aopen(dataset, name, H5P_DEFAULT);
+    hid_t type = id < 0 ? -1 : H5Aget_type(id);
+    if (type < 0 || H5Tget_size(type) != strlen(text) || H5Awrite(id, type, text) < 0)
         rc = error_add(err, EXIT_RUNTIME, "%s: writing the attribute \"%s\" of \"%s\" failed",
-                       info->file, attribute->name, info->dataset);
+                       info->file, name, info->dataset);
+    h5_close(type);
+    h5_close(id);
     h5_close(dataset);
     return rc ? rc : h5_sync(file, info->file, err);
 }
 
-int matfile_set_attribute(struct matrix_info *info, const struct matfile_attribute *attribute,
-                          struct error *err)
+int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
+                         struct error *err)
 {
-    if (h5_check_room(info->file, H5_ROOM, err))
-        return err->code;
     h5_enter();
     hid_t file = h5_open_file(info->file, H5_WRITE, err);
-    int rc = file < 0 ? EXIT_INPUT : replace_attribute(file, info, attribute, err);
+    int rc = file < 0 ? EXIT_INPUT : replace_text(file, info, name, text, err);
     if (file >= 0) {
         int close_rc = h5_close_written(file, info->file, err);
         rc = rc ? rc : close_rc;
     }
     h5_leave();
-    struct matrix_info described = *info;
-    if (!rc)
-        rc = matfile_describe(described.file, described.dataset, info, err);
     return rc;
 }
 

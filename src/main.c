@@ -81,7 +81,7 @@ static void describe_machine(struct session *s)
     m->threads = (int)comm_min((uint64_t)m->threads);
 }
 
-static void set_request(struct session *s)
+static void make_plan(struct session *s)
 {
     const struct options *o = &s->options;
     int capability = s->machine.gpu ? s->machine.compute_capability : 0;
@@ -95,6 +95,9 @@ static void set_request(struct session *s)
                                        .verify = o->verify != VERIFY_OFF,
                                        .trace = o->trace[0] != 0,
                                        .algorithm = s->algorithm};
+    plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
+    if (o->verify == VERIFY_FULL)
+        verify_fits(&s->problem, &s->machine, &s->err);
 }
 
 /* A rank must see the same files as rank 0. */
@@ -146,10 +149,7 @@ static int prepare(struct session *s)
     comm_share(&s->machine, sizeof s->machine, 0);
     if (described) {
         check_visible(&s->problem, &s->err);
-        set_request(s);
-        plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
-        if (s->options.verify == VERIFY_FULL)
-            verify_fits(&s->problem, &s->machine, &s->err);
+        make_plan(s);
     }
     return comm_agree(&s->comm, &s->err);
 }
@@ -199,9 +199,7 @@ static int record_checksum(struct session *s)
     s->report.checksum = comm_sum(s->run.checksum_written);
     if (s->comm.rank == 0)
         output_record(&s->output, s->report.checksum, &s->err);
-    if (comm_agree(&s->comm, &s->err) == 0)
-        comm_share(&s->output.info, sizeof s->output.info, 0);
-    return s->err.code;
+    return comm_agree(&s->comm, &s->err);
 }
 
 /* Read all matrices back, with the pipeline's memory given back. */
@@ -222,6 +220,7 @@ static int execute(struct session *s)
         comm_raise(&s->comm);
     if (comm_agree(&s->comm, &s->err) || (s->request.verify && record_checksum(s)))
         return s->err.code;
+    s->report.wall_s = clock_now() - start;
     report_gather(&s->run, &s->machine, &s->report);
     if (s->request.trace)
         trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
@@ -230,7 +229,6 @@ static int execute(struct session *s)
         return s->err.code;
     if (s->comm.rank == 0)
         output_finish(&s->output, &s->options, &s->err);
-    s->report.wall_s = clock_now() - start - s->report.full.seconds;
     return comm_agree(&s->comm, &s->err);
 }
 
@@ -346,8 +344,7 @@ static int dry_run(struct session *s)
             machine_probe_disk(&s->problem,
                                (int)ceil_div(s->machine.ranks, s->machine.ranks_per_node),
                                &s->machine);
-        set_request(s);
-        plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
+        make_plan(s);
     }
     if (s->err.code ||
         simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))

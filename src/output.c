@@ -16,7 +16,9 @@
 #include "error.h"
 #include "quantity.h"
 
-enum { CHECKSUM_DIGITS = 16 };
+/* In the place of the checksum, while C is being written. */
+static const char checksum_unknown[] = "----------------";
+enum { CHECKSUM_DIGITS = sizeof checksum_unknown - 1 };
 
 /* What is to be removed if the process ends; empty: nothing. */
 static char part_path[PATH_MAX];
@@ -139,15 +141,16 @@ static int create_dataset(struct output *output, const struct options *options,
     snprintf(formula, sizeof formula, "C = alpha A%s B%s%s", p->trans[0] ? "^T" : "",
              p->trans[1] ? "^T" : "", problem_reads_c(p) ? " + beta C0" : "");
     const struct matfile_attribute attributes[] = {
-        {"formula", formula, 0},
-        {"alpha", NULL, p->alpha},
-        {"beta", NULL, p->beta},
-        {"A_file", a->file, 0},
-        {"A_dataset", a->dataset, 0},
-        {"B_file", b->file, 0},
-        {"B_dataset", b->dataset, 0},
-        {"program", "dgemm_ooc " DGEMM_OOC_VERSION, 0},
-        {NULL, NULL, 0},
+        {.name = "formula", .text = formula},
+        {.name = "alpha", .number = p->alpha},
+        {.name = "beta", .number = p->beta},
+        {.name = "A_file", .text = a->file},
+        {.name = "A_dataset", .text = a->dataset},
+        {.name = "B_file", .text = b->file},
+        {.name = "B_dataset", .text = b->dataset},
+        {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
+        {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
+        {.name = NULL},
     };
     struct matfile_layout layout = {0};
     struct matrix_info *info = &output->info;
@@ -201,14 +204,13 @@ int output_finish(struct output *output, const struct options *options, struct e
     return 0;
 }
 
-int output_record(struct output *output, uint64_t checksum, struct error *err)
+int output_record(const struct output *output, uint64_t checksum, struct error *err)
 {
     char text[CHECKSUM_DIGITS + 1];
-    const struct matfile_attribute attribute = {"checksum", text, 0};
     struct stat locked, named;
     snprintf(text, sizeof text, "%016" PRIx64, checksum);
     flock(output->lock, LOCK_UN); /* the library takes it, and gives it back */
-    if (matfile_set_attribute(&output->info, &attribute, err))
+    if (matfile_replace_text(&output->info, "checksum", text, err))
         return err->code;
     if ((flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
         fstat(output->lock, &locked) || stat(output->info.file, &named) ||

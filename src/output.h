@@ -20,8 +20,8 @@ int output_check(const struct options *options, const struct problem *p, struct 
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   struct error *err);
 
-/* Everything is written and synced: record the checksum of C in the file.  It may grow. */
-int output_record(struct output *output, uint64_t checksum, struct error *err);
+/* Everything is written and synced: record the checksum of C in the file. */
+int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
 /* Everything is written and synced: give the file its final name. */
 int output_finish(struct output *output, const struct options *options, struct error *err);

@@ -14,7 +14,7 @@ struct stage_report {
 /* Plain data; the same on all ranks. */
 struct report {
     double startup_s; /* from the start of the program to the start of the pipeline */
-    double wall_s;    /* from there until C has its final name, but for the full check */
+    double wall_s;    /* from there until C is complete and durable */
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */
     double host_bytes, device_bytes; /* peak of any rank, measured */

@@ -15,7 +15,8 @@
 #include "store.h"
 #include "vector.h"
 
-enum { PART_MAX = 4 << 20, PART_MIN = 64 << 10 }; /* bytes that a thread reads at a time */
+/* Bytes that a thread reads at a time: more where chunks are larger, which are then decoded once. */
+enum { PART_MIN = 64 << 10, PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20, PAGE = 4096 };
 
 struct full_check {
     const struct problem *problem;
@@ -255,14 +256,27 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
     return comm_agree(f->comm, err);
 }
 
+/* What a thread reads at a time when memory is no matter. */
+static size_t best_part(const struct problem *p)
+{
+    size_t best = PART_MAX;
+    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+        size_t chunk =
+            problem_reads(p, (enum operand)operand) ? (size_t)p->matrix[operand].chunk_bytes : 0;
+        if (chunk > best && chunk <= PART_CHUNK_MAX)
+            best = chunk;
+    }
+    return (size_t)round_up((int64_t)best, PAGE);
+}
+
 static int allocate(struct full_check *f, const struct machine *machine, struct error *err)
 {
     const struct problem *p = f->problem;
     size_t threads = (size_t)f->threads, fixed = fixed_bytes(p, f->threads);
     size_t left = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
-    f->part_bytes = (size_t)max_i64(PART_MIN, min_i64(PART_MAX, (int64_t)(left / threads)));
-    f->part_bytes = f->part_bytes / 4096 * 4096;
-    f->parts = aligned_alloc(4096, threads * f->part_bytes);
+    size_t each = left / threads / PAGE * PAGE, best = best_part(p);
+    f->part_bytes = each < PART_MIN ? PART_MIN : each < best ? each : best;
+    f->parts = aligned_alloc(PAGE, threads * f->part_bytes);
     f->x = calloc((size_t)(p->n + 2 * p->k + 2 * p->m), sizeof *f->x);
     if (!f->parts || !f->x)
         return error_add(err, EXIT_RESOURCES, "no memory for the full check");
