@@ -15,7 +15,7 @@
 #include "store.h"
 #include "vector.h"
 
-/* Bytes that a thread reads at a time: more where chunks are larger, which are then decoded once. */
+/* Bytes that a thread reads at a time: more where chunks are larger, and then decoded once. */
 enum { PART_MIN = 64 << 10, PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20, PAGE = 4096 };
 
 struct full_check {

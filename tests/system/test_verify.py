@@ -1,12 +1,13 @@
 """The files are read back and checked: what is right passes, what is not ends with 5."""
 import itertools
 import json
+import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
-from launch import WAYS, run
+from launch import SANITIZED, WAYS, run
 from matrices import (multiply, operands, output_of, product, random, read, scalars, snapshot,
                       whole, write)
 
@@ -230,3 +231,43 @@ def test_off_records_nothing(tmp_path):
     with h5py.File(output_of(source)) as file:
         assert "checksum" not in file["C"].attrs
     check(source, says=["no checksum recorded"])
+
+
+FAULTY_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+    static char copy[1 << 20];
+    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite");
+    if (bytes != 500 * 8)
+        return next(fd, data, bytes, at);
+    memcpy(copy, data, bytes);
+    copy[777] ^= 1;
+    return next(fd, copy, bytes, at);
+}
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
+@pytest.mark.parametrize("verify", ["online", "full"])
+def test_a_disk_that_flips_a_bit(tmp_path, verify):
+    """While C is written: the full check keeps the output from its name; later another one finds it."""
+    shim = tmp_path / "shim"
+    shim.mkdir()
+    (shim / "faulty.c").write_text(FAULTY_DISK)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim / "faulty.so", shim / "faulty.c", "-ldl"],
+                   check=True)
+    source = tmp_path / "input.h5"
+    operands(source, 1, 500, 10)
+    before = snapshot(tmp_path)
+    done = run("dgemm_ooc", source, "--verify", verify, LD_PRELOAD=str(shim / "faulty.so"))
+    if verify == "full":
+        assert done.returncode == VERIFY and "is not what was written" in done.stderr
+        assert snapshot(tmp_path) == before
+    else:
+        assert done.returncode == 0, done.stderr
+        check(source, code=VERIFY, says=["is not what was written"])
