@@ -25,8 +25,8 @@ struct full_check {
     size_t part_bytes;
     char *parts;             /* a part for each thread */
     double *x;               /* n signs, scaled */
-    double *t, *t_abs;       /* k: op(B) x and |op(B)| |x| */
-    double *y, *y_abs;       /* m: what C x is compared with, and |.|; the sum of all ranks' */
+    double *t, *t_abs;       /* k: op(B) x and |op(B)| |x|; the second behind the first */
+    double *y, *y_abs;       /* m, likewise: what C x is compared with; the sum of all ranks' */
     struct checksum table;   /* of C */
     _Atomic uint64_t summed; /* of what this rank has read of C */
     uint64_t bytes;          /* that this rank has read */
