@@ -224,7 +224,7 @@ static void recall_scalar(const char *what, const struct matfile_value *value, b
                           double *option, struct error *err)
 {
     if (given && value->found && *option != value->number)
-        error_add(err, EXIT_INPUT, "C was made with --%s %.17g, --%s %.17g says otherwise", what,
+        error_add(err, EXIT_INPUT, "C was made with --%s %.15g, --%s %.15g says otherwise", what,
                   value->number, what, *option);
     else if (value->found)
         *option = value->number;
