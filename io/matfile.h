@@ -99,6 +99,7 @@ struct matfile_attribute {
     const char *name;
     const char *text; /* null: `number` */
     double number;
+    bool fixed; /* a text that matfile_replace_text may replace */
 };
 
 /* Create `info->dataset` (rows, cols, elements FLOAT or DOUBLE) in `info->file`, with groups on its
@@ -108,6 +109,23 @@ struct matfile_attribute {
  * new is left behind.  `attributes` ends with a null name; may be null. */
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
+
+/* Write another text of that length into a fixed attribute, durably.  In place: the file does not
+ * grow, so that a full disk is no matter. */
+int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
+                         struct error *err);
+
+/* What an attribute holds: one string (cut where too long) or one real number. */
+struct matfile_value {
+    const char *name;
+    bool found; /* and readable as one of the two */
+    char text[MATFILE_NAME_MAX];
+    double number;
+};
+
+/* Look up attributes of a dataset; `values` ends with a null name. */
+int matfile_get_attributes(const struct matrix_info *info, struct matfile_value *values,
+                           struct error *err);
 
 /* Write blocks of an existing dataset through H5Dwrite.  Blocks of whole chunks are fastest. */
 int matfile_open_write(const struct matrix_info *info, struct matfile **file, struct error *err);

@@ -17,8 +17,7 @@ static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
     return id;
 }
 
-/* Close a file that was written to: only then all of it has been written. */
-static int close_written(hid_t id, const char *file, struct error *err)
+int h5_close_written(hid_t id, const char *file, struct error *err)
 {
     if (H5Fclose(id) >= 0)
         return 0;
@@ -61,25 +60,6 @@ static hid_t creation_plist(const struct matrix_info *info, const struct matfile
     return -1;
 }
 
-static herr_t write_attribute(hid_t dataset, const struct matfile_attribute *attribute)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t type = H5Tcopy(attribute->text ? H5T_C_S1 : H5T_NATIVE_DOUBLE);
-    if (attribute->text) {
-        H5Tset_size(type, H5T_VARIABLE);
-        H5Tset_cset(type, H5T_CSET_UTF8);
-    }
-    const void *value = attribute->text ? (const void *)&attribute->text : &attribute->number;
-    hid_t id = H5Acreate2(dataset, attribute->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    herr_t status = id < 0 ? -1 : H5Awrite(id, type, value);
-    if (status < 0)
-        h5_why();
-    h5_close(id);
-    h5_close(type);
-    h5_close(space);
-    return status;
-}
-
 static int make_dataset(hid_t file, const struct matrix_info *info,
                         const struct matfile_layout *layout,
                         const struct matfile_attribute *attributes, struct error *err)
@@ -96,7 +76,7 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
     if (dataset < 0)
         rc = complain(info, "creating dataset", err);
     for (; attributes && attributes->name && !rc; attributes++)
-        if (write_attribute(dataset, attributes) < 0)
+        if (h5_write_attribute(dataset, attributes) < 0)
             rc = complain(info, "writing the attributes of dataset", err);
     h5_close(dataset);
     h5_close(links);
@@ -130,7 +110,7 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
     hid_t id = create ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
     int rc = id < 0 ? EXIT_INPUT : add_dataset(id, info, layout, attributes, err);
     if (id >= 0) {
-        int close_rc = close_written(id, info->file, err);
+        int close_rc = h5_close_written(id, info->file, err);
         rc = rc ? rc : close_rc;
     }
     h5_leave();
@@ -169,7 +149,7 @@ int matfile_rename(const char *file, const char *from, const char *to, struct er
     hid_t id = h5_open_file(file, H5_WRITE, err);
     int rc = id < 0 ? EXIT_INPUT : rename_in(id, file, from, to, err);
     if (id >= 0) {
-        int close_rc = close_written(id, file, err);
+        int close_rc = h5_close_written(id, file, err);
         rc = rc ? rc : close_rc;
     }
     h5_leave();

@@ -31,6 +31,12 @@ enum h5_mode { H5_READ, H5_WRITE, H5_WRITE_ALIGNED };
 /* Open an existing file.  Negative after a complaint. */
 hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err);
 
+/* Close a file that was written to: only then all of it has been written. */
+int h5_close_written(hid_t id, const char *file, struct error *err);
+
+/* Add an attribute to a dataset. */
+herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute);
+
 /* How this program accesses files. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
 

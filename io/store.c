@@ -1,6 +1,7 @@
 #include "store.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -104,6 +105,12 @@ int store_reserve(struct store *store, struct error *err)
 int store_sync(struct store *store, struct error *err)
 {
     return store->backend->sync ? store->backend->sync(store, err) : 0;
+}
+
+void store_forget(struct store *store)
+{
+    if (store->descriptor >= 0)
+        posix_fadvise(store->descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void store_close(struct store *store)

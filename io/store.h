@@ -53,6 +53,10 @@ int store_reserve(struct store *store, struct error *err);
 /* Make what was written durable. */
 int store_sync(struct store *store, struct error *err);
 
+/* Let the kernel drop what it has cached of the file, where it is willing to, so that the disk is
+ * read: for what has been made durable. */
+void store_forget(struct store *store);
+
 void store_close(struct store *store);
 
 #endif

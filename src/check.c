@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "mix.h"
 #include "schedule.h"
 
 static size_t vector_bytes(int64_t count)
@@ -14,16 +15,12 @@ static size_t vector_bytes(int64_t count)
     return (size_t)count * sizeof(double);
 }
 
-/* +1 or -1 for a column of C, the same in every run (the finaliser of splitmix64). */
-static double sign_of_column(int64_t col)
+double check_sign(int64_t col)
 {
-    uint64_t z = (uint64_t)col + 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z >> 63) ? 1 : -1;
+    return (mix_number(0, (uint64_t)col) >> 63) ? 1 : -1;
 }
 
-static double roundoff(enum scalar type)
+double check_roundoff(enum scalar type)
 {
     return type == SCALAR_DOUBLE ? DBL_EPSILON / 2 : FLT_EPSILON / 2;
 }
@@ -31,7 +28,7 @@ static double roundoff(enum scalar type)
 int check_open(struct check *c, const struct problem *p, const struct plan *plan,
                struct device *device, void *memory, struct error *err)
 {
-    double u = roundoff(p->type), v = roundoff(SCALAR_DOUBLE), k = (double)p->k_whole,
+    double u = check_roundoff(p->type), v = check_roundoff(SCALAR_DOUBLE), k = (double)p->k_whole,
            n = (double)p->n;
     *c = (struct check){.problem = p,
                         .plan = plan,
@@ -81,7 +78,7 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err))
         return err->code;
     for (int64_t j = 0; j < tile->cols; j++)
-        c->host[j] = sign_of_column(tile->col + j);
+        c->host[j] = check_sign(tile->col + j);
     size_t bytes = vector_bytes(tile->cols);
     struct copy copy = {c->x, c->host, bytes, bytes, bytes, 1};
     if (dev->copy(dev, STREAM_IN, &copy, err) || dev->record(dev, c->ready, STREAM_IN, err) ||
@@ -166,7 +163,7 @@ int check_judge(struct check *c, struct error *err)
     if (c->device->sync(c->device, c->done, err))
         return err->code;
     bool is_double = c->problem->type == SCALAR_DOUBLE;
-    double u = roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
+    double u = check_roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
     double underflow = (double)tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
     const double *y = c->host + c->plan->tile_cols;
     const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;

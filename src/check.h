@@ -38,6 +38,12 @@ struct check {
     int64_t not_finite; /* rows of tiles with NaN, Inf or overflow in |A||B|: not judged */
 };
 
+/* +1 or -1 for a column of C, the same in every run. */
+double check_sign(int64_t col);
+
+/* The unit roundoff. */
+double check_roundoff(enum scalar type);
+
 /* `memory`: plan_check_bytes of device memory, which stay the caller's; null: no check. */
 int check_open(struct check *check, const struct problem *p, const struct plan *plan,
                struct device *device, void *memory, struct error *err);

@@ -13,7 +13,10 @@
 
 enum { TAG_RAISE = 1, TAG_DATA };
 
-enum { ABORT_SECONDS = 3 };
+enum {
+    ABORT_SECONDS = 3,
+    SUM_MAX = 1 << 20, /* numbers of one reduction */
+};
 
 /* In the program's order: all ranks, those of a computer, of a node. */
 static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL;
@@ -279,6 +282,21 @@ uint64_t comm_min(uint64_t value)
 {
     MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_MIN, all);
     return value;
+}
+
+uint64_t comm_sum(uint64_t value)
+{
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, all);
+    return value;
+}
+
+void comm_sum_vector(double *vector, int64_t count)
+{
+    for (int64_t done = 0; done < count; done += SUM_MAX) {
+        int64_t rest = count - done;
+        MPI_Allreduce(MPI_IN_PLACE, vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX),
+                      MPI_DOUBLE, MPI_SUM, all);
+    }
 }
 
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most)

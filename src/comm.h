@@ -57,6 +57,8 @@ bool comm_raised(const struct comm *comm);
 /* Collective. */
 void comm_barrier(void);
 uint64_t comm_min(uint64_t value);
+uint64_t comm_sum(uint64_t value); /* modulo 2^64 */
+void comm_sum_vector(double *vector, int64_t count);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
 
 /* Collective over the ranks of a node: from one of them to all; whether it holds for all. */

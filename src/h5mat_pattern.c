@@ -2,18 +2,7 @@
 
 #include <string.h>
 
-/* The generator SplitMix64, whose n-th number is a function of n. */
-static inline uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static inline uint64_t number(uint64_t start, uint64_t index)
-{
-    return mix(start + (index + 1) * 0x9e3779b97f4a7c15u);
-}
+#include "mix.h"
 
 /* As many random bits as the type holds in [-1, 1), so that no value is rounded up to 1. */
 static inline double unit_double(uint64_t bits)
@@ -36,11 +25,11 @@ static void fill_double(enum pattern pattern, uint64_t start, uint64_t index, in
     switch (pattern) {
     case PATTERN_RANDOM:
         for (int64_t i = 0; i < n; i++)
-            to[i] = unit_double(number(start, index + (uint64_t)i));
+            to[i] = unit_double(mix_number(start, index + (uint64_t)i));
         break;
     case PATTERN_INTEGER:
         for (int64_t i = 0; i < n; i++)
-            to[i] = small_integer(number(start, index + (uint64_t)i));
+            to[i] = small_integer(mix_number(start, index + (uint64_t)i));
         break;
     case PATTERN_ONES:
         for (int64_t i = 0; i < n; i++)
@@ -55,11 +44,11 @@ static void fill_float(enum pattern pattern, uint64_t start, uint64_t index, int
     switch (pattern) {
     case PATTERN_RANDOM:
         for (int64_t i = 0; i < n; i++)
-            to[i] = unit_float(number(start, index + (uint64_t)i));
+            to[i] = unit_float(mix_number(start, index + (uint64_t)i));
         break;
     case PATTERN_INTEGER:
         for (int64_t i = 0; i < n; i++)
-            to[i] = (float)small_integer(number(start, index + (uint64_t)i));
+            to[i] = (float)small_integer(mix_number(start, index + (uint64_t)i));
         break;
     case PATTERN_ONES:
         for (int64_t i = 0; i < n; i++)
@@ -80,7 +69,7 @@ static void set_one(enum scalar type, int64_t at, void *to)
 void pattern_fill(enum pattern pattern, uint64_t seed, enum scalar type, int64_t cols,
                   const struct block *block, void *to)
 {
-    uint64_t start = mix(seed);
+    uint64_t start = mix_bits(seed);
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t row = block->row + i, at = i * block->cols;
         uint64_t index = (uint64_t)row * (uint64_t)cols + (uint64_t)block->col;

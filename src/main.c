@@ -1,5 +1,6 @@
 /* dgemm_ooc: the phases of a run.  Each ends in an agreement of all ranks, so that all go on or
  * none. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "report.h"
 #include "run.h"
 #include "simulate.h"
+#include "verify.h"
 #include "version.h"
 #include "watch.h"
 
@@ -33,6 +35,7 @@ struct session {
     struct output output;
     struct run run;
     struct report report;
+    struct error of_trace; /* which is no failure of the run's */
     struct error err;
 };
 
@@ -78,7 +81,7 @@ static void describe_machine(struct session *s)
     m->threads = (int)comm_min((uint64_t)m->threads);
 }
 
-static void set_request(struct session *s)
+static void make_plan(struct session *s)
 {
     const struct options *o = &s->options;
     int capability = s->machine.gpu ? s->machine.compute_capability : 0;
@@ -90,9 +93,12 @@ static void set_request(struct session *s)
                                        .tile_rows = o->tile_rows,
                                        .tile_cols = o->tile_cols,
                                        .slab = o->slab,
-                                       .verify = o->verify,
+                                       .verify = o->verify != VERIFY_OFF,
                                        .trace = o->trace[0] != 0,
                                        .algorithm = s->algorithm};
+    plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
+    if (o->verify == VERIFY_FULL)
+        verify_fits(&s->problem, &s->machine, &s->err);
 }
 
 /* A rank must see the same files as rank 0. */
@@ -144,8 +150,7 @@ static int prepare(struct session *s)
     comm_share(&s->machine, sizeof s->machine, 0);
     if (described) {
         check_visible(&s->problem, &s->err);
-        set_request(s);
-        plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
+        make_plan(s);
     }
     return comm_agree(&s->comm, &s->err);
 }
@@ -192,6 +197,24 @@ static int open_output(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* C's checksum, into the file. */
+static int record_checksum(struct session *s)
+{
+    s->report.checksum = comm_sum(s->run.checksum_written);
+    if (s->comm.rank == 0)
+        output_record(&s->output, s->report.checksum, &s->err);
+    return comm_agree(&s->comm, &s->err);
+}
+
+/* Read all matrices back, with the pipeline's memory given back. */
+static int read_back(struct session *s)
+{
+    struct verify *full = &s->report.full;
+    *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
+    s->report.read_back = true;
+    return verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+}
+
 static int execute(struct session *s)
 {
     double start = clock_now();
@@ -199,11 +222,17 @@ static int execute(struct session *s)
         store_sync(s->run.output, &s->err);
     if (s->err.code > 0)
         comm_raise(&s->comm);
-    if (comm_agree(&s->comm, &s->err))
+    if (comm_agree(&s->comm, &s->err) || (s->request.verify && record_checksum(s)))
+        return s->err.code;
+    s->report.wall_s = clock_now() - start;
+    report_gather(&s->run, &s->machine, &s->report);
+    if (s->request.trace)
+        trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
+    run_close(&s->run);
+    if (s->options.verify == VERIFY_FULL && read_back(s))
         return s->err.code;
     if (s->comm.rank == 0)
         output_finish(&s->output, &s->options, &s->err);
-    s->report.wall_s = clock_now() - start;
     return comm_agree(&s->comm, &s->err);
 }
 
@@ -211,8 +240,7 @@ static int finish_report(struct session *s)
 {
     const struct algorithm_info *algorithm = algorithm_of(s->algorithm);
     struct report *r = &s->report;
-    report_gather(&s->run, &s->machine, r);
-    r->checked = s->options.verify;
+    r->checked = s->request.verify;
     r->same_bits = algorithm->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
     if (s->comm.rank == 0) {
@@ -221,15 +249,55 @@ static int finish_report(struct session *s)
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
     }
-    struct error of_trace = {0};
-    if (s->request.trace)
-        trace_write(&s->run.trace, &s->comm, s->options.trace, &of_trace);
     if (s->comm.rank == 0) {
-        if (of_trace.code)
-            error_add(&s->err, of_trace.code, "%s", of_trace.text);
+        if (s->of_trace.code)
+            error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
         report_result(r);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
+    }
+    return comm_agree(&s->comm, &s->err);
+}
+
+/* Find the output that there is, and the operands that it says it was made from. */
+static int find_output(struct session *s, struct verify *full)
+{
+    struct recall recall = {0};
+    const struct problem *p = &s->problem;
+    const struct matrix_info *c = &recall.info;
+    if (s->comm.rank == 0 && output_recall(&s->options, &recall, &s->err) == 0 &&
+        problem_open(&s->options, &s->problem, &s->err) == 0 &&
+        (c->rows != p->m || c->cols != p->n))
+        error_add(&s->err, EXIT_INPUT,
+                  "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
+                  c->file, c->dataset, c->rows, c->cols, p->m, p->n);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    comm_share(&recall, sizeof recall, 0);
+    comm_share(&s->problem, sizeof s->problem, 0);
+    s->output.info = recall.info;
+    *full = (struct verify){.has_expected = recall.has_checksum, .expected = recall.checksum};
+    return 0;
+}
+
+/* Check an output that is there.  Writes nothing but the report. */
+static int check_session(struct session *s)
+{
+    struct verify *full = &s->report.full;
+    if (find_output(s, full))
+        return s->err.code;
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, &s->machine);
+    check_visible(&s->problem, &s->err);
+    verify_fits(&s->problem, &s->machine, &s->err);
+    if (comm_agree(&s->comm, &s->err) ||
+        verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err))
+        return s->err.code;
+    if (s->comm.rank == 0) {
+        if (!s->options.quiet)
+            report_full_check(full);
+        if (s->options.report[0])
+            report_write_check(s->options.report, full, &s->problem, &s->err);
+        report_check_result(full);
     }
     return comm_agree(&s->comm, &s->err);
 }
@@ -240,6 +308,8 @@ static int run_session(struct session *s, double started)
         return s->err.code;
     watch_begin(&s->comm);
     comm_share(&s->options, sizeof s->options, 0);
+    if (s->options.check_only)
+        return check_session(s);
     if (prepare(s))
         return s->err.code;
     if (s->comm.rank == 0 && !s->options.quiet)
@@ -278,8 +348,7 @@ static int dry_run(struct session *s)
             machine_probe_disk(&s->problem,
                                (int)ceil_div(s->machine.ranks, s->machine.ranks_per_node),
                                &s->machine);
-        set_request(s);
-        plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
+        make_plan(s);
     }
     if (s->err.code ||
         simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))

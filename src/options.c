@@ -29,6 +29,7 @@ enum {
     KEY_IO,
     KEY_NO_BIND,
     KEY_VERIFY,
+    KEY_CHECK_ONLY,
     KEY_RANKS,
     KEY_RANKS_PER_NODE,
     KEY_MACHINE,
@@ -66,7 +67,9 @@ static const struct argp_option option_table[] = {
     {"split-k", KEY_SPLIT_K, "auto|off|N", 0,
      "parts of k for different ranks: another sum, other bits (auto: where C is small)", 0},
     {0, 0, 0, 0, "Run", 4},
-    {"verify", KEY_VERIFY, "off|online", 0, "check the product as it is made (default online)", 0},
+    {"verify", KEY_VERIFY, "off|online|full", 0,
+     "check the product as it is made (default online); full: and the files, read back", 0},
+    {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
@@ -207,14 +210,32 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     struct parse *p = state->input;
     struct options *o = p->options;
     switch (key) {
-    case 'a': p->a = arg; return 0;
-    case 'b': p->b = arg; return 0;
+    case 'a':
+        p->a = arg;
+        o->given.a = true;
+        return 0;
+    case 'b':
+        p->b = arg;
+        o->given.b = true;
+        return 0;
     case 'c': p->c = arg; return 0;
     case 'o': p->output = arg; return 0;
-    case KEY_ALPHA: o->alpha = parse_number(arg, state, "alpha"); return 0;
-    case KEY_BETA: o->beta = parse_number(arg, state, "beta"); return 0;
-    case KEY_TRANSA: o->trans_a = parse_word(arg, "N|T", state, "transa"); return 0;
-    case KEY_TRANSB: o->trans_b = parse_word(arg, "N|T", state, "transb"); return 0;
+    case KEY_ALPHA:
+        o->alpha = parse_number(arg, state, "alpha");
+        o->given.alpha = true;
+        return 0;
+    case KEY_BETA:
+        o->beta = parse_number(arg, state, "beta");
+        o->given.beta = true;
+        return 0;
+    case KEY_TRANSA:
+        o->trans_a = parse_word(arg, "N|T", state, "transa");
+        o->given.trans_a = true;
+        return 0;
+    case KEY_TRANSB:
+        o->trans_b = parse_word(arg, "N|T", state, "transb");
+        o->given.trans_b = true;
+        return 0;
     case KEY_TYPE:
         o->type = parse_word(arg, "s|d", state, "type") ? SCALAR_DOUBLE : SCALAR_FLOAT;
         o->convert = true;
@@ -229,7 +250,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_IO:
         o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
         return 0;
-    case KEY_VERIFY: o->verify = parse_word(arg, "off|online", state, "verify"); return 0;
+    case KEY_VERIFY:
+        o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
+        return 0;
+    case KEY_CHECK_ONLY: o->check_only = true; return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
     case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
     case 'f': o->force = true; return 0;
@@ -287,6 +311,9 @@ static void finish(struct parse *p, struct argp_state *state)
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
         usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
                            "the launcher decides the ranks of a run");
+    if (o->check_only && (o->dry_run || o->trace[0]))
+        usage_error(state, "--check-only multiplies nothing: %s is for a run",
+                    o->dry_run ? "--dry-run" : "--trace");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
     if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
@@ -367,7 +394,7 @@ void options_parse(int argc, char **argv, bool silent, struct options *options)
     *options = (struct options){.alpha = 1,
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
-                                .verify = true,
+                                .verify = VERIFY_ONLINE,
                                 .type = SCALAR_DOUBLE};
     struct parse parse = {.options = options};
     argp_err_exit_status = EXIT_USAGE;

@@ -10,6 +10,7 @@
 #include "store.h"
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
+enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
 enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
@@ -21,6 +22,9 @@ struct options {
     struct operand_name a, b, c, output;
     double alpha, beta;
     bool trans_a, trans_b;
+    struct {
+        bool a, b, alpha, beta, trans_a, trans_b;
+    } given;      /* by the user, not by default */
     bool convert; /* --type given: operands are converted to `type` */
     enum scalar type;
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */
@@ -31,7 +35,8 @@ struct options {
     int layers;                       /* parts of k; 0: planned */
     int64_t tile_rows, tile_cols, slab;
     enum store_way io;
-    bool verify;
+    enum verification verify;
+    bool check_only; /* check an output that is there */
     bool dry_run;
     int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */
     char machine[PATH_MAX];

@@ -6,6 +6,7 @@
 #include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,6 +15,10 @@
 
 #include "error.h"
 #include "quantity.h"
+
+/* In the place of the checksum, while C is being written. */
+static const char checksum_unknown[] = "----------------";
+enum { CHECKSUM_DIGITS = sizeof checksum_unknown - 1 };
 
 /* What is to be removed if the process ends; empty: nothing. */
 static char part_path[PATH_MAX];
@@ -136,15 +141,16 @@ static int create_dataset(struct output *output, const struct options *options,
     snprintf(formula, sizeof formula, "C = alpha A%s B%s%s", p->trans[0] ? "^T" : "",
              p->trans[1] ? "^T" : "", problem_reads_c(p) ? " + beta C0" : "");
     const struct matfile_attribute attributes[] = {
-        {"formula", formula, 0},
-        {"alpha", NULL, p->alpha},
-        {"beta", NULL, p->beta},
-        {"A_file", a->file, 0},
-        {"A_dataset", a->dataset, 0},
-        {"B_file", b->file, 0},
-        {"B_dataset", b->dataset, 0},
-        {"program", "dgemm_ooc " DGEMM_OOC_VERSION, 0},
-        {NULL, NULL, 0},
+        {.name = "formula", .text = formula},
+        {.name = "alpha", .number = p->alpha},
+        {.name = "beta", .number = p->beta},
+        {.name = "A_file", .text = a->file},
+        {.name = "A_dataset", .text = a->dataset},
+        {.name = "B_file", .text = b->file},
+        {.name = "B_dataset", .text = b->dataset},
+        {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
+        {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
+        {.name = NULL},
     };
     struct matfile_layout layout = {0};
     struct matrix_info *info = &output->info;
@@ -196,6 +202,111 @@ int output_finish(struct output *output, const struct options *options, struct e
     close(output->lock);
     output->lock = -1;
     return 0;
+}
+
+int output_record(const struct output *output, uint64_t checksum, struct error *err)
+{
+    char text[CHECKSUM_DIGITS + 1];
+    struct stat locked, named;
+    snprintf(text, sizeof text, "%016" PRIx64, checksum);
+    flock(output->lock, LOCK_UN); /* the library takes it, and gives it back */
+    if (matfile_replace_text(&output->info, "checksum", text, err))
+        return err->code;
+    if ((flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
+        fstat(output->lock, &locked) || stat(output->info.file, &named) ||
+        locked.st_dev != named.st_dev || locked.st_ino != named.st_ino)
+        return error_add(err, EXIT_RUNTIME, "another run took %s", output->info.file);
+    return 0;
+}
+
+/* A scalar or transposition, as recorded. */
+static void recall_scalar(const char *what, const struct matfile_value *value, bool given,
+                          double *option, struct error *err)
+{
+    if (given && value->found && *option != value->number)
+        error_add(err, EXIT_INPUT, "C was made with --%s %.15g, --%s %.15g says otherwise", what,
+                  value->number, what, *option);
+    else if (value->found)
+        *option = value->number;
+}
+
+static void recall_trans(const char *what, const char *transposed,
+                         const struct matfile_value *formula, bool given, bool *option,
+                         struct error *err)
+{
+    bool trans = strstr(formula->text, transposed) != NULL;
+    if (given && formula->found && *option != trans)
+        error_add(err, EXIT_INPUT, "C was made with %s %c, %s %c says otherwise", what,
+                  trans ? 'T' : 'N', what, *option ? 'T' : 'N');
+    else if (formula->found)
+        *option = trans;
+}
+
+/* Files move, so that only the dataset's name counts; with or without its first slash. */
+static void recall_operand(const char *what, const char *letter,
+                           const struct matfile_value *dataset, bool given,
+                           const struct operand_name *operand, struct error *err)
+{
+    const char *made = dataset->text + (dataset->text[0] == '/');
+    const char *asked = operand->dataset + (operand->dataset[0] == '/');
+    if (!given && dataset->found && strcmp(made, asked) != 0)
+        error_add(err, EXIT_INPUT, "C was made from %s = \"%s\"; say with -%s where that is", what,
+                  dataset->text, letter);
+}
+
+/* The product's type is that of C. */
+static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
+{
+    enum scalar type = c->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+    if (c->elements != ELEMENT_FLOAT && c->elements != ELEMENT_DOUBLE)
+        error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats or doubles", c->file,
+                  c->dataset, c->layout);
+    else if (options->convert && options->type != type)
+        error_add(err, EXIT_INPUT, "C is %s, but --type %c is given", scalar_name(type),
+                  options->type == SCALAR_DOUBLE ? 'd' : 's');
+    options->type = type;
+    options->convert = true;
+}
+
+static void recall_checksum(const struct matfile_value *value, struct recall *recall,
+                            struct error *err)
+{
+    bool valid = strlen(value->text) == CHECKSUM_DIGITS &&
+                 strspn(value->text, "0123456789abcdef") == CHECKSUM_DIGITS;
+    recall->has_checksum = value->found;
+    if (value->found && !valid)
+        error_add(err, EXIT_VERIFY, "%s: the checksum that is recorded for C is damaged",
+                  recall->info.file);
+    else if (value->found)
+        recall->checksum = strtoull(value->text, NULL, 16);
+}
+
+int output_recall(struct options *o, struct recall *recall, struct error *err)
+{
+    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM };
+    struct matfile_value values[] = {
+        [ALPHA] = {.name = "alpha"},
+        [BETA] = {.name = "beta"},
+        [FORMULA] = {.name = "formula"},
+        [A_DATASET] = {.name = "A_dataset"},
+        [B_DATASET] = {.name = "B_dataset"},
+        [CHECKSUM] = {.name = "checksum"},
+        {.name = NULL},
+    };
+    if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
+        matfile_get_attributes(&recall->info, values, err))
+        return err->code;
+    recall_scalar("alpha", &values[ALPHA], o->given.alpha, &o->alpha, err);
+    recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);
+    recall_trans("--transa", "A^T", &values[FORMULA], o->given.trans_a, &o->trans_a, err);
+    recall_trans("--transb", "B^T", &values[FORMULA], o->given.trans_b, &o->trans_b, err);
+    recall_operand("A", "a", &values[A_DATASET], o->given.a, &o->a, err);
+    recall_operand("B", "b", &values[B_DATASET], o->given.b, &o->b, err);
+    recall_type(o, &recall->info, err);
+    recall_checksum(&values[CHECKSUM], recall, err);
+    if (o->report[0])
+        check_beside(o, "report", o->report, err);
+    return err->code;
 }
 
 void output_drop(struct output *output)

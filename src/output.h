@@ -20,6 +20,9 @@ int output_check(const struct options *options, const struct problem *p, struct 
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   struct error *err);
 
+/* Everything is written and synced: record the checksum of C in the file. */
+int output_record(const struct output *output, uint64_t checksum, struct error *err);
+
 /* Everything is written and synced: give the file its final name. */
 int output_finish(struct output *output, const struct options *options, struct error *err);
 
@@ -28,5 +31,17 @@ void output_abandon(void);
 
 /* Remove what is not complete. */
 void output_drop(struct output *output);
+
+/* An output that is there, and the checksum in it. */
+struct recall {
+    struct matrix_info info;
+    bool has_checksum; /* outputs of other programs have none */
+    uint64_t checksum;
+};
+
+/* Describe the output that the options name, and set those options that say how it was made as it
+ * says.  Complains (EXIT_INPUT) about options that were given and say otherwise, and of operands
+ * also where a default does.  Touches nothing. */
+int output_recall(struct options *options, struct recall *recall, struct error *err);
 
 #endif

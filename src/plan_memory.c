@@ -1,6 +1,7 @@
 /* What a plan takes of device and host: panels, slots, what is kept. */
 #include <math.h>
 
+#include "checksum.h"
 #include "error.h"
 #include "plan_impl.h"
 #include "quantity.h"
@@ -65,9 +66,11 @@ size_t plan_check_bytes(const struct plan *plan)
     return plan_buffer_bytes((size_t)(plan->tile_cols + 2 * plan->slab + 3 * plan->tile_rows) * 8);
 }
 
-static size_t check_host_bytes(const struct plan *plan)
+/* With the table of C's checksum. */
+static size_t check_host_bytes(const struct problem *p, const struct plan *plan)
 {
-    return (size_t)(plan->tile_cols + 3 * plan->tile_rows) * 8 + 4096;
+    return (size_t)(plan->tile_cols + 3 * plan->tile_rows) * 8 + 4096 +
+           checksum_bytes(p->type, p->n);
 }
 
 /* Everything on the device; run_open.c carves it up. */
@@ -119,7 +122,7 @@ static size_t host_bytes(const struct problem *p, const struct machine *machine,
     size_t bytes = host_fixed_bytes(p, machine, request, plan->readers);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
-        bytes += check_host_bytes(plan);
+        bytes += check_host_bytes(p, plan);
     if (request->trace)
         bytes += trace_bytes();
     return bytes + (machine->gpu ? 0 : plan->device_bytes);

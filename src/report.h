@@ -4,6 +4,7 @@
 
 #include "run.h"
 #include "simulate.h"
+#include "verify.h"
 
 struct stage_report {
     double busy_s[3]; /* least, mean, most over the ranks that have tiles */
@@ -13,14 +14,17 @@ struct stage_report {
 /* Plain data; the same on all ranks. */
 struct report {
     double startup_s; /* from the start of the program to the start of the pipeline */
-    double wall_s;    /* from there until C has its final name */
+    double wall_s;    /* from there until C is complete and durable */
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */
     double host_bytes, device_bytes; /* peak of any rank, measured */
     double residual, residual_limit;
     double not_finite; /* rows that could not be checked */
     bool checked;
-    bool same_bits; /* the algorithm promises them */
+    uint64_t checksum; /* of C, when checked */
+    bool read_back;
+    struct verify full; /* when read back */
+    bool same_bits;     /* the algorithm promises them */
     char algorithm[16];
     const char *ways[OPERAND_COUNT + 1]; /* how rank 0 moved A, B, C0 and C; null: not at all */
 };
@@ -39,12 +43,22 @@ void report_print(const struct report *report, const struct problem *p,
 int report_write(const char *path, const struct report *report, const struct problem *p,
                  const struct machine *machine, const struct plan *plan, struct error *err);
 
+/* The same for a check without a run. */
+int report_write_check(const char *path, const struct verify *full, const struct problem *p,
+                       struct error *err);
+
 /* The same for a dry run, of what it simulated. */
 int report_write_simulation(const char *path, const struct simulation *simulation,
                             const struct problem *p, const struct machine *machine,
                             const struct plan *plan, struct error *err);
 
+/* What the full check found. */
+void report_full_check(const struct verify *full);
+
 /* "RESULT: C complete, residual R (limit L): PASSED" */
 void report_result(const struct report *report);
+
+/* "RESULT: C checked, residual R (limit L): PASSED", without a run. */
+void report_check_result(const struct verify *full);
 
 #endif

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,14 +96,36 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     if (r->not_finite > 0)
         printf("Note        %.0f rows of tiles hold NaN or Inf, or |A||B| overflows: not checked\n",
                r->not_finite);
+    if (r->read_back)
+        report_full_check(&r->full);
+}
+
+void report_full_check(const struct verify *v)
+{
+    printf("Full check  read back: %s, residual %.3g (limit %.3g)\n            %s in %s, %s\n",
+           v->has_expected ? "checksum equal" : "no checksum recorded", v->residual, v->limit,
+           quantity_bytes(v->bytes), quantity_time(v->seconds),
+           quantity_rate(v->bytes / v->seconds));
+    if (v->not_finite > 0)
+        printf("            %" PRId64 " rows hold NaN or Inf, or |A||B| overflows: %s\n",
+               v->not_finite, v->has_expected ? "checksum only" : "not checked");
+}
+
+static void print_passed(const char *what, double residual, double limit, bool all)
+{
+    printf("RESULT: C %s, residual %.3g (limit %.3g): PASSED%s\n", what, residual, limit,
+           all ? "" : " but for rows with NaN, Inf or overflow");
+}
+
+void report_check_result(const struct verify *v)
+{
+    print_passed("checked", v->residual, v->limit, v->not_finite == 0);
 }
 
 void report_result(const struct report *r)
 {
     if (r->checked)
-        printf("RESULT: C complete, residual %.3g (limit %.3g): PASSED%s\n", r->residual,
-               r->residual_limit,
-               r->not_finite > 0 ? " but for rows with NaN, Inf or overflow" : "");
+        print_passed("complete", r->residual, r->residual_limit, r->not_finite == 0);
     else
         printf("RESULT: C complete, not checked\n");
 }
@@ -127,6 +150,22 @@ static json_t *ways_json(const struct report *r)
         if (r->ways[i])
             json_object_set_new(ways, file_names[i], json_string(r->ways[i]));
     return ways;
+}
+
+/* Null where there is none. */
+static json_t *checksum_json(bool has, uint64_t checksum)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, checksum);
+    return has ? json_string(text) : json_null();
+}
+
+static json_t *full_json(const struct verify *v)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
+                     "residual", v->residual, "residual_limit", v->limit, "rows_not_finite",
+                     (json_int_t)v->not_finite, "checksum", checksum_json(true, v->checksum),
+                     "checksum_recorded", checksum_json(v->has_expected, v->expected));
 }
 
 static json_t *problem_json(const struct problem *p)
@@ -179,15 +218,17 @@ static json_t *report_json(const struct report *r, const struct problem *p, cons
     struct tm utc;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
-                     " s:o, s:o, s:o, s:o, s:o}",
+                     " s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                      "schema", 1, "program", program_text(), "date", date, "algorithm",
                      r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s",
                      r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
                      r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
                      "residual", r->residual, "residual_limit", r->residual_limit,
-                     "rows_not_finite", r->not_finite, "stages", stages_json(r), "io", ways_json(r),
-                     "problem", problem_json(p), "machine", machine_json(m), "plan",
-                     plan_json(plan));
+                     "rows_not_finite", r->not_finite, "checksum",
+                     checksum_json(r->checked, r->checksum), "full_check",
+                     r->read_back ? full_json(&r->full) : json_null(), "stages", stages_json(r),
+                     "io", ways_json(r), "problem", problem_json(p), "machine", machine_json(m),
+                     "plan", plan_json(plan));
 }
 
 static json_t *resources_json(const struct simulation *s)
@@ -225,6 +266,14 @@ int report_write(const char *path, const struct report *r, const struct problem 
                  const struct machine *m, const struct plan *plan, struct error *err)
 {
     return write_json(path, report_json(r, p, m, plan), err);
+}
+
+int report_write_check(const char *path, const struct verify *full, const struct problem *p,
+                       struct error *err)
+{
+    json_t *root = json_pack("{s:i, s:s, s:o, s:o}", "schema", 1, "program", program_text(),
+                             "full_check", full_json(full), "problem", problem_json(p));
+    return write_json(path, root, err);
 }
 
 int report_write_simulation(const char *path, const struct simulation *s, const struct problem *p,

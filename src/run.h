@@ -5,6 +5,7 @@
 
 #include "cache.h"
 #include "check.h"
+#include "checksum.h"
 #include "comm.h"
 #include "exchange.h"
 #include "intake.h"
@@ -61,6 +62,8 @@ struct run {
     struct step steps[STEPS];
     int64_t step_count;
     struct check check;
+    struct checksum checksum;          /* of C; closed when it is not checked */
+    _Atomic uint64_t checksum_written; /* of all blocks that this rank has written */
 
     struct meter stages[STAGE_COUNT];
     struct trace trace;

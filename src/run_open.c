@@ -115,6 +115,8 @@ static int read_block(void *context, const struct transfer *t, void *memory, str
 static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
 {
     struct run *run = context;
+    if (run->checksum.weights)
+        run->checksum_written += checksum_block(&run->checksum, &t->block, memory);
     return store_write(run->output, &t->block, memory, err);
 }
 
@@ -178,7 +180,10 @@ static int open_all(struct run *run, struct error *err)
         dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
-    if (check_open(&run->check, run->problem, run->plan, dev, check, err) || run_warm_up(run, err))
+    if (check_open(&run->check, run->problem, run->plan, dev, check, err) ||
+        (run->request->verify &&
+         checksum_open(&run->checksum, run->problem->type, run->problem->n, err)) ||
+        run_warm_up(run, err))
         return err->code;
     return open_staging(run, err);
 }
@@ -221,6 +226,7 @@ void run_close(struct run *run)
     intake_close(&run->in);
     outlet_close(&run->out);
     check_close(&run->check);
+    checksum_close(&run->checksum);
     trace_close(&run->trace);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);

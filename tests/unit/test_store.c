@@ -111,6 +111,39 @@ static void test_attributes(void **state)
     H5Fclose(file);
 }
 
+static void test_attributes_are_read_and_replaced(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct stat before, after;
+    struct matrix_info info = matrix("replaced.h5", 3, 4, SCALAR_DOUBLE);
+    static const struct matfile_attribute attributes[] = {
+        {.name = "operation", .text = "C = α A B"},
+        {.name = "alpha", .number = 0.1},
+        {.name = "sum", .text = "----", .fixed = true},
+        {.name = NULL},
+    };
+    struct matfile_value values[] = {{.name = "operation"},
+                                     {.name = "alpha"},
+                                     {.name = "sum"},
+                                     {.name = "beta"},
+                                     {.name = NULL}};
+    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
+    assert_int_equal(stat(info.file, &before), 0);
+    succeed(matfile_replace_text(&info, "sum", "1a2b", &err), &err);
+    assert_int_equal(stat(info.file, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    succeed(matfile_get_attributes(&info, values, &err), &err);
+    assert_true(values[0].found && values[1].found && values[2].found && !values[3].found);
+    assert_string_equal(values[0].text, "C = α A B");
+    assert_true(values[1].number == 0.1);
+    assert_string_equal(values[2].text, "1a2b");
+    assert_int_equal(matfile_replace_text(&info, "sum", "too long", &err), EXIT_RUNTIME);
+    complained(&err, EXIT_RUNTIME, "writing the attribute \"sum\"");
+    err = (struct error){0};
+    assert_int_equal(matfile_replace_text(&info, "none", "1a2b", &err), EXIT_RUNTIME);
+}
+
 static void test_new_files(void **state)
 {
     (void)state;
@@ -320,7 +353,7 @@ int main(void)
         cmocka_unit_test(test_new_files),   cmocka_unit_test(test_failed_creation),
         cmocka_unit_test(test_rename),      cmocka_unit_test(test_other_sizes),
         cmocka_unit_test(test_lock),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_attributes_are_read_and_replaced),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
 }

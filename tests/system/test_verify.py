@@ -1,0 +1,273 @@
+"""The files are read back and checked: what is right passes, what is not ends with 5."""
+import itertools
+import json
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import SANITIZED, WAYS, run
+from matrices import (multiply, operands, output_of, product, random, read, scalars, snapshot,
+                      whole, write)
+
+VERIFY = 5
+SIZE = (97, 101, 211)
+TINY = ["--gpu-memory", "40K", "--host-memory", "24M"]
+TYPES = ["f4", "f8"]
+KINDS = list(itertools.product(TYPES, ["NN", "NT", "TN", "TT"], [(1, 0), (2.5, -0.5), (0, 2)]))
+
+
+def check(source, *options, ranks=0, code=0, says=()):
+    """Run --check-only; it touches nothing.  Returns its output, and what it says on failing."""
+    before = snapshot(source.parent)
+    done = run("dgemm_ooc", source, "--check-only", *options, ranks=ranks)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert snapshot(source.parent) == before
+    for words in says:
+        assert words in done.stdout + done.stderr
+    last = (done.stdout.splitlines() or [""])[-1]
+    assert last.startswith("RESULT: C checked, residual ") == (code == 0)
+    return done.stdout + done.stderr
+
+
+def flip(path, name, bit):
+    """Flip one bit of a contiguous dataset, counted from its start."""
+    with h5py.File(path) as file:
+        at = file[name].id.get_offset() + bit // 8
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << bit % 8]))
+
+
+def assert_read_back(report):
+    full = report["full_check"]
+    assert full["checksum"] == full["checksum_recorded"] == report["checksum"]
+    assert full["residual"] <= full["residual_limit"] and full["busy_s"] > 0
+    assert full["rows_not_finite"] == 0
+
+
+@pytest.mark.parametrize("dtype, trans, factors", KINDS)
+def test_every_kind(tmp_path, device, dtype, trans, factors):
+    source, problem = tmp_path / "input.h5", dict(trans=trans, alpha=factors[0], beta=factors[1])
+    matrices = operands(source, *SIZE, dtype, trans)
+    report = multiply(source, *scalars(**problem), *TINY, "--verify", "full", device=device)
+    assert_read_back(report)
+    used = [bool(factors[0])] * 2 + [bool(factors[1])]
+    nbytes = sum(x.nbytes for x, is_read in zip(matrices, used) if is_read)
+    assert report["full_check"]["bytes"] == nbytes + read(output_of(source)).nbytes
+    check(source, says=["checksum equal"])
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("size, dtype, trans", [
+    (SIZE, "f8", "TN"), (SIZE, "f4", "NT"), ((2, 3, 50), "f8", "NN"), ((3, 1, 0), "f8", "NN")])
+def test_ranks(tmp_path, device, ranks, size, dtype, trans):
+    """However many ranks write or check, and with whatever tiles, the checksum is the same."""
+    source = tmp_path / "input.h5"
+    operands(source, *size, dtype, trans)
+    options = scalars(trans, 2, 1)
+    first = multiply(source, *options, device=device)
+    other = multiply(source, *options, *TINY, "--verify", "full", "--force", ranks=ranks,
+                     device=device)
+    assert_read_back(other)
+    assert other["checksum"] == first["checksum"]
+    check(source, ranks=ranks)
+
+
+@pytest.mark.parametrize("chunks", [(16, 16), (1, 100), (100, 1), (200, 300)], ids=str)
+@pytest.mark.parametrize("ranks, trans", [(0, "NN"), (3, "TT")])
+def test_chunked_inputs(tmp_path, ranks, chunks, trans):
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        for seed, name in enumerate("ABC"):
+            file.create_dataset(name, data=random((200, 300) if name == "A" else (300, 200)
+                                                  if name == "B" else (200, 200), seed=seed)
+                                if trans == "NN" else random((300, 300), seed=seed),
+                                chunks=tuple(map(min, zip(chunks, (200, 200)))),
+                                compression="gzip", compression_opts=1)
+    assert_read_back(multiply(source, *scalars(trans, 1, 1), "--verify", "full", ranks=ranks))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways(tmp_path, way):
+    source = tmp_path / "input.h5"
+    operands(source, *SIZE)
+    assert_read_back(multiply(source, "--io", way, "--beta", 2, "--verify", "full"))
+
+
+def test_conversion(tmp_path):
+    source = write(tmp_path / "input.h5", A=whole((30, 40), "i4"), B=random((40, 20), "f4"))
+    assert_read_back(multiply(source, "--type", "d", "--verify", "full"))
+    check(source, says=["checksum equal"])
+    check(source, "--type", "s", code=3, says=["C is double, but --type s is given"])
+
+
+def test_large_enough_to_be_cut(tmp_path):
+    """Several parts for each of several threads."""
+    source = tmp_path / "input.h5"
+    operands(source, 1500, 1300, 700, trans="TN")
+    options = ["--transa", "T", "--beta", 1, "--host-memory", "24M", "--verify", "full"]
+    assert_read_back(multiply(source, *options, OMP_NUM_THREADS="3"))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_bit_of_a_byte_position(tmp_path, dtype):
+    """Low bits of the mantissa, exponent, sign: a tolerance would miss most of them."""
+    source, rng = tmp_path / "input.h5", np.random.default_rng(1)
+    operands(source, 20, 30, 40, dtype)
+    multiply(source)
+    bits = 8 * np.dtype(dtype).itemsize
+    for bit in [0, 1, 7, 20, bits // 2, bits - 13, bits - 2, bits - 1]:
+        at = int(rng.integers(20 * 30)) * bits + bit
+        flip(output_of(source), "C", at)
+        check(source, code=VERIFY, says=["is not what was written: its checksum is"])
+        flip(output_of(source), "C", at)
+    check(source)
+
+
+@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_inputs_that_changed(tmp_path, ranks, name):
+    """The checksum still holds, the product does not."""
+    source = tmp_path / "input.h5"
+    operands(source, 40, 50, 60, trans="NT")
+    multiply(source, *scalars("NT", 1, 2))
+    flip(source, name, 64 * 777 + 63)
+    said = check(source, ranks=ranks, code=VERIFY, says=["the full check failed: row "])
+    assert said.count("full check failed") == 1 and "checksum" not in said
+
+
+def test_options_come_from_the_output(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 30, 30, 30, trans="TN")
+    multiply(source, *scalars("TN", 1.5, 2))
+    check(source)
+    check(source, *scalars("TN", 1.5, 2))
+    check(source, "--alpha", 3, code=3, says=["C was made with --alpha 1.5, --alpha 3 says"])
+    check(source, "--beta", 0, code=3, says=["C was made with --beta 2"])
+    check(source, "--transa", "N", "--transb", "T", code=3, says=[
+        "C was made with --transa T, --transa N says", "C was made with --transb N"])
+
+
+def test_operands_by_name(tmp_path):
+    a, b = random((20, 30)), random((30, 10))
+    source = write(tmp_path / "input.h5", X=a, Y=b)
+    names, there = ["-a", "X", "-b", "Y"], ["-o", tmp_path / "result.h5:/a/product"]
+    multiply(source, *names, *there)
+    check(source, *names, *there)
+    check(source, *there, code=3, says=['C was made from A = "X"', "say with -b where that is"])
+
+
+def test_made_by_others(tmp_path):
+    a, b = random((50, 60)), random((60, 40))
+    source = write(tmp_path / "input.h5", A=a, B=b)
+    write(output_of(source), C=product(a, b, alpha=2))
+    check(source, "--alpha", 2, says=["no checksum recorded"])
+    check(source, "--alpha", 2.000001, code=VERIFY, says=["the full check failed: row "])
+    check(source, code=VERIFY)
+
+
+@pytest.mark.parametrize("c, words", [
+    (None, "no such file"), (random((4, 5)), "is 4x5, but op(A) op(B) is 5x7"),
+    (whole((5, 7), "i4"), "does not hold floats or doubles")], ids=["none", "shape", "type"])
+def test_no_such_output(tmp_path, c, words):
+    source = write(tmp_path / "input.h5", A=random((5, 6)), B=random((6, 7)))
+    if c is not None:
+        write(output_of(source), C=c)
+    check(source, code=3, says=[words])
+
+
+def test_damaged_record(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 5, 6, 7)
+    multiply(source)
+    with h5py.File(output_of(source), "a") as file:
+        file["C"].attrs["checksum"] = "0123456789abcdeg"
+    check(source, code=VERIFY, says=["the checksum that is recorded for C is damaged"])
+
+
+def test_c0_must_still_be_there(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 5, 6, 7)
+    multiply(source, "--beta", 1)
+    with h5py.File(source, "a") as file:
+        del file["C"]
+    check(source, code=3, says=['no dataset "C"'])
+
+
+@pytest.mark.parametrize("beta", [0, 1])
+def test_nan_and_inf(tmp_path, beta):
+    """Their rows are not judged, but their bits are."""
+    a, b, c = random((50, 64)), random((64, 45), seed=1), random((50, 45), seed=2)
+    a[3, 4], a[12, 1], c[20, 20] = np.nan, np.inf, np.nan
+    source = write(tmp_path / "input.h5", A=a, B=b, C=c)
+    report = multiply(source, "--beta", beta, "--verify", "full")
+    assert report["full_check"]["rows_not_finite"] == 2 + beta
+    assert "PASSED but for rows" in check(source)
+    flip(output_of(source), "C", 64 * (3 * 45 + 7) + 1)
+    check(source, code=VERIFY, says=["is not what was written"])
+
+
+def test_report_of_a_check(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 30, 20, 10)
+    written = multiply(source)
+    path = tmp_path / "check.json"
+    done = run("dgemm_ooc", source, "--check-only", "-q", "--report", path, ranks=2)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
+    report = json.loads(path.read_text())
+    assert report["full_check"]["checksum"] == written["checksum"]
+    assert report["problem"]["m"] == 30
+
+
+def test_off_records_nothing(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 30, 20, 10)
+    report = multiply(source, "--verify", "off")
+    assert report["checksum"] is None and report["full_check"] is None
+    with h5py.File(output_of(source)) as file:
+        assert "checksum" not in file["C"].attrs
+    check(source, says=["no checksum recorded"])
+
+
+FAULTY_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+    static char copy[1 << 20];
+    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite");
+    if (bytes != 500 * 8)
+        return next(fd, data, bytes, at);
+    memcpy(copy, data, bytes);
+    copy[777] ^= 1;
+    return next(fd, copy, bytes, at);
+}
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
+@pytest.mark.parametrize("verify", ["online", "full"])
+def test_a_disk_that_flips_a_bit(tmp_path, verify):
+    """While C is written: the full check keeps the output from its name; later another one finds it."""
+    shim = tmp_path / "shim"
+    shim.mkdir()
+    (shim / "faulty.c").write_text(FAULTY_DISK)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim / "faulty.so", shim / "faulty.c", "-ldl"],
+                   check=True)
+    source = tmp_path / "input.h5"
+    operands(source, 1, 500, 10)
+    before = snapshot(tmp_path)
+    done = run("dgemm_ooc", source, "--verify", verify, LD_PRELOAD=str(shim / "faulty.so"))
+    if verify == "full":
+        assert done.returncode == VERIFY and "is not what was written" in done.stderr
+        assert snapshot(tmp_path) == before
+    else:
+        assert done.returncode == 0, done.stderr
+        check(source, code=VERIFY, says=["is not what was written"])

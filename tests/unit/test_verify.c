@@ -1,0 +1,154 @@
+/* The full check as a function: files that are right pass, and no flipped bit of C does. */
+#include "store_fixture.h"
+
+#include <math.h>
+
+#include "checksum.h"
+#include "verify.h"
+
+enum { M = 19, N = 23, K = 29, FLIPS = 1000 };
+
+static struct comm comm;
+static const struct machine machine = {.threads = 2, .host_memory = 64 << 20};
+
+static struct matrix_info make_matrix(const char *file, const double *data, int64_t rows,
+                                      int64_t cols)
+{
+    struct error err = {0};
+    struct store *store;
+    struct matrix_info info = matrix(file, rows, cols, SCALAR_DOUBLE);
+    struct block all = {.rows = rows, .cols = cols};
+    succeed(matfile_create(&info, true, &contiguous, NULL, &err), &err);
+    succeed(store_open(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, &store, &err), &err);
+    succeed(store_write(store, &all, data, &err), &err);
+    succeed(store_sync(store, &err), &err);
+    store_close(store);
+    return info;
+}
+
+static void flip(const struct matrix_info *info, int64_t bit)
+{
+    char byte;
+    off_t at = (off_t)info->offset + bit / 8;
+    int file = open(info->file, O_RDWR);
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    byte ^= (char)(1 << bit % 8);
+    assert_int_equal(pwrite(file, &byte, 1, at), 1);
+    close(file);
+}
+
+/* C = A B of random numbers, in files, and what their check expects. */
+static void make_product(struct problem *p, struct matrix_info *c, uint64_t *sum)
+{
+    double a[M][K], b[K][N], product[M][N];
+    struct error err = {0};
+    struct checksum table;
+    struct block all = {.rows = M, .cols = N};
+    for (int i = 0; i < M * K; i++)
+        (&a[0][0])[i] = (double)random_below(1 << 30) / (1 << 29) - 1;
+    for (int i = 0; i < K * N; i++)
+        (&b[0][0])[i] = (double)random_below(1 << 30) / (1 << 29) - 1;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            product[i][j] = 0;
+            for (int l = 0; l < K; l++)
+                product[i][j] += a[i][l] * b[l][j];
+        }
+    *p = (struct problem){.type = SCALAR_DOUBLE, .m = M, .n = N, .k = K, .alpha = 1};
+    p->matrix[OPERAND_A] = make_matrix("a.h5", &a[0][0], M, K);
+    p->matrix[OPERAND_B] = make_matrix("b.h5", &b[0][0], K, N);
+    *c = make_matrix("c.h5", &product[0][0], M, N);
+    succeed(checksum_open(&table, SCALAR_DOUBLE, N, &err), &err);
+    *sum = checksum_block(&table, &all, product);
+    checksum_close(&table);
+}
+
+static void test_every_flip_is_caught(void **state)
+{
+    (void)state;
+    struct problem p;
+    struct matrix_info c;
+    uint64_t sum;
+    make_product(&p, &c, &sum);
+    for (int i = 0; i <= FLIPS; i++) {
+        struct verify v = {.has_expected = true, .expected = sum};
+        struct error err = {0};
+        int64_t bit = random_below(M * N * 64);
+        if (i > 0)
+            flip(&c, bit);
+        int code = verify_files(&p, &c, &machine, &comm, &v, &err);
+        if (i > 0) {
+            assert_int_equal(code, EXIT_VERIFY);
+            complained(&err, EXIT_VERIFY, "is not what was written");
+            flip(&c, bit);
+        } else {
+            succeed(code, &err);
+            assert_true(v.residual < 10 && v.residual < v.limit && v.checksum == sum);
+        }
+    }
+}
+
+/* Without a checksum, the residual finds what is large. */
+static void test_residual_alone(void **state)
+{
+    (void)state;
+    struct problem p;
+    struct matrix_info c, *const matrices[] = {&c, &p.matrix[OPERAND_A], &p.matrix[OPERAND_B]};
+    uint64_t sum;
+    unlink("a.h5");
+    unlink("b.h5");
+    unlink("c.h5");
+    make_product(&p, &c, &sum);
+    for (int i = 0; i < 300; i++) {
+        struct verify v = {0};
+        struct error err = {0};
+        const struct matrix_info *victim = matrices[i % 3];
+        int64_t element = random_below(victim->rows * victim->cols);
+        int64_t bit = 64 * element + (i / 3 % 2 ? 63 : 50);
+        flip(victim, bit);
+        assert_int_equal(verify_files(&p, &c, &machine, &comm, &v, &err), EXIT_VERIFY);
+        complained(&err, EXIT_VERIFY, "has residual");
+        flip(victim, bit);
+    }
+    p.alpha = 1.0000001;
+    struct verify v = {0};
+    struct error err = {0};
+    assert_int_equal(verify_files(&p, &c, &machine, &comm, &v, &err), EXIT_VERIFY);
+}
+
+static void test_too_little_memory(void **state)
+{
+    (void)state;
+    struct problem p = {.type = SCALAR_DOUBLE, .m = 1 << 20, .n = 1, .k = 1, .alpha = 1};
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+        p.matrix[operand] = (struct matrix_info){.elements = ELEMENT_DOUBLE, .by_offset = true};
+    struct machine small = {.threads = 4, .host_memory = 16 << 20};
+    struct error err = {0};
+    assert_int_equal(verify_fits(&p, &small, &err), EXIT_RESOURCES);
+    complained(&err, EXIT_RESOURCES, "needs at least --host-memory");
+    small.host_memory = 20 << 20;
+    err = (struct error){0};
+    succeed(verify_fits(&p, &small, &err), &err);
+}
+
+static int enter(void **state)
+{
+    struct error err = {0};
+    return enter_scratch(state) || comm_open(&comm, &err);
+}
+
+static int leave(void **state)
+{
+    comm_close();
+    return remove_scratch(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_flip_is_caught),
+        cmocka_unit_test(test_residual_alone),
+        cmocka_unit_test(test_too_little_memory),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
