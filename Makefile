@@ -41,7 +41,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
-LIBS     := $(HDF5_LIBS) -ldeflate -ljansson -lhwloc -lpthread -lm -ldl
+LIBS     := $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
 MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
 SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))

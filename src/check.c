@@ -97,12 +97,13 @@ int check_slab(struct check *c, int64_t slab, const void *panel_a, const void *p
     const struct plan *plan = c->plan;
     struct block a = schedule_panel(p, plan, OPERAND_A, &c->tile, slab);
     struct block b = schedule_panel(p, plan, OPERAND_B, &c->tile, slab);
+    bool grows = slab > 0 || p->continues;
     double *t_abs = c->t + plan->slab, *y = c->rows, *y_abs = c->rows + plan->tile_rows;
     struct project inner = {p->type, p->trans[1],         false, b.rows, b.cols,
                             panel_b, plan->ld[OPERAND_B], c->x,  NULL,   c->t,
                             t_abs};
-    struct project outer = {p->type, p->trans[0],         slab > 0, a.rows, a.cols,
-                            panel_a, plan->ld[OPERAND_A], c->t,     t_abs,  y,
+    struct project outer = {p->type, p->trans[0],         grows, a.rows, a.cols,
+                            panel_a, plan->ld[OPERAND_A], c->t,  t_abs,  y,
                             y_abs};
     if (dev->project(dev, &inner, err) || dev->project(dev, &outer, err))
         return err->code;
@@ -127,6 +128,42 @@ int check_rows(struct check *c, const struct block *rows, const void *acc, struc
                               c->rows + 2 * c->plan->tile_rows + skip,
                               NULL};
     return dev->project(dev, &product, err);
+}
+
+int check_resume(struct check *c, const void *acc, struct error *err)
+{
+    if (!c->on)
+        return 0;
+    double *y = c->rows, *y_abs = c->rows + c->plan->tile_rows;
+    struct project saved = {c->problem->type,
+                            false,
+                            false,
+                            c->tile.rows,
+                            c->tile.cols,
+                            acc,
+                            c->plan->ld[OPERAND_C],
+                            c->x,
+                            NULL,
+                            y,
+                            y_abs};
+    return c->device->project(c->device, &saved, err);
+}
+
+int check_now(struct check *c, const void *acc, struct error *err)
+{
+    struct device *dev = c->device;
+    double *host = c->host + c->plan->tile_cols;
+    size_t pitch = vector_bytes(c->plan->tile_rows);
+    struct copy sums = {host, c->rows, pitch, pitch, vector_bytes(c->tile.rows), CHECK_SUMS + 1};
+    if (!c->on)
+        return 0;
+    if (check_judge(c, err) || check_rows(c, &c->tile, acc, err) ||
+        dev->record(dev, c->summed, STREAM_COMPUTE, err) ||
+        dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &sums, err) ||
+        dev->record(dev, c->done, STREAM_OUT, err))
+        return err->code;
+    c->judged = c->tile;
+    return check_judge(c, err);
 }
 
 int check_leave(struct check *c, const struct block *tile, const struct block *rows,

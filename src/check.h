@@ -63,6 +63,13 @@ int check_slab(struct check *check, int64_t slab, const void *panel_a, const voi
 int check_leave(struct check *check, const struct block *tile, const struct block *strip,
                 struct error *err);
 
+/* The sums of this tile begin with what has been saved of it: after check_begin, once `acc` is on
+ * the device. */
+int check_resume(struct check *check, const void *acc, struct error *err);
+
+/* Compare the tile's sums as they are after a slab. */
+int check_now(struct check *check, const void *acc, struct error *err);
+
 /* Wait for the sums of the tile that ended last and compare them.  A row beyond the limit:
  * EXIT_VERIFY. */
 int check_judge(struct check *check, struct error *err);

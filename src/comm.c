@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -15,11 +16,20 @@ enum { TAG_RAISE = 1, TAG_DATA };
 
 enum {
     ABORT_SECONDS = 3,
-    SUM_MAX = 1 << 20, /* numbers of one reduction */
+    NAP_NANOSECONDS = 20000, /* between two looks at a meeting */
+    LOOKS = 50,              /* so often it asks whether another rank has failed */
+    SUM_MAX = 1 << 20,       /* numbers of one reduction */
 };
 
-/* In the program's order: all ranks, those of a computer, of a node. */
-static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL;
+/* In the program's order: all ranks, those of a computer, of a node.  Meetings have a communicator
+ * of their own, since a rank that raises stays away from them. */
+static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
+                meetings = MPI_COMM_NULL;
+
+static struct {
+    MPI_Request request;
+    int mine, largest;
+} meeting = {.request = MPI_REQUEST_NULL};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -83,6 +93,7 @@ static void order_ranks(struct comm *comm)
     MPI_Comm_rank(all, &comm->rank);
     MPI_Comm_size(all, &comm->size);
     MPI_Comm_free(&leaders);
+    MPI_Comm_dup(all, &meetings);
 }
 
 static int greatest_divisor(int a, int b)
@@ -271,6 +282,56 @@ void comm_abort(int code)
     alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
     MPI_Abort(all, code);
     _exit(code);
+}
+
+/* Wait for a request as long as no rank raises. */
+static bool attend(const struct comm *comm, MPI_Request *request)
+{
+    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
+    for (int looks = 1;; looks++) {
+        int done;
+        comm_lock();
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        comm_unlock();
+        if (done)
+            return true;
+        if (looks % LOOKS == 0 && comm_raised(comm))
+            return false;
+        nanosleep(&nap, NULL);
+    }
+}
+
+void comm_meet_begin(const struct comm *comm, int value)
+{
+    meeting.mine = meeting.largest = value;
+    if (comm->size == 1)
+        return;
+    comm_lock();
+    MPI_Iallreduce(&meeting.mine, &meeting.largest, 1, MPI_INT, MPI_MAX, meetings,
+                   &meeting.request);
+    comm_unlock();
+}
+
+bool comm_meet_end(const struct comm *comm, int *largest)
+{
+    bool met = attend(comm, &meeting.request);
+    *largest = meeting.largest;
+    return met;
+}
+
+bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *largest,
+               int largest_count)
+{
+    MPI_Request request;
+    comm_lock();
+    MPI_Iallreduce(MPI_IN_PLACE, sums, sum_count, MPI_UINT64_T, MPI_SUM, meetings, &request);
+    comm_unlock();
+    if (!attend(comm, &request))
+        return false;
+    comm_lock();
+    MPI_Iallreduce(MPI_IN_PLACE, largest, largest_count, MPI_DOUBLE, MPI_MAX, meetings, &request);
+    comm_unlock();
+    return attend(comm, &request);
 }
 
 void comm_barrier(void)

@@ -14,6 +14,7 @@ enum exit_code {
     EXIT_INPUT = 3,     /* a file or matrix is not what it must be */
     EXIT_RESOURCES = 4, /* not enough memory, disk or GPUs */
     EXIT_VERIFY = 5,    /* the product failed its check */
+    EXIT_STOPPED = 75,  /* stopped as asked; run again to continue */
 };
 
 /* In place of a code, without a complaint: another rank has failed, and has the complaint. */

@@ -4,40 +4,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "comm.h"
 #include "device.h"
 #include "error.h"
 #include "meter.h"
-#include "options.h"
-#include "output.h"
-#include "place.h"
 #include "quantity.h"
-#include "report.h"
-#include "run.h"
+#include "session.h"
 #include "simulate.h"
 #include "verify.h"
 #include "version.h"
 #include "watch.h"
-
-struct session {
-    struct options options;
-    struct comm comm;
-    struct machine machine;
-    struct problem problem, part; /* part: that of this rank's layer */
-    struct plan_request request;
-    struct plan plan, part_plan;
-    int gpu; /* index, or -1 for the CPU */
-    enum algorithm algorithm;
-    struct device *device;
-    struct place place;
-    struct output output;
-    struct run run;
-    struct report report;
-    struct error of_trace; /* which is no failure of the run's */
-    struct error err;
-};
 
 static void print_error(const struct error *err)
 {
@@ -48,117 +24,17 @@ static void print_error(const struct error *err)
     }
 }
 
-/* Take the GPU that this rank works on; -1 for the CPU.  All ranks use the same kind. */
-static void choose_device(struct session *s)
-{
-    const struct options *o = &s->options;
-    const struct algorithm_info *wanted =
-        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
-    bool must = o->device == CHOOSE_GPU || (wanted && wanted->on_gpu);
-    bool may = must || (o->device == CHOOSE_AUTO && !wanted);
-    int gpus = may ? device_gpu_count() : 0;
-    bool all_have = comm_min((uint64_t)gpus) > 0;
-    if (must && gpus == 0)
-        error_add(&s->err, EXIT_RESOURCES,
-                  "no GPU can be used here; --device cpu does without one");
-    s->gpu = all_have ? s->comm.local_rank % gpus : -1;
-}
-
-static void describe_machine(struct session *s)
-{
-    struct device_info info;
-    bool gpu = s->gpu >= 0 && device_gpu_info(s->gpu, &info, &s->err) == 0;
-    struct machine *m = &s->machine;
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, gpu ? &info : NULL, m);
-    if (s->options.machine[0]) {
-        machine_read(&s->options, m, &s->err);
-        m->gpu = gpu;
-        m->ranks = s->comm.size;
-    }
-    m->ranks_per_node = s->comm.node_size;
-    m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
-    m->host_memory = comm_min(m->host_memory);
-    m->threads = (int)comm_min((uint64_t)m->threads);
-}
-
-static void make_plan(struct session *s)
-{
-    const struct options *o = &s->options;
-    int capability = s->machine.gpu ? s->machine.compute_capability : 0;
-    s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(capability, s->problem.type)
-                                                  : (enum algorithm)o->algorithm;
-    s->request = (struct plan_request){.grid_rows = o->grid_rows,
-                                       .grid_cols = o->grid_cols,
-                                       .layers = o->layers,
-                                       .tile_rows = o->tile_rows,
-                                       .tile_cols = o->tile_cols,
-                                       .slab = o->slab,
-                                       .verify = o->verify != VERIFY_OFF,
-                                       .trace = o->trace[0] != 0,
-                                       .algorithm = s->algorithm};
-    plan_make(&s->problem, &s->machine, &s->request, &s->plan, &s->err);
-    if (o->verify == VERIFY_FULL)
-        verify_fits(&s->problem, &s->machine, &s->err);
-}
-
-/* A rank must see the same files as rank 0. */
-static void check_visible(const struct problem *p, struct error *err)
-{
-    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
-        const struct matrix_info *info = &p->matrix[operand];
-        struct stat status;
-        if (!problem_reads(p, (enum operand)operand))
-            continue;
-        if (stat(info->file, &status) || (uint64_t)status.st_size != info->file_bytes)
-            error_add(err, EXIT_INPUT,
-                      "this rank does not see the %s that rank 0 sees; is it on "
-                      "node-local storage?",
-                      info->file);
-    }
-}
-
-/* Every computer probes, all at the same time; the slowest counts for all. */
-static void probe_disk(struct session *s)
-{
-    struct machine *m = &s->machine;
-    if (s->comm.local_rank == 0)
-        machine_probe_disk(&s->problem, s->comm.computers, m);
-    bool speaks = s->comm.local_rank == 0;
-    m->disk_read_bytes_per_s =
-        (double)comm_min(speaks ? (uint64_t)m->disk_read_bytes_per_s : UINT64_MAX);
-    m->files_in_memory = comm_min(speaks ? m->files_in_memory : UINT64_MAX);
-}
-
-/* Everything that can be found wrong before the work starts. */
-static int prepare(struct session *s)
-{
-    int described = 0;
-    choose_device(s);
-    describe_machine(s);
-    if (s->comm.rank == 0) {
-        described = problem_open(&s->options, &s->problem, &s->err) == 0;
-        output_check(&s->options, described ? &s->problem : NULL, &s->err);
-        if (s->options.io == STORE_MAPPED &&
-            s->comm.computers > 1) /* they would write whole pages */
-            error_add(&s->err, EXIT_USAGE,
-                      "--io mapped writes from one node only; leave --io at auto");
-    }
-    comm_share(&described, sizeof described, 0);
-    comm_share(&s->problem, sizeof s->problem, 0);
-    if (described && !s->options.machine[0])
-        probe_disk(s);
-    comm_share(&s->machine, sizeof s->machine, 0);
-    if (described) {
-        check_visible(&s->problem, &s->err);
-        make_plan(s);
-    }
-    return comm_agree(&s->comm, &s->err);
-}
-
 static void print_header(const struct session *s)
 {
+    const struct progress *progress = &s->progress;
     printf("dgemm_ooc   %s\n", version_text());
-    plan_print(&s->problem, &s->machine, &s->plan);
+    if (progress->left.count > 0)
+        plan_print(&s->problem, &s->machine, &s->plan);
+    if (progress->saved)
+        printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",
+               100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
+               progress->left.count, progress->left.count == 1 ? "" : "s");
+    fflush(stdout);
 }
 
 static int open_device(struct session *s)
@@ -172,67 +48,6 @@ static int open_device(struct session *s)
     if (!s->options.quiet)
         place_print(&s->comm, &s->place);
     report_baseline();
-    return comm_agree(&s->comm, &s->err);
-}
-
-static int open_output(struct session *s)
-{
-    s->output.lock = -1;
-    if (s->comm.rank == 0)
-        output_create(&s->output, &s->options, &s->problem, &s->err);
-    if (comm_agree(&s->comm, &s->err))
-        return s->err.code;
-    comm_share(&s->output.info, sizeof s->output.info, 0);
-    comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
-    s->part = plan_layer_problem(&s->problem, &s->plan, s->comm.layer);
-    s->part_plan = plan_layer(&s->plan, &s->part);
-    s->run = (struct run){.problem = &s->part,
-                          .plan = &s->part_plan,
-                          .request = &s->request,
-                          .output_info = &s->output.info,
-                          .comm = &s->comm,
-                          .device = s->device,
-                          .traced = s->request.trace};
-    run_open(&s->run, &s->err);
-    return comm_agree(&s->comm, &s->err);
-}
-
-/* C's checksum, into the file. */
-static int record_checksum(struct session *s)
-{
-    s->report.checksum = comm_sum(s->run.checksum_written);
-    if (s->comm.rank == 0)
-        output_record(&s->output, s->report.checksum, &s->err);
-    return comm_agree(&s->comm, &s->err);
-}
-
-/* Read all matrices back, with the pipeline's memory given back. */
-static int read_back(struct session *s)
-{
-    struct verify *full = &s->report.full;
-    *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
-    s->report.read_back = true;
-    return verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
-}
-
-static int execute(struct session *s)
-{
-    double start = clock_now();
-    if (run_execute(&s->run, &s->err) == 0)
-        store_sync(s->run.output, &s->err);
-    if (s->err.code > 0)
-        comm_raise(&s->comm);
-    if (comm_agree(&s->comm, &s->err) || (s->request.verify && record_checksum(s)))
-        return s->err.code;
-    s->report.wall_s = clock_now() - start;
-    report_gather(&s->run, &s->machine, &s->report);
-    if (s->request.trace)
-        trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
-    run_close(&s->run);
-    if (s->options.verify == VERIFY_FULL && read_back(s))
-        return s->err.code;
-    if (s->comm.rank == 0)
-        output_finish(&s->output, &s->options, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
 
@@ -287,7 +102,7 @@ static int check_session(struct session *s)
     if (find_output(s, full))
         return s->err.code;
     machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, &s->machine);
-    check_visible(&s->problem, &s->err);
+    session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err) ||
         verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err))
@@ -302,7 +117,7 @@ static int check_session(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
-static int run_session(struct session *s, double started)
+static int run_session(struct session *s)
 {
     if (comm_open(&s->comm, &s->err))
         return s->err.code;
@@ -310,17 +125,19 @@ static int run_session(struct session *s, double started)
     comm_share(&s->options, sizeof s->options, 0);
     if (s->options.check_only)
         return check_session(s);
-    if (prepare(s))
+    if (session_prepare(s))
         return s->err.code;
+    if (s->complete) {
+        if (s->comm.rank == 0)
+            session_say_complete(s);
+        return 0;
+    }
     if (s->comm.rank == 0 && !s->options.quiet)
         print_header(s);
-    if (open_device(s) == 0 && open_output(s) == 0) {
-        s->report.startup_s = clock_now() - started;
-        if (execute(s) == 0)
-            finish_report(s);
-    }
-    if (s->err.code && s->comm.rank == 0)
-        output_drop(&s->output);
+    if (open_device(s) == 0 && session_open_output(s) == 0 && session_execute(s) == 0)
+        finish_report(s);
+    if (s->comm.rank == 0)
+        session_leave(s);
     run_close(&s->run);
     if (s->device)
         s->device->close(s->device);
@@ -348,7 +165,8 @@ static int dry_run(struct session *s)
             machine_probe_disk(&s->problem,
                                (int)ceil_div(s->machine.ranks, s->machine.ranks_per_node),
                                &s->machine);
-        make_plan(s);
+        work_begin(&s->progress.left, &s->problem);
+        session_plan(s);
     }
     if (s->err.code ||
         simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))
@@ -364,8 +182,8 @@ static int dry_run(struct session *s)
 int main(int argc, char **argv)
 {
     static struct session session;
-    double started = clock_now();
     bool speaks = comm_launcher_rank() == 0;
+    session.started = clock_now();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     options_parse(argc, argv, !speaks, &session.options);
     if (session.options.dry_run) {
@@ -374,12 +192,12 @@ int main(int argc, char **argv)
             print_error(&session.err);
         return code;
     }
-    int code = run_session(&session, started);
+    int code = run_session(&session);
     if (code && session.comm.rank == 0)
         print_error(&session.err);
     comm_barrier();
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */
     comm_close();
-    return code;
+    return session.comm.rank == 0 ? code : 0; /* a launcher kills the others at the first code */
 }

@@ -29,6 +29,9 @@ enum {
     KEY_IO,
     KEY_NO_BIND,
     KEY_VERIFY,
+    KEY_RESTART,
+    KEY_CHECKPOINT,
+    KEY_MAX_TIME,
     KEY_CHECK_ONLY,
     KEY_RANKS,
     KEY_RANKS_PER_NODE,
@@ -70,6 +73,9 @@ static const struct argp_option option_table[] = {
     {"verify", KEY_VERIFY, "off|online|full", 0,
      "check the product as it is made (default online); full: and the files, read back", 0},
     {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
+    {"restart", KEY_RESTART, "auto|never|require", 0, "go on where a run was stopped or killed", 0},
+    {"checkpoint", KEY_CHECKPOINT, "TIME", 0, "save so often (90s, 10m, 3h50m; default 15m)", 0},
+    {"max-time", KEY_MAX_TIME, "TIME", 0, "save and stop in time for this (also 1-12:00:00)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
@@ -124,6 +130,15 @@ static uint64_t parse_bytes(const char *text, struct argp_state *state, const ch
     if (!quantity_parse_bytes(text, &bytes) || bytes == 0)
         usage_error(state, "--%s %s: give a size such as 512M or 8G", name, text);
     return bytes;
+}
+
+static double parse_time(const char *text, struct argp_state *state, const char *name)
+{
+    double seconds;
+    if (!quantity_parse_time(text, &seconds))
+        usage_error(state, "--%s %s: give a time such as 90s, 10m, 3h50m or 1-12:00:00", name,
+                    text);
+    return seconds;
 }
 
 /* The index of `text` in the words of "one|two|three"; a usage error when it is none of them. */
@@ -253,6 +268,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_VERIFY:
         o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
         return 0;
+    case KEY_RESTART:
+        o->restart = (enum restart)parse_word(arg, "auto|never|require", state, "restart");
+        return 0;
+    case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
+    case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
     case KEY_CHECK_ONLY: o->check_only = true; return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
     case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
@@ -395,6 +415,7 @@ void options_parse(int argc, char **argv, bool silent, struct options *options)
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
                                 .verify = VERIFY_ONLINE,
+                                .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};
     struct parse parse = {.options = options};
     argp_err_exit_status = EXIT_USAGE;

@@ -11,6 +11,7 @@
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
 enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
+enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE };
 enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
@@ -36,7 +37,9 @@ struct options {
     int64_t tile_rows, tile_cols, slab;
     enum store_way io;
     enum verification verify;
-    bool check_only; /* check an output that is there */
+    enum restart restart;
+    double checkpoint_s, max_s; /* between two saves; until the run is to stop, 0: no end */
+    bool check_only;            /* check an output that is there */
     bool dry_run;
     int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */
     char machine[PATH_MAX];

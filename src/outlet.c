@@ -68,6 +68,14 @@ static int pin_slots(struct outlet *o, struct error *err)
     return 0;
 }
 
+static void set_written(struct outlet *o, struct slot *slot)
+{
+    pthread_mutex_lock(&o->lock);
+    o->written++;
+    pthread_mutex_unlock(&o->lock);
+    outlet_return(o, slot);
+}
+
 /* The next slot that the main thread gave; null at the end. */
 static struct slot *claim(struct outlet *o)
 {
@@ -94,7 +102,7 @@ static void *work(void *argument)
     while (!err.code && (slot = claim(o)))
         if (mover_land(&o->mover, slot, &err) == 0 &&
             mover_move(&o->mover, slot, thread, &err) == 0)
-            outlet_return(o, slot);
+            set_written(o, slot);
     if (err.code)
         fail(o, &err);
     return NULL;
@@ -166,6 +174,17 @@ void outlet_give(struct outlet *o, struct slot *slot)
     o->given[o->submitted++ % o->count] = slot;
     pthread_cond_signal(&o->more);
     pthread_mutex_unlock(&o->lock);
+}
+
+int outlet_drain(struct outlet *o, struct error *err)
+{
+    pthread_mutex_lock(&o->lock);
+    while (!o->error.code && o->written < o->submitted)
+        pthread_cond_wait(&o->freed, &o->lock);
+    if (o->error.code)
+        *err = o->error;
+    pthread_mutex_unlock(&o->lock);
+    return err->code;
 }
 
 int outlet_check(struct outlet *o, struct error *err)

@@ -25,6 +25,7 @@ struct outlet {
     struct slot **given; /* a ring of `count`: in the order in which they were given */
     int64_t submitted;   /* by the main thread */
     int64_t claimed;     /* by the threads */
+    int64_t written;     /* and through with them */
     pthread_cond_t more; /* given, or no more will be */
     bool hurry;          /* the main thread waits for a slot */
     bool stop;           /* no more will come, or something failed */
@@ -50,7 +51,10 @@ void outlet_give(struct outlet *outlet, struct slot *slot);
 /* The complaint of a thread that has failed, without waiting for any; 0 when none has. */
 int outlet_check(struct outlet *outlet, struct error *err);
 
-/* Wait until all that was given has been written. */
+/* Wait until all that was given has been written; more may follow. */
+int outlet_drain(struct outlet *outlet, struct error *err);
+
+/* Wait until all that was given has been written, and end the threads. */
 int outlet_finish(struct outlet *outlet, struct error *err);
 
 /* Stop the threads wherever they are and free everything.  The device must not be at work on

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +17,22 @@
 
 /* In the place of the checksum, while C is being written. */
 static const char checksum_unknown[] = "----------------";
-enum { CHECKSUM_DIGITS = sizeof checksum_unknown - 1 };
+enum { DIGITS = sizeof checksum_unknown - 1 };
 
 /* What is to be removed if the process ends; empty: nothing. */
-static char part_path[PATH_MAX];
+static char part_path[PATH_MAX], journal_path[PATH_MAX];
 
 void output_abandon(void)
 {
     if (part_path[0])
         unlink(part_path);
+    if (journal_path[0])
+        unlink(journal_path);
 }
 
-static void remove_part(int signal_number)
+void output_keep(void)
 {
-    output_abandon();
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
+    part_path[0] = journal_path[0] = '\0';
 }
 
 static int part_name(const char *file, char part[PATH_MAX], struct error *err)
@@ -41,6 +40,11 @@ static int part_name(const char *file, char part[PATH_MAX], struct error *err)
     if (snprintf(part, PATH_MAX, "%s.part", file) >= PATH_MAX)
         return error_add(err, EXIT_INPUT, "the path %.60s... is too long", file);
     return 0;
+}
+
+static void hex_text(uint64_t value, char text[DIGITS + 1])
+{
+    snprintf(text, DIGITS + 1, "%016" PRIx64, value);
 }
 
 static uint64_t output_bytes(const struct problem *p)
@@ -66,20 +70,12 @@ static void check_directory(const char *file, const struct problem *p, struct er
                   quantity_bytes((double)output_bytes(p)), quantity_bytes(free_bytes), directory);
 }
 
-/* Whether a run is at work on the part file: it holds the lock. */
 static void check_part(const char *file, struct error *err)
 {
     char part[PATH_MAX];
-    if (part_name(file, part, err))
-        return;
-    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ELOOP)
+    struct stat status;
+    if (part_name(file, part, err) == 0 && lstat(part, &status) == 0 && S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
-    if (fd < 0)
-        return;
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        error_add(err, EXIT_INPUT, "another run is writing %s", part);
-    close(fd);
 }
 
 static bool same_file(const char *x, const char *y)
@@ -109,20 +105,52 @@ static void check_beside(const struct options *options, const char *what, const 
         error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
 }
 
-int output_check(const struct options *options, const struct problem *p, struct error *err)
+/* Whether the output is complete and of just this product. */
+static bool is_complete(const struct options *options, uint64_t identity)
+{
+    struct matfile_value values[] = {{.name = "identity"}, {.name = NULL}};
+    struct matrix_info info;
+    struct error ignored = {0};
+    char text[DIGITS + 1];
+    hex_text(identity, text);
+    return matfile_describe(options->output.file, options->output.dataset, &info, &ignored) == 0 &&
+           matfile_get_attributes(&info, values, &ignored) == 0 && values[0].found &&
+           strcmp(values[0].text, text) == 0;
+}
+
+void output_part(const struct options *options, char part[PATH_MAX])
+{
+    struct error ignored = {0};
+    if (part_name(options->output.file, part, &ignored))
+        part[0] = '\0';
+}
+
+bool output_is_there(const struct options *options)
+{
+    char part[PATH_MAX];
+    output_part(options, part);
+    return part[0] && access(part, R_OK | W_OK) == 0;
+}
+
+int output_check(const struct options *options, const struct problem *p, bool again,
+                 uint64_t identity, bool *complete, struct error *err)
 {
     const char *file = options->output.file;
     struct stat status;
+    *complete = false;
     if (lstat(file, &status) == 0) {
         if (is_input(options, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
             error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
+        else if (!options->force && options->restart == RESTART_AUTO && p &&
+                 is_complete(options, identity))
+            *complete = true;
         else if (!options->force)
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
     }
-    check_directory(file, p, err);
+    check_directory(file, again ? NULL : p, err);
     check_part(file, err);
     if (options->report[0])
         check_beside(options, "report", options->report, err);
@@ -134,9 +162,10 @@ int output_check(const struct options *options, const struct problem *p, struct 
 }
 
 static int create_dataset(struct output *output, const struct options *options,
-                          const struct problem *p, struct error *err)
+                          const struct problem *p, uint64_t identity, struct error *err)
 {
-    char formula[128];
+    char formula[128], made_from[DIGITS + 1];
+    hex_text(identity, made_from);
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     snprintf(formula, sizeof formula, "C = alpha A%s B%s%s", p->trans[0] ? "^T" : "",
              p->trans[1] ? "^T" : "", problem_reads_c(p) ? " + beta C0" : "");
@@ -149,6 +178,7 @@ static int create_dataset(struct output *output, const struct options *options,
         {.name = "B_file", .text = b->file},
         {.name = "B_dataset", .text = b->dataset},
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
+        {.name = "identity", .text = made_from},
         {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
         {.name = NULL},
     };
@@ -167,17 +197,36 @@ static int create_dataset(struct output *output, const struct options *options,
     return matfile_create(info, true, &layout, attributes, err);
 }
 
+/* The part file that an earlier run has left. */
+static int find_dataset(struct output *output, const struct options *options,
+                        const struct problem *p, struct error *err)
+{
+    struct matrix_info *info = &output->info;
+    char part[PATH_MAX];
+    if (part_name(options->output.file, part, err) ||
+        matfile_describe(part, options->output.dataset, info, err))
+        return err->code;
+    if (info->rows != p->m || info->cols != p->n || !info->by_offset ||
+        info->element_bytes != scalar_size(p->type))
+        return error_add(err, EXIT_INPUT,
+                         "%s is not what its journal says; --restart never "
+                         "starts anew",
+                         part);
+    return 0;
+}
+
 int output_create(struct output *output, const struct options *options, const struct problem *p,
-                  struct error *err)
+                  uint64_t identity, bool again, struct error *err)
 {
     output->lock = -1;
-    if (create_dataset(output, options, p, err))
+    if (again ? find_dataset(output, options, p, err)
+              : create_dataset(output, options, p, identity, err))
         return err->code;
-    snprintf(part_path, sizeof part_path, "%s", output->info.file);
-    struct sigaction action = {.sa_handler = remove_part};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    if (!again) {
+        snprintf(part_path, sizeof part_path, "%s", output->info.file);
+        snprintf(journal_path, sizeof journal_path, "%.*s.journal",
+                 (int)(sizeof journal_path - sizeof ".journal"), options->output.file);
+    }
     output->lock = open(output->info.file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK))
         return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
@@ -192,7 +241,7 @@ int output_finish(struct output *output, const struct options *options, struct e
     if (fsync(output->lock) || rename(output->info.file, file))
         return error_add(err, EXIT_RUNTIME, "cannot give %s its name %s: %s", output->info.file,
                          file, strerror(errno));
-    part_path[0] = '\0';
+    output_keep();
     snprintf(copy, sizeof copy, "%s", file);
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
@@ -206,9 +255,9 @@ int output_finish(struct output *output, const struct options *options, struct e
 
 int output_record(const struct output *output, uint64_t checksum, struct error *err)
 {
-    char text[CHECKSUM_DIGITS + 1];
+    char text[DIGITS + 1];
     struct stat locked, named;
-    snprintf(text, sizeof text, "%016" PRIx64, checksum);
+    hex_text(checksum, text);
     flock(output->lock, LOCK_UN); /* the library takes it, and gives it back */
     if (matfile_replace_text(&output->info, "checksum", text, err))
         return err->code;
@@ -271,8 +320,7 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
 static void recall_checksum(const struct matfile_value *value, struct recall *recall,
                             struct error *err)
 {
-    bool valid = strlen(value->text) == CHECKSUM_DIGITS &&
-                 strspn(value->text, "0123456789abcdef") == CHECKSUM_DIGITS;
+    bool valid = strlen(value->text) == DIGITS && strspn(value->text, "0123456789abcdef") == DIGITS;
     recall->has_checksum = value->found;
     if (value->found && !valid)
         error_add(err, EXIT_VERIFY, "%s: the checksum that is recorded for C is damaged",
@@ -312,7 +360,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
 void output_drop(struct output *output)
 {
     output_abandon();
-    part_path[0] = '\0';
+    output_keep();
     if (output->lock >= 0)
         close(output->lock);
     output->lock = -1;

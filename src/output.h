@@ -12,13 +12,21 @@ struct output {
 };
 
 /* Complain about everything that would keep the output from being written: it exists, it is an
- * input, its directory is missing or not writable, too little space, another run at work on it.
- * Touches nothing. */
-int output_check(const struct options *options, const struct problem *p, struct error *err);
+ * input, its directory is missing or not writable, too little space.  `again`: its space is taken
+ * already.  `complete`: it exists and is
+ * the product with this identity (journal.h).  Touches nothing. */
+int output_check(const struct options *options, const struct problem *p, bool again,
+                 uint64_t identity, bool *complete, struct error *err);
 
-/* Create the part file.  SIGINT, SIGTERM and SIGHUP remove it from now on. */
+/* The part file's name; empty when too long. */
+void output_part(const struct options *options, char part[PATH_MAX]);
+
+/* Whether there is a part file. */
+bool output_is_there(const struct options *options);
+
+/* Create the part file, or take it `again`. */
 int output_create(struct output *output, const struct options *options, const struct problem *p,
-                  struct error *err);
+                  uint64_t identity, bool again, struct error *err);
 
 /* Everything is written and synced: record the checksum of C in the file. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
@@ -26,8 +34,10 @@ int output_record(const struct output *output, uint64_t checksum, struct error *
 /* Everything is written and synced: give the file its final name. */
 int output_finish(struct output *output, const struct options *options, struct error *err);
 
-/* Remove the part file that this process has made, if it did, before it ends.  From any thread. */
+/* Remove the part file and the journal that this process has made, if it did, before it ends; from
+ * any thread, or a signal's handler.  Not any more: another run can go on from them. */
 void output_abandon(void);
+void output_keep(void);
 
 /* Remove what is not complete. */
 void output_drop(struct output *output);

@@ -14,8 +14,8 @@ static const double clearly = 0.75;
 struct problem plan_layer_problem(const struct problem *p, const struct plan *plan, int layer)
 {
     struct problem part = *p;
-    part.k_first = layer * plan->layer_k;
-    part.k = min_i64(plan->layer_k, p->k - part.k_first);
+    part.k_first += layer * plan->layer_k;
+    part.k = min_i64(plan->layer_k, p->k - layer * plan->layer_k);
     if (layer > 0) {
         part.alpha = 1;
         part.beta = 0;

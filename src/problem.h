@@ -16,9 +16,11 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 struct problem {
     enum scalar type;
     int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
-    int64_t k_first; /* where k begins in A and B, and how long it is there, when this is the */
-    int64_t k_whole; /* part of a product that one layer of ranks makes (layers.h) */
-    bool trans[2];   /* of A, of B */
+    /* Of a part of the product, a piece that is left (work.h) or a layer's (layers.h): */
+    int64_t row, col, k_first; /* where it begins, in C and in A and B */
+    int64_t k_whole;           /* k of the whole */
+    bool continues;            /* its sums begin with what has been saved */
+    bool trans[2];             /* of A, of B */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
     enum store_way io;

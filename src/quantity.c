@@ -46,6 +46,61 @@ bool quantity_parse_extents(const char *text, int count, int64_t *extents)
     return true;
 }
 
+/* "1-12:00:00": days, then hours, minutes and seconds, of which the last two are enough. */
+static bool parse_clock(const char *text, double *seconds)
+{
+    double days = 0, fields[3] = {0};
+    int count = 0;
+    char *end;
+    if (strchr(text, '-')) {
+        days = (double)strtol(text, &end, 10);
+        if (*end != '-')
+            return false;
+        text = end + 1;
+    }
+    do {
+        if (count == 3 || !isdigit((unsigned char)*text))
+            return false;
+        fields[count++] = (double)strtol(text, &end, 10);
+        text = end + 1;
+    } while (*end == ':');
+    if (*end || count < 2)
+        return false;
+    double hours = count == 3 ? fields[0] : 0;
+    *seconds = 86400 * days + 3600 * hours + 60 * fields[count - 2] + fields[count - 1];
+    return true;
+}
+
+/* "3h50m": numbers with units, from the largest to the smallest; the last may do without: s. */
+static bool parse_units(const char *text, double *seconds)
+{
+    static const char units[] = "dhms";
+    static const double unit_s[] = {86400, 3600, 60, 1};
+    const char *next = units;
+    *seconds = 0;
+    do {
+        char *end;
+        if (!isdigit((unsigned char)*text))
+            return false;
+        double value = strtod(text, &end);
+        const char *unit = *end ? strchr(next, *end) : units + 3;
+        if (!unit)
+            return false;
+        *seconds += value * unit_s[unit - units];
+        next = unit + 1;
+        text = *end ? end + 1 : end;
+    } while (*text);
+    return true;
+}
+
+bool quantity_parse_time(const char *text, double *seconds)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    bool is_clock = strchr(text, ':') != NULL;
+    return (is_clock ? parse_clock(text, seconds) : parse_units(text, seconds)) && *seconds < 1e10;
+}
+
 static char *next_text(void)
 {
     static _Thread_local char texts[5][32];

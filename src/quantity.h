@@ -13,6 +13,10 @@ bool quantity_parse_bytes(const char *text, uint64_t *bytes);
 /* "4x2" or "1000x2000x64" into `count` positive numbers. */
 bool quantity_parse_extents(const char *text, int count, int64_t *extents);
 
+/* "90s", "10m", "3h50m", "1-12:00:00", "1:30:00", "45:00", or plain seconds, into seconds.  False
+ * when it is none of them. */
+bool quantity_parse_time(const char *text, double *seconds);
+
 /* Text for a table or a sentence, valid until four more calls. */
 const char *quantity_bytes(double bytes);       /* 1.50 GiB */
 const char *quantity_rate(double bytes_per_s);  /* 2.41 GB/s */

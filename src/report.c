@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,17 +75,17 @@ void report_gather(const struct run *run, const struct machine *machine, struct 
     comm_statistics(mine, VALUES, least, sum, most);
     for (int i = 0; i < STAGE_COUNT; i++) {
         struct stage_report *stage = &report->stages[i];
-        stage->busy_s[0] = sum[2 * STAGE_COUNT] < machine->ranks ? 0 : least[i];
-        stage->busy_s[1] = sum[2 * STAGE_COUNT] > 0 ? sum[i] / sum[2 * STAGE_COUNT] : 0;
-        stage->busy_s[2] = most[i];
-        stage->amount = sum[STAGE_COUNT + i];
+        stage->busy_s[0] += sum[2 * STAGE_COUNT] < machine->ranks ? 0 : least[i];
+        stage->busy_s[1] += sum[2 * STAGE_COUNT] > 0 ? sum[i] / sum[2 * STAGE_COUNT] : 0;
+        stage->busy_s[2] += most[i];
+        stage->amount += sum[STAGE_COUNT + i];
         if (stage->busy_s[2] > report->stages[report->limit].busy_s[2])
             report->limit = (enum stage)i;
     }
-    report->host_bytes = most[2 * STAGE_COUNT + 1];
-    report->device_bytes = most[2 * STAGE_COUNT + 2];
-    report->residual = most[2 * STAGE_COUNT + 3];
-    report->not_finite = sum[2 * STAGE_COUNT + 4];
+    report->host_bytes = fmax(report->host_bytes, most[2 * STAGE_COUNT + 1]);
+    report->device_bytes = fmax(report->device_bytes, most[2 * STAGE_COUNT + 2]);
+    report->residual = fmax(report->residual, most[2 * STAGE_COUNT + 3]);
+    report->not_finite += sum[2 * STAGE_COUNT + 4];
     report->residual_limit = run->check.limit;
     name_ways(run, report);
 }

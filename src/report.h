@@ -32,8 +32,8 @@ struct report {
 /* Remember how much host memory this rank uses before the run's own. */
 void report_baseline(void);
 
-/* Collective.  Gather the stages of all ranks; startup, wall and algorithm are the caller's to
- * set. */
+/* Collective.  Add the stages of all ranks to what earlier runs of this process did; startup, wall
+ * and algorithm are the caller's to set. */
 void report_gather(const struct run *run, const struct machine *machine, struct report *report);
 
 void report_print(const struct report *report, const struct problem *p,

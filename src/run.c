@@ -129,7 +129,7 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
         .lda = ld[OPERAND_B],
         .b = element(run, a->memory, ld[OPERAND_A], p->trans[0] ? 0 : skip, p->trans[0] ? skip : 0),
         .ldb = ld[OPERAND_A],
-        .beta = slab > 0,
+        .beta = slab > 0 || p->continues,
         .c = element(run, run->acc, ld[OPERAND_C], skip, 0),
         .ldc = ld[OPERAND_C],
     };
@@ -203,16 +203,15 @@ static int part_combine(struct run *run, const struct block *part, void *acc, st
     return problem_reads_c(p) ? dev->record(dev, run->c0_used[buffer], STREAM_OUT, err) : 0;
 }
 
-/* One slot's worth of the leaving tile. */
-static int part_leave(struct run *run, const struct block *part, struct error *err)
+int run_take_out(struct run *run, const struct block *tile, const struct block *part,
+                 struct error *err)
 {
     struct device *dev = run->device;
     int64_t ld = run->plan->ld[OPERAND_C];
-    void *acc =
-        element(run, run->acc, ld, part->row - run->leaving.row, part->col - run->leaving.col);
+    void *acc = element(run, run->acc, ld, part->row - tile->row, part->col - tile->col);
     size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
     struct slot *slot;
-    if (part_combine(run, part, acc, err) || outlet_take(&run->out, &slot, err))
+    if (outlet_take(&run->out, &slot, err))
         return err->code;
     struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)part->rows};
     if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
@@ -221,6 +220,15 @@ static int part_leave(struct run *run, const struct block *part, struct error *e
     slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
     outlet_give(&run->out, slot);
     return 0;
+}
+
+/* One slot's worth of the leaving tile. */
+static int part_leave(struct run *run, const struct block *part, struct error *err)
+{
+    const struct block *tile = &run->leaving;
+    void *acc = element(run, run->acc, run->plan->ld[OPERAND_C], part->row - tile->row,
+                        part->col - tile->col);
+    return part_combine(run, part, acc, err) || run_take_out(run, tile, part, err) ? err->code : 0;
 }
 
 /* A strip of the leaving tile on its way to the disk, as soon as its products are done; those of
@@ -249,8 +257,7 @@ static int strip_leave(struct run *run, int64_t index, struct error *err)
     return 0;
 }
 
-/* What remains of the leaving tile, when no product follows that could take its place. */
-static int tile_leave(struct run *run, struct error *err)
+int run_leave(struct run *run, struct error *err)
 {
     for (int64_t i = 0; !block_empty(&run->leaving) && !comm_raised(run->comm); i++)
         if (strip_leave(run, i, err))
@@ -304,16 +311,19 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
 
 /* All slabs of a tile, the first of which is on its way; and then the first one of the next
  * tile, so that it is there when this one leaves. */
-static int tile_multiply(struct run *run, const struct block *before, const struct block *tile,
-                         const struct block *next, struct error *err)
+static int tile_multiply(struct run *run, int64_t super, const struct block *before,
+                         const struct block *tile, const struct block *next, struct error *err)
 {
     int64_t slabs = run->plan->slabs;
-    if (check_begin(&run->check, tile, err))
+    if (check_begin(&run->check, tile, err) ||
+        (run->problem->continues && save_load(run, tile, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         if (outlet_check(&run->out, err) || slab_multiply(run, tile, slab, err))
             return err->code;
         bool last = slab + 1 == slabs;
+        if (!last && save_step(run, super, slab + 1, tile, err))
+            return err->code;
         if (last ? slab_load(run, tile, next, 0, err) : slab_load(run, before, tile, slab + 1, err))
             return err->code;
     }
@@ -342,26 +352,49 @@ static int finish(struct run *run, struct error *err)
     return 0;
 }
 
+/* A super-block in which this rank has no tile. */
+static int super_pass(struct run *run, int64_t super, struct error *err)
+{
+    const struct block none = {0};
+    int64_t slabs = run->plan->slabs > 0 ? run->plan->slabs : 1;
+    for (int64_t slab = 1; slab <= slabs; slab++)
+        if (save_step(run, super, slab, &none, err))
+            return err->code;
+    return 0;
+}
+
 static int all_tiles(struct run *run, struct error *err)
 {
-    int64_t super = 0;
+    const struct plan *plan = run->plan;
     int rank = comm_place(run->comm);
+    int64_t found = 0; /* the super-block after that of `tile` */
     struct block before = {0}, next;
-    struct block tile = schedule_next_tile(run->problem, run->plan, rank, &super);
+    struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
     if (slab_load(run, &before, &tile, 0, err) || outlet_begin(&run->out, err))
         return err->code;
-    for (; !block_empty(&tile); before = tile, tile = next) {
-        next = schedule_next_tile(run->problem, run->plan, rank, &super);
-        if (tile_multiply(run, &before, &tile, &next, err))
+    for (int64_t super = 0; super < schedule_supers(plan); super++) {
+        if (block_empty(&tile) || super + 1 < found) {
+            if (super_pass(run, super, err))
+                return err->code;
+            continue;
+        }
+        next = schedule_next_tile(run->problem, plan, rank, &found);
+        if (tile_multiply(run, super, &before, &tile, &next, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->leaving = tile;
-        bool stays = run->plan->layers > 1; /* until the other layers' products are added */
-        if ((block_empty(&next) || run->plan->slabs == 0) && !stays && tile_leave(run, err))
+        bool stays = plan->layers > 1; /* until the other layers' products are added */
+        if ((block_empty(&next) || plan->slabs == 0) && !stays && run_leave(run, err))
             return err->code;
+        if (save_step(run, super, plan->slabs > 0 ? plan->slabs : 1, &tile, err))
+            return err->code;
+        before = tile;
+        tile = next;
     }
-    return run->plan->layers > 1 ? 0 : finish(run, err);
+    if (save_finish(run, err))
+        return err->code;
+    return plan->layers > 1 ? 0 : finish(run, err);
 }
 
 /* The sum of all layers is in the first one's tile. */
@@ -374,7 +407,7 @@ static int sum_leave(struct run *run, struct error *err)
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++)
         if (dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
             return err->code;
-    return tile_leave(run, err);
+    return run_leave(run, err);
 }
 
 /* Add what the layers have multiplied, once all of them have. */

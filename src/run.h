@@ -10,6 +10,7 @@
 #include "exchange.h"
 #include "intake.h"
 #include "outlet.h"
+#include "save.h"
 #include "store.h"
 #include "trace.h"
 #include "window.h"
@@ -39,6 +40,8 @@ struct run {
     struct comm *comm;
     struct device *device;
     bool traced;
+    const struct piece *piece; /* which `problem` is */
+    struct saver saver;        /* of it: done, context */
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
     struct store *output;
@@ -81,6 +84,13 @@ int run_warm_up(struct run *run, struct error *err);
  * early, with ERROR_ELSEWHERE and no complaint, when another rank raised or stopped the node's
  * intake. */
 int run_execute(struct run *run, struct error *err);
+
+/* What remains of the tile that is leaving, to the output. */
+int run_leave(struct run *run, struct error *err);
+
+/* Copy a part of a tile's accumulators into a slot and on to whatever is written now. */
+int run_take_out(struct run *run, const struct block *tile, const struct block *part,
+                 struct error *err);
 
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);

@@ -112,12 +112,16 @@ static int read_block(void *context, const struct transfer *t, void *memory, str
     return code;
 }
 
+/* Of C; or of sums that are saved (save.h). */
 static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
 {
     struct run *run = context;
+    struct saver *saver = &run->saver;
+    bool of_sums = saver->of_sums;
     if (run->checksum.weights)
-        run->checksum_written += checksum_block(&run->checksum, &t->block, memory);
-    return store_write(run->output, &t->block, memory, err);
+        *(of_sums ? &saver->sum : &run->checksum_written) +=
+            checksum_block(&run->checksum, &t->block, memory);
+    return store_write(of_sums ? saver->stores[saver->place] : run->output, &t->block, memory, err);
 }
 
 /* Collective.  The ring and the cache of the node. */
@@ -196,6 +200,7 @@ void run_stop(struct run *run)
 
 int run_open(struct run *run, struct error *err)
 {
+    save_open(run);
     if (run->traced)
         trace_open(&run->trace, run->device, err);
     if (comm_agree(run->comm, err) || open_window(run, err))
@@ -226,6 +231,7 @@ void run_close(struct run *run)
     intake_close(&run->in);
     outlet_close(&run->out);
     check_close(&run->check);
+    save_close(run);
     checksum_close(&run->checksum);
     trace_close(&run->trace);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)

@@ -69,6 +69,8 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
         &tile.rows);
     cut(p->n, plan->tile_cols, across * plan->grid_cols + schedule_col(plan, rank), &tile.col,
         &tile.cols);
+    tile.row += p->row;
+    tile.col += p->col;
     return tile;
 }
 

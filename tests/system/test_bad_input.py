@@ -364,7 +364,7 @@ def test_part_is_being_written_by_another_run(source):
         part.write("another's work")
         part.flush()
         fcntl.flock(part, fcntl.LOCK_EX)
-        assert_refused(source.parent, source, says=["another run is writing"])
+        assert_refused(source.parent, source, says=["cannot take"])
 
 
 def test_stale_part_is_replaced(source):
@@ -431,7 +431,10 @@ USAGE_ERRORS = {
     "--verify twice": "choose one of off|online|full",
     "--check-only --dry-run": "--dry-run is for a run",
     "--check-only --trace x.json": "--trace is for a run",
-    "--restart auto": "restart",
+    "--restart maybe": "choose one of auto|never|require",
+    "--checkpoint soon": "give a time",
+    "--max-time 1:2:3:4": "give a time",
+    "--max-time 3m2h": "give a time",
     "another.h5": "one INPUT.h5 only",
     "-o :/C": "names no file",
 }

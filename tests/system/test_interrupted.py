@@ -37,28 +37,27 @@ def interrupt(source, number, **how):
     return after.keys() - before.keys()
 
 
-SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM],
-                                  ids=lambda number: number.name)
-
-
-@SIGNALS
-def test_signal_leaves_nothing(source, number):
-    assert interrupt(source, number) == set()
-
-
-@SIGNALS
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_signal_to_the_launcher(source, ranks, number):
-    """Open MPI's mpirun may send its ranks SIGTERM and SIGKILL in one moment; then a part stays."""
-    assert interrupt(source, number, ranks=ranks) <= {"input-C.h5.part"}
-    multiply(source, ranks=ranks)
-    assert not part_of(source).exists()
-
-
 def test_kill_leaves_a_part_that_the_next_run_replaces(source):
-    assert interrupt(source, signal.SIGKILL) == {"input-C.h5.part"}
+    assert interrupt(source, signal.SIGKILL) == {"input-C.h5.part", "input-C.h5.journal"}
     multiply(source)
     assert read(output_of(source)).shape == SIZE[:2]
+    assert not list(source.parent.glob("*.part*")) and not list(source.parent.glob("*.journal"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_the_second_signal_ends_it_at_once(source, number):
+    """Nothing was saved, so nothing is left."""
+    before = snapshot(source.parent)
+    with start("dgemm_ooc", source, *SLOW) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        process.send_signal(signal.SIGSTOP)  # so that both are there when it goes on
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode in (-number, 75)
+    if process.returncode == -number:
+        assert snapshot(source.parent) == before
 
 
 # Failing disks: a library that comes between the program and the system.

@@ -1,0 +1,338 @@
+#include "journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "error.h"
+
+enum { SAMPLES = 64, SAMPLE_BYTES = 4096, HASH_DIGITS = 16 };
+
+/* Of pieces from the first to the last byte of the file. */
+static uint64_t sample_hash(const char *file, uint64_t file_bytes)
+{
+    char sample[SAMPLE_BYTES];
+    XXH64_hash_t hash = file_bytes;
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    uint64_t last = file_bytes > SAMPLE_BYTES ? file_bytes - SAMPLE_BYTES : 0;
+    for (uint64_t i = 0; i < SAMPLES && fd >= 0; i++) {
+        ssize_t got = pread(fd, sample, sizeof sample, (off_t)(last / (SAMPLES - 1) * i));
+        hash = XXH3_64bits_withSeed(sample, got > 0 ? (size_t)got : 0, hash);
+    }
+    if (fd >= 0)
+        close(fd);
+    return hash;
+}
+
+static json_t *hex(uint64_t value)
+{
+    return json_sprintf("%016" PRIx64, value);
+}
+
+static void add_operand(json_t *product, const char *letter, const struct matrix_info *info)
+{
+    struct stat status = {0};
+    char key[32];
+    stat(info->file, &status);
+    const struct {
+        const char *name;
+        json_t *value;
+    } members[] = {
+        {"dataset", json_string(info->dataset)},
+        {"rows", json_integer(info->rows)},
+        {"columns", json_integer(info->cols)},
+        {"file's size", json_integer((json_int_t)info->file_bytes)},
+        {"file's time of change",
+         json_sprintf("%lld.%09ld", (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec)},
+        {"file's content", hex(sample_hash(info->file, info->file_bytes))},
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        snprintf(key, sizeof key, "%s's %s", letter, members[i].name);
+        json_object_set_new(product, key, members[i].value);
+    }
+}
+
+/* What is multiplied, and what decides the bits. */
+static json_t *describe_product(const struct options *options, const struct problem *p,
+                                bool same_bits)
+{
+    static const char *const letters[] = {"A", "B", "C"};
+    json_t *product = json_object();
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        if (problem_reads(p, (enum operand)i))
+            add_operand(product, letters[i], &p->matrix[i]);
+    const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
+                                                 ? NULL
+                                                 : algorithm_of((enum algorithm)options->algorithm);
+    json_object_set_new(product, "type", json_string(scalar_name(p->type)));
+    json_object_set_new(product, "alpha", json_real(p->alpha));
+    json_object_set_new(product, "beta", json_real(p->beta));
+    json_object_set_new(product, "transa", json_string(p->trans[0] ? "T" : "N"));
+    json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
+    json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
+    json_object_set_new(product, "kernels",
+                        json_string(same_bits || !algorithm ? "own" : algorithm->name));
+    return product;
+}
+
+uint64_t journal_identity(const struct options *options, const struct problem *p, bool same_bits)
+{
+    json_t *product = describe_product(options, p, same_bits);
+    char *text = json_dumps(product, JSON_SORT_KEYS | JSON_COMPACT);
+    uint64_t hash = text ? XXH3_64bits(text, strlen(text)) : 0;
+    free(text);
+    json_decref(product);
+    return hash;
+}
+
+/* The JSON of a line; null when it is not whole. */
+static json_t *parse_line(const char *line)
+{
+    char *end;
+    uint64_t hash = strtoull(line, &end, 16);
+    if (end != line + HASH_DIGITS || *end != ' ')
+        return NULL;
+    const char *text = end + 1;
+    size_t length = strcspn(text, "\n");
+    if (text[length] != '\n' || XXH3_64bits(text, length) != hash)
+        return NULL;
+    return json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+}
+
+static int append(struct journal *journal, json_t *line, struct error *err)
+{
+    char *text = json_dumps(line, JSON_COMPACT), *whole = NULL;
+    int length =
+        text ? asprintf(&whole, "\n%016" PRIx64 " %s\n", XXH3_64bits(text, strlen(text)), text)
+             : -1; /* the first newline ends what a killed run may have begun */
+    if (length < 0 || write(journal->descriptor, whole, (size_t)length) != length ||
+        fdatasync(journal->descriptor))
+        error_add(err, EXIT_RUNTIME, "cannot write the journal %s: %s", journal->path,
+                  strerror(errno));
+    free(whole);
+    free(text);
+    json_decref(line);
+    return err->code;
+}
+
+static json_t *piece_json(const struct piece *piece)
+{
+    const struct block *b = &piece->block;
+    return json_pack("{s:[I,I,I,I], s:I, s:i, s:b, s:o, s:b}", "block", (json_int_t)b->row,
+                     (json_int_t)b->col, (json_int_t)b->rows, (json_int_t)b->cols, "k",
+                     (json_int_t)piece->k, "place", piece->place, "hashed", piece->hashed, "sum",
+                     hex(piece->sum), "again", piece->again);
+}
+
+static bool read_piece(json_t *json, struct piece *piece)
+{
+    json_int_t row, col, rows, cols, k;
+    const char *sum;
+    int place, hashed, again;
+    if (json_unpack(json, "{s:[I,I,I,I], s:I, s:i, s:b, s:s, s:b}", "block", &row, &col, &rows,
+                    &cols, "k", &k, "place", &place, "hashed", &hashed, "sum", &sum, "again",
+                    &again) ||
+        row < 0 || col < 0 || rows < 1 || cols < 1 || k < 0 || place < 0 || place >= PLACES)
+        return false;
+    *piece =
+        (struct piece){{row, col, rows, cols}, k, place, hashed, strtoull(sum, NULL, 16), again};
+    return true;
+}
+
+static void read_progress(json_t *line, struct progress *progress)
+{
+    struct progress found = {.saved = true};
+    json_t *left, *piece;
+    json_int_t not_finite;
+    const char *sum;
+    size_t i;
+    if (json_unpack(line, "{s:o, s:s, s:F, s:I, s:F, s:i}", "left", &left, "checksum", &sum,
+                    "residual", &found.residual, "not_finite", &not_finite, "seconds",
+                    &found.seconds, "layers", &found.layers) ||
+        json_array_size(left) > PIECES_MAX)
+        return;
+    json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return;
+    found.left.count = (int)json_array_size(left);
+    found.checksum = strtoull(sum, NULL, 16);
+    found.not_finite = not_finite;
+    *progress = found;
+}
+
+int journal_save(struct journal *journal, const struct progress *progress, struct error *err)
+{
+    json_t *left = json_array();
+    for (int i = 0; i < progress->left.count; i++)
+        json_array_append_new(left, piece_json(&progress->left.pieces[i]));
+    json_t *line = json_pack("{s:o, s:o, s:f, s:I, s:f, s:i}", "left", left, "checksum",
+                             hex(progress->checksum), "residual", progress->residual, "not_finite",
+                             (json_int_t)progress->not_finite, "seconds", progress->seconds,
+                             "layers", progress->layers);
+    if (append(journal, line, err) == 0)
+        journal->saved = true;
+    return err->code;
+}
+
+static void complain_difference(const char *path, json_t *theirs, json_t *ours, struct error *err)
+{
+    const char *key;
+    json_t *now;
+    json_object_foreach(ours, key, now)
+    {
+        json_t *then = json_object_get(theirs, key);
+        if (json_equal(then, now))
+            continue;
+        char *was = then ? json_dumps(then, JSON_ENCODE_ANY) : NULL,
+             *is = json_dumps(now, JSON_ENCODE_ANY);
+        error_add(err, EXIT_INPUT,
+                  "%s is the journal of another product: %s was %s and is %s now; --restart never "
+                  "gives up what it has saved",
+                  path, key, was ? was : "not there", is ? is : "?");
+        free(was);
+        free(is);
+        return;
+    }
+    error_add(err, EXIT_INPUT,
+              "%s is the journal of another product; --restart never gives up "
+              "what it has saved",
+              path);
+}
+
+static void complain_owner(const char *path, json_t *owner, struct error *err)
+{
+    const char *host = "?", *since = "?";
+    int process = 0;
+    json_unpack(owner, "{s:s, s:i, s:s}", "host", &host, "process", &process, "since", &since);
+    error_add(err, EXIT_INPUT,
+              "another run is at work on this output: process %d on %s, since %s (%s)", process,
+              host, since, path);
+}
+
+/* What the whole lines say. */
+struct lines {
+    json_t *product, *owner;
+    struct progress progress;
+};
+
+static void read_lines(FILE *file, struct lines *lines)
+{
+    char *text = NULL;
+    size_t size = 0;
+    while (getline(&text, &size, file) > 0) {
+        json_t *line = parse_line(text), *product = json_object_get(line, "product"),
+               *owner = json_object_get(line, "owner");
+        if (product && !lines->product)
+            lines->product = json_incref(product);
+        if (owner) {
+            json_decref(lines->owner);
+            lines->owner = json_incref(owner);
+        }
+        if (json_object_get(line, "left"))
+            read_progress(line, &lines->progress);
+        json_decref(line);
+    }
+    free(text);
+}
+
+static int journal_name(const struct options *options, char path[PATH_MAX], struct error *err)
+{
+    if (snprintf(path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX)
+        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", options->output.file);
+    return 0;
+}
+
+static bool is_part(const struct piece *piece, const struct problem *p)
+{
+    const struct block *b = &piece->block;
+    return b->row <= p->m - b->rows && b->col <= p->n - b->cols && piece->k < p->k;
+}
+
+int journal_read(const struct options *options, const struct problem *p, bool same_bits,
+                 struct progress *progress, struct error *err)
+{
+    char path[PATH_MAX];
+    struct lines lines = {0};
+    *progress = (struct progress){0};
+    if (journal_name(options, path, err))
+        return err->code;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (fd < 0 && errno != ENOENT)
+        error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path,
+                  errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    if (file) {
+        bool busy = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+        read_lines(file, &lines);
+        if (busy)
+            complain_owner(path, lines.owner, err);
+        fclose(file);
+    }
+    if (lines.progress.saved && options->restart != RESTART_NEVER && !err->code) {
+        json_t *product = describe_product(options, p, same_bits);
+        if (!json_equal(product, lines.product))
+            complain_difference(path, lines.product, product, err);
+        *progress = lines.progress;
+        json_decref(product);
+    }
+    for (int i = 0; i < progress->left.count && !err->code; i++)
+        if (!is_part(&progress->left.pieces[i], p))
+            error_add(err, EXIT_INPUT, "%s is damaged; --restart never starts anew", path);
+    if (!progress->saved && options->restart == RESTART_REQUIRE)
+        error_add(err, EXIT_INPUT, "--restart require: no run has saved anything in %s", path);
+    json_decref(lines.product);
+    json_decref(lines.owner);
+    return err->code;
+}
+
+static int say_who(struct journal *journal, json_t *product, struct error *err)
+{
+    char host[256] = "?", since[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    gethostname(host, sizeof host - 1);
+    strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    if (product && append(journal, json_pack("{s:i, s:o}", "journal", 1, "product", product), err))
+        return err->code;
+    return append(journal,
+                  json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
+                            "since", since),
+                  err);
+}
+
+int journal_open(struct journal *journal, const struct options *options, const struct problem *p,
+                 bool same_bits, bool again, struct error *err)
+{
+    journal->descriptor = -1;
+    journal->saved = again;
+    if (journal_name(options, journal->path, err))
+        return err->code;
+    if (!again) /* journal_read has seen that nobody is at work on it */
+        unlink(journal->path);
+    journal->descriptor =
+        open(journal->path,
+             O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | (again ? 0 : O_CREAT | O_EXCL), 0666);
+    if (journal->descriptor < 0)
+        return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", journal->path,
+                         strerror(errno));
+    if (flock(journal->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    return say_who(journal, again ? NULL : describe_product(options, p, same_bits), err);
+}
+
+void journal_close(struct journal *journal, bool stays)
+{
+    if (journal->descriptor < 0)
+        return;
+    if (!stays)
+        unlink(journal->path);
+    close(journal->descriptor);
+    journal->descriptor = -1;
+}

@@ -1,0 +1,231 @@
+#include "save.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "error.h"
+#include "quantity.h"
+#include "run.h"
+
+enum { VERIFY_BYTES = 4 << 20 };
+static const double meeting_seconds = 0.2; /* between two meetings, as planned */
+
+int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
+              struct error *err)
+{
+    *info = *output;
+    info->offset = 0;
+    info->file_bytes = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
+    if (snprintf(info->file, sizeof info->file, "%s.sums%d", output->file, place) >=
+        (int)sizeof info->file)
+        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", output->file);
+    return 0;
+}
+
+void save_open(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    struct saver *s = &run->saver;
+    double steps = (double)schedule_supers(plan) * (double)(plan->slabs > 0 ? plan->slabs : 1);
+    s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->wall_s, 1e9));
+    s->place = run->piece->k > 0 ? 1 - run->piece->place : 0;
+}
+
+void save_close(struct run *run)
+{
+    for (int i = 0; i < PLACES; i++) {
+        store_close(run->saver.stores[i]);
+        run->saver.stores[i] = NULL;
+    }
+}
+
+/* Collective.  The file of this turn's sums, made by the first rank that needs it. */
+static int open_place(struct run *run, struct error *err)
+{
+    struct store **store = &run->saver.stores[run->saver.place];
+    struct matrix_info info;
+    uint64_t ready = 0;
+    double none = 0;
+    if (*store)
+        return 0;
+    if (save_name(run->output_info, run->saver.place, &info, err))
+        return err->code;
+    if (run->comm->rank == 0) {
+        int fd = open(info.file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 || ftruncate(fd, (off_t)info.file_bytes))
+            error_add(err, EXIT_RUNTIME, "cannot make %s: %s", info.file, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        if (err->code)
+            return err->code;
+    }
+    if (!comm_meet(run->comm, &ready, 1, &none, 1)) /* it is there for all */
+        return err->code = ERROR_ELSEWHERE;
+    return store_open(&info, run->problem->type, STORE_WRITE, STORE_BUFFERED, store, err);
+}
+
+/* The sums of the tile at work, as they are now. */
+static int write_sums(struct run *run, const struct block *tile, struct error *err)
+{
+    struct device *dev = run->device;
+    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    struct event *done = run->summed[0];
+    if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
+        return err->code;
+    for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
+        struct block strip = schedule_strip(run->plan, tile, i);
+        for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
+            struct block part = block_cut_part(&strip, &cut, j);
+            if (run_take_out(run, tile, &part, err))
+                return err->code;
+        }
+    }
+    return 0;
+}
+
+/* On all ranks at the same step. */
+static int save(struct run *run, enum stop_level level, int64_t super, int64_t slabs,
+                const struct block *tile, struct error *err)
+{
+    struct saver *s = &run->saver;
+    const struct plan *plan = run->plan;
+    bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
+    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err))
+        return err->code;
+    s->sum = 0;
+    s->of_sums = sums;
+    if (sums && open_place(run, err))
+        return err->code;
+    if (sums && !block_empty(tile) &&
+        (check_now(&run->check, run->acc, err) || write_sums(run, tile, err) ||
+         outlet_drain(&run->out, err)))
+        return err->code;
+    s->of_sums = false;
+    if (store_sync(run->output, err) || (sums && store_sync(s->stores[s->place], err)))
+        return err->code;
+    uint64_t totals[] = {run->checksum_written, s->sum, (uint64_t)run->check.not_finite};
+    double residual = run->check.residual;
+    if (!comm_meet(run->comm, totals, 3, &residual, 1))
+        return err->code = ERROR_ELSEWHERE;
+    struct saved saved = {.supers = super + whole,
+                          .checksum = totals[0],
+                          .residual = residual,
+                          .not_finite = (int64_t)totals[2],
+                          .level = level};
+    if (sums) {
+        saved.piece = (struct piece){.k = run->problem->k_first + slabs * plan->slab,
+                                     .place = s->place,
+                                     .hashed = run->request->verify,
+                                     .sum = totals[1]};
+        s->place = 1 - s->place;
+    }
+    stop_saved();
+    if (s->done(s->context, &saved, err))
+        return err->code;
+    return level == STOP_END ? err->code = EXIT_STOPPED : 0;
+}
+
+int save_step(struct run *run, int64_t super, int64_t slabs, const struct block *tile,
+              struct error *err)
+{
+    struct saver *s = &run->saver;
+    int level = STOP_NOT;
+    if (run->comm->size == 1) {
+        level = stop_level(true);
+    } else if (s->meeting) {
+        s->meeting = false;
+        if (!comm_meet_end(run->comm, &level))
+            return err->code = ERROR_ELSEWHERE;
+    } else if (s->steps % s->period == 0) {
+        s->meeting = true;
+        comm_meet_begin(run->comm, stop_level(run->comm->rank == 0));
+    }
+    s->steps++;
+    if (super + 1 == schedule_supers(run->plan) && slabs >= run->plan->slabs)
+        return 0; /* all is done */
+    return level > STOP_NOT ? save(run, (enum stop_level)level, super, slabs, tile, err) : 0;
+}
+
+int save_finish(struct run *run, struct error *err)
+{
+    int ignored;
+    if (run->saver.meeting && !comm_meet_end(run->comm, &ignored))
+        return err->code = ERROR_ELSEWHERE;
+    run->saver.meeting = false;
+    return 0;
+}
+
+static int load_part(struct run *run, struct store *store, const struct block *tile,
+                     const struct block *part, struct error *err)
+{
+    struct device *dev = run->device;
+    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
+    int64_t ld = run->plan->ld[OPERAND_C];
+    size_t at = (size_t)((part->row - tile->row) * ld + part->col - tile->col) * size;
+    struct slot *slot;
+    if (outlet_take(&run->out, &slot, err))
+        return err->code;
+    struct copy copy = {(char *)run->acc + at, slot->memory, (size_t)ld * size, width, width,
+                        (size_t)part->rows};
+    if (store_read(store, part, slot->memory, err) == 0 &&
+        dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
+        dev->record(dev, slot->done, STREAM_IN, err) == 0)
+        dev->sync(dev, slot->done, err);
+    outlet_return(&run->out, slot);
+    return err->code;
+}
+
+int save_load(struct run *run, const struct block *tile, struct error *err)
+{
+    struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    struct matrix_info info;
+    struct store *store = NULL;
+    if (save_name(run->output_info, run->piece->place, &info, err) ||
+        store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, err) ||
+        run_leave(run, err))
+        return err->code;
+    for (int i = 0; i < STRIPS_MAX && !err->code; i++)
+        run->device->sync(run->device, run->left[i], err);
+    for (int64_t i = 0; i < block_cut_parts(tile, &cut) && !err->code; i++) {
+        struct block part = block_cut_part(tile, &cut, i);
+        load_part(run, store, tile, &part, err);
+    }
+    store_close(store);
+    return err->code ? err->code : check_resume(&run->check, run->acc, err);
+}
+
+bool save_verify(const struct problem *p, const struct matrix_info *output,
+                 const struct piece *piece, const struct comm *comm, struct error *err)
+{
+    const struct block *all = &piece->block;
+    struct matrix_info info;
+    struct store *store = NULL;
+    struct checksum table = {0};
+    struct error cannot = {0};
+    uint64_t sum = 0;
+    int64_t share = ceil_div(all->rows, comm->size), first = min_i64(comm->rank * share, all->rows);
+    struct block mine = {all->row + first, all->col, min_i64(share, all->rows - first), all->cols};
+    struct block_cut cut = {VERIFY_BYTES / (int64_t)scalar_size(p->type), 0, 0};
+    void *memory = malloc(VERIFY_BYTES);
+    if (memory && checksum_open(&table, p->type, p->n, err) == 0 &&
+        save_name(output, piece->place, &info, err) == 0 &&
+        store_open(&info, p->type, STORE_READ, STORE_BUFFERED, &store, &cannot) == 0)
+        for (int64_t i = 0; i < block_cut_parts(&mine, &cut) && !cannot.code; i++) {
+            struct block part = block_cut_part(&mine, &cut, i);
+            if (store_read(store, &part, memory, &cannot) == 0)
+                sum += checksum_block(&table, &part, memory);
+        }
+    store_close(store);
+    checksum_close(&table);
+    if (!memory)
+        error_add(err, EXIT_RESOURCES, "out of host memory");
+    free(memory);
+    bool all_read = comm_min(!cannot.code);
+    return comm_sum(sum) == piece->sum && all_read;
+}

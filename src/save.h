@@ -1,0 +1,63 @@
+/* Saving a run while it goes on, so that another one can go on from there.
+ *
+ * Between two slabs all ranks ask each other now and then whether one of them wants to save or to
+ * stop (stop.h), and all save at the same slab: what is complete of C is made durable, then the
+ * sums of the tiles at work, which have been checked, in one of two files beside C that take turns,
+ * so that the save before stays whole until this one is; then `done` is called, which makes it
+ * known (journal.h). */
+#ifndef DGEMM_OOC_SAVE_H
+#define DGEMM_OOC_SAVE_H
+
+#include "stop.h"
+#include "work.h"
+
+struct comm;
+struct error;
+struct run;
+struct store;
+
+/* What all ranks have saved. */
+struct saved {
+    int64_t supers;        /* super-blocks that are complete */
+    struct piece piece;    /* of the next one: k, place, sum */
+    uint64_t checksum;     /* of what this run has completed */
+    double residual;       /* largest so far */
+    int64_t not_finite;    /* rows */
+    enum stop_level level; /* what it was for */
+};
+
+struct saver {
+    int (*done)(void *context, const struct saved *saved, struct error *err); /* on all ranks */
+    void *context;
+    int place;            /* of the next save */
+    int64_t period;       /* steps between two meetings */
+    int64_t steps;        /* so far */
+    bool meeting;         /* one has begun */
+    bool of_sums;         /* what the outlet writes now is sums, not C */
+    _Atomic uint64_t sum; /* of them */
+    struct store *stores[PLACES];
+};
+
+/* The file of saved sums: as large as C, with holes where nothing was saved. */
+int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
+              struct error *err);
+
+void save_open(struct run *run);
+void save_close(struct run *run);
+
+/* A step is through: `slabs` of the super-block, of which this rank has `tile`, or none.  Saves
+ * where some rank asks for it.  EXIT_STOPPED when that was to be the end. */
+int save_step(struct run *run, int64_t super, int64_t slabs, const struct block *tile,
+              struct error *err);
+
+/* After the last step. */
+int save_finish(struct run *run, struct error *err);
+
+/* Collective.  Whether what was saved of a piece is there as it was written. */
+bool save_verify(const struct problem *problem, const struct matrix_info *output,
+                 const struct piece *piece, const struct comm *comm, struct error *err);
+
+/* Bring back the sums of a tile that were saved by an earlier run. */
+int save_load(struct run *run, const struct block *tile, struct error *err);
+
+#endif

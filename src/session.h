@@ -1,0 +1,60 @@
+/* A run of the program: what its phases share.  Each phase ends in an agreement of all ranks, so
+ * that all go on or none. */
+#ifndef DGEMM_OOC_SESSION_H
+#define DGEMM_OOC_SESSION_H
+
+#include "journal.h"
+#include "options.h"
+#include "output.h"
+#include "place.h"
+#include "report.h"
+#include "run.h"
+
+struct session {
+    struct options options;
+    struct comm comm;
+    struct machine machine;
+    struct problem problem, piece, part; /* the whole; what is at work; this rank's layer of it */
+    struct plan_request request;
+    struct plan plan, part_plan;
+    int gpu; /* index, or -1 for the CPU */
+    enum algorithm algorithm;
+    struct device *device;
+    struct place place;
+    struct progress progress; /* of the whole; at its newest, what is saved */
+    struct progress begun;    /* as it was when the piece at work began */
+    uint64_t identity;
+    bool complete; /* the output is there already */
+    struct journal journal;
+    struct output output;
+    struct run run;
+    double started, piece_started; /* clock_now */
+    struct report report;
+    struct error of_trace; /* which is no failure of the run's */
+    struct error err;
+};
+
+/* Of the first piece that is left: request, algorithm and plan.  Pure but for session->err. */
+void session_plan(struct session *session);
+
+/* Whether the kernels that the options choose promise the same bits as our others. */
+bool session_same_bits(const struct options *options);
+
+/* Complain where this rank does not see the same files as rank 0. */
+void session_check_visible(const struct problem *problem, struct error *err);
+
+/* Collective.  Everything that can be found wrong before the work starts. */
+int session_prepare(struct session *session);
+
+/* Collective.  Take the output and its journal, multiply all that is left, and give the output its
+ * name. */
+int session_open_output(struct session *session);
+int session_execute(struct session *session);
+
+/* Rank 0: what another run can go on from stays, everything else goes. */
+void session_leave(struct session *session);
+
+/* Rank 0: the output was complete before. */
+void session_say_complete(struct session *session);
+
+#endif

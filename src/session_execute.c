@@ -1,0 +1,192 @@
+/* The work: piece after piece of what is left, saved now and then. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "meter.h"
+#include "quantity.h"
+#include "schedule.h"
+#include "session.h"
+
+/* About how long it takes to save. */
+static double save_seconds(const struct session *s)
+{
+    const struct plan *plan = &s->plan;
+    double tiles = (double)plan->grid_rows * plan->grid_cols * plan->layers;
+    return tiles * (double)(plan->tile_rows * plan->tile_cols) *
+           (double)scalar_size(s->problem.type) / s->machine.disk_write_bytes_per_s;
+}
+
+int session_open_output(struct session *s)
+{
+    const struct options *o = &s->options;
+    bool again = s->progress.saved;
+    s->output.lock = s->journal.descriptor = -1;
+    stop_begin(s->started, o->max_s, o->checkpoint_s, save_seconds(s));
+    if (s->comm.rank == 0 &&
+        output_create(&s->output, o, &s->problem, s->identity, again, &s->err) == 0)
+        journal_open(&s->journal, o, &s->problem, session_same_bits(o), again, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    comm_share(&s->output.info, sizeof s->output.info, 0);
+    return 0;
+}
+
+/* All ranks have saved: what is left now is known, and rank 0 writes it down. */
+static int when_saved(void *context, const struct saved *saved, struct error *err)
+{
+    struct session *s = context;
+    struct progress *now = &s->progress;
+    *now = s->begun;
+    work_advance(&now->left, &s->plan, saved->supers, &saved->piece);
+    now->checksum += saved->checksum;
+    now->residual = fmax(now->residual, saved->residual);
+    now->not_finite += saved->not_finite;
+    now->seconds += clock_now() - s->piece_started;
+    now->layers = s->plan.layers;
+    now->saved = true;
+    if (s->comm.rank > 0)
+        return 0;
+    output_keep();
+    if (!s->options.quiet)
+        printf("Saved       %.1f %% is done\n", 100 * work_done(&now->left, &s->problem));
+    return journal_save(&s->journal, now, err);
+}
+
+static int open_run(struct session *s)
+{
+    comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
+    s->part = plan_layer_problem(&s->piece, &s->plan, s->comm.layer);
+    s->part_plan = plan_layer(&s->plan, &s->part);
+    s->begun = s->progress;
+    s->run = (struct run){.problem = &s->part,
+                          .plan = &s->part_plan,
+                          .request = &s->request,
+                          .output_info = &s->output.info,
+                          .comm = &s->comm,
+                          .device = s->device,
+                          .traced = s->request.trace,
+                          .piece = &s->begun.left.pieces[0],
+                          .saver = {.done = when_saved, .context = s}};
+    run_open(&s->run, &s->err);
+    return comm_agree(&s->comm, &s->err);
+}
+
+/* Read all matrices back, with the pipeline's memory given back. */
+static int read_back(struct session *s)
+{
+    struct verify *full = &s->report.full;
+    *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
+    s->report.read_back = true;
+    return verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+}
+
+/* The piece is complete and durable. */
+static void piece_end(struct session *s)
+{
+    const struct piece none = {0};
+    struct progress *now = &s->progress;
+    *now = s->begun;
+    work_advance(&now->left, &s->plan, schedule_supers(&s->plan), &none);
+    now->checksum += comm_sum(s->run.checksum_written);
+    now->seconds += clock_now() - s->piece_started;
+    report_gather(&s->run, &s->machine, &s->report);
+    now->residual = fmax(now->residual, s->report.residual);
+    if (s->request.trace)
+        trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
+}
+
+/* What was saved of it may have been damaged since. */
+static int piece_check(struct session *s)
+{
+    struct piece *piece = &s->progress.left.pieces[0];
+    if (piece->k == 0 || !piece->hashed)
+        return 0;
+    bool whole = save_verify(&s->problem, &s->output.info, piece, &s->comm, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    if (!whole && s->comm.rank == 0)
+        fprintf(stderr,
+                "dgemm_ooc: what was saved of C from row %" PRId64 ", column %" PRId64
+                " on is damaged; it is multiplied again\n",
+                piece->block.row, piece->block.col);
+    piece->k = whole ? piece->k : 0;
+    return 0;
+}
+
+/* Multiply the first of the pieces that are left. */
+static int execute(struct session *s)
+{
+    if (piece_check(s))
+        return s->err.code;
+    session_plan(s);
+    if (comm_agree(&s->comm, &s->err) || open_run(s))
+        return s->err.code;
+    s->piece_started = clock_now();
+    if (s->report.startup_s == 0)
+        s->report.startup_s = s->piece_started - s->started;
+    if (run_execute(&s->run, &s->err) == 0)
+        store_sync(s->run.output, &s->err);
+    if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
+        comm_raise(&s->comm);
+    if (comm_agree(&s->comm, &s->err) == 0)
+        piece_end(s);
+    run_close(&s->run);
+    return s->err.code;
+}
+
+int session_execute(struct session *s)
+{
+    double residual = s->progress.residual;
+    while (s->progress.left.count > 0)
+        if (execute(s))
+            return s->err.code;
+    s->report.wall_s = clock_now() - s->started - s->report.startup_s;
+    s->report.residual = fmax(residual, s->report.residual);
+    s->report.not_finite += (double)s->progress.not_finite;
+    s->report.checksum = s->progress.checksum;
+    if (s->comm.rank == 0 && s->request.verify)
+        output_record(&s->output, s->report.checksum, &s->err);
+    if (comm_agree(&s->comm, &s->err) || (s->options.verify == VERIFY_FULL && read_back(s)))
+        return s->err.code;
+    if (s->comm.rank == 0)
+        output_finish(&s->output, &s->options, &s->err);
+    return comm_agree(&s->comm, &s->err);
+}
+
+static void remove_sums(const struct session *s)
+{
+    struct matrix_info sums;
+    struct error ignored = {0};
+    for (int i = 0; i < PLACES; i++)
+        if (save_name(&s->output.info, i, &sums, &ignored) == 0)
+            unlink(sums.file);
+}
+
+void session_leave(struct session *s)
+{
+    bool stays = s->err.code && s->journal.saved;
+    if (s->output.info.file[0] && !stays)
+        remove_sums(s);
+    if (s->err.code && !stays)
+        output_drop(&s->output);
+    journal_close(&s->journal, stays);
+    if (s->err.code == EXIT_STOPPED)
+        error_add(&s->err, EXIT_STOPPED,
+                  "stopped by %s with %.1f %% done; the same command goes on from there",
+                  stop_reason(), 100 * work_done(&s->progress.left, &s->problem));
+}
+
+/* A run that was killed as soon as the output was complete may have left the rest. */
+void session_say_complete(struct session *s)
+{
+    const struct options *o = &s->options;
+    output_part(o, s->output.info.file);
+    if (journal_open(&s->journal, o, &s->problem, true, true, &(struct error){0}) == 0)
+        remove_sums(s);
+    journal_close(&s->journal, false);
+    printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
+           o->output.dataset);
+}

@@ -1,0 +1,149 @@
+/* Before the work: what is to be multiplied, on what, how far it is, and the plan. */
+#include <sys/stat.h>
+
+#include "device.h"
+#include "error.h"
+#include "quantity.h"
+#include "session.h"
+#include "verify.h"
+
+/* Take the GPU that this rank works on; -1 for the CPU.  All ranks use the same kind. */
+static void choose_device(struct session *s)
+{
+    const struct options *o = &s->options;
+    const struct algorithm_info *wanted =
+        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
+    bool must = o->device == CHOOSE_GPU || (wanted && wanted->on_gpu);
+    bool may = must || (o->device == CHOOSE_AUTO && !wanted);
+    int gpus = may ? device_gpu_count() : 0;
+    bool all_have = comm_min((uint64_t)gpus) > 0;
+    if (must && gpus == 0)
+        error_add(&s->err, EXIT_RESOURCES,
+                  "no GPU can be used here; --device cpu does without one");
+    s->gpu = all_have ? s->comm.local_rank % gpus : -1;
+}
+
+static void describe_machine(struct session *s)
+{
+    struct device_info info;
+    bool gpu = s->gpu >= 0 && device_gpu_info(s->gpu, &info, &s->err) == 0;
+    struct machine *m = &s->machine;
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, gpu ? &info : NULL, m);
+    if (s->options.machine[0]) {
+        machine_read(&s->options, m, &s->err);
+        m->gpu = gpu;
+        m->ranks = s->comm.size;
+    }
+    m->ranks_per_node = s->comm.node_size;
+    m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
+    m->host_memory = comm_min(m->host_memory);
+    m->threads = (int)comm_min((uint64_t)m->threads);
+}
+
+void session_plan(struct session *s)
+{
+    const struct options *o = &s->options;
+    int capability = s->machine.gpu ? s->machine.compute_capability : 0;
+    s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(capability, s->problem.type)
+                                                  : (enum algorithm)o->algorithm;
+    s->request =
+        (struct plan_request){.grid_rows = o->grid_rows,
+                              .grid_cols = o->grid_cols,
+                              .layers = s->progress.layers ? s->progress.layers : o->layers,
+                              .tile_rows = o->tile_rows,
+                              .tile_cols = o->tile_cols,
+                              .slab = o->slab,
+                              .verify = o->verify != VERIFY_OFF,
+                              .trace = o->trace[0] != 0,
+                              .algorithm = s->algorithm};
+    s->piece = work_problem(&s->problem, &s->progress.left.pieces[0]);
+    if (o->tile_rows <= s->problem.m && o->tile_cols <= s->problem.n) { /* as large as it has */
+        s->request.tile_rows = min_i64(o->tile_rows, s->piece.m);
+        s->request.tile_cols = min_i64(o->tile_cols, s->piece.n);
+    }
+    plan_make(&s->piece, &s->machine, &s->request, &s->plan, &s->err);
+    if (o->verify == VERIFY_FULL)
+        verify_fits(&s->problem, &s->machine, &s->err);
+}
+
+void session_check_visible(const struct problem *p, struct error *err)
+{
+    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+        const struct matrix_info *info = &p->matrix[operand];
+        struct stat status;
+        if (!problem_reads(p, (enum operand)operand))
+            continue;
+        if (stat(info->file, &status) || (uint64_t)status.st_size != info->file_bytes)
+            error_add(err, EXIT_INPUT,
+                      "this rank does not see the %s that rank 0 sees; is it on "
+                      "node-local storage?",
+                      info->file);
+    }
+}
+
+/* Every computer probes, all at the same time; the slowest counts for all. */
+static void probe_disk(struct session *s)
+{
+    struct machine *m = &s->machine;
+    if (s->comm.local_rank == 0)
+        machine_probe_disk(&s->problem, s->comm.computers, m);
+    bool speaks = s->comm.local_rank == 0;
+    m->disk_read_bytes_per_s =
+        (double)comm_min(speaks ? (uint64_t)m->disk_read_bytes_per_s : UINT64_MAX);
+    m->files_in_memory = comm_min(speaks ? m->files_in_memory : UINT64_MAX);
+}
+
+bool session_same_bits(const struct options *options)
+{
+    return options->algorithm == ALGORITHM_AUTO ||
+           algorithm_of((enum algorithm)options->algorithm)->same_bits;
+}
+
+/* Rank 0: where the output stands. */
+static void look_back(struct session *s)
+{
+    const struct options *o = &s->options;
+    const struct problem *p = &s->problem;
+    s->identity = journal_identity(o, p, session_same_bits(o));
+    journal_read(o, p, session_same_bits(o), &s->progress, &s->err);
+    if (s->progress.saved && !output_is_there(o)) /* it was given its name, or away */
+        s->progress = (struct progress){0};
+    output_check(o, p, s->progress.saved, s->identity, &s->complete, &s->err);
+    if (s->progress.saved && o->layers && o->layers != s->progress.layers)
+        error_add(&s->err, EXIT_INPUT,
+                  "what was saved is of --split-k %d; --restart never starts anew",
+                  s->progress.layers);
+    if (!s->progress.saved)
+        work_begin(&s->progress.left, p);
+}
+
+int session_prepare(struct session *s)
+{
+    int described = 0;
+    choose_device(s);
+    describe_machine(s);
+    if (s->comm.rank == 0) {
+        described = problem_open(&s->options, &s->problem, &s->err) == 0;
+        if (described)
+            look_back(s);
+        else
+            output_check(&s->options, NULL, false, 0, &s->complete, &s->err);
+        if (s->options.io == STORE_MAPPED &&
+            s->comm.computers > 1) /* they would write whole pages */
+            error_add(&s->err, EXIT_USAGE,
+                      "--io mapped writes from one node only; leave --io at auto");
+    }
+    comm_share(&described, sizeof described, 0);
+    comm_share(&s->problem, sizeof s->problem, 0);
+    comm_share(&s->progress, sizeof s->progress, 0);
+    comm_share(&s->complete, sizeof s->complete, 0);
+    if (described && !s->options.machine[0])
+        probe_disk(s);
+    comm_share(&s->machine, sizeof s->machine, 0);
+    if (described && !s->complete) {
+        session_check_visible(&s->problem, &s->err);
+        if (s->progress.left.count > 0)
+            session_plan(s);
+    }
+    return comm_agree(&s->comm, &s->err);
+}

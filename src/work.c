@@ -1,0 +1,76 @@
+#include "work.h"
+
+#include "quantity.h"
+#include "schedule.h"
+
+void work_begin(struct work *work, const struct problem *p)
+{
+    *work = (struct work){.pieces[0].block = {0, 0, p->m, p->n}, .count = 1};
+}
+
+struct problem work_problem(const struct problem *p, const struct piece *piece)
+{
+    struct problem part = *p;
+    part.row = piece->block.row;
+    part.col = piece->block.col;
+    part.m = piece->block.rows;
+    part.n = piece->block.cols;
+    part.k_first = piece->k;
+    part.k = p->k - piece->k;
+    part.continues = piece->k > 0;
+    return part;
+}
+
+static void add(struct work *work, struct block block, const struct piece *like)
+{
+    if (block_empty(&block))
+        return;
+    struct piece *piece = &work->pieces[work->count++];
+    *piece = *like;
+    piece->block = block;
+}
+
+void work_advance(struct work *work, const struct plan *plan, int64_t supers,
+                  const struct piece *saved)
+{
+    const struct work before = *work;
+    const struct block all = before.pieces[0].block;
+    int64_t down = supers / plan->supers_across, across = schedule_across(plan, supers);
+    int64_t height = plan->grid_rows * plan->tile_rows, width = plan->grid_cols * plan->tile_cols;
+    int64_t top = min_i64(down * height, all.rows), bottom = min_i64(top + height, all.rows);
+    int64_t left = min_i64(across * width, all.cols), right = min_i64(left + width, all.cols);
+    struct block next = {all.row + top, all.col + left, bottom - top, right - left};
+    struct block rest = {next.row, down % 2 ? all.col : all.col + right, next.rows,
+                         down % 2 ? left : all.cols - right};
+    struct block below = {all.row + bottom, all.col, all.rows - bottom, all.cols};
+    struct piece untouched = before.pieces[0];
+    untouched.hashed &= supers == 0 && saved->k == 0; /* it is of all of the piece */
+    if (before.count > PIECES_MAX - 3)                /* so it will be done again */
+        return;
+    work->count = 0;
+    if (supers == 0 && saved->k == 0) {
+        add(work, all, &untouched);
+    } else if (supers < schedule_supers(plan)) {
+        if (saved->k == 0) { /* one piece with the rest of the row */
+            rest.col = min_i64(rest.cols ? rest.col : next.col, next.col);
+            rest.cols += next.cols;
+        } else {
+            add(work, next, saved);
+        }
+        add(work, rest, &untouched);
+        add(work, below, &untouched);
+    }
+    for (int i = 1; i < before.count; i++)
+        add(work, before.pieces[i].block, &before.pieces[i]);
+}
+
+double work_done(const struct work *work, const struct problem *p)
+{
+    double left = 0, all = (double)p->m * (double)p->n;
+    for (int i = 0; i < work->count; i++) {
+        const struct piece *piece = &work->pieces[i];
+        double k_left = p->k > 0 ? (double)(p->k - piece->k) / (double)p->k : 1;
+        left += (double)piece->block.rows * (double)piece->block.cols * k_left;
+    }
+    return all > 0 ? 1 - left / all : 0;
+}

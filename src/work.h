@@ -1,0 +1,41 @@
+/* What is left to do of C: rectangles, in the order in which they are to be multiplied.  At first
+ * one, all of it.  Each is planned by itself, so that a run which was interrupted goes on with
+ * whatever ranks and memory it has then.  Pure. */
+#ifndef DGEMM_OOC_WORK_H
+#define DGEMM_OOC_WORK_H
+
+#include "plan.h"
+
+enum { PIECES_MAX = 64 };
+
+enum { PLACES = 2 }; /* files of saved sums, which take turns (save.h) */
+
+struct piece {
+    struct block block; /* of C */
+    int64_t k;          /* so much of k has been summed and saved; 0: nothing */
+    int place;          /* where it was saved: 0 or 1 */
+    bool hashed;        /* `sum` is known */
+    uint64_t sum;       /* the checksum of what was saved (checksum.h) */
+    bool again;         /* it failed its check once */
+};
+
+/* Plain data; the same on all ranks. */
+struct work {
+    struct piece pieces[PIECES_MAX];
+    int count;
+};
+
+void work_begin(struct work *work, const struct problem *problem);
+
+/* The problem that a piece is: its part of C, and what is left of k. */
+struct problem work_problem(const struct problem *problem, const struct piece *piece);
+
+/* What is left when of the first piece's plan so many super-blocks are complete, and of the next
+ * one k has been summed up to `saved.k` (0: nothing) and saved as `saved` says. */
+void work_advance(struct work *work, const struct plan *plan, int64_t supers,
+                  const struct piece *saved);
+
+/* The part of C that is left, and the part of all multiplications that is done. */
+double work_done(const struct work *work, const struct problem *problem);
+
+#endif

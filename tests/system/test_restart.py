@@ -1,0 +1,274 @@
+"""Runs that are stopped or killed, and continued: by any number of ranks, with any tiles, to the bits of
+a run that was not.  `make soak` kills many more."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import run, start
+from matrices import children, multiply, operands, output_of, part_of, read, snapshot, wait_until
+
+M, N, K = 900, 800, 1000
+SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
+SLOW = ["--tile", "40x40x16"]
+KILLS = int(os.environ.get("DGEMM_OOC_TEST_KILLS", "4"))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    source = tmp_path_factory.mktemp("restart") / "input.h5"
+    operands(source, M, N, K, "f8", "TN")
+    finish(source)
+    return source, read(output_of(source))
+
+
+@pytest.fixture
+def source(reference, tmp_path):
+    """With its times, which say that it is the same file."""
+    return shutil.copy2(reference[0], tmp_path / "input.h5") and tmp_path / "input.h5"
+
+
+def finish(source, *options, ranks=0, **env):
+    done = run("dgemm_ooc", source, *SCALARS, *options, ranks=ranks, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, **env):
+    """Start, signal one rank while C is being written, and wait for the end."""
+    with start("dgemm_ooc", source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        time.sleep(after)
+        ranks_running = children(process.pid) if ranks else [process.pid]
+        if process.poll() is None and ranks_running:
+            os.kill(ranks_running[-1], number)
+        out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def done_percent(text):
+    return float(re.search(r"with ([\d.]+) % done", text)[1])
+
+
+def assert_nothing_left(source):
+    assert {path.name for path in source.parent.iterdir()} == {"input.h5", "input-C.h5"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2],
+                         ids=lambda number: number.name)
+def test_stop_and_go_on(source, reference, number):
+    code, _, err = stop(source, number=number)
+    assert code == 75 and f"stopped by {number.name}" in err
+    done = done_percent(err)
+    out = finish(source, *SLOW)
+    assert 0 < done < 100 and f"Restart     {done} % is done" in out
+    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_nothing_left(source)
+
+
+@pytest.mark.parametrize("ranks, later, tile", [
+    (1, 3, "300x300x64"), (2, 2, "100x100x16"), (3, 1, "900x800x16"), (4, 2, "77x93x48"),
+    (3, 4, "50x800x1000")])
+def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile):
+    code, _, err = stop(source, ranks=ranks, after=0.5)
+    assert code == 75, err
+    finish(source, "--tile", tile, "--checkpoint", "0.1s", ranks=later)
+    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_nothing_left(source)
+
+
+DEEP = (160, 150, 6000)
+WHOLE = ["--tile", "160x150x16", "--alpha", "0.5", "--split-k", "off"]
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    """All of C at once, for seconds: A is one chunk, which is decoded for each slab."""
+    source = tmp_path_factory.mktemp("deep") / "input.h5"
+    m, n, k = DEEP
+    with h5py.File(source, "w") as file:
+        rng = np.random.default_rng(7)
+        file.create_dataset("A", data=rng.standard_normal((m, k)), chunks=(m, k),
+                            compression="gzip")
+        file["B"] = rng.standard_normal((k, n))
+    multiply(source, "--alpha", "0.5")
+    return source, read(output_of(source))
+
+
+def stop_within_k(source, ranks, *options, **env):
+    """Once it has saved at least twice; what is left then."""
+    with start("dgemm_ooc", source, *options, "--checkpoint", "0.05s", ranks=ranks,
+               **env) as process:
+        sums = [part_of(source).with_name(f"input-C.h5.part.sums{i}") for i in (0, 1)]
+        wait_until(lambda: all(path.exists() for path in sums), process)
+        for rank in children(process.pid) if ranks else [process.pid]:
+            os.kill(rank, signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 75, err
+    newest = source.with_name("input-C.h5.journal").read_text().splitlines()[-1]
+    return json.loads(newest.split(" ", 1)[1])["left"]
+
+
+@pytest.mark.parametrize("ranks, node, grid, later", [
+    (0, 1, "1x1", 0), (3, 3, "3x1", 3), (4, 1, "4x1", 4), (4, 2, "2x2", 1), (1, 1, "1x1", 2)])
+def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
+    """It is within k that it stops, and goes on."""
+    source = tmp_path / "input.h5"
+    shutil.copy2(deep[0], source)
+    env = {"DGEMM_OOC_TEST_NODE": str(node)}
+    left = stop_within_k(source, ranks, *WHOLE[2:], "--grid", grid, "--tile", "160x150x16"
+                         if ranks < 2 else "80x75x16" if grid == "2x2" else "54x150x16", **env)
+    assert len(left) == 1 and left[0]["block"] == [0, 0, *DEEP[:2]] and 0 < left[0]["k"] < DEEP[2]
+    done = run("dgemm_ooc", source, *WHOLE, "--restart", "require", ranks=later, **env)
+    assert done.returncode == 0, done.stderr
+    assert f"{100 * left[0]['k'] / DEEP[2]:.1f} % is done" in done.stdout
+    assert np.array_equal(read(output_of(source)), deep[1])
+    assert_nothing_left(source)
+
+
+def test_damaged_sums_are_not_used(deep, tmp_path):
+    source = tmp_path / "input.h5"
+    shutil.copy2(deep[0], source)
+    stop_within_k(source, 0, *WHOLE)
+    for path in source.parent.glob("*.sums*"):
+        with open(path, "r+b") as file:
+            file.seek(8 * (DEEP[1] * 13 + 7))
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+    done = run("dgemm_ooc", source, *WHOLE)
+    assert done.returncode == 0 and "is damaged; it is multiplied again" in done.stderr
+    assert np.array_equal(read(output_of(source)), deep[1])
+    assert_nothing_left(source)
+
+
+def test_save_and_go_on(source, reference):
+    """SIGUSR1 saves; what is done then is not done again after a kill."""
+    with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGUSR1)
+        journal = source.with_name("input-C.h5.journal")
+        wait_until(lambda: '"left"' in journal.read_text(), process)
+        process.kill()
+        process.communicate()
+    out = finish(source, *SLOW)
+    assert float(re.search(r"Restart     ([\d.]+) % is done", out)[1]) > 0
+    assert np.array_equal(read(output_of(source)), reference[1])
+
+
+def test_time_limit(source, reference):
+    started = time.time()
+    done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16", "--max-time", "1s", ranks=2)
+    assert done.returncode == 75 and "stopped by the time limit" in done.stderr, done.stderr
+    assert time.time() - started < 20
+    finish(source)
+    assert np.array_equal(read(output_of(source)), reference[1])
+
+
+def test_end_of_the_job(source):
+    done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16",
+               SLURM_JOB_END_TIME=str(int(time.time()) + 6))
+    assert done.returncode == 75 and "the time limit" in done.stderr
+
+
+def test_a_finished_run_says_so(source, reference):
+    finish(source)
+    before = output_of(source).stat()
+    for ranks in (0, 2):
+        assert "made from these operands already" in finish(source, ranks=ranks)
+    assert output_of(source).stat().st_mtime_ns == before.st_mtime_ns
+    done = run("dgemm_ooc", source, *SCALARS, "--alpha", "2")
+    assert done.returncode == 3 and "exists; give --force" in done.stderr
+    done = run("dgemm_ooc", source, *SCALARS, "--restart", "never")
+    assert done.returncode == 3 and "exists; give --force" in done.stderr
+
+
+@pytest.mark.parametrize("change, says", [
+    (["--alpha", "2"], "alpha was 1.5 and is 2.0 now"), (["--beta", "0"], "another product"),
+    (["--type", "s"], 'type was "double" and is "float" now'), ("touch", "A's file's time of change")])
+def test_another_product_is_refused(source, reference, change, says):
+    assert stop(source)[0] == 75
+    before = snapshot(source.parent)
+    if change == "touch":
+        os.utime(source)
+        change = []
+    done = run("dgemm_ooc", source, *SCALARS, *change)
+    assert done.returncode == 3 and says in done.stderr, done.stderr
+    assert snapshot(source.parent).keys() == before.keys()
+    finish(source, "--restart", "never")
+    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_nothing_left(source)
+
+
+def test_restart_must_be_there(source):
+    done = run("dgemm_ooc", source, *SCALARS, "--restart", "require")
+    assert done.returncode == 3 and "no run has saved anything" in done.stderr
+    assert stop(source)[0] == 75
+    finish(source, "--restart", "require")
+
+
+def test_two_runs_one_output(source):
+    with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        done = run("dgemm_ooc", source, *SCALARS)
+        process.communicate(timeout=60)
+    assert done.returncode == 3 and f"another run is at work on this output: process {process.pid} on " \
+        in done.stderr
+    assert process.returncode == 0 and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_journal(source, reference, cut):
+    """The last line is not whole; the one before it counts."""
+    assert stop(source)[0] == 75
+    journal = source.with_name("input-C.h5.journal")
+    text = journal.read_bytes()
+    journal.write_bytes(text + text.splitlines()[-1][:-cut])
+    finish(source, *SLOW)
+    assert np.array_equal(read(output_of(source)), reference[1])
+
+
+def test_the_journal_is_no_link(source):
+    target = source.with_name("target")
+    target.write_text("mine")
+    source.with_name("input-C.h5.journal").symlink_to(target)
+    done = run("dgemm_ooc", source, *SCALARS)
+    assert done.returncode == 3 and "symbolic link" in done.stderr
+    assert target.read_text() == "mine"
+
+
+def kill_and_restart(source, seed):
+    """Kill all ranks, or one, at random moments, with ranks and tiles that change, until a run comes to
+    its end."""
+    rng = random.Random(seed)
+    for attempt in range(6):
+        ranks = rng.choice([0, 0, 1, 2, 3])
+        tile = rng.choice(["100x100x64", "300x200x32", f"{M}x{N}x32", "450x400x16"])
+        with start("dgemm_ooc", source, *SCALARS, "--tile", tile, "--checkpoint",
+                   rng.choice(["0.05s", "0.2s"]), ranks=ranks) as process:
+            try:
+                process.communicate(timeout=60 if attempt == 5 else rng.uniform(0.4, 2))
+            except subprocess.TimeoutExpired:
+                running = children(process.pid) if ranks else [process.pid]
+                for pid in rng.sample(running, rng.choice([1, len(running)])) if running else []:
+                    os.kill(pid, signal.SIGKILL)
+                process.communicate(timeout=60)
+        if process.returncode == 0:
+            return
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_killed_at_random(source, reference, seed):
+    kill_and_restart(source, seed)
+    finish(source)
+    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_nothing_left(source)
