@@ -71,6 +71,11 @@ UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),rival_xt))
 
+# The program with faults for tests, which the linker puts between it and the system: tests/faults/faults.h.
+FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
+WRAPPED := pread preadv pwrite fallocate sync_file_range fdatasync fsync rename open ftruncate madvise malloc \
+           calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open
+
 # The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
@@ -145,6 +150,10 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
 
+$(FAULTY): $(BUILD)/src/main.c.o $(patsubst %,$(BUILD)/%.o,$(wildcard tests/faults/*.c)) $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(WRAPPED:%=-Wl$(,)--wrap=%) $(LIBS) -o $@
+
 # Private: what a program is linked with is no flag of its objects.
 $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
@@ -187,10 +196,10 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES)
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
-test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES)
+test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."

@@ -121,7 +121,7 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
 {
     m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
     if (m->file < 0)
-        return EXIT_INPUT;
+        return err->code;
     int rc = 0;
     hid_t access = dataset_access(&m->info, write);
     m->dataset = H5Dopen2(m->file, m->info.dataset, access);

@@ -171,7 +171,6 @@ static int open_device(struct session *s)
 
 static int open_output(struct session *s)
 {
-    s->output.lock = -1;
     if (s->comm.rank == 0)
         output_create(&s->output, &s->options, &s->problem, &s->err);
     if (comm_agree(&s->comm, &s->err))
@@ -290,7 +289,7 @@ static int dry_run(struct session *s)
 
 int main(int argc, char **argv)
 {
-    static struct session session;
+    static struct session session = {.output = {.lock = -1}};
     double started = clock_now();
     bool speaks = comm_launcher_rank() == 0;
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */

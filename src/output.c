@@ -184,8 +184,9 @@ int output_finish(struct output *output, const struct options *options, struct e
     char copy[PATH_MAX];
     const char *file = options->output.file;
     if (fsync(output->lock) || rename(output->info.file, file))
-        return error_add(err, EXIT_RUNTIME, "cannot give %s its name %s: %s", output->info.file,
-                         file, strerror(errno));
+        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+                         "cannot give %s its name %s: %s", output->info.file, file,
+                         strerror(errno));
     part_path[0] = '\0';
     snprintf(copy, sizeof copy, "%s", file);
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
