@@ -85,7 +85,7 @@ static uint64_t call_chunks(const struct matrix_info *info)
 /* The library's records of all chunks, as far as it keeps them in memory. */
 static uint64_t records_bytes(const struct matrix_info *info)
 {
-    return min_u64((uint64_t)matfile_chunk_count(info) * RECORD_BYTES, RECORDS_MAX);
+    return min_u64((uint64_t)matfile_chunk_count(info), RECORDS_MAX / RECORD_BYTES) * RECORD_BYTES;
 }
 
 size_t matfile_list_overhead(const struct matrix_info *info)

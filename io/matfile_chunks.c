@@ -241,6 +241,7 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
         H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &values, &value, sizeof stored,
                                          stored, &config);
         stored[sizeof stored - 1] = '\0';
+        error_make_plain(stored);
         const char *known = filter_name(id);
         const char *name = known ? known : stored[0] ? stored : "filter";
         h5_append(text, size, "%s%s", i ? "+" : " ", name);

@@ -61,12 +61,35 @@ static void check_directory(const char *file, const struct problem *p, struct er
                   quantity_bytes((double)output_bytes(p)), quantity_bytes(free_bytes), directory);
 }
 
-/* Whether a run is at work on the part file: it holds the lock. */
-static void check_part(const char *file, struct error *err)
+static bool same_file(const char *x, const char *y)
+{
+    struct stat sx, sy;
+    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
+           sx.st_ino == sy.st_ino;
+}
+
+/* `p`: null where what it says of the inputs is not known. */
+static bool is_input(const struct options *options, const struct problem *p, const char *file)
+{
+    bool found = same_file(file, options->a.file) || same_file(file, options->b.file) ||
+                 (options->beta != 0 && same_file(file, options->c.file));
+    for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
+        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file);
+    return found;
+}
+
+/* Whether the part file may be replaced: it is no input, and no run is at work on it, which would
+ * hold its lock. */
+static void check_part(const struct options *options, const struct problem *p, struct error *err)
 {
     char part[PATH_MAX];
-    if (part_name(file, part, err))
+    if (part_name(options->output.file, part, err))
         return;
+    if (is_input(options, p, part))
+        error_add(err, EXIT_INPUT,
+                  "%s, which C is called until it is complete, is one of the inputs; choose "
+                  "another with --output",
+                  part);
     int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ELOOP)
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
@@ -77,25 +100,12 @@ static void check_part(const char *file, struct error *err)
     close(fd);
 }
 
-static bool same_file(const char *x, const char *y)
-{
-    struct stat sx, sy;
-    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
-           sx.st_ino == sy.st_ino;
-}
-
-static bool is_input(const struct options *options, const char *file)
-{
-    return same_file(file, options->a.file) || same_file(file, options->b.file) ||
-           (options->beta != 0 && same_file(file, options->c.file));
-}
-
 /* Whether the run's `what` can be written to `path`. */
-static void check_beside(const struct options *options, const char *what, const char *path,
-                         struct error *err)
+static void check_beside(const struct options *options, const struct problem *p, const char *what,
+                         const char *path, struct error *err)
 {
     char copy[PATH_MAX];
-    if (is_input(options, path))
+    if (is_input(options, p, path))
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
@@ -109,7 +119,7 @@ int output_check(const struct options *options, const struct problem *p, struct 
     const char *file = options->output.file;
     struct stat status;
     if (lstat(file, &status) == 0) {
-        if (is_input(options, file))
+        if (is_input(options, p, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
@@ -118,11 +128,11 @@ int output_check(const struct options *options, const struct problem *p, struct 
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
     }
     check_directory(file, p, err);
-    check_part(file, err);
+    check_part(options, p, err);
     if (options->report[0])
-        check_beside(options, "report", options->report, err);
+        check_beside(options, p, "report", options->report, err);
     if (options->trace[0])
-        check_beside(options, "trace", options->trace, err);
+        check_beside(options, p, "trace", options->trace, err);
     if (options->trace[0] && strcmp(options->trace, options->report) == 0)
         error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
     return err->code;
@@ -173,9 +183,12 @@ int output_create(struct output *output, const struct options *options, const st
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     output->lock = open(output->info.file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK))
+    if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) {
+        if (output->lock >= 0)
+            part_path[0] = '\0'; /* it is another run's */
         return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
                          strerror(errno));
+    }
     return 0;
 }
 
