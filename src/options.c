@@ -147,7 +147,7 @@ static int parse_algorithm(const char *text, struct argp_state *state)
             snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
         usage_error(state, "--algo %s: this build has %s", text, names);
     }
-    return algorithm->id;
+    return (int)algorithm->id;
 }
 
 static void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state)
