@@ -49,6 +49,8 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
     h5_close(type);
+    if (real && info->element_bytes == 0)
+        return refuse(info, err, "has elements of no size: is it damaged?");
     if (real)
         return 0;
     if (strcmp(text, "complex") == 0)
@@ -109,6 +111,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     } else if (layout == H5D_COMPACT) {
         h5_append(text, size, "compact");
         *reason = "small, kept in its header";
+        rc = check_storage(dataset, info, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
         info->sources = (int64_t)sources;

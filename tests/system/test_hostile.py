@@ -171,6 +171,19 @@ def test_extents_that_are_made_up(source, rows, cols):
     assert os.listdir(source.parent) == ["input.h5"]
 
 
+def test_a_header_that_has_less_than_it_claims(tmp_path):
+    """A compact dataset: its elements stand in the header."""
+    source = write(tmp_path / "input.h5", B=B)
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_layout(h5py.h5d.COMPACT)
+    with h5py.File(source, "a") as file:
+        data = h5py.h5d.create(file.id, b"A", h5py.h5t.NATIVE_DOUBLE,
+                               h5py.h5s.create_simple((2, 30)), plist)
+        data.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(A[:2]))
+    patch(source, struct.pack("<QQQQ", 2, 30, 2, 30), struct.pack("<QQQQ", 9000, 30, 9000, 30))
+    assert_refused(tmp_path, source, says=["480 bytes of storage for 2160000"])
+
+
 def test_very_many_rows_of_nothing(tmp_path):
     with h5py.File(tmp_path / "input.h5", "w") as file:
         file.create_dataset("A", (1 << 50, 0), "f8", chunks=(1, 1), maxshape=(None, None))
