@@ -85,14 +85,14 @@ static void check_part(const struct options *options, const struct problem *p, s
     char part[PATH_MAX];
     if (part_name(options->output.file, part, err))
         return;
-    if (is_input(options, p, part))
+    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ELOOP)
+        error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
+    else if (is_input(options, p, part))
         error_add(err, EXIT_INPUT,
                   "%s, which C is called until it is complete, is one of the inputs; choose "
                   "another with --output",
                   part);
-    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ELOOP)
-        error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
