@@ -71,6 +71,22 @@ UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),rival_xt))
 
+# The program with faults for tests, which the linker puts between it and the system: tests/faults/faults.h.
+FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
+WRAPPED := pread preadv pwrite fallocate sync_file_range fdatasync fsync rename open ftruncate madvise malloc \
+           calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open
+
+# Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
+CLANG     ?= clang
+FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
+FUZZED    := $(wildcard io/*.c) $(addprefix src/,error.c machine.c options.c quantity.c)
+FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
+# For `make test`, which does without: whether it can be.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+  FUZZABLE := $(if $(SANITIZE),,$(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+                $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && echo 1))
+endif
+
 # The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
@@ -80,7 +96,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check test test-gpu sanitize-gpu bench install uninstall clean dist summary
+.PHONY: all help demo check test test-gpu fuzz sanitize-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
 help:
@@ -88,6 +104,7 @@ help:
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make check      unit tests;  make test: everything;  make test-gpu: on a machine with a GPU"
+	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
 	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
@@ -145,6 +162,27 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
 
+$(FAULTY): $(BUILD)/src/main.c.o $(patsubst %,$(BUILD)/%.o,$(wildcard tests/faults/*.c)) $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(WRAPPED:%=-Wl$(,)--wrap=%) $(LIBS) -o $@
+
+$(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CLANG   $<"
+	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+
+# A usage error ends the process, which a fuzzer is not to do.
+$(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
+
+$(BUILD)/fuzz/fuzzed.a: $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(FUZZERS): $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/fuzzed.a $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer $^ -lgomp $(LIBS) -o $@
+
 # Private: what a program is linked with is no flag of its objects.
 $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
@@ -187,10 +225,14 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES)
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
-test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES)
+# FUZZ="--seconds 600 file", or "--runs 1000000", or --help
+fuzz: $(FUZZERS)
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/fuzz/fuzz.py $(FUZZ)
+
+test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."

@@ -7,15 +7,21 @@ enum { VECTOR = 16 };
 
 typedef uint8_t vector __attribute__((vector_size(VECTOR)));
 
+/* Clang has the other spelling only. */
+#ifdef __clang__
+#define ZIP(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define ZIP(x, y, ...) __builtin_shuffle(x, y, (vector){__VA_ARGS__})
+#endif
+
 /* A shuffle is a transposition, and a transposition of 2^r rows is r times this: the first half of
  * the vectors between the second half, byte by byte. */
 static inline void zip(const vector *x, vector *y, int count)
 {
-    const vector low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-    const vector high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     for (int i = 0; i < count / 2; i++) {
-        y[2 * i] = __builtin_shuffle(x[i], x[i + count / 2], low);
-        y[2 * i + 1] = __builtin_shuffle(x[i], x[i + count / 2], high);
+        vector a = x[i], b = x[i + count / 2];
+        y[2 * i] = ZIP(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        y[2 * i + 1] = ZIP(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
 }
 

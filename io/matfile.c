@@ -85,7 +85,7 @@ static uint64_t call_chunks(const struct matrix_info *info)
 /* The library's records of all chunks, as far as it keeps them in memory. */
 static uint64_t records_bytes(const struct matrix_info *info)
 {
-    return min_u64((uint64_t)matfile_chunk_count(info) * RECORD_BYTES, RECORDS_MAX);
+    return min_u64((uint64_t)matfile_chunk_count(info), RECORDS_MAX / RECORD_BYTES) * RECORD_BYTES;
 }
 
 size_t matfile_list_overhead(const struct matrix_info *info)
@@ -121,7 +121,7 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
 {
     m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
     if (m->file < 0)
-        return EXIT_INPUT;
+        return err->code;
     int rc = 0;
     hid_t access = dataset_access(&m->info, write);
     m->dataset = H5Dopen2(m->file, m->info.dataset, access);

@@ -55,6 +55,10 @@ typedef void matfile_visit(const struct matrix_info *info, const struct error *p
                            void *context);
 int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err);
 
+/* Whether that file is one that the matrix is read from: the one named, one that links lead to, or
+ * one that a virtual or external dataset names, but for names with block numbers in them. */
+bool matfile_draws_on(const struct matrix_info *info, const char *file);
+
 /* What a name of a file stands for. */
 enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };
 int matfile_lookup(const char *file, const char *name, enum matfile_object *object,

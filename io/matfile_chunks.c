@@ -77,8 +77,7 @@ static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_
         witnessed = address;
         return 0;
     }
-    ssize_t got = pread(((struct witness *)file)->descriptor, to, bytes, (off_t)address);
-    return got == (ssize_t)bytes ? 0 : -1;
+    return h5_read_bytes(((struct witness *)file)->descriptor, to, bytes, address) == 0 ? 0 : -1;
 }
 
 static herr_t witness_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
@@ -153,7 +152,8 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
     hid_t space = H5Dget_space(dataset);
     herr_t status = H5Dget_num_chunks(dataset, space, &written);
     h5_close(space);
-    for (hsize_t row = 0; row < (hsize_t)info->rows; row += (hsize_t)info->chunk_rows)
+    hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* there may be very many of nothing */
+    for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)info->chunk_rows)
         for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
             if (locate(dataset, (hsize_t[]){row, col}, chunks++)) {
                 rc = check_within(info, chunks - 1, err);
@@ -241,6 +241,7 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
         H5Z_filter_t id = H5Pget_filter2(plist, (unsigned)i, &flags, &values, &value, sizeof stored,
                                          stored, &config);
         stored[sizeof stored - 1] = '\0';
+        error_make_plain(stored);
         const char *known = filter_name(id);
         const char *name = known ? known : stored[0] ? stored : "filter";
         h5_append(text, size, "%s%s", i ? "+" : " ", name);

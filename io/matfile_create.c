@@ -108,7 +108,7 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
         return err->code;
     h5_enter();
     hid_t id = create ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
-    int rc = id < 0 ? EXIT_INPUT : add_dataset(id, info, layout, attributes, err);
+    int rc = id < 0 ? err->code : add_dataset(id, info, layout, attributes, err);
     if (id >= 0) {
         int close_rc = h5_close_written(id, info->file, err);
         rc = rc ? rc : close_rc;
@@ -147,7 +147,7 @@ int matfile_rename(const char *file, const char *from, const char *to, struct er
         return err->code;
     h5_enter();
     hid_t id = h5_open_file(file, H5_WRITE, err);
-    int rc = id < 0 ? EXIT_INPUT : rename_in(id, file, from, to, err);
+    int rc = id < 0 ? err->code : rename_in(id, file, from, to, err);
     if (id >= 0) {
         int close_rc = h5_close_written(id, file, err);
         rc = rc ? rc : close_rc;

@@ -49,6 +49,8 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
     h5_close(type);
+    if (real && info->element_bytes == 0)
+        return refuse(info, err, "has elements of no size: is it damaged?");
     if (real)
         return 0;
     if (strcmp(text, "complex") == 0)
@@ -81,6 +83,20 @@ static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t
     return rc;
 }
 
+/* Not all versions of the library compare the two. */
+static int check_storage(hid_t dataset, const struct matrix_info *info, struct error *err)
+{
+    uint64_t stored = H5Dget_storage_size(dataset), wanted = 0;
+    if (!__builtin_mul_overflow((uint64_t)(info->rows * info->cols), info->element_bytes,
+                                &wanted) &&
+        (stored == 0 || stored == wanted))
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "%s: dataset \"%s\" has %" PRIu64 " bytes of storage for %" PRIu64
+                     " of elements: is it damaged?",
+                     info->file, info->dataset, stored, wanted);
+}
+
 /* `reason`: why its bytes cannot be moved without HDF5; null as far as the layout goes. */
 static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
                        const char **reason, struct error *err)
@@ -95,6 +111,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     } else if (layout == H5D_COMPACT) {
         h5_append(text, size, "compact");
         *reason = "small, kept in its header";
+        rc = check_storage(dataset, info, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
         info->sources = (int64_t)sources;
@@ -106,6 +123,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
         *reason = "its bytes are elsewhere";
     } else {
         h5_append(text, size, "contiguous");
+        rc = check_storage(dataset, info, err);
     }
     h5_close(plist);
     return rc;
@@ -179,7 +197,8 @@ static const char *why_not_by_chunks(hid_t dataset, const struct matrix_info *in
 static int check_not_truncated(const struct matrix_info *info, struct error *err)
 {
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
-    if (!info->by_offset || bytes == 0 || info->file_bytes >= info->offset + bytes)
+    if (!info->by_offset || bytes == 0 ||
+        (bytes <= info->file_bytes && info->offset <= info->file_bytes - bytes))
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s is cut short, copy it again: dataset \"%s\" ends at byte %" PRIu64

@@ -98,17 +98,33 @@ hid_t h5_file_access(enum h5_mode mode, bool locking)
     return access;
 }
 
+int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(descriptor, (char *)to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno != EINTR)
+            return errno;
+        if (got == 0)
+            return -1;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
+}
+
 /* The format signature stands at byte 0, or behind a user block of 512, 1024, 2048, ... bytes. */
-static bool has_signature(int descriptor, uint64_t bytes)
+static int check_signature(int descriptor, const char *file, uint64_t bytes, struct error *err)
 {
     for (uint64_t at = 0; at + 8 <= bytes; at = at ? 2 * at : 512) {
         char found[8];
-        if (pread(descriptor, found, sizeof found, (off_t)at) != sizeof found)
-            return false;
-        if (memcmp(found, "\211HDF\r\n\032\n", sizeof found) == 0)
-            return true;
+        int number = h5_read_bytes(descriptor, found, sizeof found, at);
+        if (number > 0)
+            return error_add(err, EXIT_RUNTIME, "%s: reading at byte %" PRIu64 " failed: %s", file,
+                             at, strerror(number));
+        if (number == 0 && memcmp(found, "\211HDF\r\n\032\n", sizeof found) == 0)
+            return 0;
     }
-    return false;
+    return error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s", file,
+                     bytes ? "" : " (it is empty)");
 }
 
 /* The system's own errors say more than the library's, so ask the system first. */
@@ -130,9 +146,8 @@ static int check_plain_file(const char *file, bool write, struct error *err)
     else if (!S_ISREG(status.st_mode))
         rc = error_add(err, EXIT_INPUT, "%s: is a %s, not a file", file,
                        S_ISDIR(status.st_mode) ? "directory" : "device or pipe");
-    else if (!has_signature(descriptor, (uint64_t)status.st_size))
-        rc = error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s", file,
-                       status.st_size ? "" : " (it is empty)");
+    else
+        rc = check_signature(descriptor, file, (uint64_t)status.st_size, err);
     close(descriptor);
     return rc;
 }

@@ -40,6 +40,10 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
 /* How this program accesses files. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
 
+/* Read so many bytes at an offset, however many calls that takes: 0, an errno, or -1 where the file
+ * ends before. */
+int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);
+
 /* Size of a file by its name; 0 when there is none. */
 uint64_t h5_file_bytes(const char *file);
 

@@ -113,7 +113,7 @@ int matfile_describe(const char *file, const char *dataset, struct matrix_info *
         return EXIT_INPUT;
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
-    int rc = id < 0 ? EXIT_INPUT : describe_name(id, info, err);
+    int rc = id < 0 ? err->code : describe_name(id, info, err);
     h5_close(id);
     h5_leave();
     return rc;
@@ -136,7 +136,7 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     struct walk walk = {.found = visit_dataset, .file = file, .visit = visit, .context = context};
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
-    int rc = id < 0 ? EXIT_INPUT : 0;
+    int rc = id < 0 ? err->code : 0;
     if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk) < 0)
         rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
     h5_close(id);
@@ -160,5 +160,5 @@ int matfile_lookup(const char *file, const char *name, enum matfile_object *obje
     }
     h5_close(id);
     h5_leave();
-    return id < 0 ? EXIT_INPUT : 0;
+    return id < 0 ? err->code : 0;
 }

@@ -191,6 +191,25 @@ int check_leave(struct check *c, const struct block *tile, const struct block *r
     return 0;
 }
 
+/* A row of the tile is beyond the limit. */
+static int fail(struct check *c, const struct block *tile, int64_t row, double residual,
+                struct error *err)
+{
+    bool known = c->failures > 0 && block_equal(&c->failed[c->failures - 1], tile);
+    c->failed_residual = fmax(c->failed_residual, residual);
+    if (c->patient && (known || c->failures < CHECK_AGAIN_MAX)) {
+        if (!known)
+            c->failed[c->failures++] = *tile;
+        return 0;
+    }
+    return error_add(err, EXIT_VERIFY,
+                     "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
+                     ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
+                     "memory may be faulty",
+                     c->patient ? "" : " again", tile->row + row, tile->row, tile->col, residual,
+                     c->limit, c->device->info.name);
+}
+
 int check_judge(struct check *c, struct error *err)
 {
     struct block tile = c->judged;
@@ -210,17 +229,12 @@ int check_judge(struct check *c, struct error *err)
             continue;
         }
         double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
+        if (!(residual <= c->limit))
+            return fail(c, &tile, i, residual, err);
         if (!(residual <= c->residual)) {
             c->residual = residual;
             c->worst = tile;
         }
-        if (!(residual <= c->limit))
-            return error_add(
-                err, EXIT_VERIFY,
-                "the product failed its check: row %" PRId64 " of the tile at (%" PRId64
-                ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
-                "memory may be faulty",
-                tile.row + i, tile.row, tile.col, residual, c->limit, c->device->info.name);
     }
     return 0;
 }

@@ -17,7 +17,10 @@ struct device;
 struct event;
 struct error;
 
-enum { CHECK_SUMS = 2 }; /* vectors that grow with k: y and |y| */
+enum {
+    CHECK_SUMS = 2,      /* vectors that grow with k: y and |y| */
+    CHECK_AGAIN_MAX = 4, /* tiles of a rank that may fail before its device is not trusted */
+};
 
 struct check {
     bool on;
@@ -31,6 +34,11 @@ struct check {
     struct event *done;   /* they are on the host */
     struct block tile;    /* that is being multiplied */
     struct block judged;  /* whose sums are on their way to the host; empty when none is */
+
+    bool patient; /* a tile that fails is noted, to be multiplied again, and no error yet */
+    struct block failed[CHECK_AGAIN_MAX];
+    int failures;
+    double failed_residual; /* the largest of theirs */
 
     double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
     double limit;       /* that it may have */
@@ -71,7 +79,7 @@ int check_resume(struct check *check, const void *acc, struct error *err);
 int check_now(struct check *check, const void *acc, struct error *err);
 
 /* Wait for the sums of the tile that ended last and compare them.  A row beyond the limit:
- * EXIT_VERIFY. */
+ * EXIT_VERIFY, or one more failure. */
 int check_judge(struct check *check, struct error *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "error.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,13 @@ static bool has_line(const char *text, const char *line)
     return false;
 }
 
+void error_make_plain(char *text)
+{
+    for (; *text; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
+}
+
 int error_add(struct error *err, int code, const char *format, ...)
 {
     char line[sizeof err->text];
@@ -22,6 +30,7 @@ int error_add(struct error *err, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    error_make_plain(line);
     if (err->complaints > 0 && has_line(err->text, line))
         return code; /* two operands in one missing file are one complaint */
     if (err->complaints++ == 0)

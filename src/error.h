@@ -31,4 +31,7 @@ struct error {
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Replace what would steer a terminal, in a text that a file may have brought along. */
+void error_make_plain(char *text);
+
 #endif

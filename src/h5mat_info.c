@@ -38,29 +38,38 @@ static const char *type_words(enum element_class elements)
     return words[elements];
 }
 
+static const char *plain_name(const struct matrix_info *info, char name[MATFILE_NAME_MAX])
+{
+    strcpy(name, info->dataset);
+    error_make_plain(name);
+    return name;
+}
+
 static void print_matrix(const struct matrix_info *info)
 {
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
-    const char *colon = strchr(info->layout, ':');
-    int length = colon ? (int)(colon - info->layout) : (int)strlen(info->layout);
-    printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", info->dataset, info->rows,
-           info->cols, type_words(info->elements), bytes);
+    char name[MATFILE_NAME_MAX];
+    const char *how = strstr(info->layout, ": read ");
+    int length = how ? (int)(how - info->layout) : (int)strlen(info->layout);
+    printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", plain_name(info, name),
+           info->rows, info->cols, type_words(info->elements), bytes);
     printf("  layout: %.*s", length, info->layout);
     if (info->by_offset)
         printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
     else
-        printf("\n  read:  %s%s\n", info->layout + length + strlen(": read"),
+        printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5",
                info->elements > ELEMENT_DOUBLE ? ", with --type d or s" : "");
 }
 
 static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)
 {
+    char name[MATFILE_NAME_MAX];
     struct listing *listing = context;
     listing->count++;
     if (problem->code == 0)
         print_matrix(info);
     else
-        printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", info->dataset,
+        printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", plain_name(info, name),
                info->rows, info->cols, problem->text);
 }
 

@@ -116,8 +116,8 @@ static int append(struct journal *journal, json_t *line, struct error *err)
              : -1; /* the first newline ends what a killed run may have begun */
     if (length < 0 || write(journal->descriptor, whole, (size_t)length) != length ||
         fdatasync(journal->descriptor))
-        error_add(err, EXIT_RUNTIME, "cannot write the journal %s: %s", journal->path,
-                  strerror(errno));
+        error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+                  "cannot write the journal %s: %s", journal->path, strerror(errno));
     free(whole);
     free(text);
     json_decref(line);

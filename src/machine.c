@@ -180,8 +180,10 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         m->files_in_memory = json_boolean_value(value);
         return true;
     }
-    if (strcmp(key, "device") == 0)
-        return (*device = json_string_value(value)) != NULL;
+    if (strcmp(key, "device") == 0 && json_is_string(value)) {
+        *device = json_string_value(value);
+        return true;
+    }
     if (strcmp(key, "name") == 0 && json_is_string(value)) {
         snprintf(m->name, sizeof m->name, "%s", json_string_value(value));
         return true;

@@ -181,7 +181,7 @@ static int dry_run(struct session *s)
 
 int main(int argc, char **argv)
 {
-    static struct session session;
+    static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = comm_launcher_rank() == 0;
     session.started = clock_now();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
@@ -199,5 +199,6 @@ int main(int argc, char **argv)
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */
     comm_close();
-    return session.comm.rank == 0 ? code : 0; /* a launcher kills the others at the first code */
+    bool heard = session.comm.rank == 0 || session.comm.size == 1;
+    return heard ? code : 0; /* a launcher kills all at the first code, also who has yet to speak */
 }

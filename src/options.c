@@ -168,7 +168,7 @@ static int parse_algorithm(const char *text, struct argp_state *state)
             snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
         usage_error(state, "--algo %s: this build has %s", text, names);
     }
-    return algorithm->id;
+    return (int)algorithm->id;
 }
 
 static void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state)
@@ -363,6 +363,13 @@ static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* What is left out for want of memory would be another run than the one asked for. */
+static void out_of_memory(void)
+{
+    fprintf(stderr, "dgemm_ooc: no memory for the options\n");
+    exit(EXIT_RESOURCES);
+}
+
 /* DGEMM_OOC_GPU_MEMORY=6G reads as --gpu-memory=6G before the command line's own words. */
 static char *option_from_environment(const struct argp_option *option)
 {
@@ -373,11 +380,12 @@ static char *option_from_environment(const struct argp_option *option)
     const char *value = getenv(name);
     if (!value || !*value)
         return NULL;
-    if (option->arg)
-        return asprintf(&text, "--%s=%s", option->name, value) < 0 ? NULL : text;
-    if (strcmp(value, "0") == 0)
+    if (!option->arg && strcmp(value, "0") == 0)
         return NULL;
-    return asprintf(&text, "--%s", option->name) < 0 ? NULL : text;
+    if (asprintf(&text, "--%s%s%s", option->name, option->arg ? "=" : "",
+                 option->arg ? value : "") < 0)
+        out_of_memory();
+    return text;
 }
 
 static char **join_environment(int *argc, char **argv)
@@ -385,7 +393,7 @@ static char **join_environment(int *argc, char **argv)
     size_t options = sizeof option_table / sizeof option_table[0];
     char **all = calloc((size_t)*argc + options + 1, sizeof *all);
     if (!all)
-        return argv;
+        out_of_memory();
     int count = 0;
     all[count++] = argv[0];
     for (const struct argp_option *o = option_table; o->name || o->doc; o++) {

@@ -70,14 +70,6 @@ static void check_directory(const char *file, const struct problem *p, struct er
                   quantity_bytes((double)output_bytes(p)), quantity_bytes(free_bytes), directory);
 }
 
-static void check_part(const char *file, struct error *err)
-{
-    char part[PATH_MAX];
-    struct stat status;
-    if (part_name(file, part, err) == 0 && lstat(part, &status) == 0 && S_ISLNK(status.st_mode))
-        error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
-}
-
 static bool same_file(const char *x, const char *y)
 {
     struct stat sx, sy;
@@ -85,18 +77,44 @@ static bool same_file(const char *x, const char *y)
            sx.st_ino == sy.st_ino;
 }
 
-static bool is_input(const struct options *options, const char *file)
+/* `p`: null where what it says of the inputs is not known. */
+static bool is_input(const struct options *options, const struct problem *p, const char *file)
 {
-    return same_file(file, options->a.file) || same_file(file, options->b.file) ||
-           (options->beta != 0 && same_file(file, options->c.file));
+    bool found = same_file(file, options->a.file) || same_file(file, options->b.file) ||
+                 (options->beta != 0 && same_file(file, options->c.file));
+    for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
+        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file);
+    return found;
+}
+
+/* Whether the part file may be replaced: it is no input, and no run is at work on it, which would
+ * hold its lock; where its journal has not said so. */
+static void check_part(const struct options *options, const struct problem *p, struct error *err)
+{
+    char part[PATH_MAX];
+    if (part_name(options->output.file, part, err))
+        return;
+    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ELOOP)
+        error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
+    else if (is_input(options, p, part))
+        error_add(err, EXIT_INPUT,
+                  "%s, which C is called until it is complete, is one of the inputs; choose "
+                  "another with --output",
+                  part);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && !err->code)
+        error_add(err, EXIT_INPUT, "another run is writing %s", part);
+    close(fd);
 }
 
 /* Whether the run's `what` can be written to `path`. */
-static void check_beside(const struct options *options, const char *what, const char *path,
-                         struct error *err)
+static void check_beside(const struct options *options, const struct problem *p, const char *what,
+                         const char *path, struct error *err)
 {
     char copy[PATH_MAX];
-    if (is_input(options, path))
+    if (is_input(options, p, path))
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
@@ -139,7 +157,7 @@ int output_check(const struct options *options, const struct problem *p, bool ag
     struct stat status;
     *complete = false;
     if (lstat(file, &status) == 0) {
-        if (is_input(options, file))
+        if (is_input(options, p, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
@@ -151,11 +169,11 @@ int output_check(const struct options *options, const struct problem *p, bool ag
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
     }
     check_directory(file, again ? NULL : p, err);
-    check_part(file, err);
+    check_part(options, p, err);
     if (options->report[0])
-        check_beside(options, "report", options->report, err);
+        check_beside(options, p, "report", options->report, err);
     if (options->trace[0])
-        check_beside(options, "trace", options->trace, err);
+        check_beside(options, p, "trace", options->trace, err);
     if (options->trace[0] && strcmp(options->trace, options->report) == 0)
         error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
     return err->code;
@@ -228,9 +246,12 @@ int output_create(struct output *output, const struct options *options, const st
                  (int)(sizeof journal_path - sizeof ".journal"), options->output.file);
     }
     output->lock = open(output->info.file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK))
+    if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) {
+        if (output->lock >= 0)
+            output_keep(); /* it is another run's */
         return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
                          strerror(errno));
+    }
     return 0;
 }
 
@@ -239,8 +260,9 @@ int output_finish(struct output *output, const struct options *options, struct e
     char copy[PATH_MAX];
     const char *file = options->output.file;
     if (fsync(output->lock) || rename(output->info.file, file))
-        return error_add(err, EXIT_RUNTIME, "cannot give %s its name %s: %s", output->info.file,
-                         file, strerror(errno));
+        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+                         "cannot give %s its name %s: %s", output->info.file, file,
+                         strerror(errno));
     output_keep();
     snprintf(copy, sizeof copy, "%s", file);
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -353,7 +375,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     if (o->report[0])
-        check_beside(o, "report", o->report, err);
+        check_beside(o, NULL, "report", o->report, err);
     return err->code;
 }
 

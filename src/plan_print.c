@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "error.h"
 #include "plan.h"
 #include "quantity.h"
 
@@ -23,11 +24,14 @@ static const char *how_read(const struct problem *p, enum operand operand)
 
 static void print_operand(const struct problem *p, enum operand operand)
 {
+    char name[sizeof(struct matrix_info)];
     const struct matrix_info *info = &p->matrix[operand];
-    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s:%s\n            %s%s\n", "ABC"[operand],
+    snprintf(name, sizeof name, "%s:%s", info->file, info->dataset);
+    error_make_plain(name);
+    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
            info -> rows, info -> cols,
-           operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", info->file,
-           info->dataset, info->layout, how_read(p, operand));
+           operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", name, info->layout,
+           how_read(p, operand));
 }
 
 static void print_problem(const struct problem *p)

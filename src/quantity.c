@@ -155,6 +155,8 @@ const char *quantity_time(double seconds)
         snprintf(text, sizeof(char[32]), "%.1f ms", seconds * 1e3);
     else if (seconds < 600)
         snprintf(text, sizeof(char[32]), "%.2f s", seconds);
+    else if (!(seconds < 1e15))
+        snprintf(text, sizeof(char[32]), "%.3g s", seconds);
     else
         snprintf(text, sizeof(char[32]), "%lld:%02lld:%02lld", (long long)seconds / 3600,
                  (long long)seconds / 60 % 60, (long long)seconds % 60);

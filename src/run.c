@@ -259,9 +259,12 @@ static int strip_leave(struct run *run, int64_t index, struct error *err)
 
 int run_leave(struct run *run, struct error *err)
 {
-    for (int64_t i = 0; !block_empty(&run->leaving) && !comm_raised(run->comm); i++)
+    for (int64_t i = 0; !block_empty(&run->leaving); i++) {
+        if (comm_raised(run->comm))
+            return err->code = ERROR_ELSEWHERE;
         if (strip_leave(run, i, err))
             return err->code;
+    }
     return 0;
 }
 
@@ -275,7 +278,7 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
     for (int64_t i = 0; i < strips || !block_empty(&run->leaving); i++) {
         struct block strip = schedule_strip(run->plan, tile, i);
         if (comm_raised(run->comm))
-            return 0;
+            return err->code = ERROR_ELSEWHERE;
         if (slab == 0 && strip_leave(run, i, err))
             return err->code;
         if (block_empty(&strip))
@@ -298,8 +301,6 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     if (by_strips ? slab_by_strips(run, tile, slab, err)
                   : rows_multiply(run, tile, tile, slab, err))
         return err->code;
-    if (run->step_count == 0) /* another rank raised before the first product */
-        return 0;
     struct step *newest = &run->steps[(run->step_count - 1) % STEPS];
     if (check_slab(&run->check, slab, a->memory, b->memory, err) ||
         dev->record(dev, newest->events[2], STREAM_COMPUTE, err) ||

@@ -189,6 +189,7 @@ static int open_all(struct run *run, struct error *err)
          checksum_open(&run->checksum, run->problem->type, run->problem->n, err)) ||
         run_warm_up(run, err))
         return err->code;
+    run->check.patient = !run->piece->again;
     return open_staging(run, err);
 }
 

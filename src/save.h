@@ -53,9 +53,11 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
 /* After the last step. */
 int save_finish(struct run *run, struct error *err);
 
-/* Collective.  Whether what was saved of a piece is there as it was written. */
-bool save_verify(const struct problem *problem, const struct matrix_info *output,
-                 const struct piece *piece, const struct comm *comm, struct error *err);
+/* Collective.  The checksum of a block of C, or of saved sums, as it is in its file.  False when it
+ * cannot be read. */
+bool save_sum(const struct problem *problem, const struct matrix_info *info,
+              const struct block *block, const struct comm *comm, uint64_t *sum,
+              struct error *err);
 
 /* Bring back the sums of a tile that were saved by an earlier run. */
 int save_load(struct run *run, const struct block *tile, struct error *err);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -60,6 +61,7 @@ static int open_run(struct session *s)
     comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
     s->part = plan_layer_problem(&s->piece, &s->plan, s->comm.layer);
     s->part_plan = plan_layer(&s->plan, &s->part);
+    s->progress.layers = s->plan.layers;
     s->begun = s->progress;
     s->run = (struct run){.problem = &s->part,
                           .plan = &s->part_plan,
@@ -83,8 +85,42 @@ static int read_back(struct session *s)
     return verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
 }
 
+struct failures {
+    int count;
+    struct block tiles[CHECK_AGAIN_MAX];
+    double residual;
+    char device[96];
+};
+
+/* Tiles that failed their check are left to be done, once more. */
+static int note_failures(struct session *s)
+{
+    const struct check *check = &s->run.check;
+    struct progress *now = &s->progress;
+    bool any = comm_sum((uint64_t)check->failures) > 0;
+    for (int rank = 0; rank < s->comm.size && any; rank++) {
+        struct failures f = {.count = check->failures, .residual = check->failed_residual};
+        memcpy(f.tiles, check->failed, sizeof f.tiles);
+        snprintf(f.device, sizeof f.device, "%s", s->device->info.name);
+        comm_share(&f, sizeof f, rank);
+        for (int i = 0; i < f.count; i++) {
+            uint64_t sum;
+            if (s->comm.rank == 0)
+                fprintf(stderr,
+                        "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
+                        ") failed its check, residual %.3g, limit %.3g; it is multiplied again\n",
+                        rank, f.device, f.tiles[i].row, f.tiles[i].col, f.residual, check->limit);
+            if (!save_sum(&s->problem, &s->output.info, &f.tiles[i], &s->comm, &sum, &s->err) ||
+                !work_again(&now->left, &f.tiles[i]))
+                error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
+            now->checksum -= sum;
+        }
+    }
+    return comm_agree(&s->comm, &s->err);
+}
+
 /* The piece is complete and durable. */
-static void piece_end(struct session *s)
+static int piece_end(struct session *s)
 {
     const struct piece none = {0};
     struct progress *now = &s->progress;
@@ -96,6 +132,7 @@ static void piece_end(struct session *s)
     now->residual = fmax(now->residual, s->report.residual);
     if (s->request.trace)
         trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
+    return note_failures(s);
 }
 
 /* What was saved of it may have been damaged since. */
@@ -104,7 +141,11 @@ static int piece_check(struct session *s)
     struct piece *piece = &s->progress.left.pieces[0];
     if (piece->k == 0 || !piece->hashed)
         return 0;
-    bool whole = save_verify(&s->problem, &s->output.info, piece, &s->comm, &s->err);
+    struct matrix_info info;
+    uint64_t sum = 0;
+    bool whole = save_name(&s->output.info, piece->place, &info, &s->err) == 0 &&
+                 save_sum(&s->problem, &info, &piece->block, &s->comm, &sum, &s->err) &&
+                 sum == piece->sum;
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     if (!whole && s->comm.rank == 0)

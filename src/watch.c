@@ -64,8 +64,10 @@ void watch_begin(const struct comm *comm)
 {
     pid_t mine = getpid();
     watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
-    if (!watch.processes)
+    if (!watch.processes) {
+        fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
         comm_abort(EXIT_RESOURCES);
+    }
     comm_local_gather(&mine, sizeof mine, watch.processes);
     watch.count = comm->local_size;
     watch.mine = comm->local_rank;

@@ -30,6 +30,14 @@ static void add(struct work *work, struct block block, const struct piece *like)
     piece->block = block;
 }
 
+bool work_again(struct work *work, const struct block *tile)
+{
+    if (work->count == PIECES_MAX)
+        return false;
+    work->pieces[work->count++] = (struct piece){.block = *tile, .again = true};
+    return true;
+}
+
 void work_advance(struct work *work, const struct plan *plan, int64_t supers,
                   const struct piece *saved)
 {

@@ -30,6 +30,9 @@ void work_begin(struct work *work, const struct problem *problem);
 /* The problem that a piece is: its part of C, and what is left of k. */
 struct problem work_problem(const struct problem *problem, const struct piece *piece);
 
+/* Add a tile that failed its check.  False when there is no room for more. */
+bool work_again(struct work *work, const struct block *tile);
+
 /* What is left when of the first piece's plan so many super-blocks are complete, and of the next
  * one k has been summed up to `saved.k` (0: nothing) and saved as `saved` says. */
 void work_advance(struct work *work, const struct plan *plan, int64_t supers,

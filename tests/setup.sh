@@ -8,14 +8,21 @@ missing=""
 for package in $wanted; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
 done
-if [ -z "$missing" ]; then
+# libFuzzer comes with clang, or as a package of its own: what counts is that it works.
+fuzzing=""
+echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
+    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || fuzzing="clang libclang-rt-dev"
+if [ -z "$missing$fuzzing" ]; then
     echo "setup: nothing is missing"
     exit 0
 fi
-echo "setup: installing$missing"
 as_root=""
 [ "$(id -u)" = 0 ] || as_root=sudo
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
+for package in $fuzzing; do
+    apt-cache show "$package" >/dev/null 2>&1 && missing="$missing $package"
+done
+echo "setup: installing$missing"
 # shellcheck disable=SC2086 # a list of words
 $as_root apt-get install -y -qq $missing >/dev/null

@@ -364,7 +364,7 @@ def test_part_is_being_written_by_another_run(source):
         part.write("another's work")
         part.flush()
         fcntl.flock(part, fcntl.LOCK_EX)
-        assert_refused(source.parent, source, says=["cannot take"])
+        assert_refused(source.parent, source, says=["another run is writing"])
 
 
 def test_stale_part_is_replaced(source):

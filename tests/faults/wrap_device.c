@@ -1,0 +1,97 @@
+/* The CPU as a device whose operations fail, each before it is done, as CUDA's do. */
+#include <stddef.h>
+
+#include "device.h"
+#include "error.h"
+#include "faults.h"
+
+static struct device real;
+
+static int fail(enum call call, const char *what, struct error *err)
+{
+    return fault_of(call) ? error_add(err, EXIT_RUNTIME, "the device failed: %s", what) : 0;
+}
+
+static int faulty_alloc(struct device *dev, size_t bytes, void **memory, struct error *err)
+{
+    if (fault_of(CALL_ALLOC))
+        return error_add(err, EXIT_RESOURCES, "the device has no %zu bytes", bytes);
+    return real.alloc(dev, bytes, memory, err);
+}
+
+static int faulty_pin(struct device *dev, void *host, size_t bytes, struct error *err)
+{
+    return fail(CALL_PIN, "pin", err) ? err->code : real.pin(dev, host, bytes, err);
+}
+
+static int faulty_event(struct device *dev, struct event **event, struct error *err)
+{
+    return fail(CALL_EVENT, "event", err) ? err->code : real.event_create(dev, event, err);
+}
+
+static int faulty_record(struct device *dev, struct event *event, enum stream stream,
+                         struct error *err)
+{
+    return fail(CALL_RECORD, "record", err) ? err->code : real.record(dev, event, stream, err);
+}
+
+static int faulty_wait(struct device *dev, enum stream stream, struct event *event,
+                       struct error *err)
+{
+    return fail(CALL_WAIT, "wait", err) ? err->code : real.wait(dev, stream, event, err);
+}
+
+static int faulty_sync(struct device *dev, struct event *event, struct error *err)
+{
+    return fail(CALL_SYNC, "sync", err) ? err->code : real.sync(dev, event, err);
+}
+
+static int faulty_copy(struct device *dev, enum stream stream, const struct copy *copy,
+                       struct error *err)
+{
+    return fail(CALL_COPY, "copy", err) ? err->code : real.copy(dev, stream, copy, err);
+}
+
+/* A sum that comes out wrong is what the check of the product is for. */
+static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
+{
+    static const double wrong = 1e6;
+    int fault = fault_of(CALL_GEMM);
+    if (fault && fault != FAULT_FLIP)
+        return error_add(err, EXIT_RUNTIME, "the device failed: gemm");
+    struct copy flip = {.dst = gemm->c, .src = &wrong, .width = scalar_size(gemm->type), .rows = 1};
+    if (real.gemm(dev, gemm, err) || !fault)
+        return err->code;
+    return real.copy(dev, STREAM_COMPUTE, &flip, err);
+}
+
+static int faulty_combine(struct device *dev, const struct combine *combine, struct error *err)
+{
+    return fail(CALL_COMBINE, "combine", err) ? err->code : real.combine(dev, combine, err);
+}
+
+static int faulty_project(struct device *dev, const struct project *project, struct error *err)
+{
+    return fail(CALL_PROJECT, "project", err) ? err->code : real.project(dev, project, err);
+}
+
+int __real_device_cpu_open(int threads, struct device **dev, struct error *err);
+int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err);
+int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
+{
+    if (__real_device_cpu_open(threads, dev, err))
+        return err->code;
+    struct device *d = *dev;
+    real = *d;
+    d->alloc = faulty_alloc;
+    d->pin = faulty_pin;
+    d->event_create = faulty_event;
+    d->record = faulty_record;
+    d->wait = faulty_wait;
+    d->sync = faulty_sync;
+    d->copy = faulty_copy;
+    d->gemm = faulty_gemm;
+    d->combine = faulty_combine;
+    d->project = faulty_project;
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* Command lines: one word a line.  A usage error ends the process; here (-Dexit=fuzz_exit) it ends
+ * the parsing. */
+#include <setjmp.h>
+#include <string.h>
+
+#include "error.h"
+#include "fuzz_input.h"
+#include "options.h"
+
+enum { WORDS_MAX = 32 };
+
+static jmp_buf after;
+
+void fuzz_exit(int code) __attribute__((noreturn));
+void fuzz_exit(int code)
+{
+    if (code != EXIT_COMPLETE && code != EXIT_USAGE)
+        abort();
+    longjmp(after, 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct options options;
+    static char text[4096], *words[WORDS_MAX + 2], program[] = "dgemm_ooc";
+    int count = 0;
+    if (bytes >= sizeof text)
+        return -1;
+    snprintf(text, sizeof text, "%.*s", (int)bytes, bytes ? (const char *)data : "");
+    words[count++] = program;
+    for (char *rest = text, *word; count <= WORDS_MAX && (word = strsep(&rest, "\n"));)
+        words[count++] = word;
+    words[count] = NULL;
+    if (setjmp(after))
+        return 0;
+    options_parse(count, words, true, &options);
+    if (!memchr(options.output.file, 0, sizeof options.output.file) || options.ranks < 0 ||
+        options.grid_rows < 0 || options.tile_rows < 0)
+        abort();
+    return 0;
+}

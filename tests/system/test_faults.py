@@ -1,0 +1,189 @@
+"""Disks, memory and devices that fail.  A run that meets a fault comes to a good end with the bits
+that it has without, or says once what failed, with the right exit code; then there is no output and
+nothing that could be taken for one.  Inputs stay as they were, and nothing waits for ever.
+
+DGEMM_OOC_TEST_SEEDS=N looks at N calls where one is looked at by default."""
+import collections
+import os
+import random as chance
+import re
+
+import h5py
+import pytest
+
+from launch import BUILD, WAYS, run
+from matrices import random, read, snapshot
+
+FAULTY = "tests/faults/dgemm_ooc"
+SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
+SIZE = (70, 90, 110)
+OPTIONS = ["--tile", "30x40x32", "--beta", "0.5", "-c", "C"]
+RUNTIME, INPUT, RESOURCES, VERIFY = 1, 3, 4, 5
+
+CASES = {way: ["--io", way] for way in WAYS if way != "auto"} | {
+    "chunks": ["-a", "A chunks", "-b", "B chunks"],
+    "plain chunks": ["-a", "A plain", "-b", "B plain"],
+}
+# What a call may meet, and how a run may end then, if not well.
+FAULTS = {
+    "pread": {"eio": RUNTIME, "eof": RUNTIME},
+    "preadv": {"eio": RUNTIME, "eof": RUNTIME},
+    "pwrite": {"eio": RUNTIME, "enospc": RESOURCES, "edquot": RESOURCES},
+    "fallocate": {"enospc": RESOURCES, "eopnotsupp": None},
+    "fdatasync": {"eio": RUNTIME, "enospc": RESOURCES},
+    "fsync": {"eio": RUNTIME, "enospc": RESOURCES},
+    "rename": {"eio": RUNTIME, "enospc": RESOURCES},
+    "open": {"emfile": RUNTIME},
+    "ftruncate": {"enospc": RESOURCES},
+    "madvise": {"efault": RESOURCES},
+    "malloc": {"enomem": RESOURCES},
+    "mmap": {"enomem": RESOURCES},
+    "thread": {"eagain": RESOURCES},
+    "alloc": {"fail": RESOURCES},
+}
+SYSTEM = set(FAULTS)
+FAULTS |= {name: {"fail": RUNTIME} for name in (
+    "pin", "event", "record", "wait", "sync", "copy", "gemm", "combine", "project")}
+# Files that cannot be opened are bad input at first; a mapping that is asked for is, too.
+ALSO = {"open": {INPUT, RESOURCES}, "mmap": {INPUT}, "madvise": {INPUT},
+        "pread": {INPUT}}
+# Calls that a run cannot do without.
+MUST = ("pwrite", "fdatasync", "rename", "alloc", "copy", "gemm", "combine", "project")
+MILD = ",".join(f"{call}:{fault}%{share}" for call in ("pread", "preadv", "pwrite")
+                for fault, share in (("eintr", 20), ("short", 40), ("delay", 1))) + ",fallocate:eintr@1"
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    """A file of operands, stored in several ways, and the bits of their product."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    m, n, k = SIZE
+    source = tmp_path_factory.mktemp("faults") / "input.h5"
+    with h5py.File(source, "w") as file:
+        for name, shape in ("A", (m, k)), ("B", (k, n)), ("C", (m, n)):
+            file[name] = random(shape)
+            file.create_dataset(f"{name} chunks", data=file[name], chunks=(16, 24), shuffle=True,
+                                compression="gzip", fletcher32=True)
+            file.create_dataset(f"{name} plain", data=file[name], chunks=(16, 24))
+    done = run("dgemm_ooc", source, *OPTIONS, "-o", source.with_name("good.h5"))
+    assert done.returncode == 0, done.stderr
+    return source, bits_of(source.with_name("good.h5"))
+
+
+def bits_of(output):
+    return read(output).tobytes()
+
+
+def meet(problem, faults, *options, ranks=0, seed=0, **env):
+    """Run into faults; check what holds for all of them; return the process and the log."""
+    source, bits = problem
+    folder = source.parent
+    output, log = folder / "out.h5", folder / "log"
+    log.unlink(missing_ok=True)
+    before = snapshot(folder)
+    done = run(FAULTY, source, *OPTIONS, *options, "-o", output, ranks=ranks, timeout=60,
+               DGEMM_OOC_TEST_FAULTS=faults, DGEMM_OOC_TEST_SEED=str(seed),
+               DGEMM_OOC_TEST_FAULT_LOG=str(log), **env)
+    lines = log.read_text().splitlines() if log.exists() else []
+    log.unlink(missing_ok=True)
+    what = f"{faults} {options} ranks={ranks} seed={seed}\n{done.stdout}{done.stderr}"
+    assert ("RESULT: C complete" in done.stdout) == (done.returncode == 0), what
+    if done.returncode == 0:
+        assert bits_of(output) == bits, what
+        output.unlink()
+    assert snapshot(folder) == before, what
+    said = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
+    causes = [line for line in said if not line.startswith("dgemm_ooc: on rank ")
+              and not line.endswith("it is multiplied again")]
+    assert bool(causes) == (done.returncode != 0), what
+    assert len(causes) <= 1 or "open:" in faults, what  # of which each file has its own
+    return done, lines
+
+
+@pytest.fixture(scope="module")
+def counts(problem):
+    """How often a run makes each call."""
+    known = {}
+
+    def count(case, ranks):
+        if (case, ranks) not in known:
+            _, lines = meet(problem, "", *CASES[case], ranks=ranks)
+            known[case, ranks] = collections.Counter()
+            for call, number in (line.split() for line in lines):
+                known[case, ranks][call] = max(known[case, ranks][call], int(number))
+        return known[case, ranks]
+    return count
+
+
+def some(number, key):
+    """Which of so many calls fail, by chance but always the same."""
+    rng = chance.Random(repr(key))
+    return [rng.randint(1, number) for _ in range(SEEDS)]
+
+
+@pytest.mark.parametrize("case, call", [
+    (case, call) for case in CASES for call in FAULTS if call in SYSTEM or case == "buffered"])
+def test_a_call_that_fails(problem, counts, case, call):
+    """Once, or from then on."""
+    number = counts(case, 0)[call]
+    if number == 0:
+        pytest.skip("not called here")
+    for fault, code in FAULTS[call].items():
+        for at in some(number, (case, call, fault)):
+            again = chance.Random(at).choice(["", "+"])
+            done, lines = meet(problem, f"{call}:{fault}@{at}{again}", *CASES[case])
+            assert done.returncode in {0, code} | ALSO.get(call, set()), done.stderr
+            assert done.returncode or call not in MUST, done.stderr
+
+
+@pytest.mark.parametrize("case, call, fault", [
+    ("buffered", "pread", "eio"), ("buffered", "pwrite", "enospc"), ("chunks", "preadv", "eio"),
+    ("chunks", "malloc", "enomem"), ("mapped", "madvise", "efault"), ("buffered", "thread", "eagain"),
+    ("buffered", "mmap", "enomem"), ("buffered", "open", "emfile"), ("buffered", "fdatasync", "eio"),
+    ("buffered", "ftruncate", "enospc"), ("buffered", "event", "fail"), ("buffered", "copy", "fail"),
+    ("buffered", "gemm", "fail"), ("buffered", "combine", "fail"), ("buffered", "sync", "fail"),
+    ("buffered", "project", "fail"), ("buffered", "record", "fail"), ("buffered", "pin", "fail")])
+def test_a_rank_whose_call_fails(problem, counts, case, call, fault):
+    """All ranks end, with the code and the words of the one that failed."""
+    if case not in CASES or not counts(case, 2)[call]:
+        pytest.skip("not called here")
+    for at in some(counts(case, 2)[call], (case, call, fault)):
+        rank = chance.Random(at).choice([0, 1])
+        done, _ = meet(problem, f"{call}:{fault}@{at}+", *CASES[case], ranks=2,
+                       DGEMM_OOC_TEST_FAULT_RANK=str(rank))
+        assert done.returncode in {0, FAULTS[call][fault]} | ALSO.get(call, set()), done.stderr
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
+    for seed in range(SEEDS):
+        done, lines = meet(problem, MILD, *CASES[case], ranks=ranks, seed=seed)
+        assert done.returncode == 0, done.stderr
+        assert any("fault in pwrite" in line for line in lines) or case == "mapped"
+
+
+def test_a_flipped_bit_of_a_chunk_with_a_checksum_is_seen(problem, counts):
+    number = counts("chunks", 0)["preadv"]
+    for at in some(number, "flip"):
+        done, _ = meet(problem, f"preadv:flip@{at}", *CASES["chunks"])
+        assert done.returncode == INPUT and "is damaged" in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_sum_that_the_device_gets_wrong_once(problem, counts, ranks):
+    """The tile is multiplied again."""
+    number = counts("buffered", ranks)["gemm"]
+    for at in some(number - 1, ("gemm", ranks)):  # the first is no tile's
+        done, _ = meet(problem, f"gemm:flip@{at + 1}", *CASES["buffered"], ranks=ranks,
+                       DGEMM_OOC_TEST_FAULT_RANK="0")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"rank 0 .*failed its check.*; it is multiplied again", done.stderr)
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_sums_that_the_device_always_gets_wrong(problem, ranks):
+    done, _ = meet(problem, "gemm:flip@2+", *CASES["buffered"], ranks=ranks,
+                   DGEMM_OOC_TEST_FAULT_RANK="0")
+    assert done.returncode == VERIFY and "failed its check" in done.stderr

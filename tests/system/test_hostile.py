@@ -1,0 +1,262 @@
+"""Files and names made to do harm: no file but the output is written, links lead only where the README
+says, and what a damaged or made-up file claims is not believed."""
+import os
+import re
+import struct
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import run
+from matrices import multiply, output_of, random, read, snapshot, whole, write
+from test_bad_input import INPUT, RESOURCES, assert_refused
+
+A, B = whole((20, 30), seed=1), whole((30, 10), seed=2)
+
+
+@pytest.fixture
+def source(tmp_path):
+    return write(tmp_path / "input.h5", A=A, B=B)
+
+
+# Names that lead elsewhere.
+
+@pytest.mark.parametrize("options", [[], ["--force"]])
+def test_a_symlink_in_the_output_s_place_is_not_followed(source, options):
+    victim = source.with_name("victim")
+    victim.write_text("precious")
+    part = source.with_name("input-C.h5.part")
+    part.symlink_to(victim)
+    assert_refused(source.parent, source, *options, says=["is a symbolic link; remove it"])
+    assert victim.read_text() == "precious" and part.is_symlink()
+
+
+def test_a_dangling_symlink_in_the_output_s_place_makes_no_file(source):
+    source.with_name("input-C.h5.part").symlink_to(source.with_name("new"))
+    assert_refused(source.parent, source, says=["is a symbolic link"])
+    assert not source.with_name("new").exists()
+
+
+@pytest.mark.parametrize("how", ["symlink_to", "hardlink_to"])
+def test_a_link_that_is_the_output_is_replaced_and_not_written_through(source, how):
+    victim = source.with_name("victim")
+    victim.write_text("precious")
+    getattr(output_of(source), how)(victim)
+    multiply(source, "--force")
+    assert victim.read_text() == "precious" and not output_of(source).is_symlink()
+    np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
+def test_a_hard_link_in_the_part_s_place_is_not_written_through(source):
+    victim = source.with_name("victim")
+    victim.write_text("precious")
+    source.with_name("input-C.h5.part").hardlink_to(victim)
+    multiply(source)
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_the_part_s_place(source, make):
+    part = source.with_name("input-C.h5.part")
+    make(part)
+    done = run("dgemm_ooc", source, timeout=60)
+    assert (done.returncode == 0) == output_of(source).exists() == (not part.exists())
+
+
+@pytest.mark.parametrize("name", ["out.h5.part", "alias.h5.part"])
+def test_the_part_is_an_input(tmp_path, name):
+    """Of a run that was killed, say: it would be removed before it was read."""
+    source = write(tmp_path / "out.h5.part", A=A, B=B)
+    if name != source.name:
+        (tmp_path / name).hardlink_to(source)
+    output = tmp_path / name.removesuffix(".part")
+    assert_refused(tmp_path, source, "-o", output, says=["until it is complete", "--output"])
+
+
+LINKS = {
+    "external link": lambda file, other: file.__setitem__("A", h5py.ExternalLink("other.h5", "A")),
+    "link to chunks": lambda file, other: file.__setitem__("A", h5py.ExternalLink("other.h5", "K")),
+    "virtual": lambda file, other: virtual(file, "other.h5"),
+    "external storage": lambda file, other: file.create_dataset(
+        "A", A.shape, "f8", external=[(str(other.with_suffix(".raw")), 0, A.nbytes)]),
+}
+
+
+def virtual(file, name):
+    layout = h5py.VirtualLayout(A.shape, "f8")
+    layout[:] = h5py.VirtualSource(name, "A", A.shape)
+    file.create_virtual_dataset("A", layout)
+
+
+@pytest.fixture(params=LINKS)
+def linked(tmp_path, request):
+    """An input whose A is in another file; both."""
+    other = write(tmp_path / "other.h5", A=A)
+    with h5py.File(other, "a") as file:
+        file.create_dataset("K", data=A, chunks=(7, 8))
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file["B"] = B
+        LINKS[request.param](file, other)
+    if request.param != "external storage":
+        return tmp_path / "input.h5", other
+    A.tofile(other.with_suffix(".raw"))
+    return tmp_path / "input.h5", other.with_suffix(".raw")
+
+
+def test_links_are_followed(linked):
+    source, _ = linked
+    multiply(source)
+    np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
+def test_what_an_input_leads_to_is_an_input(linked):
+    source, other = linked
+    assert_refused(source.parent, source, "-o", other, "--force", says=["is one of the inputs"])
+    assert_refused(source.parent, source, "--report", other, says=["is one of the inputs"])
+    part = other.rename(other.with_name(other.name + ".part"))
+    other.symlink_to(part)
+    assert_refused(source.parent, source, "-o", other, "--force", complaints=2,
+                   says=["is one of the inputs", "until it is complete"])
+
+
+def test_links_in_a_circle(tmp_path):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file["A"], file["C"], file["B"] = h5py.SoftLink("/C"), h5py.SoftLink("/A"), B
+        file["g/up"] = h5py.SoftLink("/")
+    assert_refused(tmp_path, tmp_path / "input.h5", says=['"A"'])
+    done = run("h5mat", "info", tmp_path / "input.h5", timeout=60)
+    assert "/B: 30 x 10" in done.stdout
+
+
+# Datasets that are no matrices.
+
+@pytest.mark.parametrize("kind", [h5py.ref_dtype, h5py.regionref_dtype, h5py.string_dtype(),
+                                  np.dtype([("x", "f8")]), h5py.enum_dtype({"a": 1}), "V8",
+                                  h5py.vlen_dtype("f8")], ids=str)
+def test_elements_that_are_no_numbers(tmp_path, kind):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file.create_dataset("A", (20, 30), kind)
+        file["B"] = B
+    assert_refused(tmp_path, tmp_path / "input.h5", says=['"A"', "not real numbers"])
+
+
+# Headers that lie.
+
+def patch(path, old, new, times=1):
+    data = path.read_bytes()
+    assert data.count(old) == times, data.count(old)
+    path.write_bytes(data.replace(old, new))
+
+
+def address_of(path, name="A"):
+    with h5py.File(path) as file:
+        return file[name].id.get_offset()
+
+
+@pytest.mark.parametrize("address", [1 << 40, (1 << 63) - 8, 1 << 63, (1 << 64) - 4800, (1 << 64) - 16])
+def test_data_at_an_address_beyond_the_file(source, address):
+    patch(source, struct.pack("<QQ", address_of(source), A.nbytes), struct.pack("<QQ", address, A.nbytes))
+    assert_refused(source.parent, source, says=["input.h5"])
+
+
+@pytest.mark.parametrize("rows, cols", [(1 << 61, 30), ((1 << 64) - 1, 1), (1 << 32, 1 << 32),
+                                        (1 << 50, 30), (0, 30), (21, 30)])
+def test_extents_that_are_made_up(source, rows, cols):
+    """Twice: what they are, and what they may become."""
+    patch(source, struct.pack("<QQQQ", 20, 30, 20, 30), struct.pack("<QQQQ", rows, cols, rows, cols))
+    done = run("dgemm_ooc", source, timeout=60)
+    assert done.returncode in (INPUT, RESOURCES), done.stderr
+    assert os.listdir(source.parent) == ["input.h5"]
+
+
+def test_a_header_that_has_less_than_it_claims(tmp_path):
+    """A compact dataset: its elements stand in the header."""
+    source = write(tmp_path / "input.h5", B=B)
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_layout(h5py.h5d.COMPACT)
+    with h5py.File(source, "a") as file:
+        data = h5py.h5d.create(file.id, b"A", h5py.h5t.NATIVE_DOUBLE,
+                               h5py.h5s.create_simple((2, 30)), plist)
+        data.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(A[:2]))
+    patch(source, struct.pack("<QQQQ", 2, 30, 2, 30), struct.pack("<QQQQ", 9000, 30, 9000, 30))
+    assert_refused(tmp_path, source, says=["480 bytes of storage for 2160000"])
+
+
+def test_very_many_rows_of_nothing(tmp_path):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file.create_dataset("A", (1 << 50, 0), "f8", chunks=(1, 1), maxshape=(None, None))
+        file.create_dataset("B", (0, 1), "f8", chunks=(1, 1), maxshape=(None, None))
+    done = run("dgemm_ooc", tmp_path / "input.h5", timeout=60)
+    assert done.returncode == RESOURCES and "C needs 8.00 PiB" in done.stderr
+    done = run("h5mat", "diff", *2 * [f"{tmp_path / 'input.h5'}:/A"], timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def chunked(path, **how):
+    with h5py.File(path, "w") as file:
+        file["B"] = B
+        data = file.create_dataset("A", A.shape, "f8", chunks=A.shape, **how)
+        data[:] = A
+        return data.id.get_chunk_info(0)
+
+
+@pytest.mark.parametrize("size", [1, 4799, 4801, 1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("filters", [{}, {"shuffle": True}, {"compression": "gzip"}], ids=str)
+def test_a_chunk_of_another_size(tmp_path, size, filters):
+    """Its key in the tree: bytes, mask, offsets."""
+    source = tmp_path / "input.h5"
+    info = chunked(source, **filters)
+    patch(source, struct.pack("<IIQQQQ", info.size, 0, 0, 0, 0, info.byte_offset),
+          struct.pack("<IIQQQQ", size, 0, 0, 0, 0, info.byte_offset))
+    done = run("dgemm_ooc", source)
+    if filters or done.returncode:
+        assert done.returncode == INPUT, done.stdout + done.stderr
+    else:  # the size that is claimed does not matter
+        np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
+@pytest.mark.parametrize("address", [1 << 40, (1 << 63) - 8, (1 << 64) - 4800])
+def test_a_chunk_at_an_address_beyond_the_file(tmp_path, address):
+    source = tmp_path / "input.h5"
+    info = chunked(source)
+    patch(source, struct.pack("<IIQQQQ", info.size, 0, 0, 0, 0, info.byte_offset),
+          struct.pack("<IIQQQQ", info.size, 0, 0, 0, 0, address))
+    assert_refused(tmp_path, source, says=["input.h5"])
+
+
+def test_a_chunk_that_inflates_to_far_more(tmp_path):
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file["B"] = B
+        data = file.create_dataset("A", A.shape, "f8", chunks=A.shape, compression="gzip")
+        data.id.write_direct_chunk((0, 0), zlib.compress(bytes(1 << 20)))
+    assert_refused(tmp_path, source, says=["is damaged", "more than a chunk"])
+
+
+# Words that steer a terminal.
+
+ESCAPE = "\x1b]0;owned\x07\nRESULT C complete"
+
+
+def test_names_that_steer_a_terminal(tmp_path):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file[ESCAPE], file["B"] = A, B
+    done = run("dgemm_ooc", tmp_path / "input.h5")
+    assert done.returncode == INPUT and "?]0;owned??RESULT" in done.stderr
+    listed = run("h5mat", "info", tmp_path / "input.h5")
+    shown = run("dgemm_ooc", tmp_path / "input.h5", "-a", ESCAPE, "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    for text in done.stderr, listed.stdout, shown.stdout:
+        assert not re.search(r"[^\n\x20-\x7e]|^RESULT", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize("text", ['{"device": 1}', '{"device": null}', '{"name": 1}', '{"ranks": 1e9}',
+                                  '{"device": "cpu", "disk_read_bytes_per_s": 1e-300}', "[" * 100000,
+                                  '{"threads": 99999999999999999999}', '{"": 1}', "null", ""])
+def test_machine_files(source, text):
+    machine = source.with_suffix(".json")
+    machine.write_text(text)
+    done = run("dgemm_ooc", source, "--dry-run", "--machine", machine, timeout=60)
+    assert done.returncode in (0, 2), done.stdout + done.stderr
