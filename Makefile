@@ -79,7 +79,7 @@ WRAPPED := pread preadv pwrite fallocate sync_file_range fdatasync fsync rename 
 # Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
-FUZZED    := $(wildcard io/*.c) $(addprefix src/,error.c machine.c options.c quantity.c)
+FUZZED    := $(wildcard io/*.c) $(addprefix src/,error.c journal.c machine.c options.c quantity.c)
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # For `make test`, which does without: whether it can be.
 ifneq ($(filter test,$(MAKECMDGOALS)),)

@@ -70,7 +70,7 @@ size_t plan_check_bytes(const struct plan *plan)
 static size_t check_host_bytes(const struct problem *p, const struct plan *plan)
 {
     return (size_t)(plan->tile_cols + 3 * plan->tile_rows) * 8 + 4096 +
-           checksum_bytes(p->type, p->n);
+           checksum_bytes(p->type, max_i64(p->n, p->n_whole));
 }
 
 /* Everything on the device; run_open.c carves it up. */

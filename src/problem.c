@@ -102,7 +102,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     p->m = p->trans[0] ? a->cols : a->rows;
     p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
-    p->n = p->trans[1] ? b->rows : b->cols;
+    p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
     check_types(p, options, count, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
     if (p->m == 0 || p->n == 0)

@@ -18,7 +18,7 @@ struct problem {
     int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or a layer's (layers.h): */
     int64_t row, col, k_first; /* where it begins, in C and in A and B */
-    int64_t k_whole;           /* k of the whole */
+    int64_t n_whole, k_whole;  /* of the whole */
     bool continues;            /* its sums begin with what has been saved */
     bool trans[2];             /* of A, of B */
     double alpha, beta;

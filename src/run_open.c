@@ -186,7 +186,7 @@ static int open_all(struct run *run, struct error *err)
     carve_memory(run, &check);
     if (check_open(&run->check, run->problem, run->plan, dev, check, err) ||
         (run->request->verify &&
-         checksum_open(&run->checksum, run->problem->type, run->problem->n, err)) ||
+         checksum_open(&run->checksum, run->problem->type, run->output_info->cols, err)) ||
         run_warm_up(run, err))
         return err->code;
     run->check.patient = !run->piece->again;

@@ -67,7 +67,7 @@ static int open_place(struct run *run, struct error *err)
     }
     if (!comm_meet(run->comm, &ready, 1, &none, 1)) /* it is there for all */
         return err->code = ERROR_ELSEWHERE;
-    return store_open(&info, run->problem->type, STORE_WRITE, STORE_BUFFERED, store, err);
+    return store_open(&info, run->problem->type, STORE_WRITE, run->problem->io, store, err);
 }
 
 /* The sums of the tile at work, as they are now. */

@@ -128,6 +128,7 @@ static int piece_end(struct session *s)
     work_advance(&now->left, &s->plan, schedule_supers(&s->plan), &none);
     now->checksum += comm_sum(s->run.checksum_written);
     now->seconds += clock_now() - s->piece_started;
+    s->report.wall_s += clock_now() - s->piece_started;
     report_gather(&s->run, &s->machine, &s->report);
     now->residual = fmax(now->residual, s->report.residual);
     if (s->request.trace)
@@ -184,7 +185,6 @@ int session_execute(struct session *s)
     while (s->progress.left.count > 0)
         if (execute(s))
             return s->err.code;
-    s->report.wall_s = clock_now() - s->started - s->report.startup_s;
     s->report.residual = fmax(residual, s->report.residual);
     s->report.not_finite += (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;

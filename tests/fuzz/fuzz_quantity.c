@@ -15,6 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     snprintf(text, sizeof text, "%.*s", (int)bytes, bytes ? (const char *)data : "");
     if (quantity_parse_bytes(text, &size))
         quantity_bytes((double)size);
+    if (quantity_parse_time(text, &value) && !(value >= 0 && value < 1e10))
+        abort();
     for (int count = 1; count <= 3; count++)
         if (quantity_parse_extents(text, count, extents) && extents[count - 1] < 1)
             abort();

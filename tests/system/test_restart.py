@@ -58,7 +58,11 @@ def done_percent(text):
     return float(re.search(r"with ([\d.]+) % done", text)[1])
 
 
-def assert_nothing_left(source):
+def assert_whole(source, expected):
+    """The bits, the checksum of them, and nothing beside them."""
+    assert np.array_equal(read(output_of(source)), expected)
+    done = run("dgemm_ooc", "--check-only", source)
+    assert done.returncode == 0 and "checksum equal" in done.stdout, done.stderr
     assert {path.name for path in source.parent.iterdir()} == {"input.h5", "input-C.h5"}
 
 
@@ -70,8 +74,7 @@ def test_stop_and_go_on(source, reference, number):
     done = done_percent(err)
     out = finish(source, *SLOW)
     assert 0 < done < 100 and f"Restart     {done} % is done" in out
-    assert np.array_equal(read(output_of(source)), reference[1])
-    assert_nothing_left(source)
+    assert_whole(source, reference[1])
 
 
 @pytest.mark.parametrize("ranks, later, tile", [
@@ -81,8 +84,7 @@ def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile)
     code, _, err = stop(source, ranks=ranks, after=0.5)
     assert code == 75, err
     finish(source, "--tile", tile, "--checkpoint", "0.1s", ranks=later)
-    assert np.array_equal(read(output_of(source)), reference[1])
-    assert_nothing_left(source)
+    assert_whole(source, reference[1])
 
 
 DEEP = (160, 150, 6000)
@@ -130,8 +132,7 @@ def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
     done = run("dgemm_ooc", source, *WHOLE, "--restart", "require", ranks=later, **env)
     assert done.returncode == 0, done.stderr
     assert f"{100 * left[0]['k'] / DEEP[2]:.1f} % is done" in done.stdout
-    assert np.array_equal(read(output_of(source)), deep[1])
-    assert_nothing_left(source)
+    assert_whole(source, deep[1])
 
 
 def test_damaged_sums_are_not_used(deep, tmp_path):
@@ -146,8 +147,7 @@ def test_damaged_sums_are_not_used(deep, tmp_path):
             file.write(bytes([byte[0] ^ 1]))
     done = run("dgemm_ooc", source, *WHOLE)
     assert done.returncode == 0 and "is damaged; it is multiplied again" in done.stderr
-    assert np.array_equal(read(output_of(source)), deep[1])
-    assert_nothing_left(source)
+    assert_whole(source, deep[1])
 
 
 def test_save_and_go_on(source, reference):
@@ -162,7 +162,7 @@ def test_save_and_go_on(source, reference):
         process.communicate()
     out = finish(source, *SLOW)
     assert float(re.search(r"Restart     ([\d.]+) % is done", out)[1]) > 0
-    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_whole(source, reference[1])
 
 
 def test_time_limit(source, reference):
@@ -171,7 +171,7 @@ def test_time_limit(source, reference):
     assert done.returncode == 75 and "stopped by the time limit" in done.stderr, done.stderr
     assert time.time() - started < 20
     finish(source)
-    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_whole(source, reference[1])
 
 
 def test_end_of_the_job(source):
@@ -205,8 +205,7 @@ def test_another_product_is_refused(source, reference, change, says):
     assert done.returncode == 3 and says in done.stderr, done.stderr
     assert snapshot(source.parent).keys() == before.keys()
     finish(source, "--restart", "never")
-    assert np.array_equal(read(output_of(source)), reference[1])
-    assert_nothing_left(source)
+    assert_whole(source, reference[1])
 
 
 def test_restart_must_be_there(source):
@@ -234,7 +233,7 @@ def test_a_torn_journal(source, reference, cut):
     text = journal.read_bytes()
     journal.write_bytes(text + text.splitlines()[-1][:-cut])
     finish(source, *SLOW)
-    assert np.array_equal(read(output_of(source)), reference[1])
+    assert_whole(source, reference[1])
 
 
 def test_the_journal_is_no_link(source):
@@ -270,5 +269,4 @@ def kill_and_restart(source, seed):
 def test_killed_at_random(source, reference, seed):
     kill_and_restart(source, seed)
     finish(source)
-    assert np.array_equal(read(output_of(source)), reference[1])
-    assert_nothing_left(source)
+    assert_whole(source, reference[1])

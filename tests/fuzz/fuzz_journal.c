@@ -1,0 +1,67 @@
+/* Journals: one line of any JSON, whole as its hash says; what is taken from it is work on a matrix. */
+#include <inttypes.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "error.h"
+#include "fuzz_input.h"
+#include "journal.h"
+
+enum { LINE_MAX_BYTES = 1 << 16 };
+
+static void check(const struct progress *progress, const struct problem *p)
+{
+    for (int i = 0; i < progress->left.count; i++) {
+        const struct piece *piece = &progress->left.pieces[i];
+        const struct block *b = &piece->block;
+        if (b->row < 0 || b->col < 0 || b->rows < 1 || b->cols < 1 || b->rows > p->m - b->row ||
+            b->cols > p->n - b->col || piece->k < 0 || piece->k >= p->k || piece->place < 0 ||
+            piece->place >= PLACES)
+            abort();
+    }
+}
+
+/* The lines before: of this very product. */
+static size_t begin(const struct options *options, const struct problem *problem, char *head,
+                    size_t room)
+{
+    struct journal journal;
+    struct error err = {0};
+    if (journal_open(&journal, options, problem, true, false, &err))
+        abort();
+    FILE *file = fopen(journal.path, "r");
+    size_t bytes = fread(head, 1, room, file);
+    fclose(file);
+    journal_close(&journal, false);
+    return bytes;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct options options;
+    static char text[2 * LINE_MAX_BYTES], name[PATH_MAX];
+    static size_t head;
+    const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
+    struct progress progress;
+    struct error err = {0};
+    if (bytes >= LINE_MAX_BYTES)
+        return -1;
+    snprintf(options.output.file, sizeof options.output.file, "%s", fuzz_file(data, 0));
+    if (!head)
+        head = begin(&options, &problem, text, LINE_MAX_BYTES);
+    size_t end = head + (size_t)sprintf(text + head, "%016" PRIx64 " ", XXH3_64bits(data, bytes));
+    memcpy(text + end, data, bytes);
+    text[end + bytes] = '\n';
+    fuzz_file((const uint8_t *)text, end + bytes + 1);
+    snprintf(name, sizeof name, "%s.journal", fuzz_name);
+    unlink(name);
+    if (link(fuzz_name, name))
+        abort();
+    int rc = journal_read(&options, &problem, true, &progress, &err);
+    unlink(name);
+    if (rc != err.code || (rc && !err.text[0]))
+        abort();
+    if (!rc)
+        check(&progress, &problem);
+    return 0;
+}
