@@ -96,7 +96,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check test test-gpu fuzz sanitize-gpu bench install uninstall clean dist summary
+.PHONY: all help demo check test soak coverage test-gpu fuzz sanitize-gpu bench install uninstall clean dist summary
 all: $(PROGRAMS)
 
 help:
@@ -104,6 +104,8 @@ help:
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make check      unit tests;  make test: everything;  make test-gpu: on a machine with a GPU"
+	@echo "make soak       kill runs at random and continue them, KILLS=200 times"
+	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
@@ -231,6 +233,18 @@ test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES) $(FAULTY) $(if $(FUZZABLE)
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help
 fuzz: $(FUZZERS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/fuzz/fuzz.py $(FUZZ)
+
+# Runs killed at random, and continued; long.
+KILLS ?= 200
+soak: all
+	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_KILLS=$(KILLS) $(PYTHON) -m pytest -q tests/system/test_restart.py -k killed
+
+# Which lines the tests run, in a build of its own.
+coverage:
+	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check
+	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(PYTHON) -m pytest -q tests/system \
+	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
+	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
 test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests

@@ -1,4 +1,4 @@
-/* Journals: one line of any JSON, whole as its hash says; what is taken from it is work on a matrix. */
+/* Journals: one line of any JSON, whole as its hash says; what is taken from it is work on C. */
 #include <inttypes.h>
 #include <string.h>
 #include <xxhash.h>

@@ -100,8 +100,8 @@ static double allowed(const struct bench *x, int row)
     return x->check.limit * 0x1p-53 * sum;
 }
 
-/* Every flip that changes an element by more than the rounding that the limit allows for, twice since
- * the sums themselves may be off by as much, is seen; the limit leaves the upper half of the bits. */
+/* Every flip is seen that changes an element by more than the rounding that the limit allows for:
+ * twice that, since the sums themselves may be off by as much. */
 static void test_flips(void **state)
 {
     (void)state;
