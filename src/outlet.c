@@ -95,8 +95,12 @@ static void *work(void *argument)
     struct error err = {0};
     pthread_mutex_lock(&o->lock);
     int thread = o->working++;
+    while (!o->begun && !o->stop)
+        pthread_cond_wait(&o->more, &o->lock);
+    bool begun = o->begun;
     pthread_mutex_unlock(&o->lock);
-    populate(o, thread);
+    if (begun)
+        populate(o, thread);
     if (thread == 0)
         pin_slots(o, &err);
     while (!err.code && (slot = claim(o)))
@@ -139,17 +143,22 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     o->threads = calloc((size_t)mover->threads, sizeof *o->threads);
     if (!o->slots || !o->free || !o->given || !o->threads)
         return error_add(err, EXIT_RESOURCES, "out of host memory");
-    return open_slots(o, err);
-}
-
-int outlet_begin(struct outlet *o, struct error *err)
-{
+    if (open_slots(o, err))
+        return err->code;
     while (o->started < o->mover.threads) {
         if (pthread_create(&o->threads[o->started], NULL, work, o))
             return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", o->mover.threads);
         o->started++;
     }
     return 0;
+}
+
+void outlet_begin(struct outlet *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->begun = true;
+    pthread_cond_broadcast(&o->more);
+    pthread_mutex_unlock(&o->lock);
 }
 
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)

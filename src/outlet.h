@@ -27,16 +27,18 @@ struct outlet {
     int64_t claimed;     /* by the threads */
     int64_t written;     /* and through with them */
     pthread_cond_t more; /* given, or no more will be */
-    bool hurry;          /* the main thread waits for a slot */
-    bool stop;           /* no more will come, or something failed */
+    bool begun;
+    bool hurry; /* the main thread waits for a slot */
+    bool stop;  /* no more will come, or something failed */
     struct error error;
 };
 
-/* Allocate `count` slots.  After a failure outlet_close is still due. */
+/* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Start the threads.  Best once the intake's slots are pinned, which is slow beside them. */
-int outlet_begin(struct outlet *outlet, struct error *err);
+/* Let the threads ask for memory and pin it.  Best once the intake's slots are pinned and all other
+ * threads are there: the kernel maps nothing else for this process meanwhile. */
+void outlet_begin(struct outlet *outlet);
 
 /* The next slot, free.  Waits. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);

@@ -371,8 +371,9 @@ static int all_tiles(struct run *run, struct error *err)
     int64_t found = 0; /* the super-block after that of `tile` */
     struct block before = {0}, next;
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
-    if (slab_load(run, &before, &tile, 0, err) || outlet_begin(&run->out, err))
+    if (slab_load(run, &before, &tile, 0, err))
         return err->code;
+    outlet_begin(&run->out);
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {
             if (super_pass(run, super, err))
