@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "error.h"
+#include "output.h"
 
 enum { SAMPLES = 64, SAMPLE_BYTES = 4096, HASH_DIGITS = 16 };
 
@@ -317,13 +318,13 @@ int journal_open(struct journal *journal, const struct options *options, const s
     if (!again) /* journal_read has seen that nobody is at work on it */
         unlink(journal->path);
     journal->descriptor =
-        open(journal->path,
-             O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | (again ? 0 : O_CREAT | O_EXCL), 0666);
+        output_open_beside(journal->path, O_APPEND | (again ? 0 : O_CREAT | O_EXCL));
     if (journal->descriptor < 0)
         return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", journal->path,
                          strerror(errno));
     if (flock(journal->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    output_sync_name(journal->path); /* of the part file, too, which is beside it */
     return say_who(journal, again ? NULL : describe_product(options, p, same_bits), err);
 }
 

@@ -255,21 +255,38 @@ int output_create(struct output *output, const struct options *options, const st
     return 0;
 }
 
-int output_finish(struct output *output, const struct options *options, struct error *err)
+int output_open_beside(const char *file, int flags)
+{
+    struct stat status;
+    int fd = open(file, flags | O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_nlink != 1)) {
+        close(fd);
+        errno = EMLINK;
+        return -1;
+    }
+    return fd;
+}
+
+void output_sync_name(const char *file)
 {
     char copy[PATH_MAX];
-    const char *file = options->output.file;
-    if (fsync(output->lock) || rename(output->info.file, file))
-        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
-                         "cannot give %s its name %s: %s", output->info.file, file,
-                         strerror(errno));
-    output_keep();
     snprintf(copy, sizeof copy, "%s", file);
     int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
         fsync(directory);
         close(directory);
     }
+}
+
+int output_finish(struct output *output, const struct options *options, struct error *err)
+{
+    const char *file = options->output.file;
+    if (fsync(output->lock) || rename(output->info.file, file))
+        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+                         "cannot give %s its name %s: %s", output->info.file, file,
+                         strerror(errno));
+    output_keep();
+    output_sync_name(file);
     close(output->lock);
     output->lock = -1;
     return 0;

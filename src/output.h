@@ -21,6 +21,13 @@ int output_check(const struct options *options, const struct problem *p, bool ag
 /* The part file's name; empty when too long. */
 void output_part(const struct options *options, char part[PATH_MAX]);
 
+/* Open a file beside the output for writing, never one that is elsewhere too: a link, symbolic or
+ * hard, is refused.  The descriptor, or -1 with errno. */
+int output_open_beside(const char *file, int flags);
+
+/* Make a file's name durable, where the file system can. */
+void output_sync_name(const char *file);
+
 /* Whether there is a part file. */
 bool output_is_there(const struct options *options);
 

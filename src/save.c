@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "output.h"
 #include "quantity.h"
 #include "run.h"
 
@@ -57,11 +58,12 @@ static int open_place(struct run *run, struct error *err)
     if (save_name(run->output_info, run->saver.place, &info, err))
         return err->code;
     if (run->comm->rank == 0) {
-        int fd = open(info.file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        int fd = output_open_beside(info.file, O_CREAT);
         if (fd < 0 || ftruncate(fd, (off_t)info.file_bytes))
             error_add(err, EXIT_RUNTIME, "cannot make %s: %s", info.file, strerror(errno));
         if (fd >= 0)
             close(fd);
+        output_sync_name(info.file);
         if (err->code)
             return err->code;
     }

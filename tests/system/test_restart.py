@@ -245,6 +245,18 @@ def test_the_journal_is_no_link(source):
     assert target.read_text() == "mine"
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_saved_sums_go_to_no_other_file(deep, tmp_path, link):
+    source = tmp_path / "input.h5"
+    shutil.copy2(deep[0], source)
+    target = tmp_path / "target"
+    target.write_text("mine")
+    getattr(tmp_path / "input-C.h5.part.sums0", link)(target)
+    done = run("dgemm_ooc", source, *WHOLE, "--checkpoint", "0.05s")
+    assert done.returncode == 1 and "cannot make" in done.stderr, done.stderr
+    assert target.read_text() == "mine"
+
+
 def kill_and_restart(source, seed):
     """Kill all ranks, or one, at random moments, with ranks and tiles that change, until a run comes to
     its end."""
