@@ -187,3 +187,28 @@ def test_sums_that_the_device_always_gets_wrong(problem, ranks):
     done, _ = meet(problem, "gemm:flip@2+", *CASES["buffered"], ranks=ranks,
                    DGEMM_OOC_TEST_FAULT_RANK="0")
     assert done.returncode == VERIFY and "failed its check" in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("call", ["pwrite:enospc", "pwrite:eio", "fdatasync:eio",
+                                  "ftruncate:enospc", "sync:fail", "copy:fail",
+                                  "open:emfile", "malloc:enomem"])
+def test_a_run_that_saves_goes_on_after_a_fault(problem, call, ranks):
+    """Whatever was being saved: the next run ends with the same bits."""
+    source, bits = problem
+    output = source.parent / "saved.h5"
+    saving = [source, *OPTIONS, "--io", "buffered", "--checkpoint", "0.001s", "--split-k", "off",
+              "-o", output]
+    rng = chance.Random(call + str(ranks))
+    for _ in range(2 * SEEDS):
+        fault = f"{call}@{rng.randint(1, 60)}"
+        done = run(FAULTY, *saving, ranks=ranks, timeout=60, DGEMM_OOC_TEST_FAULTS=fault)
+        assert done.returncode in (0, RUNTIME, INPUT, RESOURCES), f"{fault}\n{done.stderr}"
+        assert (done.returncode == 0) == output.exists(), f"{fault}\n{done.stderr}"
+    done = run(FAULTY, *saving, ranks=ranks, timeout=60)
+    assert done.returncode == 0, done.stderr
+    done = run(FAULTY, source, *OPTIONS, "--check-only", "-o", output)
+    assert done.returncode == 0, done.stderr
+    assert bits_of(output) == bits
+    output.unlink()
+    assert not list(source.parent.glob("saved*"))
