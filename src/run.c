@@ -420,6 +420,8 @@ static int add_layers(struct run *run, struct error *err)
         outlet_take(&run->out, &slots[i], err);
     if (!err->code)
         all_settle(run, err);
+    if (err->code > 0)
+        comm_raise(run->comm); /* others may be at their last steps */
     if (comm_agree(run->comm, err))
         return err->code;
     if (!block_empty(&run->leaving))
