@@ -15,6 +15,8 @@
 #include "version.h"
 #include "watch.h"
 
+enum { STOP_SECONDS = 30 }; /* that a launcher may be expected to wait */
+
 static void print_error(const struct error *err)
 {
     for (const char *line = err->text; *line;) {
@@ -30,6 +32,10 @@ static void print_header(const struct session *s)
     printf("dgemm_ooc   %s\n", version_text());
     if (progress->left.count > 0)
         plan_print(&s->problem, &s->machine, &s->plan);
+    double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
+    if (save_s > STOP_SECONDS)
+        printf("Note        a stop takes about %s, to save: ask for it so long before the end\n",
+               quantity_time(save_s));
     if (progress->saved)
         printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",
                100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
@@ -60,7 +66,7 @@ static int finish_report(struct session *s)
     snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
     if (s->comm.rank == 0) {
         if (!s->options.quiet)
-            report_print(r, &s->problem, &s->machine, &s->plan);
+            report_print(r, &s->machine, &s->plan);
         if (s->options.report[0])
             report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
     }

@@ -36,8 +36,8 @@ void report_baseline(void);
  * and algorithm are the caller's to set. */
 void report_gather(const struct run *run, const struct machine *machine, struct report *report);
 
-void report_print(const struct report *report, const struct problem *p,
-                  const struct machine *machine, const struct plan *plan);
+void report_print(const struct report *report, const struct machine *machine,
+                  const struct plan *plan);
 
 /* Write it as one JSON object, under a temporary name first. */
 int report_write(const char *path, const struct report *report, const struct problem *p,

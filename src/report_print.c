@@ -68,8 +68,7 @@ static const char *advice(const struct report *r, const struct plan *plan)
     }
 }
 
-void report_print(const struct report *r, const struct problem *p, const struct machine *m,
-                  const struct plan *plan)
+void report_print(const struct report *r, const struct machine *m, const struct plan *plan)
 {
     char bits[64] = "the same bits on any number of ranks";
     if (plan->layers > 1)
@@ -86,7 +85,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     double limit = r->stages[r->limit].busy_s[2];
     printf("Wall        %s (planned %s) after %s of start-up; %s\n", quantity_time(r->wall_s),
            quantity_time(plan->wall_s), quantity_time(r->startup_s),
-           quantity_flops(2.0 * (double)p->m * (double)p->n * (double)p->k / r->wall_s));
+           quantity_flops(r->stages[STAGE_GEMM].amount / r->wall_s));
     printf("Overlap     %.2f of the wall is the busiest stage, %s:\n            %s\n",
            limit / r->wall_s, stage_titles[r->limit], advice(r, plan));
     printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),

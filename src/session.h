@@ -46,6 +46,9 @@ void session_check_visible(const struct problem *problem, struct error *err);
 /* Collective.  Everything that can be found wrong before the work starts. */
 int session_prepare(struct session *session);
 
+/* About how long it takes to save, from when that is asked for. */
+double session_save_seconds(const struct session *session);
+
 /* Collective.  Take the output and its journal, multiply all that is left, and give the output its
  * name. */
 int session_open_output(struct session *session);

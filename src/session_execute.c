@@ -11,8 +11,7 @@
 #include "schedule.h"
 #include "session.h"
 
-/* About how long it takes to save. */
-static double save_seconds(const struct session *s)
+double session_save_seconds(const struct session *s)
 {
     const struct plan *plan = &s->plan;
     double tiles = (double)plan->grid_rows * plan->grid_cols * plan->layers;
@@ -25,7 +24,7 @@ int session_open_output(struct session *s)
     const struct options *o = &s->options;
     bool again = s->progress.saved;
     s->output.lock = s->journal.descriptor = -1;
-    stop_begin(s->started, o->max_s, o->checkpoint_s, save_seconds(s));
+    stop_begin(s->started, o->max_s, o->checkpoint_s, session_save_seconds(s));
     if (s->comm.rank == 0 &&
         output_create(&s->output, o, &s->problem, s->identity, again, &s->err) == 0)
         journal_open(&s->journal, o, &s->problem, session_same_bits(o), again, &s->err);
