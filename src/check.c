@@ -163,7 +163,10 @@ int check_now(struct check *c, const void *acc, struct error *err)
         dev->record(dev, c->done, STREAM_OUT, err))
         return err->code;
     c->judged = c->tile;
-    return check_judge(c, err);
+    int64_t not_finite = c->not_finite; /* rows are counted when the tile ends */
+    check_judge(c, err);
+    c->not_finite = not_finite;
+    return err->code;
 }
 
 int check_leave(struct check *c, const struct block *tile, const struct block *rows,

@@ -75,13 +75,13 @@ static struct block line_panel(const struct cursor *c, const struct transfer *t)
 
 /* The next panel of one stage, which is A or B of one slab, for any line of the grid: of the
  * super-block's later slabs in turn, then of the next one's first slab. */
-static bool panel_of_stage(struct cursor *c)
+static bool panel_of_stage(struct cursor *c, int64_t stage)
 {
-    bool is_later = c->stage < later_panels(c->plan);
+    bool is_later = stage < later_panels(c->plan);
     struct transfer *t = &c->panel;
-    *t = (struct transfer){.operand = c->stage % 2 ? OPERAND_B : OPERAND_A,
+    *t = (struct transfer){.operand = stage % 2 ? OPERAND_B : OPERAND_A,
                            .super = is_later ? c->super : c->next,
-                           .slab = is_later ? 1 + c->stage / 2 : 0};
+                           .slab = is_later ? 1 + stage / 2 : 0};
     if (t->super < 0 || t->super >= schedule_supers(c->plan))
         return false;
     int lines = schedule_lines(c->plan, t->operand);
@@ -96,18 +96,11 @@ static bool panel_of_stage(struct cursor *c)
     return true;
 }
 
-/* The tile of C0 that a rank reads between this super-block and the next: as soon as the first slab
- * of its next tile has come, or when there is none. */
+/* The tile of C0 that a rank reads between this super-block and the next. */
 static struct block c0_tile(const struct cursor *c, int rank)
 {
-    struct block next = schedule_tile(c->problem, c->plan, rank, c->next), none = {0};
-    if (c->super < 0)
-        return none;
-    if (!block_empty(&next))
-        return schedule_tile_before(c->problem, c->plan, rank, c->next);
-    int64_t later = c->super + 1;
-    next = schedule_next_tile(c->problem, c->plan, rank, &later);
-    return block_empty(&next) ? schedule_tile(c->problem, c->plan, rank, c->super) : none;
+    const struct block none = {0};
+    return c->super < 0 ? none : schedule_tile(c->problem, c->plan, rank, c->super);
 }
 
 /* The next strip of C0; `at` counts those that have been looked at, of all the node's ranks. */
@@ -135,20 +128,26 @@ static void next_super(struct cursor *c)
     c->stage = 0;
 }
 
-/* Step to the next panel, or strip of C0, where beta asks for it. */
+/* Step to the next panel, or strip of C0, where beta asks for it: the super-block's later panels,
+ * the first ones of the next, the strips; the strips before these where the node has to wait for
+ * others before its next super-block. */
 static bool next_panel(struct cursor *c)
 {
-    int64_t panels = 2 * c->plan->slabs, supers = schedule_supers(c->plan);
+    int64_t later = later_panels(c->plan), panels = 2 * c->plan->slabs;
     int64_t strips = problem_reads_c(c->problem) ? STRIPS_MAX * c->plan->ranks_per_node : 0;
+    int64_t supers = schedule_supers(c->plan);
     for (;;) {
-        if (c->stage < panels) {
-            if (panel_of_stage(c))
+        bool follows = c->next == c->super + 1;
+        int64_t strips_from = follows ? panels : later;
+        if (c->stage >= strips_from && c->stage < strips_from + strips) {
+            if (strip_of_stage(c, c->stage++ - strips_from))
+                return true;
+        } else if (c->stage < panels + strips) {
+            int64_t panel = c->stage < strips_from ? c->stage : c->stage - strips;
+            if (panel_of_stage(c, panel))
                 return true;
             c->stage++;
             c->line = 0;
-        } else if (c->stage < panels + strips) {
-            if (strip_of_stage(c, c->stage++ - panels))
-                return true;
         } else if (c->next >= supers) {
             return false;
         } else {

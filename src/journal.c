@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "error.h"
+#include "meter.h"
 #include "output.h"
 
 enum { SAMPLES = 64, SAMPLE_BYTES = 4096, HASH_DIGITS = 16 };
@@ -43,12 +44,13 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
 {
     struct stat status = {0};
     char key[32];
+    json_t *name = json_string(info->dataset); /* null where that is no UTF-8 */
     stat(info->file, &status);
     const struct {
         const char *name;
         json_t *value;
     } members[] = {
-        {"dataset", json_string(info->dataset)},
+        {"dataset", name ? name : hex(XXH3_64bits(info->dataset, strlen(info->dataset)))},
         {"rows", json_integer(info->rows)},
         {"columns", json_integer(info->cols)},
         {"file's size", json_integer((json_int_t)info->file_bytes)},
@@ -59,6 +61,10 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         snprintf(key, sizeof key, "%s's %s", letter, members[i].name);
         json_object_set_new(product, key, members[i].value);
+    }
+    if (info->sources > 0 || strstr(info->layout, "external")) { /* which may change unseen */
+        snprintf(key, sizeof key, "%s, drawn from other files,", letter);
+        json_object_set_new(product, key, json_sprintf("read at %.9f s", clock_now()));
     }
 }
 
@@ -253,7 +259,26 @@ static int journal_name(const struct options *options, char path[PATH_MAX], stru
 static bool is_part(const struct piece *piece, const struct problem *p)
 {
     const struct block *b = &piece->block;
-    return b->row <= p->m - b->rows && b->col <= p->n - b->cols && piece->k < p->k;
+    return b->row <= p->m - b->rows && b->col <= p->n - b->cols &&
+           (piece->k == 0 || piece->k < p->k);
+}
+
+static bool overlap(const struct block *x, const struct block *y)
+{
+    return x->row < y->row + y->rows && y->row < x->row + x->rows && x->col < y->col + y->cols &&
+           y->col < x->col + x->cols;
+}
+
+/* Parts of C, no two of which have anything in common. */
+static bool is_work(const struct work *work, const struct problem *p)
+{
+    bool good = work->count > 0;
+    for (int i = 0; i < work->count; i++) {
+        good &= is_part(&work->pieces[i], p);
+        for (int j = 0; j < i; j++)
+            good &= !overlap(&work->pieces[i].block, &work->pieces[j].block);
+    }
+    return good;
 }
 
 int journal_read(const struct options *options, const struct problem *p, bool same_bits,
@@ -283,9 +308,8 @@ int journal_read(const struct options *options, const struct problem *p, bool sa
         *progress = lines.progress;
         json_decref(product);
     }
-    for (int i = 0; i < progress->left.count && !err->code; i++)
-        if (!is_part(&progress->left.pieces[i], p))
-            error_add(err, EXIT_INPUT, "%s is damaged; --restart never starts anew", path);
+    if (progress->saved && !err->code && !is_work(&progress->left, p))
+        error_add(err, EXIT_INPUT, "%s is damaged; --restart never starts anew", path);
     if (!progress->saved && options->restart == RESTART_REQUIRE)
         error_add(err, EXIT_INPUT, "--restart require: no run has saved anything in %s", path);
     json_decref(lines.product);
@@ -312,18 +336,23 @@ int journal_open(struct journal *journal, const struct options *options, const s
                  bool same_bits, bool again, struct error *err)
 {
     journal->descriptor = -1;
+    journal->locked = false;
     journal->saved = again;
     if (journal_name(options, journal->path, err))
         return err->code;
-    if (!again) /* journal_read has seen that nobody is at work on it */
-        unlink(journal->path);
-    journal->descriptor =
-        output_open_beside(journal->path, O_APPEND | (again ? 0 : O_CREAT | O_EXCL));
+    struct stat open_now, named;
+    journal->descriptor = output_open_beside(journal->path, O_APPEND | O_CREAT);
     if (journal->descriptor < 0)
         return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", journal->path,
                          strerror(errno));
-    if (flock(journal->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if ((flock(journal->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
+        fstat(journal->descriptor, &open_now) || stat(journal->path, &named) ||
+        open_now.st_dev != named.st_dev || open_now.st_ino != named.st_ino)
         return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    if (!again && ftruncate(journal->descriptor, 0))
+        return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", journal->path,
+                         strerror(errno));
+    journal->locked = true;
     output_sync_name(journal->path); /* of the part file, too, which is beside it */
     return say_who(journal, again ? NULL : describe_product(options, p, same_bits), err);
 }
@@ -332,7 +361,7 @@ void journal_close(struct journal *journal, bool stays)
 {
     if (journal->descriptor < 0)
         return;
-    if (!stays)
+    if (!stays && journal->locked)
         unlink(journal->path);
     close(journal->descriptor);
     journal->descriptor = -1;

@@ -25,7 +25,8 @@ struct progress {
 struct journal {
     char path[PATH_MAX];
     int descriptor; /* -1: not open */
-    bool saved;     /* it holds something to go on from */
+    bool locked; /* by this run */
+    bool saved;  /* it holds something to go on from */
 };
 
 /* Look at the journal beside the output.  `progress->saved` says whether there is something to go

@@ -109,6 +109,33 @@ static void check_part(const struct options *options, const struct problem *p, s
     close(fd);
 }
 
+/* Names of what a run has beside its output. */
+static const char *const beside[] = {"part", "journal", "part.sums0", "part.sums1"};
+enum { BESIDE = sizeof beside / sizeof *beside };
+
+static bool beside_name(const struct options *options, int which, char name[PATH_MAX])
+{
+    return snprintf(name, PATH_MAX, "%s.%s", options->output.file, beside[which]) < PATH_MAX;
+}
+
+/* What the run removes at its end must not be anybody's input. */
+static void check_names(const struct options *options, const struct problem *p, struct error *err)
+{
+    char name[PATH_MAX];
+    struct stat status;
+    for (int i = 1; i < BESIDE; i++) {
+        if (!beside_name(options, i, name) || lstat(name, &status))
+            continue;
+        if (is_input(options, p, name))
+            error_add(err, EXIT_INPUT,
+                      "%s, which the run needs for itself, is one of the inputs; choose another "
+                      "with --output",
+                      name);
+        else if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+            error_add(err, EXIT_INPUT, "%s is a link, or no regular file; remove it", name);
+    }
+}
+
 /* Whether the run's `what` can be written to `path`. */
 static void check_beside(const struct options *options, const struct problem *p, const char *what,
                          const char *path, struct error *err)
@@ -118,22 +145,29 @@ static void check_beside(const struct options *options, const struct problem *p,
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
+    for (int i = 0; i < BESIDE; i++)
+        if (beside_name(options, i, copy) && strcmp(path, copy) == 0)
+            error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK))
         error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
 }
 
-/* Whether the output is complete and of just this product. */
-static bool is_complete(const struct options *options, uint64_t identity)
+bool output_is_complete(const struct options *options, uint64_t identity)
 {
-    struct matfile_value values[] = {{.name = "identity"}, {.name = NULL}};
+    enum { IDENTITY, PARTS };
+    struct matfile_value values[] = {
+        [IDENTITY] = {.name = "identity"}, [PARTS] = {.name = "k_parts"}, {.name = NULL}};
     struct matrix_info info;
     struct error ignored = {0};
     char text[DIGITS + 1];
     hex_text(identity, text);
-    return matfile_describe(options->output.file, options->output.dataset, &info, &ignored) == 0 &&
-           matfile_get_attributes(&info, values, &ignored) == 0 && values[0].found &&
-           strcmp(values[0].text, text) == 0;
+    if (options->force || options->restart == RESTART_NEVER || access(options->output.file, R_OK) ||
+        matfile_describe(options->output.file, options->output.dataset, &info, &ignored) ||
+        matfile_get_attributes(&info, values, &ignored))
+        return false;
+    bool parts = options->layers == 0 || values[PARTS].number == options->layers;
+    return values[IDENTITY].found && strcmp(values[IDENTITY].text, text) == 0 && parts;
 }
 
 void output_part(const struct options *options, char part[PATH_MAX])
@@ -151,25 +185,22 @@ bool output_is_there(const struct options *options)
 }
 
 int output_check(const struct options *options, const struct problem *p, bool again,
-                 uint64_t identity, bool *complete, struct error *err)
+                 struct error *err)
 {
     const char *file = options->output.file;
     struct stat status;
-    *complete = false;
     if (lstat(file, &status) == 0) {
         if (is_input(options, p, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
             error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
-        else if (!options->force && options->restart == RESTART_AUTO && p &&
-                 is_complete(options, identity))
-            *complete = true;
         else if (!options->force)
             error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
     }
     check_directory(file, again ? NULL : p, err);
     check_part(options, p, err);
+    check_names(options, p, err);
     if (options->report[0])
         check_beside(options, p, "report", options->report, err);
     if (options->trace[0])
@@ -180,7 +211,7 @@ int output_check(const struct options *options, const struct problem *p, bool ag
 }
 
 static int create_dataset(struct output *output, const struct options *options,
-                          const struct problem *p, uint64_t identity, struct error *err)
+                          const struct problem *p, uint64_t identity, int layers, struct error *err)
 {
     char formula[128], made_from[DIGITS + 1];
     hex_text(identity, made_from);
@@ -197,6 +228,7 @@ static int create_dataset(struct output *output, const struct options *options,
         {.name = "B_dataset", .text = b->dataset},
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
         {.name = "identity", .text = made_from},
+        {.name = "k_parts", .number = layers},
         {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
         {.name = NULL},
     };
@@ -221,11 +253,13 @@ static int find_dataset(struct output *output, const struct options *options,
 {
     struct matrix_info *info = &output->info;
     char part[PATH_MAX];
+    struct stat status;
     if (part_name(options->output.file, part, err) ||
         matfile_describe(part, options->output.dataset, info, err))
         return err->code;
-    if (info->rows != p->m || info->cols != p->n || !info->by_offset ||
-        info->element_bytes != scalar_size(p->type))
+    if (lstat(part, &status) || !S_ISREG(status.st_mode) || status.st_nlink != 1 ||
+        strcmp(info->file, part) != 0 || info->rows != p->m || info->cols != p->n ||
+        !info->by_offset || info->element_bytes != scalar_size(p->type))
         return error_add(err, EXIT_INPUT,
                          "%s is not what its journal says; --restart never "
                          "starts anew",
@@ -234,11 +268,11 @@ static int find_dataset(struct output *output, const struct options *options,
 }
 
 int output_create(struct output *output, const struct options *options, const struct problem *p,
-                  uint64_t identity, bool again, struct error *err)
+                  uint64_t identity, int layers, bool again, struct error *err)
 {
     output->lock = -1;
     if (again ? find_dataset(output, options, p, err)
-              : create_dataset(output, options, p, identity, err))
+              : create_dataset(output, options, p, identity, layers, err))
         return err->code;
     if (!again) {
         snprintf(part_path, sizeof part_path, "%s", output->info.file);

@@ -13,10 +13,13 @@ struct output {
 
 /* Complain about everything that would keep the output from being written: it exists, it is an
  * input, its directory is missing or not writable, too little space.  `again`: its space is taken
- * already.  `complete`: it exists and is
- * the product with this identity (journal.h).  Touches nothing. */
+ * already.  Touches nothing. */
 int output_check(const struct options *options, const struct problem *p, bool again,
-                 uint64_t identity, bool *complete, struct error *err);
+                 struct error *err);
+
+/* Whether the output exists and is the product with this identity (journal.h), which nobody has
+ * asked for anew. */
+bool output_is_complete(const struct options *options, uint64_t identity);
 
 /* The part file's name; empty when too long. */
 void output_part(const struct options *options, char part[PATH_MAX]);
@@ -33,7 +36,7 @@ bool output_is_there(const struct options *options);
 
 /* Create the part file, or take it `again`. */
 int output_create(struct output *output, const struct options *options, const struct problem *p,
-                  uint64_t identity, bool again, struct error *err);
+                  uint64_t identity, int layers, bool again, struct error *err);
 
 /* Everything is written and synced: record the checksum of C in the file. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);

@@ -369,7 +369,9 @@ static int all_tiles(struct run *run, struct error *err)
     const struct plan *plan = run->plan;
     int rank = comm_place(run->comm);
     int64_t found = 0; /* the super-block after that of `tile` */
+    const struct block none = {0};
     struct block before = {0}, next;
+    bool loaded = true; /* the tile's first slab is on its way */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
     if (slab_load(run, &before, &tile, 0, err))
         return err->code;
@@ -380,14 +382,19 @@ static int all_tiles(struct run *run, struct error *err)
                 return err->code;
             continue;
         }
+        if (!loaded && slab_load(run, &before, &tile, 0, err))
+            return err->code;
         next = schedule_next_tile(run->problem, plan, rank, &found);
-        if (tile_multiply(run, super, &before, &tile, &next, err))
+        /* What comes after super-blocks of others' must not be waited for: they wait for this rank
+         * in their meetings. */
+        loaded = !block_empty(&next) && found == super + 2;
+        if (tile_multiply(run, super, &before, &tile, loaded ? &next : &none, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->leaving = tile;
         bool stays = plan->layers > 1; /* until the other layers' products are added */
-        if ((block_empty(&next) || plan->slabs == 0) && !stays && run_leave(run, err))
+        if ((!loaded || plan->slabs == 0) && !stays && run_leave(run, err))
             return err->code;
         if (save_step(run, super, plan->slabs > 0 ? plan->slabs : 1, &tile, err))
             return err->code;

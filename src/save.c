@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -29,13 +31,25 @@ int save_name(const struct matrix_info *output, int place, struct matrix_info *i
     return 0;
 }
 
+/* What an earlier run has saved of the super-block that begins stays whole until the first save. */
+static int first_place(const struct run *run)
+{
+    return run->piece->k > 0 ? 1 - run->piece->place : 0;
+}
+
 void save_open(struct run *run)
 {
     const struct plan *plan = run->plan;
     struct saver *s = &run->saver;
+    s->common = INT64_MAX;
     double steps = (double)schedule_supers(plan) * (double)(plan->slabs > 0 ? plan->slabs : 1);
+    if (plan->layers > 1) { /* one super-block; the last layer has the least of k */
+        int64_t whole = run->problem->k_whole; /* layers only where nothing of k is saved */
+        s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
+        steps = (double)s->common;
+    }
     s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->wall_s, 1e9));
-    s->place = run->piece->k > 0 ? 1 - run->piece->place : 0;
+    s->place = first_place(run);
 }
 
 void save_close(struct run *run)
@@ -46,29 +60,51 @@ void save_close(struct run *run)
     }
 }
 
-/* Collective.  The file of this turn's sums, made by the first rank that needs it. */
-static int open_place(struct run *run, struct error *err)
+/* Rank 0: the file of this turn's sums, made when it is first needed.  False, and said, where it
+ * cannot be or has not the room. */
+static bool make_place(const struct run *run, const struct matrix_info *info)
+{
+    const struct plan *plan = run->plan;
+    struct statvfs fs;
+    struct stat file;
+    double tiles = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows *
+                   (double)plan->tile_cols * (double)scalar_size(run->problem->type);
+    int fd = output_open_beside(info->file, O_CREAT);
+    bool made = fd >= 0 && ftruncate(fd, (off_t)info->file_bytes) == 0 && fstat(fd, &file) == 0 &&
+                fstatvfs(fd, &fs) == 0;
+    int number = errno;
+    if (made &&
+        (double)fs.f_bavail * (double)fs.f_frsize + 512.0 * (double)file.st_blocks < tiles) {
+        made = false;
+        number = ENOSPC;
+    }
+    if (fd >= 0)
+        close(fd);
+    output_sync_name(info->file);
+    if (!made)
+        fprintf(
+            stderr,
+            "dgemm_ooc: cannot save the sums at work in %s: %s; only what is complete is saved\n",
+            info->file, strerror(number));
+    return made;
+}
+
+/* Collective.  Whether there is a place for sums now. */
+static int open_place(struct run *run, bool *there, struct error *err)
 {
     struct store **store = &run->saver.stores[run->saver.place];
     struct matrix_info info;
-    uint64_t ready = 0;
+    uint64_t missing = 0;
     double none = 0;
-    if (*store)
-        return 0;
     if (save_name(run->output_info, run->saver.place, &info, err))
         return err->code;
-    if (run->comm->rank == 0) {
-        int fd = output_open_beside(info.file, O_CREAT);
-        if (fd < 0 || ftruncate(fd, (off_t)info.file_bytes))
-            error_add(err, EXIT_RUNTIME, "cannot make %s: %s", info.file, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        output_sync_name(info.file);
-        if (err->code)
-            return err->code;
-    }
-    if (!comm_meet(run->comm, &ready, 1, &none, 1)) /* it is there for all */
+    if (run->comm->rank == 0)
+        missing = !make_place(run, &info);
+    if (!comm_meet(run->comm, &missing, 1, &none, 1))
         return err->code = ERROR_ELSEWHERE;
+    *there = missing == 0;
+    if (!*there || *store)
+        return 0;
     return store_open(&info, run->problem->type, STORE_WRITE, run->problem->io, store, err);
 }
 
@@ -100,10 +136,10 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
     if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err))
         return err->code;
+    if (sums && open_place(run, &sums, err))
+        return err->code;
     s->sum = 0;
     s->of_sums = sums;
-    if (sums && open_place(run, err))
-        return err->code;
     if (sums && !block_empty(tile) &&
         (check_now(&run->check, run->acc, err) || write_sums(run, tile, err) ||
          outlet_drain(&run->out, err)))
@@ -126,12 +162,15 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
                                      .place = s->place,
                                      .hashed = run->request->verify,
                                      .sum = totals[1]};
-        s->place = 1 - s->place;
     }
     stop_saved();
     /* Of a tile that failed its check nothing is said before it has been multiplied again. */
-    if (totals[3] == 0 && s->done(s->context, &saved, err))
-        return err->code;
+    if (totals[3] == 0) {
+        if (sums)
+            s->place = 1 - s->place;
+        if (s->done(s->context, &saved, err))
+            return err->code;
+    }
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
 }
 
@@ -140,6 +179,8 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
 {
     struct saver *s = &run->saver;
     int level = STOP_NOT;
+    if (s->steps >= s->common && !s->meeting)
+        return 0;
     if (run->comm->size == 1) {
         level = stop_level(true);
     } else if (s->meeting) {
@@ -150,10 +191,16 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
         s->meeting = true;
         comm_meet_begin(run->comm, stop_level(run->comm->rank == 0));
     }
-    s->steps++;
-    if (super + 1 == schedule_supers(run->plan) && slabs >= run->plan->slabs)
+    if (++s->steps >= s->common)
+        return 0;
+    bool whole = slabs >= run->plan->slabs;
+    if (super + 1 == schedule_supers(run->plan) && whole)
         return 0; /* all is done */
-    return level > STOP_NOT ? save(run, (enum stop_level)level, super, slabs, tile, err) : 0;
+    if (level > STOP_NOT && save(run, (enum stop_level)level, super, slabs, tile, err))
+        return err->code;
+    if (whole)
+        s->place = first_place(run);
+    return 0;
 }
 
 int save_finish(struct run *run, struct error *err)

@@ -32,6 +32,7 @@ struct saver {
     int place;            /* of the next save */
     int64_t period;       /* steps between two meetings */
     int64_t steps;        /* so far */
+    int64_t common;       /* steps that all ranks take: layers may have fewer slabs than others */
     bool meeting;         /* one has begun */
     bool of_sums;         /* what the outlet writes now is sums, not C */
     _Atomic uint64_t sum; /* of them */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -26,8 +27,8 @@ int session_open_output(struct session *s)
     s->output.lock = s->journal.descriptor = -1;
     stop_begin(s->started, o->max_s, o->checkpoint_s, session_save_seconds(s));
     if (s->comm.rank == 0 &&
-        output_create(&s->output, o, &s->problem, s->identity, again, &s->err) == 0)
-        journal_open(&s->journal, o, &s->problem, session_same_bits(o), again, &s->err);
+        journal_open(&s->journal, o, &s->problem, session_same_bits(o), again, &s->err) == 0)
+        output_create(&s->output, o, &s->problem, s->identity, s->plan.layers, again, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
@@ -39,8 +40,12 @@ static int when_saved(void *context, const struct saved *saved, struct error *er
 {
     struct session *s = context;
     struct progress *now = &s->progress;
+    bool nothing = saved->supers == 0 && saved->piece.k == 0;
+    struct work left = s->begun.left;
+    if (nothing || !work_advance(&left, &s->plan, saved->supers, &saved->piece))
+        return 0; /* what was saved before stays as it is */
     *now = s->begun;
-    work_advance(&now->left, &s->plan, saved->supers, &saved->piece);
+    now->left = left;
     now->checksum += saved->checksum;
     now->residual = fmax(now->residual, saved->residual);
     now->not_finite += saved->not_finite;
@@ -127,6 +132,7 @@ static int piece_end(struct session *s)
     work_advance(&now->left, &s->plan, schedule_supers(&s->plan), &none);
     now->checksum += comm_sum(s->run.checksum_written);
     now->seconds += clock_now() - s->piece_started;
+    now->not_finite += (int64_t)comm_sum((uint64_t)s->run.check.not_finite);
     s->report.wall_s += clock_now() - s->piece_started;
     report_gather(&s->run, &s->machine, &s->report);
     now->residual = fmax(now->residual, s->report.residual);
@@ -135,17 +141,27 @@ static int piece_end(struct session *s)
     return note_failures(s);
 }
 
-/* What was saved of it may have been damaged since. */
+/* Whether the file of a piece's saved sums is there, as long as it must be. */
+static bool sums_are_there(struct session *s, const struct piece *piece, struct matrix_info *info)
+{
+    struct stat status;
+    bool there = save_name(&s->output.info, piece->place, info, &s->err) == 0 &&
+                 stat(info->file, &status) == 0 && (uint64_t)status.st_size == info->file_bytes;
+    return comm_min(there);
+}
+
+/* What was saved of the first piece may have been damaged since. */
 static int piece_check(struct session *s)
 {
     struct piece *piece = &s->progress.left.pieces[0];
-    if (piece->k == 0 || !piece->hashed)
-        return 0;
     struct matrix_info info;
-    uint64_t sum = 0;
-    bool whole = save_name(&s->output.info, piece->place, &info, &s->err) == 0 &&
-                 save_sum(&s->problem, &info, &piece->block, &s->comm, &sum, &s->err) &&
-                 sum == piece->sum;
+    uint64_t sum = piece->sum;
+    if (piece->k == 0)
+        return 0;
+    bool whole = sums_are_there(s, piece, &info);
+    if (whole && piece->hashed)
+        whole = save_sum(&s->problem, &info, &piece->block, &s->comm, &sum, &s->err) &&
+                sum == piece->sum;
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     if (!whole && s->comm.rank == 0)
@@ -157,13 +173,35 @@ static int piece_check(struct session *s)
     return 0;
 }
 
+/* Sums that were saved by ranks with more memory: of one super-block at a time, each with a hash of
+ * its own. */
+static int piece_split(struct session *s)
+{
+    struct work *left = &s->progress.left;
+    while (left->pieces[0].k > 0 && schedule_supers(&s->plan) > 1) {
+        int others = left->count - 1;
+        struct matrix_info info;
+        if (!work_split(left, &s->plan))
+            left->pieces[0].k = 0;
+        if (save_name(&s->output.info, left->pieces[0].place, &info, &s->err))
+            return s->err.code;
+        for (int i = 0; i < left->count - others && s->request.verify; i++)
+            left->pieces[i].hashed = save_sum(&s->problem, &info, &left->pieces[i].block, &s->comm,
+                                              &left->pieces[i].sum, &s->err);
+        session_plan(s);
+        if (comm_agree(&s->comm, &s->err))
+            return s->err.code;
+    }
+    return 0;
+}
+
 /* Multiply the first of the pieces that are left. */
 static int execute(struct session *s)
 {
     if (piece_check(s))
         return s->err.code;
     session_plan(s);
-    if (comm_agree(&s->comm, &s->err) || open_run(s))
+    if (comm_agree(&s->comm, &s->err) || piece_split(s) || open_run(s))
         return s->err.code;
     s->piece_started = clock_now();
     if (s->report.startup_s == 0)
@@ -185,7 +223,7 @@ int session_execute(struct session *s)
         if (execute(s))
             return s->err.code;
     s->report.residual = fmax(residual, s->report.residual);
-    s->report.not_finite += (double)s->progress.not_finite;
+    s->report.not_finite = (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;
     if (s->comm.rank == 0 && s->request.verify)
         output_record(&s->output, s->report.checksum, &s->err);
@@ -214,9 +252,11 @@ void session_leave(struct session *s)
         output_drop(&s->output);
     journal_close(&s->journal, stays);
     if (s->err.code == EXIT_STOPPED)
-        error_add(&s->err, EXIT_STOPPED,
-                  "stopped by %s with %.1f %% done; the same command goes on from there",
-                  stop_reason(), 100 * work_done(&s->progress.left, &s->problem));
+        stays ? error_add(&s->err, EXIT_STOPPED,
+                          "stopped by %s with %.1f %% done; the same command goes on from there",
+                          stop_reason(), 100 * work_done(&s->progress.left, &s->problem))
+              : error_add(&s->err, EXIT_STOPPED, "stopped by %s before there was anything to save",
+                          stop_reason());
 }
 
 /* A run that was killed as soon as the output was complete may have left the rest. */
@@ -226,6 +266,8 @@ void session_say_complete(struct session *s)
     output_part(o, s->output.info.file);
     if (journal_open(&s->journal, o, &s->problem, true, true, &(struct error){0}) == 0)
         remove_sums(s);
+    if (s->journal.locked)
+        unlink(s->output.info.file); /* of a run that was to replace it */
     journal_close(&s->journal, false);
     printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
            o->output.dataset);

@@ -105,10 +105,13 @@ static void look_back(struct session *s)
     const struct options *o = &s->options;
     const struct problem *p = &s->problem;
     s->identity = journal_identity(o, p, session_same_bits(o));
+    s->complete = output_is_complete(o, s->identity);
+    if (s->complete)
+        return;
     journal_read(o, p, session_same_bits(o), &s->progress, &s->err);
     if (s->progress.saved && !output_is_there(o)) /* it was given its name, or away */
         s->progress = (struct progress){0};
-    output_check(o, p, s->progress.saved, s->identity, &s->complete, &s->err);
+    output_check(o, p, s->progress.saved, &s->err);
     if (s->progress.saved && o->layers && o->layers != s->progress.layers)
         error_add(&s->err, EXIT_INPUT,
                   "what was saved is of --split-k %d; --restart never starts anew",
@@ -127,7 +130,7 @@ int session_prepare(struct session *s)
         if (described)
             look_back(s);
         else
-            output_check(&s->options, NULL, false, 0, &s->complete, &s->err);
+            output_check(&s->options, NULL, false, &s->err);
         if (s->options.io == STORE_MAPPED &&
             s->comm.computers > 1) /* they would write whole pages */
             error_add(&s->err, EXIT_USAGE,

@@ -12,15 +12,17 @@
 enum { MARGIN_SECONDS = 5, SAVES = 3 }; /* the end comes so much earlier, and so many saves */
 
 static volatile sig_atomic_t end_asked, save_asked; /* the signal's number */
+static volatile sig_atomic_t urged;                 /* by another than SIGUSR2 */
 static double deadline = INFINITY, interval = INFINITY, saved_at;
 
 static void ask_end(int number)
 {
-    if (end_asked && number != SIGUSR2) {
+    if (urged && number != SIGUSR2) {
         output_abandon();
         signal(number, SIG_DFL);
         raise(number);
     }
+    urged |= number != SIGUSR2;
     end_asked = number;
 }
 

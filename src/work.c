@@ -38,38 +38,72 @@ bool work_again(struct work *work, const struct block *tile)
     return true;
 }
 
-void work_advance(struct work *work, const struct plan *plan, int64_t supers,
+/* The next super-block of the first piece's plan, and what comes after it. */
+struct cut {
+    struct block next, rest, below;
+};
+
+static struct cut cut_piece(const struct block *all, const struct plan *plan, int64_t supers)
+{
+    int64_t down = supers / plan->supers_across, across = schedule_across(plan, supers);
+    int64_t height = plan->grid_rows * plan->tile_rows, width = plan->grid_cols * plan->tile_cols;
+    int64_t top = min_i64(down * height, all->rows), bottom = min_i64(top + height, all->rows);
+    int64_t left = min_i64(across * width, all->cols), right = min_i64(left + width, all->cols);
+    return (struct cut){
+        .next = {all->row + top, all->col + left, bottom - top, right - left},
+        .rest = {all->row + top, down % 2 ? all->col : all->col + right, bottom - top,
+                 down % 2 ? left : all->cols - right},
+        .below = {all->row + bottom, all->col, all->rows - bottom, all->cols},
+    };
+}
+
+/* The others stay behind what the first piece has become. */
+static void add_others(struct work *work, const struct work *before)
+{
+    for (int i = 1; i < before->count; i++)
+        add(work, before->pieces[i].block, &before->pieces[i]);
+}
+
+bool work_advance(struct work *work, const struct plan *plan, int64_t supers,
                   const struct piece *saved)
 {
     const struct work before = *work;
-    const struct block all = before.pieces[0].block;
-    int64_t down = supers / plan->supers_across, across = schedule_across(plan, supers);
-    int64_t height = plan->grid_rows * plan->tile_rows, width = plan->grid_cols * plan->tile_cols;
-    int64_t top = min_i64(down * height, all.rows), bottom = min_i64(top + height, all.rows);
-    int64_t left = min_i64(across * width, all.cols), right = min_i64(left + width, all.cols);
-    struct block next = {all.row + top, all.col + left, bottom - top, right - left};
-    struct block rest = {next.row, down % 2 ? all.col : all.col + right, next.rows,
-                         down % 2 ? left : all.cols - right};
-    struct block below = {all.row + bottom, all.col, all.rows - bottom, all.cols};
-    struct piece untouched = before.pieces[0];
-    untouched.hashed &= supers == 0 && saved->k == 0; /* it is of all of the piece */
-    if (before.count > PIECES_MAX - 3)                /* so it will be done again */
-        return;
+    const struct piece *first = &before.pieces[0];
+    bool complete = supers == schedule_supers(plan);
+    if (!complete && before.count + MORE_PIECES > PIECES_MAX)
+        return false;
     work->count = 0;
     if (supers == 0 && saved->k == 0) {
-        add(work, all, &untouched);
-    } else if (supers < schedule_supers(plan)) {
+        add(work, first->block, first);
+    } else if (!complete) {
+        struct cut cut = cut_piece(&first->block, plan, supers);
         if (saved->k == 0) { /* one piece with the rest of the row */
-            rest.col = min_i64(rest.cols ? rest.col : next.col, next.col);
-            rest.cols += next.cols;
+            cut.rest.col = min_i64(cut.rest.cols ? cut.rest.col : cut.next.col, cut.next.col);
+            cut.rest.cols += cut.next.cols;
         } else {
-            add(work, next, saved);
+            add(work, cut.next, saved);
         }
-        add(work, rest, &untouched);
-        add(work, below, &untouched);
+        add(work, cut.rest, first);
+        add(work, cut.below, first);
     }
-    for (int i = 1; i < before.count; i++)
-        add(work, before.pieces[i].block, &before.pieces[i]);
+    add_others(work, &before);
+    return true;
+}
+
+bool work_split(struct work *work, const struct plan *plan)
+{
+    const struct work before = *work;
+    struct piece part = before.pieces[0];
+    struct cut cut = cut_piece(&part.block, plan, 0);
+    if (before.count + MORE_PIECES > PIECES_MAX)
+        return false;
+    part.hashed = false;
+    work->count = 0;
+    add(work, cut.next, &part);
+    add(work, cut.rest, &part);
+    add(work, cut.below, &part);
+    add_others(work, &before);
+    return true;
 }
 
 double work_done(const struct work *work, const struct problem *p)

@@ -6,7 +6,10 @@
 
 #include "plan.h"
 
-enum { PIECES_MAX = 64 };
+enum {
+    PIECES_MAX = 64,
+    MORE_PIECES = 2, /* that one can turn into, beside itself */
+};
 
 enum { PLACES = 2 }; /* files of saved sums, which take turns (save.h) */
 
@@ -34,9 +37,15 @@ struct problem work_problem(const struct problem *problem, const struct piece *p
 bool work_again(struct work *work, const struct block *tile);
 
 /* What is left when of the first piece's plan so many super-blocks are complete, and of the next
- * one k has been summed up to `saved.k` (0: nothing) and saved as `saved` says. */
-void work_advance(struct work *work, const struct plan *plan, int64_t supers,
+ * one k has been summed up to `saved->k` (0: nothing) and saved as `saved` says.  A piece with
+ * saved sums has one super-block (work_split).  False, and nothing changed, when that would be too
+ * many pieces. */
+bool work_advance(struct work *work, const struct plan *plan, int64_t supers,
                   const struct piece *saved);
+
+/* Make pieces of the first piece's first super-block and of what is beside and below it, none of
+ * them hashed. */
+bool work_split(struct work *work, const struct plan *plan);
 
 /* The part of C that is left, and the part of all multiplications that is done. */
 double work_done(const struct work *work, const struct problem *problem);

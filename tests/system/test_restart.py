@@ -87,20 +87,15 @@ def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile)
     assert_whole(source, reference[1])
 
 
-DEEP = (160, 150, 6000)
-WHOLE = ["--tile", "160x150x16", "--alpha", "0.5", "--split-k", "off"]
+DEEP = (400, 380, 20000)
+WHOLE = ["--tile", "400x380x16", "--alpha", "0.5", "--split-k", "off"]
 
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory):
-    """All of C at once, for seconds: A is one chunk, which is decoded for each slab."""
+    """All of C at once, in a thousand slabs."""
     source = tmp_path_factory.mktemp("deep") / "input.h5"
-    m, n, k = DEEP
-    with h5py.File(source, "w") as file:
-        rng = np.random.default_rng(7)
-        file.create_dataset("A", data=rng.standard_normal((m, k)), chunks=(m, k),
-                            compression="gzip")
-        file["B"] = rng.standard_normal((k, n))
+    operands(source, *DEEP)
     multiply(source, "--alpha", "0.5")
     return source, read(output_of(source))
 
@@ -126,12 +121,31 @@ def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
     source = tmp_path / "input.h5"
     shutil.copy2(deep[0], source)
     env = {"DGEMM_OOC_TEST_NODE": str(node)}
-    left = stop_within_k(source, ranks, *WHOLE[2:], "--grid", grid, "--tile", "160x150x16"
-                         if ranks < 2 else "80x75x16" if grid == "2x2" else "54x150x16", **env)
+    left = stop_within_k(source, ranks, *WHOLE[2:], "--grid", grid, "--tile", "400x380x16"
+                         if ranks < 2 else "200x190x16" if grid == "2x2" else "134x380x16", **env)
     assert len(left) == 1 and left[0]["block"] == [0, 0, *DEEP[:2]] and 0 < left[0]["k"] < DEEP[2]
     done = run("dgemm_ooc", source, *WHOLE, "--restart", "require", ranks=later, **env)
     assert done.returncode == 0, done.stderr
     assert f"{100 * left[0]['k'] / DEEP[2]:.1f} % is done" in done.stdout
+    assert_whole(source, deep[1])
+
+
+def test_sums_by_ranks_with_less_memory(deep, tmp_path):
+    """Saved of one tile, gone on with by many, stopped once more, and damaged in between."""
+    source = tmp_path / "input.h5"
+    shutil.copy2(deep[0], source)
+    stop_within_k(source, 0, *WHOLE)
+    smaller = [*WHOLE[2:], "--tile", "100x100x16"]
+    with start("dgemm_ooc", source, *smaller, "--checkpoint", "0.02s") as process:
+        time.sleep(0.7)
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(timeout=60)
+    if process.returncode == 75:
+        newest = source.with_name("input-C.h5.journal").read_text().splitlines()[-1]
+        left = json.loads(newest.split(" ", 1)[1])["left"]
+        assert all(piece["hashed"] for piece in left if piece["k"])
+    done = run("dgemm_ooc", source, *WHOLE, ranks=2)
+    assert done.returncode == 0, done.stderr
     assert_whole(source, deep[1])
 
 
@@ -253,7 +267,7 @@ def test_saved_sums_go_to_no_other_file(deep, tmp_path, link):
     target.write_text("mine")
     getattr(tmp_path / "input-C.h5.part.sums0", link)(target)
     done = run("dgemm_ooc", source, *WHOLE, "--checkpoint", "0.05s")
-    assert done.returncode == 1 and "cannot make" in done.stderr, done.stderr
+    assert done.returncode == 3 and "is a link" in done.stderr, done.stderr
     assert target.read_text() == "mine"
 
 
@@ -282,3 +296,75 @@ def test_killed_at_random(source, reference, seed):
     kill_and_restart(source, seed)
     finish(source)
     assert_whole(source, reference[1])
+
+
+@pytest.mark.parametrize("name", ["journal", "part.sums0", "part.sums1", "part"])
+def test_an_input_is_not_taken_for_the_runs_own(tmp_path, name):
+    source, other = tmp_path / "input.h5", tmp_path / f"out.h5.{name}"
+    operands(source, 40, 30, 50)
+    shutil.copy(source, other)
+    before = snapshot(tmp_path)
+    done = run("dgemm_ooc", source, "-b", f"{other}:/B", "-o", tmp_path / "out.h5")
+    assert done.returncode == 3 and "one of the inputs" in done.stderr
+    done = run("dgemm_ooc", source, "-o", tmp_path / "out.h5", "--report", other)
+    assert done.returncode == 3 or name == "part"
+    assert snapshot(tmp_path).items() >= before.items()
+
+
+def test_a_source_of_a_virtual_operand_changes(tmp_path):
+    """What was multiplied is not known by the file that only leads to it."""
+    source = tmp_path / "input.h5"
+    operands(source, 40, 30, 50)
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout((40, 50), "f8")
+        layout[:] = h5py.VirtualSource(source, "A", (40, 50))
+        file.create_virtual_dataset("A", layout)
+    options = [tmp_path / "virtual.h5", "-b", f"{source}:/B", "-o", tmp_path / "out.h5"]
+    assert run("dgemm_ooc", *options).returncode == 0
+    done = run("dgemm_ooc", *options)
+    assert done.returncode == 3 and "exists; give --force" in done.stderr
+
+
+def test_nothing_to_multiply_goes_on(tmp_path):
+    """k = 0."""
+    source = tmp_path / "input.h5"
+    operands(source, 900, 800, 0)
+    with start("dgemm_ooc", source, "--beta", "2", "--tile", "8x8x16") as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(timeout=60)
+    done = run("dgemm_ooc", source, "--beta", "2")
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(read(output_of(source)), 2 * read(source, "C"))
+
+
+def test_rows_with_nan_are_counted_once(tmp_path):
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, 200, 150, 900)
+    with h5py.File(source, "r+") as file:
+        file["A"][7, 3] = np.nan
+    report = multiply(source, "--tile", "200x150x16", "--checkpoint", "0.001s")
+    assert report["rows_not_finite"] == 1
+
+
+# A machine that is said to be so slow that ranks ask each other after every slab.
+SLOW_MACHINE = {"gemm_double_flops_per_s": 1e5, "gemm_float_flops_per_s": 1e5}
+
+
+@pytest.mark.parametrize("scalars", [[], ["--beta", "2"]], ids=["", "beta"])
+@pytest.mark.parametrize("ranks, options", [
+    (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and at work after it
+    (3, ["--grid", "3x1", "--tile", "50x90x16", "--checkpoint", "0.001s"]),
+    (6, ["--split-k", "6", "--tile", "256x250x16"]),  # the last layer has fewer slabs
+    (5, ["--tile", "20x30x16", "--checkpoint", "0.001s"])])
+@pytest.mark.parametrize("node", [1, 2])
+def test_meetings_wait_for_nobody(tmp_path, ranks, options, node, scalars):
+    source = tmp_path / "input.h5"
+    operands(source, 256, 250, 250)
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps(SLOW_MACHINE))
+    done = run("dgemm_ooc", source, "--machine", machine, *options, *scalars, ranks=ranks, timeout=60,
+               DGEMM_OOC_TEST_NODE=str(node))
+    assert done.returncode == 0, done.stderr
+    done = run("dgemm_ooc", "--check-only", source)
+    assert done.returncode == 0, done.stderr

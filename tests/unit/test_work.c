@@ -60,6 +60,20 @@ static struct plan random_plan(const struct block *piece)
     return plan;
 }
 
+static struct plan one_super_block(const struct block *piece)
+{
+    return (struct plan){.grid_rows = 1,
+                         .grid_cols = 1,
+                         .block_rows = 1,
+                         .block_cols = 1,
+                         .ranks_per_node = 1,
+                         .tile_rows = piece->rows,
+                         .tile_cols = piece->cols,
+                         .supers_down = 1,
+                         .supers_across = 1,
+                         .slabs = 1};
+}
+
 /* What the ranks have done of a piece: the schedule itself says where. */
 static void work_on(struct picture *picture, const struct problem *p, const struct plan *plan,
                     int64_t supers, int64_t k)
@@ -83,12 +97,19 @@ static void test_interrupted_at_random(void **state)
             struct piece first = work.pieces[0];
             struct problem part = work_problem(&whole, &first);
             struct plan plan = random_plan(&first.block);
+            if (first.k > 0 && schedule_supers(&plan) > 1) { /* as by ranks with less memory */
+                work_split(&work, &plan);
+                check_pieces(&work, &picture);
+                first = work.pieces[0];
+                part = work_problem(&whole, &first);
+                plan = one_super_block(&first.block);
+            }
             int64_t supers = random_below(schedule_supers(&plan) + 1);
             struct piece saved = {.k = first.k + random_below(DEPTH - first.k), .place = 1};
             if (saved.k == first.k || supers == schedule_supers(&plan))
                 saved.k = 0;
             work_on(&picture, &part, &plan, supers, saved.k);
-            work_advance(&work, &plan, supers, &saved);
+            assert_true(work_advance(&work, &plan, supers, &saved));
             check_pieces(&work, &picture);
         }
     }
@@ -120,8 +141,10 @@ static void test_too_many_pieces(void **state)
         assert_true(work_again(&work, &tile));
     assert_false(work_again(&work, &tile));
     struct plan plan = random_plan(&work.pieces[0].block);
-    work_advance(&work, &plan, 1, &(struct piece){.k = 16});
+    assert_false(work_advance(&work, &plan, 0, &(struct piece){.k = 16}));
     assert_int_equal(work.count, PIECES_MAX); /* nothing is lost, and it is done again */
+    assert_true(work_advance(&work, &plan, schedule_supers(&plan), &(struct piece){0}));
+    assert_int_equal(work.count, PIECES_MAX - 1);
 }
 
 int main(void)
