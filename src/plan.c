@@ -84,7 +84,7 @@ static void search_widths(const struct problem *p, const struct machine *machine
 {
     int64_t widest = widest_tile(p, machine, request, plan), most = ceil_div(p->n, plan->grid_cols);
     double before = INFINITY;
-    int64_t last = plan->layers > 1 ? 1 : most; /* a layer holds all of C */
+    int64_t last = request->whole ? 1 : most;
     for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
         plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
         plan_set_counts(p, plan);
@@ -105,7 +105,7 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
         down = min_i64(most, down + 1 + down / 12);
         plan->tile_rows = piece(p->m, plan->grid_rows * down);
         search_widths(p, machine, request, plan, best);
-    } while (down < most && plan->layers == 1 && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
+    } while (down < most && !request->whole && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
 }
 
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */

@@ -68,6 +68,7 @@ struct plan {
 struct plan_request {
     int grid_rows, grid_cols;
     int layers;
+    bool whole; /* one super-block, where the devices hold it */
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
     bool trace;               /* and for the timeline */

@@ -63,17 +63,26 @@ static double adding_seconds(const struct problem *p, const struct machine *mach
             tile / machine->in_bytes_per_s);
 }
 
+/* The best plan that has all of C on the devices at once.  False when there is none. */
+static bool search_whole(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan)
+{
+    struct error ignored = {0};
+    return plan_search(p, machine, request, plan, &ignored) == 0 && schedule_supers(plan) == 1;
+}
+
 /* The best plan with so many layers, which have all of C on their devices at once.  False when
  * there is none. */
 static bool with_layers(const struct problem *p, const struct machine *machine,
                         const struct plan_request *request, int layers, struct plan *plan)
 {
-    struct error ignored = {0};
+    struct plan_request all_of_c = *request;
+    all_of_c.whole = true;
     *plan =
         (struct plan){.layers = layers, .layer_k = round_up(ceil_div(p->k, layers), GEMM_QUANTUM)};
     struct problem part = plan_layer_problem(p, plan, 0);
     struct machine own = plan_layer_machine(machine, layers);
-    if (plan_search(&part, &own, request, plan, &ignored) || schedule_supers(plan) != 1)
+    if (!search_whole(&part, &own, &all_of_c, plan))
         return false;
     plan->add_s = adding_seconds(p, &own, plan);
     plan->wall_s += plan->add_s;
@@ -114,15 +123,23 @@ static void choose(const struct problem *p, const struct machine *machine,
 int plan_make(const struct problem *p, const struct machine *machine,
               const struct plan_request *request, struct plan *plan, struct error *err)
 {
-    *plan = (struct plan){.layers = 1, .layer_k = p->k};
+    const struct plan none = {.layers = 1, .layer_k = p->k};
+    struct plan_request any = *request;
+    any.whole = false;
+    *plan = none;
+    if (request->whole && search_whole(p, machine, request, plan)) {
+        plan_account(p, machine, plan);
+        return 0;
+    }
+    *plan = none;
     if (request->layers > 1 && problem_reads_ab(p)) {
-        if (forced(p, machine, request, plan, err))
+        if (forced(p, machine, &any, plan, err))
             return err->code;
     } else {
-        if (plan_search(p, machine, request, plan, err))
+        if (plan_search(p, machine, &any, plan, err))
             return err->code;
         if (request->layers == 0 && problem_reads_ab(p))
-            choose(p, machine, request, plan);
+            choose(p, machine, &any, plan);
     }
     plan_account(p, machine, plan);
     return 0;

@@ -50,6 +50,7 @@ void session_plan(struct session *s)
         (struct plan_request){.grid_rows = o->grid_rows,
                               .grid_cols = o->grid_cols,
                               .layers = s->progress.layers ? s->progress.layers : o->layers,
+                              .whole = s->progress.left.pieces[0].k > 0,
                               .tile_rows = o->tile_rows,
                               .tile_cols = o->tile_cols,
                               .slab = o->slab,
