@@ -349,10 +349,10 @@ int journal_open(struct journal *journal, const struct options *options, const s
         fstat(journal->descriptor, &open_now) || stat(journal->path, &named) ||
         open_now.st_dev != named.st_dev || open_now.st_ino != named.st_ino)
         return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
-    if (!again && ftruncate(journal->descriptor, 0))
+    journal->locked = true;
+    if (!again && open_now.st_size > 0 && ftruncate(journal->descriptor, 0))
         return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", journal->path,
                          strerror(errno));
-    journal->locked = true;
     output_sync_name(journal->path); /* of the part file, too, which is beside it */
     return say_who(journal, again ? NULL : describe_product(options, p, same_bits), err);
 }
