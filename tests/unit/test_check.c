@@ -146,16 +146,22 @@ static void test_fails_again(void **state)
     close_bench(&x);
 }
 
-/* What is not finite is no failure of the product. */
+/* What is not finite is no failure of the product, and counted when the tile ends. */
 static void test_not_finite(void **state)
 {
     (void)state;
+    const struct block tile = {0, 0, M, N};
+    struct error err = {0};
     struct bench x;
     open_bench(&x);
     x.a[3 * K + 7] = NAN;
     x.a[9 * K] = INFINITY;
     multiply(&x);
-    assert_false(fails(&x));
+    assert_false(fails(&x)); /* and the device is through */
+    assert_int_equal(x.check.not_finite, 0);
+    assert_int_equal(check_leave(&x.check, &tile, &tile, &err), 0);
+    assert_int_equal(check_judge(&x.check, &err), 0);
+    assert_int_equal(x.check.failures, 0);
     assert_int_equal(x.check.not_finite, 2);
     close_bench(&x);
 }
