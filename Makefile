@@ -188,6 +188,8 @@ $(FUZZERS): $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/fu
 # Private: what a program is linked with is no flag of its objects.
 $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
+# The linker would put faults between a static CUDA runtime and the system as well, which does not outlive them.
+$(FAULTY): private LIBS := $(LIBS:-lcudart_static=-lcudart -Wl,-rpath,$(CUDA_HOME)/lib64)
 $(BUILD)/tests/bench/rival_xt: private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
 
 $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags

@@ -19,65 +19,57 @@
 #include <H5FDdevelop.h>
 #endif
 
-struct witness {
+/* The one file that is open so, and where its last raw data was to be read; guarded by h5_enter. */
+static struct witness {
     H5FD_t base;
     int descriptor;
     haddr_t allocated;
-};
-
-/* Where the last raw data was to be read; guarded by h5_enter. */
+} witness;
 static haddr_t witnessed;
 
 static H5FD_t *witness_open(const char *name, unsigned flags, hid_t access, haddr_t limit)
 {
     (void)flags, (void)access, (void)limit;
-    struct witness *w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    w->descriptor = open(name, O_RDONLY | O_CLOEXEC);
-    if (w->descriptor >= 0)
-        return &w->base;
-    free(w);
-    return NULL;
+    witness = (struct witness){.descriptor = open(name, O_RDONLY | O_CLOEXEC)};
+    return witness.descriptor >= 0 ? &witness.base : NULL;
 }
 
 static herr_t witness_close(H5FD_t *file)
 {
-    struct witness *w = (struct witness *)file;
-    close(w->descriptor);
-    free(w);
+    (void)file;
+    close(witness.descriptor);
     return 0;
 }
 
 static haddr_t witness_get_eoa(const H5FD_t *file, H5FD_mem_t kind)
 {
-    (void)kind;
-    return ((const struct witness *)file)->allocated;
+    (void)file, (void)kind;
+    return witness.allocated;
 }
 
 static herr_t witness_set_eoa(H5FD_t *file, H5FD_mem_t kind, haddr_t allocated)
 {
-    (void)kind;
-    ((struct witness *)file)->allocated = allocated;
+    (void)file, (void)kind;
+    witness.allocated = allocated;
     return 0;
 }
 
 static haddr_t witness_get_eof(const H5FD_t *file, H5FD_mem_t kind)
 {
-    (void)kind;
+    (void)file, (void)kind;
     struct stat status;
-    return fstat(((const struct witness *)file)->descriptor, &status) ? 0 : (haddr_t)status.st_size;
+    return fstat(witness.descriptor, &status) ? 0 : (haddr_t)status.st_size;
 }
 
 static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
                            size_t bytes, void *to)
 {
-    (void)transfer;
+    (void)file, (void)transfer;
     if (kind == H5FD_MEM_DRAW) {
         witnessed = address;
         return 0;
     }
-    return h5_read_bytes(((struct witness *)file)->descriptor, to, bytes, address) == 0 ? 0 : -1;
+    return h5_read_bytes(witness.descriptor, to, bytes, address) == 0 ? 0 : -1;
 }
 
 static herr_t witness_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
