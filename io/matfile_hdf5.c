@@ -66,7 +66,7 @@ int h5_errno(void)
 
 int h5_exit_code(int otherwise)
 {
-    return why_errno == ENOSPC || why_errno == EDQUOT ? EXIT_RESOURCES : otherwise;
+    return error_of_disk(why_errno, otherwise);
 }
 
 void h5_append(char *text, size_t size, const char *format, ...)
@@ -230,7 +230,7 @@ int h5_sync(hid_t file, const char *name, struct error *err)
                          text);
     }
     if (fsync(*(int *)handle))
-        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
+        return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
                          "%s: making it durable failed: %s", name, strerror(errno));
     return 0;
 }

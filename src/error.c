@@ -1,6 +1,7 @@
 #include "error.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,6 +22,11 @@ void error_make_plain(char *text)
     for (; *text; text++)
         if (iscntrl((unsigned char)*text))
             *text = '?';
+}
+
+int error_of_disk(int number, int otherwise)
+{
+    return number == ENOSPC || number == EDQUOT ? EXIT_RESOURCES : otherwise;
 }
 
 int error_add(struct error *err, int code, const char *format, ...)

@@ -27,6 +27,10 @@ struct error {
     char text[4000]; /* one line each */
 };
 
+/* The exit code for a failed call on a file: EXIT_RESOURCES where the disk is full or a quota is
+ * used up, otherwise `otherwise`. */
+int error_of_disk(int number, int otherwise);
+
 /* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

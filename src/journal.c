@@ -68,36 +68,36 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
     }
 }
 
-/* What is multiplied, and what decides the bits. */
-static json_t *describe_product(const struct options *options, const struct problem *p,
-                                bool same_bits)
+int journal_describe(struct journal *journal, const struct options *options,
+                     const struct problem *p, struct error *err)
 {
     static const char *const letters[] = {"A", "B", "C"};
-    json_t *product = json_object();
-    for (int i = 0; i < OPERAND_COUNT; i++)
-        if (problem_reads(p, (enum operand)i))
-            add_operand(product, letters[i], &p->matrix[i]);
     const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
                                                  ? NULL
                                                  : algorithm_of((enum algorithm)options->algorithm);
+    bool own = !algorithm || algorithm->same_bits;
+    json_t *product = json_object();
+    *journal = (struct journal){.product = product, .descriptor = -1};
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        if (problem_reads(p, (enum operand)i))
+            add_operand(product, letters[i], &p->matrix[i]);
     json_object_set_new(product, "type", json_string(scalar_name(p->type)));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
     json_object_set_new(product, "transa", json_string(p->trans[0] ? "T" : "N"));
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
-    json_object_set_new(product, "kernels",
-                        json_string(same_bits || !algorithm ? "own" : algorithm->name));
-    return product;
+    json_object_set_new(product, "kernels", json_string(own ? "own" : algorithm->name));
+    if (snprintf(journal->path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX)
+        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", options->output.file);
+    return 0;
 }
 
-uint64_t journal_identity(const struct options *options, const struct problem *p, bool same_bits)
+uint64_t journal_identity(const struct journal *journal)
 {
-    json_t *product = describe_product(options, p, same_bits);
-    char *text = json_dumps(product, JSON_SORT_KEYS | JSON_COMPACT);
+    char *text = json_dumps(journal->product, JSON_SORT_KEYS | JSON_COMPACT);
     uint64_t hash = text ? XXH3_64bits(text, strlen(text)) : 0;
     free(text);
-    json_decref(product);
     return hash;
 }
 
@@ -123,8 +123,8 @@ static int append(struct journal *journal, json_t *line, struct error *err)
              : -1; /* the first newline ends what a killed run may have begun */
     if (length < 0 || write(journal->descriptor, whole, (size_t)length) != length ||
         fdatasync(journal->descriptor))
-        error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
-                  "cannot write the journal %s: %s", journal->path, strerror(errno));
+        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
+                  journal->path, strerror(errno));
     free(whole);
     free(text);
     json_decref(line);
@@ -249,13 +249,6 @@ static void read_lines(FILE *file, struct lines *lines)
     free(text);
 }
 
-static int journal_name(const struct options *options, char path[PATH_MAX], struct error *err)
-{
-    if (snprintf(path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX)
-        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", options->output.file);
-    return 0;
-}
-
 static bool is_part(const struct piece *piece, const struct problem *p)
 {
     const struct block *b = &piece->block;
@@ -281,14 +274,12 @@ static bool is_work(const struct work *work, const struct problem *p)
     return good;
 }
 
-int journal_read(const struct options *options, const struct problem *p, bool same_bits,
+int journal_read(const struct journal *journal, enum restart restart, const struct problem *p,
                  struct progress *progress, struct error *err)
 {
-    char path[PATH_MAX];
+    const char *path = journal->path;
     struct lines lines = {0};
     *progress = (struct progress){0};
-    if (journal_name(options, path, err))
-        return err->code;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (fd < 0 && errno != ENOENT)
@@ -301,30 +292,29 @@ int journal_read(const struct options *options, const struct problem *p, bool sa
             complain_owner(path, lines.owner, err);
         fclose(file);
     }
-    if (lines.progress.saved && options->restart != RESTART_NEVER && !err->code) {
-        json_t *product = describe_product(options, p, same_bits);
-        if (!json_equal(product, lines.product))
-            complain_difference(path, lines.product, product, err);
+    if (lines.progress.saved && restart != RESTART_NEVER && !err->code) {
+        if (!json_equal(journal->product, lines.product))
+            complain_difference(path, lines.product, journal->product, err);
         *progress = lines.progress;
-        json_decref(product);
     }
     if (progress->saved && !err->code && !is_work(&progress->left, p))
         error_add(err, EXIT_INPUT, "%s is damaged; --restart never starts anew", path);
-    if (!progress->saved && options->restart == RESTART_REQUIRE)
+    if (!progress->saved && restart == RESTART_REQUIRE)
         error_add(err, EXIT_INPUT, "--restart require: no run has saved anything in %s", path);
     json_decref(lines.product);
     json_decref(lines.owner);
     return err->code;
 }
 
-static int say_who(struct journal *journal, json_t *product, struct error *err)
+static int say_who(struct journal *journal, bool again, struct error *err)
 {
     char host[256] = "?", since[32];
     time_t now = time(NULL);
     struct tm utc;
     gethostname(host, sizeof host - 1);
     strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    if (product && append(journal, json_pack("{s:i, s:o}", "journal", 1, "product", product), err))
+    if (!again &&
+        append(journal, json_pack("{s:i, s:O}", "journal", 1, "product", journal->product), err))
         return err->code;
     return append(journal,
                   json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
@@ -332,14 +322,9 @@ static int say_who(struct journal *journal, json_t *product, struct error *err)
                   err);
 }
 
-int journal_open(struct journal *journal, const struct options *options, const struct problem *p,
-                 bool same_bits, bool again, struct error *err)
+int journal_open(struct journal *journal, bool again, struct error *err)
 {
-    journal->descriptor = -1;
-    journal->locked = false;
     journal->saved = again;
-    if (journal_name(options, journal->path, err))
-        return err->code;
     struct stat open_now, named;
     journal->descriptor = output_open_beside(journal->path, O_APPEND | O_CREAT);
     if (journal->descriptor < 0)
@@ -354,15 +339,15 @@ int journal_open(struct journal *journal, const struct options *options, const s
         return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", journal->path,
                          strerror(errno));
     output_sync_name(journal->path); /* of the part file, too, which is beside it */
-    return say_who(journal, again ? NULL : describe_product(options, p, same_bits), err);
+    return say_who(journal, again, err);
 }
 
 void journal_close(struct journal *journal, bool stays)
 {
-    if (journal->descriptor < 0)
-        return;
     if (!stays && journal->locked)
         unlink(journal->path);
-    close(journal->descriptor);
-    journal->descriptor = -1;
+    if (journal->descriptor >= 0)
+        close(journal->descriptor);
+    json_decref(journal->product);
+    *journal = (struct journal){.descriptor = -1};
 }

@@ -11,6 +11,8 @@
 #include "options.h"
 #include "work.h"
 
+struct json_t;
+
 /* Plain data: what the newest line says. */
 struct progress {
     struct work left;
@@ -24,29 +26,34 @@ struct progress {
 
 struct journal {
     char path[PATH_MAX];
-    int descriptor; /* -1: not open */
-    bool locked; /* by this run */
-    bool saved;  /* it holds something to go on from */
+    struct json_t *product; /* what is multiplied, and what decides the bits */
+    int descriptor;         /* -1: not open */
+    bool locked;            /* by this run */
+    bool saved;             /* it holds something to go on from */
 };
+
+/* Say what the product is: the operands are looked at here, and only here.  journal_close is due
+ * after it. */
+int journal_describe(struct journal *journal, const struct options *options,
+                     const struct problem *p, struct error *err);
+
+/* A hash of that, for the output's attribute: equal for equal products. */
+uint64_t journal_identity(const struct journal *journal);
 
 /* Look at the journal beside the output.  `progress->saved` says whether there is something to go
  * on from.  Complains (EXIT_INPUT) when another run is at work, naming it, when the journal is of
  * another product, naming the first difference, and when --restart require finds none.  Changes
  * nothing. */
-int journal_read(const struct options *options, const struct problem *p, bool same_bits,
+int journal_read(const struct journal *journal, enum restart restart, const struct problem *p,
                  struct progress *progress, struct error *err);
 
 /* Take the journal for this run: a new one, or the one that was read. */
-int journal_open(struct journal *journal, const struct options *options, const struct problem *p,
-                 bool same_bits, bool again, struct error *err);
+int journal_open(struct journal *journal, bool again, struct error *err);
 
 /* Append a line, durably. */
 int journal_save(struct journal *journal, const struct progress *progress, struct error *err);
 
 /* Let go of it, and remove it unless it `stays`. */
 void journal_close(struct journal *journal, bool stays);
-
-/* A hash of what the product is, for the output's attribute: equal for equal products. */
-uint64_t journal_identity(const struct options *options, const struct problem *p, bool same_bits);
 
 #endif

@@ -316,9 +316,8 @@ int output_finish(struct output *output, const struct options *options, struct e
 {
     const char *file = options->output.file;
     if (fsync(output->lock) || rename(output->info.file, file))
-        return error_add(err, errno == ENOSPC || errno == EDQUOT ? EXIT_RESOURCES : EXIT_RUNTIME,
-                         "cannot give %s its name %s: %s", output->info.file, file,
-                         strerror(errno));
+        return error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot give %s its name %s: %s",
+                         output->info.file, file, strerror(errno));
     output_keep();
     output_sync_name(file);
     close(output->lock);

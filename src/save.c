@@ -16,7 +16,7 @@
 #include "quantity.h"
 #include "run.h"
 
-enum { VERIFY_BYTES = 4 << 20 };
+enum { READ_BYTES = 4 << 20 };             /* of save_sum, at once */
 static const double meeting_seconds = 0.2; /* between two meetings, as planned */
 
 int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
@@ -60,9 +60,9 @@ void save_close(struct run *run)
     }
 }
 
-/* Rank 0: the file of this turn's sums, made when it is first needed.  False, and said, where it
+/* Rank 0: the file of this turn's sums, made when it is first needed.  False, and noted, where it
  * cannot be or has not the room. */
-static bool make_place(const struct run *run, const struct matrix_info *info)
+static bool make_place(struct run *run, const struct matrix_info *info)
 {
     const struct plan *plan = run->plan;
     struct statvfs fs;
@@ -82,10 +82,8 @@ static bool make_place(const struct run *run, const struct matrix_info *info)
         close(fd);
     output_sync_name(info->file);
     if (!made)
-        fprintf(
-            stderr,
-            "dgemm_ooc: cannot save the sums at work in %s: %s; only what is complete is saved\n",
-            info->file, strerror(number));
+        snprintf(run->saver.note, sizeof run->saver.note, "%.400s: %s", info->file,
+                 strerror(number));
     return made;
 }
 
@@ -136,6 +134,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
     if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err))
         return err->code;
+    s->note[0] = '\0';
     if (sums && open_place(run, &sums, err))
         return err->code;
     s->sum = 0;
@@ -156,13 +155,12 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
                           .checksum = totals[0],
                           .residual = residual,
                           .not_finite = (int64_t)totals[2],
-                          .level = level};
-    if (sums) {
+                          .note = s->note};
+    if (sums)
         saved.piece = (struct piece){.k = run->problem->k_first + slabs * plan->slab,
                                      .place = s->place,
                                      .hashed = run->request->verify,
                                      .sum = totals[1]};
-    }
     stop_saved();
     /* Of a tile that failed its check nothing is said before it has been multiplied again. */
     if (totals[3] == 0) {
@@ -259,8 +257,8 @@ bool save_sum(const struct problem *p, const struct matrix_info *info, const str
     struct error cannot = {0};
     int64_t share = ceil_div(all->rows, comm->size), first = min_i64(comm->rank * share, all->rows);
     struct block mine = {all->row + first, all->col, min_i64(share, all->rows - first), all->cols};
-    struct block_cut cut = {VERIFY_BYTES / (int64_t)scalar_size(p->type), 0, 0};
-    void *memory = malloc(VERIFY_BYTES);
+    struct block_cut cut = {READ_BYTES / (int64_t)scalar_size(p->type), 0, 0};
+    void *memory = malloc(READ_BYTES);
     *sum = 0;
     if (!memory)
         error_add(err, EXIT_RESOURCES, "out of host memory");

@@ -18,17 +18,18 @@ struct store;
 
 /* What all ranks have saved. */
 struct saved {
-    int64_t supers;        /* super-blocks that are complete */
-    struct piece piece;    /* of the next one: k, place, sum */
-    uint64_t checksum;     /* of what this run has completed */
-    double residual;       /* largest so far */
-    int64_t not_finite;    /* rows */
-    enum stop_level level; /* what it was for */
+    int64_t supers;     /* super-blocks that are complete */
+    struct piece piece; /* of the next one: k, place, sum */
+    uint64_t checksum;  /* of what this run has completed */
+    double residual;    /* largest so far */
+    int64_t not_finite; /* rows */
+    const char *note;   /* why the sums at work are not saved; empty: they are */
 };
 
 struct saver {
     int (*done)(void *context, const struct saved *saved, struct error *err); /* on all ranks */
     void *context;
+    char note[512];       /* rank 0: why there is no place for sums now */
     int place;            /* of the next save */
     int64_t period;       /* steps between two meetings */
     int64_t steps;        /* so far */
@@ -57,8 +58,7 @@ int save_finish(struct run *run, struct error *err);
 /* Collective.  The checksum of a block of C, or of saved sums, as it is in its file.  False when it
  * cannot be read. */
 bool save_sum(const struct problem *problem, const struct matrix_info *info,
-              const struct block *block, const struct comm *comm, uint64_t *sum,
-              struct error *err);
+              const struct block *block, const struct comm *comm, uint64_t *sum, struct error *err);
 
 /* Bring back the sums of a tile that were saved by an earlier run. */
 int save_load(struct run *run, const struct block *tile, struct error *err);

@@ -37,9 +37,6 @@ struct session {
 /* Of the first piece that is left: request, algorithm and plan.  Pure but for session->err. */
 void session_plan(struct session *session);
 
-/* Whether the kernels that the options choose promise the same bits as our others. */
-bool session_same_bits(const struct options *options);
-
 /* Complain where this rank does not see the same files as rank 0. */
 void session_check_visible(const struct problem *problem, struct error *err);
 

@@ -24,10 +24,8 @@ int session_open_output(struct session *s)
 {
     const struct options *o = &s->options;
     bool again = s->progress.saved;
-    s->output.lock = s->journal.descriptor = -1;
     stop_begin(s->started, o->max_s, o->checkpoint_s, session_save_seconds(s));
-    if (s->comm.rank == 0 &&
-        journal_open(&s->journal, o, &s->problem, session_same_bits(o), again, &s->err) == 0)
+    if (s->comm.rank == 0 && journal_open(&s->journal, again, &s->err) == 0)
         output_create(&s->output, o, &s->problem, s->identity, s->plan.layers, again, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
@@ -40,6 +38,10 @@ static int when_saved(void *context, const struct saved *saved, struct error *er
 {
     struct session *s = context;
     struct progress *now = &s->progress;
+    if (saved->note[0])
+        fprintf(stderr,
+                "dgemm_ooc: cannot save the sums at work in %s; only what is complete is saved\n",
+                saved->note);
     bool nothing = saved->supers == 0 && saved->piece.k == 0;
     struct work left = s->begun.left;
     if (nothing || !work_advance(&left, &s->plan, saved->supers, &saved->piece))
@@ -169,7 +171,10 @@ static int piece_check(struct session *s)
                 "dgemm_ooc: what was saved of C from row %" PRId64 ", column %" PRId64
                 " on is damaged; it is multiplied again\n",
                 piece->block.row, piece->block.col);
-    piece->k = whole ? piece->k : 0;
+    if (!whole) {
+        piece->k = 0;
+        session_plan(s);
+    }
     return 0;
 }
 
@@ -195,12 +200,11 @@ static int piece_split(struct session *s)
     return 0;
 }
 
-/* Multiply the first of the pieces that are left. */
+/* Multiply the first of the pieces that are left, which is planned. */
 static int execute(struct session *s)
 {
     if (piece_check(s))
         return s->err.code;
-    session_plan(s);
     if (comm_agree(&s->comm, &s->err) || piece_split(s) || open_run(s))
         return s->err.code;
     s->piece_started = clock_now();
@@ -219,9 +223,12 @@ static int execute(struct session *s)
 int session_execute(struct session *s)
 {
     double residual = s->progress.residual;
-    while (s->progress.left.count > 0)
+    while (s->progress.left.count > 0) {
         if (execute(s))
             return s->err.code;
+        if (s->progress.left.count > 0)
+            session_plan(s);
+    }
     s->report.residual = fmax(residual, s->report.residual);
     s->report.not_finite = (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;
@@ -264,11 +271,11 @@ void session_say_complete(struct session *s)
 {
     const struct options *o = &s->options;
     output_part(o, s->output.info.file);
-    if (journal_open(&s->journal, o, &s->problem, true, true, &(struct error){0}) == 0)
-        remove_sums(s);
-    if (s->journal.locked)
-        unlink(s->output.info.file); /* of a run that was to replace it */
-    journal_close(&s->journal, false);
+    if (!output_is_there(o)) { /* else it is of a run that was to replace this output */
+        if (journal_open(&s->journal, true, &(struct error){0}) == 0)
+            remove_sums(s);
+        journal_close(&s->journal, false);
+    }
     printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
            o->output.dataset);
 }

@@ -94,22 +94,18 @@ static void probe_disk(struct session *s)
     m->files_in_memory = comm_min(speaks ? m->files_in_memory : UINT64_MAX);
 }
 
-bool session_same_bits(const struct options *options)
-{
-    return options->algorithm == ALGORITHM_AUTO ||
-           algorithm_of((enum algorithm)options->algorithm)->same_bits;
-}
-
 /* Rank 0: where the output stands. */
 static void look_back(struct session *s)
 {
     const struct options *o = &s->options;
     const struct problem *p = &s->problem;
-    s->identity = journal_identity(o, p, session_same_bits(o));
+    if (journal_describe(&s->journal, o, p, &s->err))
+        return;
+    s->identity = journal_identity(&s->journal);
     s->complete = output_is_complete(o, s->identity);
     if (s->complete)
         return;
-    journal_read(o, p, session_same_bits(o), &s->progress, &s->err);
+    journal_read(&s->journal, o->restart, p, &s->progress, &s->err);
     if (s->progress.saved && !output_is_there(o)) /* it was given its name, or away */
         s->progress = (struct progress){0};
     output_check(o, p, s->progress.saved, &s->err);

@@ -47,7 +47,7 @@ bool work_advance(struct work *work, const struct plan *plan, int64_t supers,
  * them hashed. */
 bool work_split(struct work *work, const struct plan *plan);
 
-/* The part of C that is left, and the part of all multiplications that is done. */
+/* The part of all multiplications that is done. */
 double work_done(const struct work *work, const struct problem *problem);
 
 #endif

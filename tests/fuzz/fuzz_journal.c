@@ -22,24 +22,23 @@ static void check(const struct progress *progress, const struct problem *p)
 }
 
 /* The lines before: of this very product. */
-static size_t begin(const struct options *options, const struct problem *problem, char *head,
-                    size_t room)
+static size_t begin(struct journal *journal, char *head, size_t room)
 {
-    struct journal journal;
     struct error err = {0};
-    if (journal_open(&journal, options, problem, true, false, &err))
+    if (journal_open(journal, false, &err))
         abort();
-    FILE *file = fopen(journal.path, "r");
+    FILE *file = fopen(journal->path, "r");
     size_t bytes = fread(head, 1, room, file);
     fclose(file);
-    journal_close(&journal, false);
+    close(journal->descriptor);
     return bytes;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct options options;
-    static char text[2 * LINE_MAX_BYTES], name[PATH_MAX];
+    static struct journal journal;
+    static char text[2 * LINE_MAX_BYTES];
     static size_t head;
     const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
     struct progress progress;
@@ -47,18 +46,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes >= LINE_MAX_BYTES)
         return -1;
     snprintf(options.output.file, sizeof options.output.file, "%s", fuzz_file(data, 0));
-    if (!head)
-        head = begin(&options, &problem, text, LINE_MAX_BYTES);
+    if (!head) {
+        if (journal_describe(&journal, &options, &problem, &err))
+            abort();
+        head = begin(&journal, text, LINE_MAX_BYTES);
+    }
     size_t end = head + (size_t)sprintf(text + head, "%016" PRIx64 " ", XXH3_64bits(data, bytes));
     memcpy(text + end, data, bytes);
     text[end + bytes] = '\n';
     fuzz_file((const uint8_t *)text, end + bytes + 1);
-    snprintf(name, sizeof name, "%s.journal", fuzz_name);
-    unlink(name);
-    if (link(fuzz_name, name))
+    unlink(journal.path);
+    if (link(fuzz_name, journal.path))
         abort();
-    int rc = journal_read(&options, &problem, true, &progress, &err);
-    unlink(name);
+    int rc = journal_read(&journal, RESTART_AUTO, &problem, &progress, &err);
+    unlink(journal.path);
     if (rc != err.code || (rc && !err.text[0]))
         abort();
     if (!rc)
