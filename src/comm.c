@@ -26,10 +26,7 @@ enum {
 static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
                 meetings = MPI_COMM_NULL;
 
-static struct {
-    MPI_Request request;
-    int mine, largest;
-} meeting = {.request = MPI_REQUEST_NULL};
+static MPI_Request meeting = MPI_REQUEST_NULL;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -301,22 +298,18 @@ static bool attend(const struct comm *comm, MPI_Request *request)
     }
 }
 
-void comm_meet_begin(const struct comm *comm, int value)
+void comm_meet_begin(const struct comm *comm, uint64_t *sums, int count)
 {
-    meeting.mine = meeting.largest = value;
     if (comm->size == 1)
         return;
     comm_lock();
-    MPI_Iallreduce(&meeting.mine, &meeting.largest, 1, MPI_INT, MPI_MAX, meetings,
-                   &meeting.request);
+    MPI_Iallreduce(MPI_IN_PLACE, sums, count, MPI_UINT64_T, MPI_SUM, meetings, &meeting);
     comm_unlock();
 }
 
-bool comm_meet_end(const struct comm *comm, int *largest)
+bool comm_meet_end(const struct comm *comm)
 {
-    bool met = attend(comm, &meeting.request);
-    *largest = meeting.largest;
-    return met;
+    return attend(comm, &meeting);
 }
 
 bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *largest,

@@ -54,11 +54,11 @@ int comm_agree(struct comm *comm, struct error *err);
 void comm_raise(struct comm *comm);
 bool comm_raised(const struct comm *comm);
 
-/* Collective, while the exchange between nodes goes on: the largest value of all ranks, begun now
- * and asked for later; or sums, and largest values, at once.  False, and nothing comes of it, when
- * a rank has raised. */
-void comm_meet_begin(const struct comm *comm, int value);
-bool comm_meet_end(const struct comm *comm, int *largest);
+/* Collective, while the exchange between nodes goes on: sums over all ranks, begun now and asked
+ * for later, `sums` being nobody's meanwhile; or sums, and largest values, at once.  False, and
+ * nothing comes of it, when a rank has raised. */
+void comm_meet_begin(const struct comm *comm, uint64_t *sums, int count);
+bool comm_meet_end(const struct comm *comm);
 bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *largest,
                int largest_count);
 

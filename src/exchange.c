@@ -53,9 +53,9 @@ static void post(struct exchange *x, const struct transfer *t, int peer, bool co
         MPI_Irecv(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
     else
         MPI_Isend(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
-    comm_unlock();
     if (comes)
         message->begin = meter_begin(&x->meter);
+    comm_unlock();
     (comes ? x->received : x->sent)[peer]++;
 }
 
@@ -65,7 +65,9 @@ static void arrive(struct exchange *x, const struct message *m)
     struct span span = {.stage = STAGE_NETWORK,
                         .operand = (uint8_t)m->transfer.operand,
                         .amount = mover_bytes(&x->in->mover, &m->transfer)};
+    comm_lock();
     double end = meter_end(&x->meter, span.amount);
+    comm_unlock();
     trace_host(x->trace, span, fmax(m->begin, x->arrived), end); /* one after the other */
     x->arrived = end;
     if (m->transfer.kept >= 0)
@@ -171,6 +173,14 @@ int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, stru
         return error_add(err, EXIT_RESOURCES, "out of host memory");
     x->running = pthread_create(&x->thread, NULL, work, x) == 0;
     return x->running ? 0 : error_add(err, EXIT_RESOURCES, "cannot start a thread");
+}
+
+struct meter exchange_meter(const struct exchange *x)
+{
+    comm_lock();
+    struct meter now = x->meter;
+    comm_unlock();
+    return now;
 }
 
 void exchange_finish(struct exchange *x)

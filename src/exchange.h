@@ -32,7 +32,7 @@ struct exchange {
     pthread_t thread;
     bool open, running;
     double arrived;     /* when the newest message did */
-    struct meter meter; /* what came */
+    struct meter meter; /* what came; guarded by comm_lock as long as the thread runs */
 };
 
 /* On all ranks, once all have opened their intakes.  Starts the thread, where there are several
@@ -43,6 +43,9 @@ int exchange_open(struct exchange *exchange, struct comm *comm, struct intake *i
 /* Wait for the thread, which serves until the end of the sequence or until the node's ring is
  * stopped.  From then on only the main thread uses MPI. */
 void exchange_finish(struct exchange *exchange);
+
+/* What has come by now. */
+struct meter exchange_meter(const struct exchange *exchange);
 
 /* Collective, after exchange_finish.  Whatever is still on its way is received and dropped. */
 void exchange_close(struct exchange *exchange);

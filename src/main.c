@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device.h"
 #include "error.h"
@@ -29,7 +31,11 @@ static void print_error(const struct error *err)
 static void print_header(const struct session *s)
 {
     const struct progress *progress = &s->progress;
-    printf("dgemm_ooc   %s\n", version_text());
+    char date[32];
+    time_t now = time(NULL);
+    struct tm local;
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
+    printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->command, date);
     if (progress->left.count > 0)
         plan_print(&s->problem, &s->machine, &s->plan);
     double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
@@ -51,26 +57,21 @@ static int open_device(struct session *s)
         device_cpu_open(s->machine.threads, &s->device, &s->err);
     /* The threads that move bytes are started later, and inherit it. */
     place_near(s->device ? s->device->info.pci : "", NULL, s->options.bind, &s->place);
-    if (!s->options.quiet)
-        place_print(&s->comm, &s->place);
+    if (s->device)
+        snprintf(s->place.device, sizeof s->place.device, "%s", s->device->info.name);
+    s->places = place_gather(&s->comm, &s->place);
+    if (s->places && !s->options.quiet)
+        place_print(s->places, s->comm.size, s->options.verbose);
     report_baseline();
     return comm_agree(&s->comm, &s->err);
 }
 
 static int finish_report(struct session *s)
 {
-    const struct algorithm_info *algorithm = algorithm_of(s->algorithm);
-    struct report *r = &s->report;
-    r->checked = s->request.verify;
-    r->same_bits = algorithm->same_bits;
-    snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
+    const struct report *r = &s->report;
     if (s->comm.rank == 0) {
         if (!s->options.quiet)
-            report_print(r, &s->machine, &s->plan);
-        if (s->options.report[0])
-            report_write(s->options.report, r, &s->problem, &s->machine, &s->plan, &s->err);
-    }
-    if (s->comm.rank == 0) {
+            report_print(r, &s->problem, &s->machine, &s->plan);
         if (s->of_trace.code)
             error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
         report_result(r);
@@ -87,7 +88,8 @@ static int find_output(struct session *s, struct verify *full)
     const struct problem *p = &s->problem;
     const struct matrix_info *c = &recall.info;
     if (s->comm.rank == 0 && output_recall(&s->options, &recall, &s->err) == 0 &&
-        problem_open(&s->options, &s->problem, &s->err) == 0 &&
+        (s->described = problem_open(&s->options, &s->problem, &s->err) == 0) &&
+        output_check_beside(&s->options, &s->problem, &s->err) == 0 &&
         (c->rows != p->m || c->cols != p->n))
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
@@ -110,14 +112,15 @@ static int check_session(struct session *s)
     machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, &s->machine);
     session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, &s->machine, &s->err);
-    if (comm_agree(&s->comm, &s->err) ||
-        verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err))
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    s->report.read_back = true;
+    if (verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err))
         return s->err.code;
     if (s->comm.rank == 0) {
+        s->done = 1;
         if (!s->options.quiet)
             report_full_check(full);
-        if (s->options.report[0])
-            report_write_check(s->options.report, full, &s->problem, &s->err);
         report_check_result(full);
     }
     return comm_agree(&s->comm, &s->err);
@@ -152,10 +155,9 @@ static int run_session(struct session *s)
 
 /* Plan for a machine that may not be there, and simulate the run on it: no MPI, no GPU, no
  * output. */
-static int dry_run(struct session *s)
+static int dry_run(struct session *s, struct simulation *simulation)
 {
     const struct options *o = &s->options;
-    struct simulation simulation;
     struct device_info info;
     int ranks = o->ranks ? o->ranks : comm_launcher_size();
     int local = o->ranks_per_node ? o->ranks_per_node : ranks;
@@ -166,7 +168,8 @@ static int dry_run(struct session *s)
         machine_read(o, &s->machine, &s->err);
     s->machine.ranks = o->ranks ? o->ranks : s->machine.ranks;
     s->machine.ranks_per_node = o->ranks_per_node ? o->ranks_per_node : s->machine.ranks_per_node;
-    if (problem_open(o, &s->problem, &s->err) == 0) {
+    s->described = problem_open(o, &s->problem, &s->err) == 0;
+    if (s->described && output_check_beside(o, &s->problem, &s->err) == 0) {
         if (!o->machine[0])
             machine_probe_disk(&s->problem,
                                (int)ceil_div(s->machine.ranks, s->machine.ranks_per_node),
@@ -175,14 +178,60 @@ static int dry_run(struct session *s)
         session_plan(s);
     }
     if (s->err.code ||
-        simulate(&s->problem, &s->machine, &s->request, &s->plan, &simulation, &s->err))
+        simulate(&s->problem, &s->machine, &s->request, &s->plan, simulation, &s->err))
         return s->err.code;
     plan_print(&s->problem, &s->machine, &s->plan);
-    simulate_print(&simulation);
-    if (o->report[0])
-        report_write_simulation(o->report, &simulation, &s->problem, &s->machine, &s->plan,
-                                &s->err);
+    simulate_print(simulation);
     return s->err.code;
+}
+
+/* Keep what was said on the command line, in a form that can be printed. */
+static const char *join_command(int argc, char **argv)
+{
+    size_t bytes = 1;
+    for (int i = 0; i < argc; i++)
+        bytes += strlen(argv[i]) + 1;
+    char *command = calloc(1, bytes), *end = command;
+    for (int i = 0; i < argc && command; i++)
+        end += sprintf(end, "%s%s", i ? " " : "", argv[i]);
+    if (command)
+        error_make_plain(command);
+    return command ? command : argv[0];
+}
+
+/* Whether a report may take the place of what is there.  Where it is not known what the operands
+ * lead to, only of another report. */
+static bool may_report(const struct session *s)
+{
+    const struct options *o = &s->options;
+    const struct problem *known = s->described ? &s->problem : NULL;
+    struct error why = {0};
+    FILE *there = o->report[0] && !known ? fopen(o->report, "re") : NULL;
+    bool may = o->report[0] && (!there || fgetc(there) == '{');
+    if (there)
+        fclose(there);
+    return may && output_check_beside(o, known, &why) == 0;
+}
+
+/* Rank 0, at the end, whatever it was. */
+static void tell(struct session *s, const struct simulation *simulation)
+{
+    struct error why = s->err;
+    const struct account account = {.command = s->command,
+                                    .err = &why,
+                                    .ending = s->options.dry_run      ? "simulated"
+                                              : s->options.check_only ? "checked"
+                                                                      : "complete",
+                                    .done = s->done,
+                                    .report = &s->report,
+                                    .simulation = simulation,
+                                    .problem = s->described ? &s->problem : NULL,
+                                    .machine = s->machine.ranks > 0 ? &s->machine : NULL,
+                                    .plan = s->plan.grid_rows > 0 ? &s->plan : NULL,
+                                    .places = s->places};
+    if (may_report(s))
+        report_write(s->options.report, &account, &s->err);
+    print_error(&s->err);
 }
 
 int main(int argc, char **argv)
@@ -190,17 +239,19 @@ int main(int argc, char **argv)
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = comm_launcher_rank() == 0;
     session.started = clock_now();
+    session.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     options_parse(argc, argv, !speaks, &session.options);
     if (session.options.dry_run) {
-        int code = speaks ? dry_run(&session) : 0;
+        struct simulation simulation;
         if (speaks)
-            print_error(&session.err);
-        return code;
+            tell(&session, dry_run(&session, &simulation) ? NULL : &simulation);
+        return session.err.code;
     }
-    int code = run_session(&session);
-    if (code && session.comm.rank == 0)
-        print_error(&session.err);
+    run_session(&session);
+    if (session.comm.rank == 0)
+        tell(&session, NULL);
+    int code = session.err.code;
     comm_barrier();
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */

@@ -38,6 +38,8 @@ enum {
     KEY_MACHINE,
     KEY_REPORT,
     KEY_TRACE,
+    KEY_PROGRESS,
+    KEY_HELP_ALL,
     KEY_USAGE,
 };
 
@@ -78,9 +80,13 @@ static const struct argp_option option_table[] = {
     {"max-time", KEY_MAX_TIME, "TIME", 0, "save and stop in time for this (also 1-12:00:00)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
+    {"progress", KEY_PROGRESS, "auto|always|never", 0,
+     "how far it is: a line that is redrawn on a terminal, else one a minute (always: redrawn)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only", 0},
-    {"help", 'h', 0, 0, "print this help", -1},
+    {"verbose", 'v', 0, 0, "print more: all ranks, each rank's times", 0},
+    {"help", 'h', 0, 0, "print the common options", -1},
+    {"help-all", KEY_HELP_ALL, 0, 0, "print all options", -1},
     {"usage", KEY_USAGE, 0, OPTION_HIDDEN, 0, -1},
     {"version", 'V', 0, 0, "print the version and what it was built with", -1},
     {0, 0, 0, 0, 0, 0},
@@ -90,6 +96,37 @@ static const struct argp_option option_table[] = {
  * kill the other ranks, and the one that speaks might not have spoken yet. */
 static void usage_error(struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
+
+static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
+                              "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
+                              "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
+                              "         dgemm_ooc input.h5     (C = A B, into input-C.h5)\n";
+
+#define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
+#define EXIT_STATUSES                                                                              \
+    "Exit status: 0 complete; 1 run-time failure; 2 usage; 3 bad input; 4 not enough\n"            \
+    "memory, disk or GPUs; 5 verification failed; 75 stopped, to be continued.\n"
+
+/* One screen of 80 x 24.  All options are those of the table. */
+static const char short_help[] =
+    "Usage: dgemm_ooc [OPTION...] INPUT.h5    also after srun -n N, mpirun -n N ...\n"
+    "C = alpha op(A) op(B) + beta C, from HDF5 file to HDF5 file, larger than memory.\n"
+    "\n"
+    "  -a, -b, -c NAME        operands: a dataset, or FILE.h5:/path (default A, B, C)\n"
+    "  -o FILE.h5[:/path]     where C goes (default INPUT-C.h5:/C); -f replaces it\n"
+    "  --alpha=X, --beta=X    default 1 and 0\n"
+    "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
+    "  --gpu-memory=SIZE      device memory for each rank to use, such as 8G\n"
+    "  --host-memory=SIZE     host memory for each rank to use\n"
+    "  -n, --dry-run          plan and predict, here or for --machine=FILE.json\n"
+    "  --verify=full          check not only the product but the files, read back\n"
+    "  --max-time=TIME        save and stop in time: 90s, 3h50m, 1-12:00:00\n"
+    "  --report=FILE.json     the report, for programs; --trace=FILE.json a timeline\n"
+    "  -q, -v                 less, or more; --progress=never: not how far it is\n"
+    "  --help-all, --version  all options; what it was built with\n"
+    "\n"
+    "A run that was stopped or killed goes on when the same command is given again.\n" ENVIRONMENT
+        EXIT_STATUSES;
 
 struct parse {
     struct options *options;
@@ -220,6 +257,30 @@ static error_t parse_plan_option(int key, char *arg, struct options *o, struct a
     }
 }
 
+static error_t parse_run_option(int key, char *arg, struct options *o, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_VERIFY:
+        o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
+        return 0;
+    case KEY_RESTART:
+        o->restart = (enum restart)parse_word(arg, "auto|never|require", state, "restart");
+        return 0;
+    case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
+    case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
+    case KEY_CHECK_ONLY: o->check_only = true; return 0;
+    case KEY_REPORT: copy_path(o->report, arg, state); return 0;
+    case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
+    case KEY_PROGRESS:
+        o->progress = (enum progress_choice)parse_word(arg, "auto|always|never", state, "progress");
+        return 0;
+    case 'f': o->force = true; return 0;
+    case 'q': o->quiet = true; return 0;
+    case 'v': o->verbose = true; return 0;
+    default: return parse_plan_option(key, arg, o, state);
+    }
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct parse *p = state->input;
@@ -265,26 +326,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_IO:
         o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
         return 0;
-    case KEY_VERIFY:
-        o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
-        return 0;
-    case KEY_RESTART:
-        o->restart = (enum restart)parse_word(arg, "auto|never|require", state, "restart");
-        return 0;
-    case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
-    case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
-    case KEY_CHECK_ONLY: o->check_only = true; return 0;
-    case KEY_REPORT: copy_path(o->report, arg, state); return 0;
-    case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
-    case 'f': o->force = true; return 0;
-    case 'q': o->quiet = true; return 0;
     case ARGP_KEY_ARG:
         if (p->input)
             usage_error(state, "one INPUT.h5 only; %s is a second one", arg);
         p->input = arg;
         return 0;
-    case ARGP_KEY_NO_ARGS: usage_error(state, "which matrices? For example: dgemm_ooc input.h5");
-    default: return parse_plan_option(key, arg, o, state);
+    case ARGP_KEY_NO_ARGS:
+        if (!(state->flags & ARGP_NO_ERRS))
+            fputs(example, stderr);
+        usage_error(state, "which matrices?");
+    default: return parse_run_option(key, arg, o, state);
     }
 }
 
@@ -349,6 +400,10 @@ static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_SUCCESS: finish(state->input, state); return 0;
     case 'h':
         if (!silent)
+            fputs(short_help, stdout);
+        exit(EXIT_COMPLETE);
+    case KEY_HELP_ALL:
+        if (!silent)
             argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
         exit(EXIT_COMPLETE);
     case KEY_USAGE:
@@ -410,11 +465,7 @@ static char **join_environment(int *argc, char **argv)
 static const char doc[] =
     "C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file.\v"
     "Run it as it is, or on N ranks: mpirun -n N dgemm_ooc INPUT.h5, srun -n N dgemm_ooc "
-    "INPUT.h5.\n"
-    "Every option can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n\n"
-    "Exit status: 0 complete; 1 run-time failure; 2 usage; 3 bad input; 4 not enough memory, disk "
-    "or "
-    "GPUs; 5 verification failed.";
+    "INPUT.h5.\n" ENVIRONMENT "\n" EXIT_STATUSES;
 
 void options_parse(int argc, char **argv, bool silent, struct options *options)
 {

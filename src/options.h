@@ -11,6 +11,7 @@
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
 enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
+enum progress_choice { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
 enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE };
 enum { ALGORITHM_AUTO = -1 };
 
@@ -45,13 +46,14 @@ struct options {
     char machine[PATH_MAX];
     char report[PATH_MAX];
     char trace[PATH_MAX];
+    enum progress_choice progress;
     bool force;
-    bool quiet;
+    bool quiet, verbose;
 };
 
 /* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which wins.  Prints
- * --help and --version and exits; bad usage prints one sentence and exits with EXIT_USAGE, or
- * exits with 0 and no word when `silent`, as all ranks but one are. */
+ * --help, --help-all and --version and exits; bad usage prints one sentence and exits with
+ * EXIT_USAGE, or exits with 0 and no word when `silent`, as all ranks but one are. */
 void options_parse(int argc, char **argv, bool silent, struct options *options);
 
 #endif

@@ -153,6 +153,17 @@ static void check_beside(const struct options *options, const struct problem *p,
         error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
 }
 
+int output_check_beside(const struct options *options, const struct problem *p, struct error *err)
+{
+    if (options->report[0])
+        check_beside(options, p, "report", options->report, err);
+    if (options->trace[0])
+        check_beside(options, p, "trace", options->trace, err);
+    if (options->trace[0] && strcmp(options->trace, options->report) == 0)
+        error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
+    return err->code;
+}
+
 bool output_is_complete(const struct options *options, uint64_t identity)
 {
     enum { IDENTITY, PARTS };
@@ -201,13 +212,7 @@ int output_check(const struct options *options, const struct problem *p, bool ag
     check_directory(file, again ? NULL : p, err);
     check_part(options, p, err);
     check_names(options, p, err);
-    if (options->report[0])
-        check_beside(options, p, "report", options->report, err);
-    if (options->trace[0])
-        check_beside(options, p, "trace", options->trace, err);
-    if (options->trace[0] && strcmp(options->trace, options->report) == 0)
-        error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
-    return err->code;
+    return output_check_beside(options, p, err);
 }
 
 static int create_dataset(struct output *output, const struct options *options,

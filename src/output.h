@@ -17,6 +17,10 @@ struct output {
 int output_check(const struct options *options, const struct problem *p, bool again,
                  struct error *err);
 
+/* Complain of the names of report and trace: where they would take the place of an input, of the
+ * output, or of each other, and where they cannot be written. */
+int output_check_beside(const struct options *options, const struct problem *p, struct error *err);
+
 /* Whether the output exists and is the product with this identity (journal.h), which nobody has
  * asked for anew. */
 bool output_is_complete(const struct options *options, uint64_t identity);

@@ -5,6 +5,7 @@
 #include <hwloc/linux.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,34 +60,47 @@ void place_near(const char *gpu, const char *local_cpus, bool wanted, struct pla
         find_near(gpu, local_cpus, near);
         bind(topology, now, near, wanted, place);
         hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, now);
+        hwloc_cpuset_to_nodeset(topology, now, near);
+        hwloc_bitmap_list_snprintf(place->numa, sizeof place->numa, near);
     }
     hwloc_bitmap_free(now);
     hwloc_bitmap_free(near);
     hwloc_topology_destroy(topology);
 }
 
-static void print_line(int rank, const struct place *place)
-{
-    static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU"};
-    printf("%-9s %3d %s, %s%s%sCPUs %s%s\n", rank == 0 ? "Ranks" : "", rank, place->host,
-           *place->gpu ? "GPU " : "", place->gpu, *place->gpu ? ", " : "", place->cpus,
-           how[place->bound]);
-}
-
-void place_print(const struct comm *comm, const struct place *mine)
+struct place *place_gather(const struct comm *comm, const struct place *mine)
 {
     if (comm->rank > 0) {
         comm_send(mine, sizeof *mine, 0);
-        return;
+        return NULL;
     }
+    struct place *places = malloc((size_t)comm->size * sizeof *places), dropped;
     for (int rank = 0; rank < comm->size; rank++) {
-        struct place place = *mine;
+        struct place *place = places ? &places[rank] : &dropped;
+        *place = *mine;
         if (rank > 0)
-            comm_receive(&place, sizeof place, rank);
-        if (rank < LINES_MAX)
-            print_line(rank, &place);
+            comm_receive(place, sizeof *place, rank);
     }
-    if (comm->size > LINES_MAX)
-        printf("              and %d more\n", comm->size - LINES_MAX);
+    return places;
+}
+
+static void print_line(int rank, const struct place *place)
+{
+    static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU"};
+    printf("%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, place->host);
+    if (*place->gpu)
+        printf(", %s %s", place->device, place->gpu);
+    if (*place->numa)
+        printf(", NUMA %s", place->numa);
+    printf(", CPUs %s%s\n", place->cpus, how[place->bound]);
+}
+
+void place_print(const struct place *places, int count, bool all)
+{
+    int lines = all || count < LINES_MAX ? count : LINES_MAX;
+    for (int rank = 0; rank < lines; rank++)
+        print_line(rank, &places[rank]);
+    if (count > lines)
+        printf("              and %d more (-v prints them)\n", count - lines);
     fflush(stdout);
 }

@@ -9,8 +9,10 @@
 /* Plain data. */
 struct place {
     char host[64];
-    char gpu[16];   /* its PCI address, 0000:1b:00.0; empty on the CPU */
-    char cpus[128]; /* that this rank's threads may use: 0-15,32-47 */
+    char device[96]; /* "NVIDIA H200" */
+    char gpu[16];    /* its PCI address, 0000:1b:00.0; empty on the CPU */
+    char numa[32];   /* the memory near those CPUs: 0, or 0-1; empty where that is not known */
+    char cpus[128];  /* that this rank's threads may use: 0-15,32-47 */
     enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR } bound; /* by nobody, the launcher, us */
 };
 
@@ -21,7 +23,10 @@ struct place {
  * where they are first touched. */
 void place_near(const char *gpu, const char *local_cpus, bool wanted, struct place *place);
 
-/* Collective.  Rank 0 prints where the ranks are, a line each, as far as there is room. */
-void place_print(const struct comm *comm, const struct place *mine);
+/* Collective.  Rank 0 gets where the ranks are, by rank, its to free; the others nothing. */
+struct place *place_gather(const struct comm *comm, const struct place *mine);
+
+/* Print them, a line each, as far as there is room, or all. */
+void place_print(const struct place *places, int count, bool all);
 
 #endif

@@ -85,7 +85,7 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     printf("  memory    device %s of %s, host %s of %s%s\n",
            quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
-           m->gpu ? "" : " (device included)");
+           m->gpu ? "" : " in all");
 }
 
 static void print_link(enum link link, const char *amount, const char *rate, double seconds)
@@ -97,8 +97,7 @@ static void print_link(enum link link, const char *amount, const char *rate, dou
 static void print_links(const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
-    printf("Links       (disk, network: all ranks; others: the busiest rank; rates probed, "
-           "assumed)\n");
+    printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
     print_link(LINK_READ, quantity_bytes((double)plan->read_bytes),
                quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
     if (plan->sent_bytes)

@@ -61,10 +61,12 @@ static void name_ways(const struct run *run, struct report *report)
 void report_gather(const struct run *run, const struct machine *machine, struct report *report)
 {
     double mine[VALUES], least[VALUES], sum[VALUES], most[VALUES];
-    bool works = run->stages[STAGE_WRITE].bytes > 0;
+    struct tally tally;
+    tally_take(run, &tally);
+    bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
-        mine[i] = run->stages[i].busy_s;
-        mine[STAGE_COUNT + i] = (double)run->stages[i].bytes;
+        mine[i] = 1e-9 * (double)tally.busy_ns[i];
+        mine[STAGE_COUNT + i] = (double)tally.amount[i];
     }
     double *rest = mine + 2 * STAGE_COUNT;
     rest[0] = works;
@@ -87,5 +89,7 @@ void report_gather(const struct run *run, const struct machine *machine, struct 
     report->residual = fmax(report->residual, most[2 * STAGE_COUNT + 3]);
     report->not_finite += sum[2 * STAGE_COUNT + 4];
     report->residual_limit = run->check.limit;
+    report->saves += run->saver.saves;
+    report->saves_s += run->saver.saves_s;
     name_ways(run, report);
 }

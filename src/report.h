@@ -1,7 +1,9 @@
-/* What a run did: time, bytes and memory of every stage over all ranks, planned beside measured. */
+/* What a run did: time, bytes and memory of every stage over all ranks, planned beside measured;
+ * as text, and as JSON for programs. */
 #ifndef DGEMM_OOC_REPORT_H
 #define DGEMM_OOC_REPORT_H
 
+#include "place.h"
 #include "run.h"
 #include "simulate.h"
 #include "verify.h"
@@ -20,7 +22,9 @@ struct report {
     double host_bytes, device_bytes; /* peak of any rank, measured */
     double residual, residual_limit;
     double not_finite; /* rows that could not be checked */
-    bool checked;
+    int saves;
+    double saves_s; /* that they took */
+    bool complete, checked;
     uint64_t checksum; /* of C, when checked */
     bool read_back;
     struct verify full; /* when read back */
@@ -36,21 +40,31 @@ void report_baseline(void);
  * and algorithm are the caller's to set. */
 void report_gather(const struct run *run, const struct machine *machine, struct report *report);
 
-void report_print(const struct report *report, const struct machine *machine,
-                  const struct plan *plan);
+void report_print(const struct report *report, const struct problem *problem,
+                  const struct machine *machine, const struct plan *plan);
+
+/* Collective.  Rank 0 prints how long each rank's stages were busy, a line a rank. */
+void report_print_ranks(const struct run *run);
+
+extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
+const char *report_stage_title(enum stage stage);
+
+/* All that there is to tell of a run, however it ended; null where nothing is known. */
+struct account {
+    const char *command;
+    const char *ending;      /* "complete", or what else it was when all went well */
+    const struct error *err; /* how it ended */
+    double done;             /* the part of the multiplications that is done and saved */
+    const struct report *report;
+    const struct simulation *simulation;
+    const struct problem *problem;
+    const struct machine *machine;
+    const struct plan *plan;
+    const struct place *places; /* of the machine's ranks */
+};
 
 /* Write it as one JSON object, under a temporary name first. */
-int report_write(const char *path, const struct report *report, const struct problem *p,
-                 const struct machine *machine, const struct plan *plan, struct error *err);
-
-/* The same for a check without a run. */
-int report_write_check(const char *path, const struct verify *full, const struct problem *p,
-                       struct error *err);
-
-/* The same for a dry run, of what it simulated. */
-int report_write_simulation(const char *path, const struct simulation *simulation,
-                            const struct problem *p, const struct machine *machine,
-                            const struct plan *plan, struct error *err);
+int report_write(const char *path, const struct account *account, struct error *err);
 
 /* What the full check found. */
 void report_full_check(const struct verify *full);

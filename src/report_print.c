@@ -1,25 +1,23 @@
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-#include "error.h"
 #include "quantity.h"
 #include "report.h"
-#include "version.h"
 
 static const char *const stage_titles[] = {"disk read",      "host cache", "network",
                                            "host to device", "multiply",   "online check",
                                            "device to host", "disk write"};
-static const char *const stage_keys[] = {"read", "cache", "network", "in",
-                                         "gemm", "check", "out",     "write"};
 
 /* The link of the plan that a stage is. */
 static const int stage_links[] = {LINK_READ, -1, LINK_NETWORK, LINK_IN,
                                   LINK_GEMM, -1, LINK_OUT,     LINK_WRITE};
 
-static const char *const file_names[] = {"A", "B", "C0", "C"};
+const char *const report_files[] = {"A", "B", "C0", "C"};
+
+const char *report_stage_title(enum stage stage)
+{
+    return stage_titles[stage];
+}
 
 static void print_seconds(double seconds)
 {
@@ -68,7 +66,22 @@ static const char *advice(const struct report *r, const struct plan *plan)
     }
 }
 
-void report_print(const struct report *r, const struct machine *m, const struct plan *plan)
+/* What went over the disk, beside what there is. */
+static void print_disk(const struct report *r, const struct problem *p)
+{
+    double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
+    double size = (double)scalar_size(p->type);
+    least += size * (double)p->m * (double)p->n;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        if (problem_reads(p, (enum operand)i))
+            least += size * (double)p->matrix[i].rows * (double)p->matrix[i].cols;
+    printf("Disk        %s read, %s written: %.2f times the matrices\n",
+           quantity_bytes(r->stages[STAGE_READ].amount),
+           quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);
+}
+
+void report_print(const struct report *r, const struct problem *p, const struct machine *m,
+                  const struct plan *plan)
 {
     char bits[64] = "the same bits on any number of ranks";
     if (plan->layers > 1)
@@ -81,13 +94,22 @@ void report_print(const struct report *r, const struct machine *m, const struct 
     printf("I/O        ");
     for (int i = 0; i <= OPERAND_COUNT; i++)
         if (r->ways[i])
-            printf(" %s %s%s", file_names[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
+            printf(" %s %s%s", report_files[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
     double limit = r->stages[r->limit].busy_s[2];
-    printf("Wall        %s (planned %s) after %s of start-up; %s\n", quantity_time(r->wall_s),
-           quantity_time(plan->wall_s), quantity_time(r->startup_s),
-           quantity_flops(r->stages[STAGE_GEMM].amount / r->wall_s));
+    double rate = r->stages[STAGE_GEMM].amount / r->wall_s;
+    printf("Wall        %s (planned %s) after %s of start-up\n            %s",
+           quantity_time(r->wall_s), quantity_time(plan->wall_s), quantity_time(r->startup_s),
+           quantity_flops(rate));
+    if (m->ranks > 1)
+        printf(", %s a rank", quantity_flops(rate / m->ranks));
+    printf("\n");
+    if (r->saves > 0)
+        printf("Saved       %d time%s, in %s of it\n", r->saves, r->saves == 1 ? "" : "s",
+               quantity_time(r->saves_s));
     printf("Overlap     %.2f of the wall is the busiest stage, %s:\n            %s\n",
            limit / r->wall_s, stage_titles[r->limit], advice(r, plan));
+    if (r->complete)
+        print_disk(r, p);
     printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),
            quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory));
     printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
@@ -97,6 +119,25 @@ void report_print(const struct report *r, const struct machine *m, const struct 
                r->not_finite);
     if (r->read_back)
         report_full_check(&r->full);
+}
+
+void report_print_ranks(const struct run *run)
+{
+    struct tally tally;
+    tally_take(run, &tally);
+    if (run->comm->rank > 0) {
+        comm_send(&tally, sizeof tally, 0);
+        return;
+    }
+    printf("Ranks, busy    read   cache network copy in    gemm   check     out   write\n");
+    for (int rank = 0; rank < run->comm->size; rank++) {
+        if (rank > 0)
+            comm_receive(&tally, sizeof tally, rank);
+        printf("  %8d", rank);
+        for (int i = 0; i < STAGE_COUNT; i++)
+            print_seconds(1e-9 * (double)tally.busy_ns[i]);
+        printf("\n");
+    }
 }
 
 void report_full_check(const struct verify *v)
@@ -127,159 +168,4 @@ void report_result(const struct report *r)
         print_passed("complete", r->residual, r->residual_limit, r->not_finite == 0);
     else
         printf("RESULT: C complete, not checked\n");
-}
-
-static json_t *stages_json(const struct report *r)
-{
-    json_t *stages = json_object();
-    for (int i = 0; i < STAGE_COUNT; i++) {
-        const struct stage_report *s = &r->stages[i];
-        json_object_set_new(stages, stage_keys[i],
-                            json_pack("{s:f, s:f, s:f, s:f}", "busy_min_s", s->busy_s[0],
-                                      "busy_avg_s", s->busy_s[1], "busy_max_s", s->busy_s[2],
-                                      i == STAGE_GEMM ? "flops" : "bytes", s->amount));
-    }
-    return stages;
-}
-
-static json_t *ways_json(const struct report *r)
-{
-    json_t *ways = json_object();
-    for (int i = 0; i <= OPERAND_COUNT; i++)
-        if (r->ways[i])
-            json_object_set_new(ways, file_names[i], json_string(r->ways[i]));
-    return ways;
-}
-
-/* Null where there is none. */
-static json_t *checksum_json(bool has, uint64_t checksum)
-{
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, checksum);
-    return has ? json_string(text) : json_null();
-}
-
-static json_t *full_json(const struct verify *v)
-{
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
-                     "residual", v->residual, "residual_limit", v->limit, "rows_not_finite",
-                     (json_int_t)v->not_finite, "checksum", checksum_json(true, v->checksum),
-                     "checksum_recorded", checksum_json(v->has_expected, v->expected));
-}
-
-static json_t *problem_json(const struct problem *p)
-{
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "type", scalar_name(p->type), "m",
-                     (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "alpha",
-                     p->alpha, "beta", p->beta, "trans_a", p->trans[0], "trans_b", p->trans[1]);
-}
-
-static json_t *machine_json(const struct machine *m)
-{
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "name", m->name, "device",
-                     m->gpu ? "gpu" : "cpu", "ranks", m->ranks, "ranks_per_node", m->ranks_per_node,
-                     "threads", m->threads, "device_memory_bytes", (json_int_t)m->device_memory,
-                     "host_memory_bytes", (json_int_t)m->host_memory);
-}
-
-static json_t *plan_json(const struct plan *plan)
-{
-    return json_pack(
-        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I,"
-        " s:s, s:f, s:f}",
-        "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
-        (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
-        (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
-        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
-        (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
-        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
-        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
-        (json_int_t)plan->read_bytes, "sent_bytes", (json_int_t)plan->sent_bytes, "in_bytes",
-        (json_int_t)plan->total.in_bytes, "write_bytes", (json_int_t)plan->total.write_bytes,
-        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
-}
-
-/* "dgemm_ooc VERSION". */
-static const char *program_text(void)
-{
-    static char text[64];
-    snprintf(text, sizeof text, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
-             version_text());
-    return text;
-}
-
-static json_t *report_json(const struct report *r, const struct problem *p, const struct machine *m,
-                           const struct plan *plan)
-{
-    char date[32];
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    return json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f,"
-                     " s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "schema", 1, "program", program_text(), "date", date, "algorithm",
-                     r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s",
-                     r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
-                     r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
-                     "residual", r->residual, "residual_limit", r->residual_limit,
-                     "rows_not_finite", r->not_finite, "checksum",
-                     checksum_json(r->checked, r->checksum), "full_check",
-                     r->read_back ? full_json(&r->full) : json_null(), "stages", stages_json(r),
-                     "io", ways_json(r), "problem", problem_json(p), "machine", machine_json(m),
-                     "plan", plan_json(plan));
-}
-
-static json_t *resources_json(const struct simulation *s)
-{
-    json_t *resources = json_object();
-    for (int i = 0; i < RESOURCE_COUNT; i++) {
-        const struct usage *u = &s->usage[i];
-        json_object_set_new(resources, simulate_resource_name((enum resource)i),
-                            json_pack("{s:i, s:f, s:f}", "count", u->count,
-                                      i == RESOURCE_GEMM ? "flops" : "bytes", u->amount,
-                                      "busy_max_s", u->busy_s));
-    }
-    return resources;
-}
-
-static json_t *simulation_json(const struct simulation *s)
-{
-    return json_pack("{s:f, s:s, s:f, s:i, s:I, s:o}", "wall_s", s->wall_s, "limit",
-                     simulate_resource_name(s->limit), "factor", s->factor, "nodes", s->nodes,
-                     "slabs_a_step", (json_int_t)s->slabs_a_step, "resources", resources_json(s));
-}
-
-/* Takes over `root`. */
-static int write_json(const char *path, json_t *root, struct error *err)
-{
-    char part[PATH_MAX];
-    if (snprintf(part, sizeof part, "%s.part", path) >= PATH_MAX || !root ||
-        json_dump_file(root, part, JSON_INDENT(2)) || rename(part, path))
-        error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
-    json_decref(root);
-    return err->code;
-}
-
-int report_write(const char *path, const struct report *r, const struct problem *p,
-                 const struct machine *m, const struct plan *plan, struct error *err)
-{
-    return write_json(path, report_json(r, p, m, plan), err);
-}
-
-int report_write_check(const char *path, const struct verify *full, const struct problem *p,
-                       struct error *err)
-{
-    json_t *root = json_pack("{s:i, s:s, s:o, s:o}", "schema", 1, "program", program_text(),
-                             "full_check", full_json(full), "problem", problem_json(p));
-    return write_json(path, root, err);
-}
-
-int report_write_simulation(const char *path, const struct simulation *s, const struct problem *p,
-                            const struct machine *m, const struct plan *plan, struct error *err)
-{
-    json_t *root = json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "program",
-                             program_text(), "simulated", simulation_json(s), "problem",
-                             problem_json(p), "machine", machine_json(m), "plan", plan_json(plan));
-    return write_json(path, root, err);
 }

@@ -38,6 +38,36 @@ static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block
     return 0;
 }
 
+/* Account for a step's time once it is done, so that its events can serve another. */
+static int step_settle(struct run *run, struct step *step, struct error *err)
+{
+    struct device *dev = run->device;
+    if (dev->sync(dev, step->events[2], err))
+        return err->code;
+    meter_add(&run->products, dev->elapsed(dev, step->events[0], step->events[1]), step->flops);
+    meter_add(&run->checks, dev->elapsed(dev, step->events[1], step->events[2]), 0);
+    struct span product = {.stage = STAGE_GEMM, .amount = step->flops};
+    struct span check = {.stage = STAGE_CHECK};
+    trace_device(&run->trace, product, step->events[0], step->events[1]);
+    if (run->check.on)
+        trace_device(&run->trace, check, step->events[1], step->events[2]);
+    return 0;
+}
+
+/* All steps before that one. */
+static int settle_until(struct run *run, int64_t end, struct error *err)
+{
+    for (; run->settled < end; run->settled++)
+        if (step_settle(run, &run->steps[run->settled % STEPS], err))
+            return err->code;
+    return 0;
+}
+
+int run_settle(struct run *run, struct error *err)
+{
+    return settle_until(run, run->step_count, err);
+}
+
 /* Copy a panel of A or B to the device, into the buffer after the newest one, once the product
  * that last read it is done. */
 static int panel_load(struct run *run, enum operand operand, const struct block *block,
@@ -46,7 +76,7 @@ static int panel_load(struct run *run, enum operand operand, const struct block 
     struct device *dev = run->device;
     int64_t last = run->newest[operand] - run->panels[operand];
     struct panel *panel = &run->panels[operand][(last + 1) % run->plan->buffers[operand]];
-    if (dev->sync(dev, panel->used, err))
+    if (dev->sync(dev, panel->used, err) || settle_until(run, panel->steps, err))
         return err->code;
     struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
     int64_t parts = block_cut_parts(block, &cut);
@@ -86,26 +116,6 @@ static int slab_load(struct run *run, const struct block *before, const struct b
     return 0;
 }
 
-/* Account for a step's time once it is done, so that its events can serve another. */
-static int step_settle(struct run *run, struct step *step, struct error *err)
-{
-    struct device *dev = run->device;
-    if (step->flops == 0)
-        return 0;
-    if (dev->sync(dev, step->events[2], err))
-        return err->code;
-    meter_add(&run->stages[STAGE_GEMM], dev->elapsed(dev, step->events[0], step->events[1]),
-              step->flops);
-    meter_add(&run->stages[STAGE_CHECK], dev->elapsed(dev, step->events[1], step->events[2]), 0);
-    struct span product = {.stage = STAGE_GEMM, .amount = step->flops};
-    struct span check = {.stage = STAGE_CHECK};
-    trace_device(&run->trace, product, step->events[0], step->events[1]);
-    if (run->check.on)
-        trace_device(&run->trace, check, step->events[1], step->events[2]);
-    step->flops = 0;
-    return 0;
-}
-
 /* acc (+)= op(A) slab * op(B) slab, of the current panels and for `rows` of the tile.  Row-major
  * C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the
  * columns of BLAS. */
@@ -133,9 +143,9 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
         .c = element(run, run->acc, ld[OPERAND_C], skip, 0),
         .ldc = ld[OPERAND_C],
     };
-    struct step *step = &run->steps[run->step_count++ % STEPS];
-    if (step_settle(run, step, err))
+    if (settle_until(run, run->step_count + 1 - STEPS, err))
         return err->code;
+    struct step *step = &run->steps[run->step_count++ % STEPS];
     step->flops = 2 * (uint64_t)(rows->rows * rows->cols) * (uint64_t)k;
     if (dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
         dev->record(dev, step->events[1], STREAM_COMPUTE, err))
@@ -166,8 +176,7 @@ int run_warm_up(struct run *run, struct error *err)
                    err))
         return err->code;
     struct event *done = run->steps[0].events[2];
-    run->steps[0].flops = 0; /* that was no step */
-    run->step_count = 0;
+    run->step_count = 0; /* that was no step */
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
         return err->code;
     return 0;
@@ -307,6 +316,7 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
         dev->record(dev, a->used, STREAM_COMPUTE, err) ||
         dev->record(dev, b->used, STREAM_COMPUTE, err))
         return err->code;
+    a->steps = b->steps = run->step_count;
     return 0;
 }
 
@@ -331,26 +341,11 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
     return 0;
 }
 
-static int all_settle(struct run *run, struct error *err)
-{
-    for (int i = 0; i < STEPS; i++)
-        if (step_settle(run, &run->steps[i], err))
-            return err->code;
-    return 0;
-}
-
 static int finish(struct run *run, struct error *err)
 {
-    if (check_judge(&run->check, err) || all_settle(run, err))
+    if (check_judge(&run->check, err) || run_settle(run, err))
         return err->code;
-    if (intake_finish(&run->in, err) || outlet_finish(&run->out, err))
-        return err->code;
-    run->stages[STAGE_READ] = run->in.mover.file;
-    run->stages[STAGE_CACHE] = run->in.mover.cache;
-    run->stages[STAGE_IN] = run->in.mover.link;
-    run->stages[STAGE_OUT] = run->out.mover.link;
-    run->stages[STAGE_WRITE] = run->out.mover.file;
-    return 0;
+    return intake_finish(&run->in, err) || outlet_finish(&run->out, err) ? err->code : 0;
 }
 
 /* A super-block in which this rank has no tile. */
@@ -392,6 +387,7 @@ static int all_tiles(struct run *run, struct error *err)
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
+        run->tiles++;
         run->leaving = tile;
         bool stays = plan->layers > 1; /* until the other layers' products are added */
         if ((!loaded || plan->slabs == 0) && !stays && run_leave(run, err))
@@ -426,7 +422,7 @@ static int add_layers(struct run *run, struct error *err)
     for (int i = 0; i < 2 && !err->code; i++)
         outlet_take(&run->out, &slots[i], err);
     if (!err->code)
-        all_settle(run, err);
+        run_settle(run, err);
     if (err->code > 0)
         comm_raise(run->comm); /* others may be at their last steps */
     if (comm_agree(run->comm, err))
@@ -461,6 +457,5 @@ int run_execute(struct run *run, struct error *err)
     exchange_finish(&run->exchange);
     if (run->plan->layers > 1)
         add_layers(run, err);
-    run->stages[STAGE_NETWORK] = run->exchange.meter;
     return err->code;
 }

@@ -21,6 +21,7 @@ struct panel {
     struct block block; /* what it holds, in its file's coordinates */
     struct event *full; /* all of it has been copied in */
     struct event *used; /* the last product that reads it is done */
+    int64_t steps;      /* that there were by then */
 };
 
 enum { STEP_EVENTS = 3, STEPS = 2 * STRIPS_MAX + 4 };
@@ -41,7 +42,7 @@ struct run {
     struct device *device;
     bool traced;
     const struct piece *piece; /* which `problem` is */
-    struct saver saver;        /* of it: done, context */
+    struct saver saver;        /* of it: done, met, context */
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
     struct store *output;
@@ -62,13 +63,15 @@ struct run {
     struct event *summed[STRIPS_MAX]; /* the strip's products are done */
     struct event *left[STRIPS_MAX];   /* and it has left the device */
     int64_t parts_left;               /* parts of strips so far: they take turns with c0 */
-    struct step steps[STEPS];
-    int64_t step_count;
+    struct step steps[STEPS];         /* a ring */
+    int64_t step_count;               /* so far */
+    int64_t settled;                  /* whose time is accounted for */
+    int64_t tiles;                    /* that are multiplied */
     struct check check;
     struct checksum checksum;          /* of C; closed when it is not checked */
     _Atomic uint64_t checksum_written; /* of all blocks that this rank has written */
 
-    struct meter stages[STAGE_COUNT];
+    struct meter products, checks; /* on the device */
     struct trace trace;
 };
 
@@ -91,6 +94,9 @@ int run_leave(struct run *run, struct error *err);
 /* Copy a part of a tile's accumulators into a slot and on to whatever is written now. */
 int run_take_out(struct run *run, const struct block *tile, const struct block *part,
                  struct error *err);
+
+/* Wait for all products that are enqueued, and account for them. */
+int run_settle(struct run *run, struct error *err);
 
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);

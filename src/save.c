@@ -131,8 +131,10 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
 {
     struct saver *s = &run->saver;
     const struct plan *plan = run->plan;
+    double begin = clock_now();
     bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
-    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err))
+    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err) ||
+        run_settle(run, err))
         return err->code;
     s->note[0] = '\0';
     if (sums && open_place(run, &sums, err))
@@ -169,32 +171,65 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
         if (s->done(s->context, &saved, err))
             return err->code;
     }
+    s->saves++;
+    s->saves_s += clock_now() - begin;
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
+}
+
+/* Whether this rank wants to save, when nobody else is to be asked. */
+static enum stop_level ask_alone(struct run *run)
+{
+    struct saver *s = &run->saver;
+    double now = clock_now();
+    if (now > s->met_s + meeting_seconds) {
+        s->met_s = now;
+        tally_take(run, &s->ballot.tally);
+        s->met(s->context, &s->ballot.tally);
+    }
+    return stop_level(true);
+}
+
+static void ask_begin(struct run *run)
+{
+    struct saver *s = &run->saver;
+    enum stop_level level = stop_level(run->comm->rank == 0);
+    s->ballot = (struct ballot){.stop = level == STOP_END, .save = level == STOP_SAVE};
+    tally_take(run, &s->ballot.tally);
+    s->meeting = true;
+    comm_meet_begin(run->comm, (uint64_t *)&s->ballot, sizeof s->ballot / sizeof(uint64_t));
+}
+
+/* False when another rank has failed. */
+static bool ask_end(struct run *run, enum stop_level *level)
+{
+    struct saver *s = &run->saver;
+    s->meeting = false;
+    if (!comm_meet_end(run->comm))
+        return false;
+    *level = s->ballot.stop ? STOP_END : s->ballot.save ? STOP_SAVE : STOP_NOT;
+    s->met(s->context, &s->ballot.tally);
+    return true;
 }
 
 int save_step(struct run *run, int64_t super, int64_t slabs, const struct block *tile,
               struct error *err)
 {
     struct saver *s = &run->saver;
-    int level = STOP_NOT;
+    enum stop_level level = STOP_NOT;
     if (s->steps >= s->common && !s->meeting)
         return 0;
-    if (run->comm->size == 1) {
-        level = stop_level(true);
-    } else if (s->meeting) {
-        s->meeting = false;
-        if (!comm_meet_end(run->comm, &level))
-            return err->code = ERROR_ELSEWHERE;
-    } else if (s->steps % s->period == 0) {
-        s->meeting = true;
-        comm_meet_begin(run->comm, stop_level(run->comm->rank == 0));
-    }
+    if (run->comm->size == 1)
+        level = ask_alone(run);
+    else if (!s->meeting && s->steps % s->period == 0)
+        ask_begin(run);
+    else if (s->meeting && !ask_end(run, &level))
+        return err->code = ERROR_ELSEWHERE;
     if (++s->steps >= s->common)
         return 0;
     bool whole = slabs >= run->plan->slabs;
     if (super + 1 == schedule_supers(run->plan) && whole)
         return 0; /* all is done */
-    if (level > STOP_NOT && save(run, (enum stop_level)level, super, slabs, tile, err))
+    if (level > STOP_NOT && save(run, level, super, slabs, tile, err))
         return err->code;
     if (whole)
         s->place = first_place(run);
@@ -203,10 +238,9 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
 
 int save_finish(struct run *run, struct error *err)
 {
-    int ignored;
-    if (run->saver.meeting && !comm_meet_end(run->comm, &ignored))
+    enum stop_level ignored;
+    if (run->saver.meeting && !ask_end(run, &ignored))
         return err->code = ERROR_ELSEWHERE;
-    run->saver.meeting = false;
     return 0;
 }
 

@@ -1,14 +1,15 @@
 /* Saving a run while it goes on, so that another one can go on from there.
  *
  * Between two slabs all ranks ask each other now and then whether one of them wants to save or to
- * stop (stop.h), and all save at the same slab: what is complete of C is made durable, then the
- * sums of the tiles at work, which have been checked, in one of two files beside C that take turns,
- * so that the save before stays whole until this one is; then `done` is called, which makes it
- * known (journal.h). */
+ * stop (stop.h), and how far they are.  All save at the same slab: what is complete of C is made
+ * durable, then the sums of the tiles at work, which have been checked, in one of two files beside
+ * C that take turns, so that the save before stays whole until this one is; then `done` is called,
+ * which makes it known (journal.h). */
 #ifndef DGEMM_OOC_SAVE_H
 #define DGEMM_OOC_SAVE_H
 
 #include "stop.h"
+#include "tally.h"
 #include "work.h"
 
 struct comm;
@@ -26,8 +27,15 @@ struct saved {
     const char *note;   /* why the sums at work are not saved; empty: they are */
 };
 
+/* What the ranks ask each other, added up over them.  Nothing but numbers of 64 bits. */
+struct ballot {
+    uint64_t stop, save; /* who wants that */
+    struct tally tally;
+};
+
 struct saver {
     int (*done)(void *context, const struct saved *saved, struct error *err); /* on all ranks */
+    void (*met)(void *context, const struct tally *all);                      /* now and then */
     void *context;
     char note[512];       /* rank 0: why there is no place for sums now */
     int place;            /* of the next save */
@@ -35,6 +43,10 @@ struct saver {
     int64_t steps;        /* so far */
     int64_t common;       /* steps that all ranks take: layers may have fewer slabs than others */
     bool meeting;         /* one has begun */
+    struct ballot ballot; /* of it */
+    double met_s;         /* when the last one was; of a single rank */
+    int saves;            /* so far */
+    double saves_s;       /* that they took */
     bool of_sums;         /* what the outlet writes now is sums, not C */
     _Atomic uint64_t sum; /* of them */
     struct store *stores[PLACES];

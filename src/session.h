@@ -9,12 +9,14 @@
 #include "place.h"
 #include "report.h"
 #include "run.h"
+#include "ticker.h"
 
 struct session {
     struct options options;
     struct comm comm;
     struct machine machine;
     struct problem problem, piece, part; /* the whole; what is at work; this rank's layer of it */
+    int described;                       /* whether the problem is */
     struct plan_request request;
     struct plan plan, part_plan;
     int gpu; /* index, or -1 for the CPU */
@@ -28,6 +30,10 @@ struct session {
     struct journal journal;
     struct output output;
     struct run run;
+    struct ticker ticker;          /* of rank 0 */
+    struct place *places;          /* of all ranks; rank 0's to free */
+    const char *command;           /* as it was given */
+    double done;                   /* the part of the product that is done and saved, at the end */
     double started, piece_started; /* clock_now */
     struct report report;
     struct error of_trace; /* which is no failure of the run's */
@@ -51,7 +57,7 @@ double session_save_seconds(const struct session *session);
 int session_open_output(struct session *session);
 int session_execute(struct session *session);
 
-/* Rank 0: what another run can go on from stays, everything else goes. */
+/* Rank 0: what another run can go on from stays, everything else goes; `done` is how much of it. */
 void session_leave(struct session *session);
 
 /* Rank 0: the output was complete before. */

@@ -38,6 +38,7 @@ static int when_saved(void *context, const struct saved *saved, struct error *er
 {
     struct session *s = context;
     struct progress *now = &s->progress;
+    ticker_hide(&s->ticker);
     if (saved->note[0])
         fprintf(stderr,
                 "dgemm_ooc: cannot save the sums at work in %s; only what is complete is saved\n",
@@ -62,6 +63,12 @@ static int when_saved(void *context, const struct saved *saved, struct error *er
     return journal_save(&s->journal, now, err);
 }
 
+static void when_met(void *context, const struct tally *all)
+{
+    struct session *s = context;
+    ticker_tell(&s->ticker, all);
+}
+
 static int open_run(struct session *s)
 {
     comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
@@ -77,7 +84,7 @@ static int open_run(struct session *s)
                           .device = s->device,
                           .traced = s->request.trace,
                           .piece = &s->begun.left.pieces[0],
-                          .saver = {.done = when_saved, .context = s}};
+                          .saver = {.done = when_saved, .met = when_met, .context = s}};
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -125,6 +132,20 @@ static int note_failures(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* Collective.  What the run of a piece did. */
+static void account(struct session *s)
+{
+    const struct algorithm_info *algorithm = algorithm_of(s->algorithm);
+    struct report *r = &s->report;
+    r->checked = s->request.verify;
+    r->same_bits = algorithm->same_bits;
+    snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
+    r->wall_s += clock_now() - s->piece_started;
+    report_gather(&s->run, &s->machine, r);
+    if (s->options.verbose && !s->options.quiet)
+        report_print_ranks(&s->run);
+}
+
 /* The piece is complete and durable. */
 static int piece_end(struct session *s)
 {
@@ -135,8 +156,7 @@ static int piece_end(struct session *s)
     now->checksum += comm_sum(s->run.checksum_written);
     now->seconds += clock_now() - s->piece_started;
     now->not_finite += (int64_t)comm_sum((uint64_t)s->run.check.not_finite);
-    s->report.wall_s += clock_now() - s->piece_started;
-    report_gather(&s->run, &s->machine, &s->report);
+    account(s);
     now->residual = fmax(now->residual, s->report.residual);
     if (s->request.trace)
         trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
@@ -207,6 +227,10 @@ static int execute(struct session *s)
         return s->err.code;
     if (comm_agree(&s->comm, &s->err) || piece_split(s) || open_run(s))
         return s->err.code;
+    const struct plan *plan = &s->plan;
+    ticker_begin(&s->ticker, work_done(&s->begun.left, &s->problem),
+                 (uint64_t)(ceil_div(s->piece.m, plan->tile_rows) *
+                            ceil_div(s->piece.n, plan->tile_cols) * plan->layers));
     s->piece_started = clock_now();
     if (s->report.startup_s == 0)
         s->report.startup_s = s->piece_started - s->started;
@@ -214,8 +238,11 @@ static int execute(struct session *s)
         store_sync(s->run.output, &s->err);
     if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
         comm_raise(&s->comm);
+    ticker_hide(&s->ticker);
     if (comm_agree(&s->comm, &s->err) == 0)
         piece_end(s);
+    else if (s->err.code == EXIT_STOPPED)
+        account(s);
     run_close(&s->run);
     return s->err.code;
 }
@@ -223,6 +250,10 @@ static int execute(struct session *s)
 int session_execute(struct session *s)
 {
     double residual = s->progress.residual;
+    const struct problem *p = &s->problem;
+    if (s->comm.rank == 0)
+        ticker_open(&s->ticker, s->options.progress, s->options.quiet,
+                    2 * (double)p->m * (double)p->n * (double)p->k, session_save_seconds(s));
     while (s->progress.left.count > 0) {
         if (execute(s))
             return s->err.code;
@@ -232,6 +263,7 @@ int session_execute(struct session *s)
     s->report.residual = fmax(residual, s->report.residual);
     s->report.not_finite = (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;
+    s->report.complete = true;
     if (s->comm.rank == 0 && s->request.verify)
         output_record(&s->output, s->report.checksum, &s->err);
     if (comm_agree(&s->comm, &s->err) || (s->options.verify == VERIFY_FULL && read_back(s)))
@@ -258,10 +290,11 @@ void session_leave(struct session *s)
     if (s->err.code && !stays)
         output_drop(&s->output);
     journal_close(&s->journal, stays);
+    s->done = !s->err.code ? 1 : stays ? work_done(&s->progress.left, &s->problem) : 0;
     if (s->err.code == EXIT_STOPPED)
         stays ? error_add(&s->err, EXIT_STOPPED,
                           "stopped by %s with %.1f %% done; the same command goes on from there",
-                          stop_reason(), 100 * work_done(&s->progress.left, &s->problem))
+                          stop_reason(), 100 * s->done)
               : error_add(&s->err, EXIT_STOPPED, "stopped by %s before there was anything to save",
                           stop_reason());
 }
@@ -276,6 +309,7 @@ void session_say_complete(struct session *s)
             remove_sums(s);
         journal_close(&s->journal, false);
     }
+    s->done = 1;
     printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
            o->output.dataset);
 }

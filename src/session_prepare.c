@@ -119,12 +119,11 @@ static void look_back(struct session *s)
 
 int session_prepare(struct session *s)
 {
-    int described = 0;
     choose_device(s);
     describe_machine(s);
     if (s->comm.rank == 0) {
-        described = problem_open(&s->options, &s->problem, &s->err) == 0;
-        if (described)
+        s->described = problem_open(&s->options, &s->problem, &s->err) == 0;
+        if (s->described)
             look_back(s);
         else
             output_check(&s->options, NULL, false, &s->err);
@@ -133,14 +132,14 @@ int session_prepare(struct session *s)
             error_add(&s->err, EXIT_USAGE,
                       "--io mapped writes from one node only; leave --io at auto");
     }
-    comm_share(&described, sizeof described, 0);
+    comm_share(&s->described, sizeof s->described, 0);
     comm_share(&s->problem, sizeof s->problem, 0);
     comm_share(&s->progress, sizeof s->progress, 0);
     comm_share(&s->complete, sizeof s->complete, 0);
-    if (described && !s->options.machine[0])
+    if (s->described && !s->options.machine[0])
         probe_disk(s);
     comm_share(&s->machine, sizeof s->machine, 0);
-    if (described && !s->complete) {
+    if (s->described && !s->complete) {
         session_check_visible(&s->problem, &s->err);
         if (s->progress.left.count > 0)
             session_plan(s);

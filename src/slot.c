@@ -29,6 +29,15 @@ int slot_pin(struct slot *slot, struct device *device, size_t bytes, struct erro
     return err->code;
 }
 
+struct meter mover_meter(const struct mover *mover, const struct meter *meter)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&mover->lock;
+    pthread_mutex_lock(lock);
+    struct meter now = *meter;
+    pthread_mutex_unlock(lock);
+    return now;
+}
+
 uint64_t mover_bytes(const struct mover *mover, const struct transfer *transfer)
 {
     return (uint64_t)(transfer->block.rows * transfer->block.cols) * mover->element_bytes;

@@ -40,6 +40,9 @@ struct mover {
     struct meter link;                 /* what the device copied */
 };
 
+/* One of its meters, as it is now. */
+struct meter mover_meter(const struct mover *mover, const struct meter *meter);
+
 uint64_t mover_bytes(const struct mover *mover, const struct transfer *transfer);
 
 /* Move a slot's bytes from or to files or cache; `thread`: of which thread the timeline says so. */

@@ -1,0 +1,196 @@
+/* The report as JSON.  README.md lists its keys; one that changes its meaning changes `schema`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "report.h"
+#include "version.h"
+
+enum { SCHEMA = 2 };
+
+static const char *const stage_keys[] = {"read", "cache", "network", "in",
+                                         "gemm", "check", "out",     "write"};
+
+static json_t *stages_json(const struct report *r)
+{
+    json_t *stages = json_object();
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        const struct stage_report *s = &r->stages[i];
+        json_object_set_new(stages, stage_keys[i],
+                            json_pack("{s:f, s:f, s:f, s:f}", "busy_min_s", s->busy_s[0],
+                                      "busy_avg_s", s->busy_s[1], "busy_max_s", s->busy_s[2],
+                                      i == STAGE_GEMM ? "flops" : "bytes", s->amount));
+    }
+    return stages;
+}
+
+static json_t *ways_json(const struct report *r)
+{
+    json_t *ways = json_object();
+    for (int i = 0; i <= OPERAND_COUNT; i++)
+        if (r->ways[i])
+            json_object_set_new(ways, report_files[i], json_string(r->ways[i]));
+    return ways;
+}
+
+/* Null where there is none. */
+static json_t *checksum_json(bool has, uint64_t checksum)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, checksum);
+    return has ? json_string(text) : json_null();
+}
+
+static json_t *full_json(const struct verify *v)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
+                     "residual", v->residual, "residual_limit", v->limit, "rows_not_finite",
+                     (json_int_t)v->not_finite, "checksum", checksum_json(true, v->checksum),
+                     "checksum_recorded", checksum_json(v->has_expected, v->expected));
+}
+
+static json_t *problem_json(const struct problem *p)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "type", scalar_name(p->type), "m",
+                     (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "alpha",
+                     p->alpha, "beta", p->beta, "trans_a", p->trans[0], "trans_b", p->trans[1]);
+}
+
+static json_t *machine_json(const struct machine *m)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "name", m->name, "device",
+                     m->gpu ? "gpu" : "cpu", "ranks", m->ranks, "ranks_per_node", m->ranks_per_node,
+                     "threads", m->threads, "device_memory_bytes", (json_int_t)m->device_memory,
+                     "host_memory_bytes", (json_int_t)m->host_memory);
+}
+
+static json_t *plan_json(const struct plan *plan)
+{
+    return json_pack(
+        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I,"
+        " s:s, s:f, s:f}",
+        "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
+        (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
+        (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
+        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
+        (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
+        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
+        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
+        (json_int_t)plan->read_bytes, "sent_bytes", (json_int_t)plan->sent_bytes, "in_bytes",
+        (json_int_t)plan->total.in_bytes, "write_bytes", (json_int_t)plan->total.write_bytes,
+        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
+}
+
+static json_t *resources_json(const struct simulation *s)
+{
+    json_t *resources = json_object();
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        const struct usage *u = &s->usage[i];
+        json_object_set_new(resources, simulate_resource_name((enum resource)i),
+                            json_pack("{s:i, s:f, s:f}", "count", u->count,
+                                      i == RESOURCE_GEMM ? "flops" : "bytes", u->amount,
+                                      "busy_max_s", u->busy_s));
+    }
+    return resources;
+}
+
+static json_t *simulation_json(const struct simulation *s)
+{
+    return json_pack("{s:f, s:s, s:f, s:i, s:I, s:o}", "wall_s", s->wall_s, "limit",
+                     simulate_resource_name(s->limit), "factor", s->factor, "nodes", s->nodes,
+                     "slabs_a_step", (json_int_t)s->slabs_a_step, "resources", resources_json(s));
+}
+
+static json_t *places_json(const struct place *places, int count)
+{
+    static const char *const binders[] = {"nobody", "launcher", "program"};
+    json_t *ranks = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(
+            ranks, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "host", places[i].host, "device",
+                             places[i].device, "pci", places[i].gpu, "numa", places[i].numa, "cpus",
+                             places[i].cpus, "bound_by", binders[places[i].bound]));
+    return ranks;
+}
+
+/* Each complaint is a line of its own. */
+static json_t *errors_json(const struct error *err)
+{
+    json_t *errors = json_array();
+    for (const char *line = err->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        json_array_append_new(errors, json_stringn_nocheck(line, length));
+        line += length + (line[length] == '\n');
+    }
+    return errors;
+}
+
+/* What there is to say of every run, however it ended. */
+static json_t *ending_json(const struct account *a)
+{
+    char date[32], directory[PATH_MAX], program[64];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    snprintf(program, sizeof program, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
+             version_text());
+    if (!getcwd(directory, sizeof directory))
+        directory[0] = '\0';
+    error_make_plain(directory);
+    int code = a->err->code;
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:f}", "schema", SCHEMA, "program",
+                     program, "date", date, "command", a->command, "directory", directory, "status",
+                     code == 0              ? a->ending
+                     : code == EXIT_STOPPED ? "stopped"
+                                            : "failed",
+                     "exit_status", code, "errors", errors_json(a->err), "done", a->done);
+}
+
+/* What the run measured. */
+static void add_run(json_t *root, const struct report *r)
+{
+    json_object_update_new(
+        root,
+        json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f, s:o, s:o, s:o, s:o}",
+                  "algorithm", r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s,
+                  "wall_s", r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
+                  r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
+                  "residual", r->residual, "residual_limit", r->residual_limit, "rows_not_finite",
+                  r->not_finite, "checksum", checksum_json(r->checked && r->complete, r->checksum),
+                  "saves", json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s),
+                  "stages", stages_json(r), "io", ways_json(r)));
+}
+
+int report_write(const char *path, const struct account *a, struct error *err)
+{
+    char part[PATH_MAX];
+    json_t *root = ending_json(a);
+    const struct report *r = a->report;
+    if (r && r->wall_s > 0)
+        add_run(root, r);
+    if (r && r->read_back)
+        json_object_set_new(root, "full_check", full_json(&r->full));
+    if (a->simulation)
+        json_object_set_new(root, "simulated", simulation_json(a->simulation));
+    if (a->problem)
+        json_object_set_new(root, "problem", problem_json(a->problem));
+    if (a->machine)
+        json_object_set_new(root, "machine", machine_json(a->machine));
+    if (a->plan)
+        json_object_set_new(root, "plan", plan_json(a->plan));
+    if (a->places)
+        json_object_set_new(root, "ranks", places_json(a->places, a->machine->ranks));
+    if (snprintf(part, sizeof part, "%s.part", path) >= PATH_MAX)
+        error_add(err, EXIT_INPUT, "the path %.60s... is too long", path);
+    else if (!root || json_dump_file(root, part, JSON_INDENT(2)) || rename(part, path))
+        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the report %s: %s", path,
+                  strerror(errno));
+    json_decref(root);
+    return err->code;
+}

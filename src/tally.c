@@ -1,0 +1,23 @@
+#include "tally.h"
+
+#include "run.h"
+
+static void note(struct tally *tally, enum stage stage, struct meter meter)
+{
+    double busy = meter.busy_s + (meter.active > 0 ? clock_now() - meter.since : 0);
+    tally->amount[stage] = meter.bytes;
+    tally->busy_ns[stage] = (uint64_t)(1e9 * busy);
+}
+
+void tally_take(const struct run *run, struct tally *tally)
+{
+    *tally = (struct tally){.ranks = 1, .tiles = (uint64_t)run->tiles};
+    note(tally, STAGE_READ, mover_meter(&run->in.mover, &run->in.mover.file));
+    note(tally, STAGE_CACHE, mover_meter(&run->in.mover, &run->in.mover.cache));
+    note(tally, STAGE_NETWORK, exchange_meter(&run->exchange));
+    note(tally, STAGE_IN, mover_meter(&run->in.mover, &run->in.mover.link));
+    note(tally, STAGE_GEMM, run->products);
+    note(tally, STAGE_CHECK, run->checks);
+    note(tally, STAGE_OUT, mover_meter(&run->out.mover, &run->out.mover.link));
+    note(tally, STAGE_WRITE, mover_meter(&run->out.mover, &run->out.mover.file));
+}

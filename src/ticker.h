@@ -1,0 +1,38 @@
+/* How far a run is, said while it goes on: by rank 0, on standard error.  On a terminal one line
+ * that is drawn anew, at most four times a second; elsewhere a line a minute, for a batch log. */
+#ifndef DGEMM_OOC_TICKER_H
+#define DGEMM_OOC_TICKER_H
+
+#include <stdbool.h>
+
+#include "options.h"
+#include "tally.h"
+
+struct ticker {
+    bool on, redraws, drawn;
+    double period_s;      /* between two lines */
+    double started, told; /* clock_now */
+    double flops;         /* of the whole product */
+    double tail_s;        /* that C is expected to take when all is multiplied */
+    /* Of the piece at work: */
+    double done;         /* flops before it */
+    uint64_t tiles;      /* that it has */
+    struct tally before; /* as of the newest line */
+    /* Decaying sums, of all lines so far: */
+    double seconds, amount[STAGE_COUNT], busy_s[STAGE_COUNT];
+};
+
+/* Begin: `flops` of the whole product.  Says nothing where the options are against it. */
+void ticker_open(struct ticker *ticker, enum progress_choice choice, bool quiet, double flops,
+                 double tail_s);
+
+/* A piece of the product begins, when so much of the whole is done. */
+void ticker_begin(struct ticker *ticker, double done, uint64_t tiles);
+
+/* How far it is, over all ranks.  Prints when it is time to. */
+void ticker_tell(struct ticker *ticker, const struct tally *now);
+
+/* Take the line off the terminal, so that something else can be printed. */
+void ticker_hide(struct ticker *ticker);
+
+#endif

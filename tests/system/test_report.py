@@ -1,0 +1,234 @@
+"""What a run says of itself: while it goes on, at its end, and to programs."""
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+
+import h5py
+import pytest
+
+from launch import ROOT, command, environment, run, start
+from matrices import multiply, operands, output_of, part_of, wait_until
+
+SLOW = ["--tile", "100x100x16"]
+LINE = re.compile(r"\[[\d:]+\] ([\d.]+)%  eta [\d:?]+  [\d.]+ \w*FLOP/s  [a-z ]+ \d+%"
+                  r"(  read [\d.]+ \w*B/s(  write [\d.]+ \w*B/s(  tile \d+/\d+)?)?)?$")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    source = tmp_path_factory.mktemp("report") / "input.h5"
+    operands(source, 600, 500, 700)
+    return source
+
+
+@pytest.fixture(autouse=True)
+def no_output(source):
+    yield
+    for path in source.parent.iterdir():
+        if path != source:
+            path.unlink()
+
+
+def report_of(source):
+    return json.loads((source.parent / "report.json").read_text())
+
+
+def tell(source, *options, **how):
+    return run("dgemm_ooc", source, "--report", source.parent / "report.json", *options, **how)
+
+
+# While it goes on.
+
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
+    tile = "40x40x16" if ranks else "20x20x16"
+    done = run("dgemm_ooc", source, "--tile", tile, "--progress", "always", ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("\n\033[K")  # nothing is left of it; the \r is read as \n
+    shown = [line.removesuffix("\033[K") for line in done.stderr.split("\n")[1:-1]]
+    percents = [float(LINE.match(line)[1]) for line in shown]
+    assert percents and percents == sorted(percents) and percents[-1] <= 100
+    assert max(map(len, shown)) < 80
+
+
+def test_progress_is_shown_at_most_four_times_a_second(source):
+    done = run("dgemm_ooc", source, "--tile", "20x20x16", "--progress", "always", "--report",
+               source.parent / "report.json")
+    report = report_of(source)
+    assert 1 <= done.stderr.count("\n") - 1 <= 4 * report["wall_s"] + 1
+
+
+@pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])
+def test_a_short_run_has_no_line_for_a_log(source, options):
+    assert run("dgemm_ooc", source, *options).stderr == ""
+
+
+def on_terminal(columns, *arguments):
+    """What a terminal of so many columns gets to see of standard error."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    with subprocess.Popen(command("dgemm_ooc", *arguments), stderr=its, stdout=subprocess.DEVNULL,
+                          env=environment(DGEMM_OOC_DEVICE="cpu")) as process:
+        os.close(its)
+        seen = b""
+        try:
+            while more := os.read(ours, 4096):
+                seen += more
+        except OSError:  # the other end is closed
+            pass
+    os.close(ours)
+    assert process.returncode == 0
+    return seen.decode()
+
+
+@pytest.mark.parametrize("columns", [50, 200])
+def test_progress_fits_a_terminal(source, columns):
+    shown = on_terminal(columns, source, "--tile", "20x20x16").split("\r")[1:]
+    lines = [line.removesuffix("\033[K") for line in shown if line != "\033[K"]
+    assert lines and max(map(len, lines)) < columns
+    assert all("tile" in line for line in lines) == (columns == 200)
+
+
+def test_quiet_says_nothing_to_a_terminal(source):
+    assert on_terminal(80, source, "-q", "--tile", "20x20x16") == ""
+
+
+# At its end.
+
+def test_header_and_table_fit_80_columns(source):
+    done = run("dgemm_ooc", source, *SLOW, ranks=2)
+    lines = [line for line in done.stdout.splitlines()
+             if not line.startswith(("Command", "built with")) and str(source) not in line]
+    assert lines and max(map(len, lines)) <= 80
+    assert re.search(r"^Command +\S*dgemm_ooc .*--tile 100x100x16$", done.stdout, re.M)
+    assert re.search(r"^Ranks +0 \S+, NUMA [\d,-]+, CPUs [\d,-]+", done.stdout, re.M)
+    assert re.search(r"^Disk +\S+ \w+ read, \S+ \w+ written: 1\.00 times", done.stdout, re.M)
+
+
+def test_verbose_has_every_rank(source):
+    done = run("dgemm_ooc", source, *SLOW, "-v", ranks=3)
+    table = done.stdout.split("Ranks, busy")[1].splitlines()[1:4]
+    assert [line.split()[0] for line in table] == ["0", "1", "2"]
+    assert all(len(line.split()) == 9 and float(line.split()[5]) > 0 for line in table)
+    assert "Ranks, busy" not in run("dgemm_ooc", source, "-f", "-v", "-q").stdout
+
+
+# To programs.
+
+def keys_of(tree, prefix=""):
+    for key, value in tree.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from keys_of(value, f"{prefix}{key}.")
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from keys_of(value[0], f"{prefix}{key}.")
+
+
+def documented():
+    section = (ROOT / "README.md").read_text().split("\n## The report\n")[1].split("\n## ")[0]
+    names = set()
+    for row in re.findall(r"^\| (`.*?) \|", section, re.M):
+        names |= set(re.findall(r"`([^`]+)`", row))
+    return names
+
+
+def test_all_keys_are_documented_and_there(source):
+    stages = ["read", "cache", "network", "in", "gemm", "check", "out", "write"]
+    found = set(keys_of(multiply(source, *SLOW, "--verify", "full", ranks=2)))
+    tell(source, "--dry-run")
+    found |= set(keys_of(report_of(source)))
+    found = {re.sub(rf"^stages\.({'|'.join(stages)})", "stages.STAGE", key) for key in found}
+    found = {re.sub(r"^io\..*", "io.MATRIX", key) for key in found}
+    found = {re.sub(r"^simulated\.resources\.[^.]+", "simulated.resources.RESOURCE", key)
+             for key in found}
+    assert found == documented()
+
+
+def test_a_run_that_is_complete(source):
+    report = multiply(source, *SLOW, ranks=2)
+    assert report["schema"] == 2 and report["status"] == "complete"
+    assert report["exit_status"] == 0 and report["errors"] == [] and report["done"] == 1
+    assert len(report["ranks"]) == 2 and report["ranks"][0]["bound_by"] == "nobody"
+    assert report["command"].endswith("--tile 100x100x16")
+
+
+def test_one_that_was_complete_already(source):
+    assert tell(source).returncode == tell(source).returncode == 0
+    report = report_of(source)
+    assert report["status"] == "complete" and report["done"] == 1 and "stages" not in report
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_one_that_is_stopped_and_goes_on(source, ranks):
+    with start("dgemm_ooc", source, "--tile", "50x50x16", "--report",
+               source.parent / "report.json", "--max-time", "0.6s", ranks=ranks) as process:
+        process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("this machine is too fast to be stopped")
+    report = report_of(source)
+    assert report["status"] == "stopped" and report["exit_status"] == 75
+    assert "the time limit" in report["errors"][0] and report["saves"]["count"] == 1
+    assert 0 < report["done"] < 1 and report["stages"]["gemm"]["flops"] > 0
+    assert report["checksum"] is None and report["algorithm"] == "cpu"
+    assert tell(source).returncode == 0
+    again = report_of(source)
+    assert again["done"] == 1
+    assert again["stages"]["gemm"]["flops"] < 2 * 600 * 500 * 700
+
+
+def test_one_that_cannot_start(source):
+    done = tell(source, "-a", "X", "-o", source.parent / "no" / "out.h5")
+    report = report_of(source)
+    assert report["status"] == "failed" and report["exit_status"] == done.returncode == 3
+    assert report["done"] == 0 and "problem" not in report
+    assert done.stderr == "".join(f"dgemm_ooc: {line}\n" for line in report["errors"])
+
+
+def test_what_is_no_report_stays_where_the_operands_are_not_known(source):
+    other = source.parent / "other"
+    other.write_text("mine")
+    assert run("dgemm_ooc", source, "-a", "X", "--report", other).returncode == 3
+    assert other.read_text() == "mine"
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--check-only"]])
+def test_other_commands_do_not_write_over_an_input(source, options):
+    assert run("dgemm_ooc", source).returncode == 0
+    before = source.read_bytes()
+    done = run("dgemm_ooc", source, *options, "--report", source)
+    assert done.returncode == 3 and "is one of the inputs" in done.stderr
+    assert source.read_bytes() == before
+
+
+def test_check_only(source):
+    assert run("dgemm_ooc", source).returncode == 0
+    assert tell(source, "--check-only").returncode == 0
+    report = report_of(source)
+    assert report["status"] == "checked" and report["full_check"]["residual"] > 0
+
+
+def test_a_failed_check_is_told(source):
+    assert run("dgemm_ooc", source).returncode == 0
+    with h5py.File(output_of(source), "r+") as file:
+        file["C"][3, 4] += 1
+    assert tell(source, "--check-only").returncode == 5
+    report = report_of(source)
+    assert report["status"] == "failed" and report["exit_status"] == 5
+    assert report["full_check"]["checksum"] != report["full_check"]["checksum_recorded"]
+
+
+def test_a_kill_leaves_the_report_before(source):
+    multiply(source)
+    output_of(source).unlink()
+    path = source.with_suffix(".json")
+    before = path.read_bytes()
+    with start("dgemm_ooc", source, "--report", path, "--tile", "20x20x16") as process:
+        wait_until(lambda: part_of(source).exists(), process)
+        process.send_signal(signal.SIGKILL)
+    assert path.read_bytes() == before
