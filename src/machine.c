@@ -78,6 +78,16 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
 
+/* A GPU that is not here: as much as is not said of it is an H100's. */
+static void assume_gpu(struct machine *m)
+{
+    static const struct device_info h100 = {
+        .units = 132, .clock_khz = 1980000, .compute_capability = 90};
+    assume_gpu_rates(&h100, m);
+    m->compute_capability = h100.compute_capability;
+    m->device_memory = (size_t)76e9;
+}
+
 static void assume_cpu_rates(struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
@@ -203,15 +213,15 @@ int machine_read(const struct options *options, struct machine *m, struct error 
     }
     m->files_in_memory = false;
     const char *key, *device = m->gpu ? "gpu" : "cpu";
-    json_t *value;
+    json_t *value = json_object_get(root, "device");
+    if (!m->gpu && json_is_string(value) && strcmp(json_string_value(value), "gpu") == 0)
+        assume_gpu(m);
     json_object_foreach(root, key, value) if (!read_member(key, value, &device, m))
         error_add(err, EXIT_USAGE,
                   "--machine %s: \"%s\" is no member that a machine has, or "
                   "its value is none that it can have",
                   options->machine, key);
     m->gpu = strcmp(device, "gpu") == 0;
-    if (m->gpu && !m->compute_capability)
-        m->compute_capability = 90;
     if (!m->gpu && strcmp(device, "cpu") != 0)
         error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
                   options->machine);

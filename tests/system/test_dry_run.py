@@ -92,6 +92,12 @@ def test_machine_that_is_not_there(source):
     assert "of 80.0 GiB" in text and "of 200 GiB" in text
 
 
+def test_a_gpu_that_is_not_there_has_the_rates_of_one(source):
+    text = plan(source, *machine(source.parent, device="gpu"))
+    assert re.search(r"host to device .* at 50\.0 GB/s", text)
+    assert re.search(r"multiply .* at [\d.]+ TFLOP/s", text) and "of 70.8 GiB" in text
+
+
 def test_forced_grid_and_tile(source):
     text = plan(source, "--ranks", 6, "--grid", "2x3", "--tile", "50x40x32")
     assert "grid 2x3, tile 50x40, slab 32" in text
@@ -178,6 +184,16 @@ def test_files_in_memory(huge, tmp_path):
         text = plan(*huge, *machine(tmp_path, **GPU_NODE, files_in_memory=there), "--ranks", 8,
                     "--ranks-per-node", 8)
         assert ("  cache " in text) != there
+
+
+def test_runs_that_were_measured_are_predicted(tmp_path):
+    """Of one version; small and large memories, one GPU and two, split k."""
+    script = [sys.executable, ROOT / "tests/bench/predicted.py", "--commit", "d079eb2", "-o",
+              tmp_path / "predicted.json"]
+    subprocess.run(script, check=True, stdout=subprocess.DEVNULL,
+                   env=environment(DGEMM_OOC_BUILD=str(BUILD)))
+    runs = json.loads((tmp_path / "predicted.json").read_text())["runs"]
+    assert len(runs) == 15 and all(abs(run["ratio"] - 1) < 0.13 for run in runs), runs
 
 
 def test_weak_scaling_is_drawn(tmp_path):

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Simulate runs that were measured, with the plan and the rates that they had, and compare.
+
+    predicted.py [RESULTS.json] [--commit C] [-o FILE.json]
+
+RESULTS.json as h200-huge.json: what each run moved, and how long it was busy with that.  The files
+of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
+from launch import BUILD  # noqa: E402
+from matrices import sparse  # noqa: E402
+
+# What the results do not state, and what none of the runs came near to.
+MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
+           "host_memory_bytes": 100e9, "files_in_memory": True, "disk_run_bytes": 1}
+
+
+def extents(run):
+    mnk = run["mnk"]
+    return (mnk,) * 3 if isinstance(mnk, int) else tuple(map(int, mnk.split("x")))
+
+
+def machine(run):
+    """The rates that the run had: of the file system for all ranks, of the others for each."""
+    m, n, k = extents(run)
+    busy, gpus, result = run["busy_s"], run["gpus"], 8 * m * n
+    layers = 2 if "--split-k 2" in run["options"] else 1
+    return MACHINE | {
+        "ranks": gpus, "ranks_per_node": gpus,
+        "disk_read_bytes_per_s": run["read_bytes"] / busy["read"],
+        "disk_write_bytes_per_s": result / busy["write"],
+        "in_bytes_per_s": run["in_bytes"] / gpus / busy["in"],
+        "out_bytes_per_s": result / (gpus / layers) / busy["out"],
+        "gemm_double_flops_per_s": 2 * m * n * k / gpus / busy["gemm"]}
+
+
+def simulate(folder, run):
+    m, n, k = extents(run)
+    matrix, rates, report = (folder / name for name in ("ab.h5", "machine.json", "report.json"))
+    matrix.unlink(missing_ok=True)
+    sparse(matrix, "A", (m, k), "f8")
+    sparse(matrix, "B", (k, n), "f8")
+    rates.write_text(json.dumps(machine(run)))
+    grid, tile = "x".join(map(str, run["grid"])), "x".join(map(str, [*run["tile"], run["slab"]]))
+    options = run["options"].replace("--trace FILE", "").split()
+    subprocess.run([BUILD / "dgemm_ooc", "--dry-run", matrix, "--machine", rates, "--grid", grid,
+                    "--tile", tile, "--report", report, *options], check=True,
+                   stdout=subprocess.DEVNULL)
+    return json.loads(report.read_text())["simulated"]["wall_s"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="?", type=Path, default=HERE / "results/h200-huge.json")
+    parser.add_argument("--commit", help="of these runs only")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for run in json.loads(arguments.results.read_text())["runs"]:
+            if "note" in run or arguments.commit not in (None, run["commit"]):
+                continue
+            wall_s = simulate(Path(folder), run)
+            rows.append({key: run[key] for key in ("commit", "gpus", "mnk", "options", "wall_s")}
+                        | {"simulated_s": round(wall_s, 3),
+                           "ratio": round(wall_s / run["wall_s"], 3)})
+            print("{commit} {gpus} GPUs, {mnk} {options}: {wall_s:.2f} s, simulated "
+                  "{simulated_s:.2f}, ratio {ratio:.2f}".format(**rows[-1]))
+    ratios = [row["ratio"] for row in rows]
+    near = sum(abs(ratio - 1) <= 0.1 for ratio in ratios)
+    print(f"{near} of {len(ratios)} within 10 %; median {statistics.median(ratios):.3f}, "
+          f"{min(ratios):.2f} to {max(ratios):.2f}")
+    if arguments.output:
+        arguments.output.write_text(json.dumps(
+            {"results": arguments.results.name, "runs": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
