@@ -263,7 +263,7 @@ int comm_agree(struct comm *comm, struct error *err)
     if (comm->rank == speaker && lowest >= comm->size) {
         *err = (struct error){0};
         error_add(err, EXIT_RUNTIME, "a rank stopped the run and did not say why");
-    } else if (comm->rank == speaker && speaker > 0) {
+    } else if (comm->rank == speaker && speaker > 0 && err->code != EXIT_STOPPED) {
         char host[MPI_MAX_PROCESSOR_NAME];
         int length;
         MPI_Get_processor_name(host, &length);

@@ -262,10 +262,10 @@ static bool overlap(const struct block *x, const struct block *y)
            y->col < x->col + x->cols;
 }
 
-/* Parts of C, no two of which have anything in common. */
+/* Parts of C, no two of which have anything in common; none when all is multiplied. */
 static bool is_work(const struct work *work, const struct problem *p)
 {
-    bool good = work->count > 0;
+    bool good = true;
     for (int i = 0; i < work->count; i++) {
         good &= is_part(&work->pieces[i], p);
         for (int j = 0; j < i; j++)

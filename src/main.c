@@ -70,8 +70,10 @@ static int finish_report(struct session *s)
 {
     const struct report *r = &s->report;
     if (s->comm.rank == 0) {
-        if (!s->options.quiet)
+        if (!s->options.quiet && r->wall_s > 0)
             report_print(r, &s->problem, &s->machine, &s->plan);
+        if (!s->options.quiet && r->read_back)
+            report_full_check(&r->full);
         if (s->of_trace.code)
             error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
         report_result(r);

@@ -69,7 +69,8 @@ int report_write(const char *path, const struct account *account, struct error *
 /* What the full check found. */
 void report_full_check(const struct verify *full);
 
-/* "RESULT: C complete, residual R (limit L): PASSED" */
+/* "RESULT: C complete, residual R (limit L): PASSED", of the online check, or of the full one where
+ * nothing was left to multiply. */
 void report_result(const struct report *report);
 
 /* "RESULT: C checked, residual R (limit L): PASSED", without a run. */

@@ -117,8 +117,6 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     if (r->not_finite > 0)
         printf("Note        %.0f rows of tiles hold NaN or Inf, or |A||B| overflows: not checked\n",
                r->not_finite);
-    if (r->read_back)
-        report_full_check(&r->full);
 }
 
 void report_print_ranks(const struct run *run)
@@ -166,6 +164,8 @@ void report_result(const struct report *r)
 {
     if (r->checked)
         print_passed("complete", r->residual, r->residual_limit, r->not_finite == 0);
+    else if (r->read_back)
+        print_passed("complete", r->full.residual, r->full.limit, r->full.not_finite == 0);
     else
         printf("RESULT: C complete, not checked\n");
 }

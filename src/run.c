@@ -155,8 +155,8 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
     return dev->record(dev, step->events[2], STREAM_COMPUTE, err);
 }
 
-/* Launch the kernels of the run once, on one element of C and whatever is in memory: a kernel's
- * first launch loads it, which waits for those at work. */
+/* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
+ * them: a kernel's first launch loads it, which waits for those at work. */
 int run_warm_up(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
@@ -164,7 +164,9 @@ int run_warm_up(struct run *run, struct error *err)
     struct block corner = {0, 0, 1, 1};
     struct combine combine = {
         p->type, 1, 1, p->alpha, p->beta, run->acc, run->c0[0], run->plan->ld[OPERAND_C], 1};
-    if (dev->combine(dev, &combine, err))
+    struct event *combined = run->left[0];
+    if (dev->combine(dev, &combine, err) || dev->record(dev, combined, STREAM_OUT, err) ||
+        dev->sync(dev, combined, err))
         return err->code;
     if (run->plan->slabs == 0)
         return 0;

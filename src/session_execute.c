@@ -89,13 +89,21 @@ static int open_run(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
-/* Read all matrices back, with the pipeline's memory given back. */
+/* Read all matrices back, with the pipeline's memory given back.  What is multiplied is saved
+ * before, and given up when it is found to be wrong. */
 static int read_back(struct session *s)
 {
     struct verify *full = &s->report.full;
+    s->progress.saved = true;
+    if (s->comm.rank == 0 && journal_save(&s->journal, &s->progress, &s->err) == 0)
+        output_keep();
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
     *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
     s->report.read_back = true;
-    return verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+    verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+    s->journal.saved &= s->err.code != EXIT_VERIFY;
+    return s->err.code;
 }
 
 struct failures {

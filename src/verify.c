@@ -12,6 +12,7 @@
 #include "error.h"
 #include "meter.h"
 #include "quantity.h"
+#include "stop.h"
 #include "store.h"
 #include "vector.h"
 
@@ -150,7 +151,10 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
         store_forget(s->store);
     int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
     for (int64_t i = 0; i < parts && !err->code && !comm_raised(f->comm); i += f->threads)
-        sweep_parts(f, s, i, min_i64(i + f->threads, parts), err);
+        if (stop_level(f->comm->rank == 0) == STOP_END)
+            err->code = EXIT_STOPPED;
+        else
+            sweep_parts(f, s, i, min_i64(i + f->threads, parts), err);
     store_close(s->store);
     if (err->code)
         comm_raise(f->comm);

@@ -36,7 +36,8 @@ struct verify {
 int verify_fits(const struct problem *p, const struct machine *machine, struct error *err);
 
 /* Collective.  Check the matrix `c`, which is durable.  Within machine->host_memory on each rank,
- * by machine->threads.  A wrong checksum or a row beyond the limit: EXIT_VERIFY. */
+ * by machine->threads.  A wrong checksum or a row beyond the limit: EXIT_VERIFY; a stop that was
+ * asked for: EXIT_STOPPED. */
 int verify_files(const struct problem *p, const struct matrix_info *c,
                  const struct machine *machine, struct comm *comm, struct verify *verify,
                  struct error *err);

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import run, start
+from launch import BUILD, run, start
 from matrices import children, multiply, operands, output_of, part_of, read, snapshot, wait_until
 
 M, N, K = 900, 800, 1000
@@ -195,6 +195,30 @@ def test_end_of_the_job(source):
     done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16",
                SLURM_JOB_END_TIME=str(int(time.time()) + 6))
     assert done.returncode == 75 and "the time limit" in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_stop_while_files_are_read_back(tmp_path, ranks):
+    """All is multiplied, and stays; reads are late, so that there is time to stop."""
+    faulty = "tests/faults/dgemm_ooc"
+    if not (BUILD / faulty).exists():
+        pytest.skip("the program with faults is not built: make test")
+    source = tmp_path / "input.h5"
+    operands(source, 1500, 1000, 16)
+    options = [source, "--verify", "full", "--host-memory", "32M", "--io", "buffered"]
+    journal = source.with_name("input-C.h5.journal")
+    with start(faulty, *options, ranks=ranks, DGEMM_OOC_TEST_FAULTS="pread:delay%100") as process:
+        wait_until(lambda: journal.exists() and '"left":[]' in journal.read_text(), process)
+        pids = children(process.pid) if ranks else [process.pid]
+        os.kill(pids[-1], signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 75 and "with 100.0 % done" in err, err
+    assert not output_of(source).exists() and part_of(source).exists()
+    done = run("dgemm_ooc", *options, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert "Full check" in done.stdout and "disk read" not in done.stdout
+    assert re.search(r"RESULT: C complete, residual [\d.e+-]+ \(limit [\d.e+-]+\): PASSED", done.stdout)
+    assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "input-C.h5"}
 
 
 def test_a_finished_run_says_so(source, reference):
