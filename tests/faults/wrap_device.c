@@ -1,4 +1,5 @@
-/* The CPU as a device whose operations fail, each before it is done, as CUDA's do. */
+/* The CPU as a device whose operations fail, each before it is done, as CUDA's do; or are late on
+ * their stream, so that what does not wait for them goes wrong. */
 #include <stddef.h>
 
 #include "device.h"
@@ -7,9 +8,28 @@
 
 static struct device real;
 
+enum { LATE_BYTES = 8 << 20 }; /* copying them takes a millisecond or more */
+
+static int late(struct device *dev, enum stream stream, struct error *err)
+{
+    static char from[STREAM_COUNT][LATE_BYTES], to[STREAM_COUNT][LATE_BYTES];
+    struct copy copy = {.dst = to[stream], .src = from[stream], .width = LATE_BYTES, .rows = 1};
+    return real.copy(dev, stream, &copy, err);
+}
+
 static int fail(enum call call, const char *what, struct error *err)
 {
     return fault_of(call) ? error_add(err, EXIT_RUNTIME, "the device failed: %s", what) : 0;
+}
+
+/* Of an operation on a stream. */
+static int fail_on(struct device *dev, enum call call, enum stream stream, const char *what,
+                   struct error *err)
+{
+    int fault = fault_of(call);
+    if (fault == FAULT_DELAY)
+        return late(dev, stream, err);
+    return fault ? error_add(err, EXIT_RUNTIME, "the device failed: %s", what) : 0;
 }
 
 static int faulty_alloc(struct device *dev, size_t bytes, void **memory, struct error *err)
@@ -49,7 +69,8 @@ static int faulty_sync(struct device *dev, struct event *event, struct error *er
 static int faulty_copy(struct device *dev, enum stream stream, const struct copy *copy,
                        struct error *err)
 {
-    return fail(CALL_COPY, "copy", err) ? err->code : real.copy(dev, stream, copy, err);
+    return fail_on(dev, CALL_COPY, stream, "copy", err) ? err->code
+                                                        : real.copy(dev, stream, copy, err);
 }
 
 /* A sum that comes out wrong is what the check of the product is for. */
@@ -57,22 +78,27 @@ static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error
 {
     static const double wrong = 1e6;
     int fault = fault_of(CALL_GEMM);
-    if (fault && fault != FAULT_FLIP)
+    if (fault == FAULT_DELAY && late(dev, STREAM_COMPUTE, err))
+        return err->code;
+    if (fault && fault != FAULT_FLIP && fault != FAULT_DELAY)
         return error_add(err, EXIT_RUNTIME, "the device failed: gemm");
     struct copy flip = {.dst = gemm->c, .src = &wrong, .width = scalar_size(gemm->type), .rows = 1};
-    if (real.gemm(dev, gemm, err) || !fault)
+    if (real.gemm(dev, gemm, err) || fault != FAULT_FLIP)
         return err->code;
     return real.copy(dev, STREAM_COMPUTE, &flip, err);
 }
 
 static int faulty_combine(struct device *dev, const struct combine *combine, struct error *err)
 {
-    return fail(CALL_COMBINE, "combine", err) ? err->code : real.combine(dev, combine, err);
+    return fail_on(dev, CALL_COMBINE, STREAM_OUT, "combine", err) ? err->code
+                                                                  : real.combine(dev, combine, err);
 }
 
 static int faulty_project(struct device *dev, const struct project *project, struct error *err)
 {
-    return fail(CALL_PROJECT, "project", err) ? err->code : real.project(dev, project, err);
+    return fail_on(dev, CALL_PROJECT, STREAM_COMPUTE, "project", err)
+               ? err->code
+               : real.project(dev, project, err);
 }
 
 int __real_device_cpu_open(int threads, struct device **dev, struct error *err);

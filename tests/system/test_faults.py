@@ -164,6 +164,17 @@ def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
         assert any("fault in pwrite" in line for line in lines) or case == "mapped"
 
 
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("when", ["combine:delay@1", "copy:delay%15", "gemm:delay%10",
+                                  "combine:delay%30", "project:delay%10",
+                                  "copy:delay%8,gemm:delay%5,combine:delay%15,project:delay%5"])
+def test_what_is_late_on_the_device_leaves_the_same_bits(problem, when, ranks):
+    """What depends on an operation waits for it, however long."""
+    for seed in range(SEEDS):
+        done, lines = meet(problem, when, "--io", "buffered", ranks=ranks, seed=seed)
+        assert done.returncode == 0 and lines, done.stderr
+
+
 def test_a_flipped_bit_of_a_chunk_with_a_checksum_is_seen(problem, counts):
     number = counts("chunks", 0)["preadv"]
     for at in some(number, "flip"):
