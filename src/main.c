@@ -250,6 +250,7 @@ int main(int argc, char **argv)
             tell(&session, dry_run(&session, &simulation) ? NULL : &simulation);
         return session.err.code;
     }
+    stop_listen();
     run_session(&session);
     if (session.comm.rank == 0)
         tell(&session, NULL);

@@ -45,6 +45,12 @@ static double job_seconds(void)
     return end > 0 ? end - (double)time(NULL) : INFINITY;
 }
 
+void stop_listen(void)
+{
+    handle(SIGUSR2, ask_end);
+    handle(SIGUSR1, ask_save);
+}
+
 void stop_begin(double started, double max_s, double checkpoint_s, double save_s)
 {
     double margin = MARGIN_SECONDS + SAVES * save_s;
@@ -56,8 +62,6 @@ void stop_begin(double started, double max_s, double checkpoint_s, double save_s
     handle(SIGTERM, ask_end);
     handle(SIGINT, ask_end);
     handle(SIGHUP, ask_end);
-    handle(SIGUSR2, ask_end);
-    handle(SIGUSR1, ask_save);
 }
 
 enum stop_level stop_level(bool keeps_time)

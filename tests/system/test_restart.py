@@ -167,6 +167,22 @@ def test_damaged_sums_are_not_used(deep, tmp_path):
     assert_whole(source, deep[1])
 
 
+def catches(pid, number):
+    status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
+    return int(status["SigCgt"], 16) >> (number - 1) & 1
+
+
+def test_a_stop_while_it_starts(source):
+    """Before anything is there, it is heard."""
+    with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
+        wait_until(lambda: catches(process.pid, signal.SIGUSR2), process)
+        assert not part_of(source).exists()
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(timeout=60)
+    assert process.returncode == 75
+    finish(source)
+
+
 def test_save_and_go_on(source, reference):
     """SIGUSR1 saves; what is done then is not done again after a kill."""
     with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
@@ -237,9 +253,9 @@ def test_what_is_saved_of_another_product_stays(source, reference):
     """Said to be complete, an output takes nothing from the run that was to replace it."""
     finish(source)
     other = [*SCALARS, "--alpha", "3", "--force"]
-    with start("dgemm_ooc", source, *other, *SLOW) as process:
-        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
-        time.sleep(0.3)
+    journal = source.with_name("input-C.h5.journal")
+    with start("dgemm_ooc", source, *other, *SLOW, "--checkpoint", "0.05s") as process:
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         process.send_signal(signal.SIGUSR2)
         process.communicate(timeout=60)
     assert process.returncode == 75
