@@ -1,0 +1,84 @@
+"""What the README says to type works as it is there."""
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from launch import BUILD, ROOT, environment, run
+from matrices import operands, output_of
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks():
+    """Indented lines, as they would be typed."""
+    for block in re.findall(r"(?:^    .*\n)+", README, re.M):
+        yield re.sub(r"^    ", "", block, flags=re.M)
+
+
+def shell(text, folder):
+    """Run it in a folder; programs are found as after an installation, srun is mpirun."""
+    bin = folder / "bin"
+    bin.mkdir()
+    (bin / "srun").write_text("#!/bin/sh\nexec mpirun \"$@\"\n")
+    (bin / "srun").chmod(0o755)
+    (bin / "python3").symlink_to(sys.executable)
+    for name in ("dgemm_ooc", "h5mat", "gemm_bench"):
+        (bin / name).symlink_to(BUILD / name)
+        (folder / name).symlink_to(BUILD / name)
+    env = environment(DGEMM_OOC_DEVICE="cpu")
+    env["PATH"] = f"{bin}:{env['PATH']}"
+    return subprocess.run(["bash", "-euc", text], cwd=folder, env=env, capture_output=True, text=True,
+                          timeout=300)
+
+
+def test_a_first_product(tmp_path):
+    block, = (block for block in blocks() if "import h5py" in block)
+    assert len(block.splitlines()) <= 11
+    done = shell(block, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "checksum equal" in done.stdout and "RESULT: C complete" in done.stdout
+    assert float(re.search(r"row 7 differs by ([\d.e-]+)", done.stdout)[1]) < 1e-9
+
+
+EXAMPLES = [line for block in blocks() if "import h5py" not in block for line in block.splitlines()
+            if re.match(r"(\./)?(dgemm_ooc|h5mat|gemm_bench|mpirun|srun) ", line)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    operands(folder / "input.h5", 300, 200, 100)
+    assert run("dgemm_ooc", folder / "input.h5").returncode == 0
+    shutil.copy(output_of(folder / "input.h5"), folder / "other-C.h5")
+    operands(folder / "big.h5", 30, 20, 10)
+    return folder
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_run(files, tmp_path, example):
+    for path in files.iterdir():
+        if path.name.split(".")[0] not in ("big", "input-C") or "gen" not in example:
+            shutil.copy2(path, tmp_path)
+    done = shell(example, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_options_are_those_of_the_program():
+    table = README.split("\n## Options\n")[1].split("\n## ")[0].split("| exit status |")[0]
+    rows = "".join(re.findall(r"^\| (.*?) \|", table.replace("\\|", ";"), re.M))
+    told = re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", rows)
+    help_all = run("dgemm_ooc", "--help-all").stdout
+    short = dict(re.findall(r"^  (-\w), --([a-z-]+)", help_all, re.M))
+    known = set(re.findall(r"--([a-z-]+)", help_all.split("Mandatory or")[0])) | {"help"}
+    assert {short.get(option, option.lstrip("-")) for option in told} == known
+
+
+def test_short_help_fits_a_screen_and_says_what_there_is():
+    lines = run("dgemm_ooc", "--help").stdout.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    help_all = run("dgemm_ooc", "--help-all").stdout
+    for option in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", "\n".join(lines[3:])):
+        assert re.search(rf"(?<![\w-]){option}\b", help_all), option
