@@ -14,9 +14,9 @@ enum stop_level { STOP_NOT, STOP_SAVE, STOP_END };
  * that the other signals would cut short. */
 void stop_listen(void);
 
-/* From here on all of the signals are.  Time counts from `started` (clock_now) to `max_s` seconds, if
- * that is not 0, or until the end of the job that SLURM_JOB_END_TIME states; `checkpoint_s` between
- * saves, of which one takes about `save_s`. */
+/* From here on all of the signals are.  Time counts from `started` (clock_now) to `max_s` seconds,
+ * if that is not 0, or until the end of the job that SLURM_JOB_END_TIME states; `checkpoint_s`
+ * between saves, of which one takes about `save_s`. */
 void stop_begin(double started, double max_s, double checkpoint_s, double save_s);
 
 /* What this rank asks for now.  Times are asked for by the rank that `keeps_time`. */
