@@ -45,8 +45,8 @@ static inline int comm_place(const struct comm *comm)
 /* Collective.  Send `bytes` of plain data from `root` to all. */
 void comm_share(void *data, size_t bytes, int root);
 
-/* Collective.  All ranks leave with the complaint of the lowest failing rank, which it names but for
- * a stop, and with its code: 0 when none failed.  A rank that has only heard of a failure
+/* Collective.  All ranks leave with the complaint of the lowest failing rank, which it names but
+ * for a stop, and with its code: 0 when none failed.  A rank that has only heard of a failure
  * (ERROR_ELSEWHERE) fails, too. */
 int comm_agree(struct comm *comm, struct error *err);
 
