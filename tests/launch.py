@@ -12,6 +12,9 @@ SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
 
+AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # has make install this build whatever its flags were
+
+
 def has_populate():
     """Whether the kernel makes pages of a mapping on request: Linux 5.14."""
     major, minor = re.match(r"(\d+)\.(\d+)", os.uname().release).groups()

@@ -35,7 +35,7 @@ uninstall:
 	  $(datadir)/dgemm_ooc $(docdir))
 
 # Filled in anew each time, since the folders may be others than the last time.
-FILL = @sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
+FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
             -e 's|@JOBSDIR@|$(jobsdir)|' $< >$@
 $(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
 	$(FILL)

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from launch import BUILD, ROOT, environment, make
+from launch import AS_BUILT, BUILD, ROOT, environment, make
 from matrices import multiplies
 
 VERSION = re.search(r"^VERSION +:= (\S+)", (ROOT / "Makefile").read_text(), re.M)[1]
@@ -20,8 +20,8 @@ COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 
 
-def test_install_and_uninstall(as_built, tmp_path):
-    where = [f"DESTDIR={tmp_path}", "PREFIX=/opt/x", "mandir=/opt/man", *as_built]
+def test_install_and_uninstall(tmp_path):
+    where = [f"DESTDIR={tmp_path}", "PREFIX=/opt/x", "mandir=/opt/man", *AS_BUILT]
     make("install", *where)
     jobs = [*ROOT.glob("jobs/*.sh"), *ROOT.glob("jobs/machines/*.json")]
     assert {str(p.relative_to(tmp_path / "opt")) for p in tmp_path.rglob("*") if p.is_file()} == {
@@ -118,6 +118,7 @@ def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
     """What make is called with, and that these are words that it knows."""
     package, spack = recipe(monkeypatch)
     assert [call.args for call in spack.version.call_args_list] == [(VERSION,)]
+    assert VERSION in package.url
     package = package()
     package.spec, package.prefix = Spec(arches), "/spack/here"
     common = ["MPI_HOME=/spack/mpi", "HDF5_HOME=/spack/hdf5", *settings]
