@@ -57,9 +57,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
     ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s"),
-    ("h5mat info ", "a.h5"), ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
+    ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"), ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
 def test_completion(prefix, tmp_path, line, offered):
-    for name in ("a.h5", "b.json", "c.txt"):
+    for name in ("a.h5", "b.json", "c.log"):
         (tmp_path / name).touch()
     words = re.findall(r"=|[^\s=]+", line) + [""] * line.endswith((" ", "="))  # as bash splits it
     env = environment(LINE=line, PATH=f"{prefix}/bin:{os.environ['PATH']}",

@@ -40,6 +40,7 @@ def test_page_is_clean(program):
 @pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench"])
 def test_options(program):
     there = options(help_of(program))
+    assert there.keys() >= set(re.findall(r"--[a-z][a-z-]*", run(program, "--help").stdout))
     assert there and options(page(program)["OPTIONS"]) == there
 
 
