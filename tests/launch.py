@@ -9,10 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
+AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
-
-
-AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # has make install this build whatever its flags were
 
 
 def has_populate():

@@ -8,6 +8,7 @@ jobsdir        := $(datadir)/dgemm_ooc/jobs
 modulesdir     := $(datadir)/dgemm_ooc/modulefiles
 PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/%,$(wildcard jobs/packages/man/*.1))
 MODULE         := $(BUILD)/$(VERSION).lua
+SOURCED        := jobs/common.sh
 RELEASE        := dgemm_ooc-$(VERSION)
 
 .PHONY: install uninstall dist deb
@@ -17,7 +18,8 @@ define installed
 $(call $(1),755,$(bindir),$(PROGRAMS))
 $(call $(1),644,$(mandir)/man1,$(PAGES))
 $(call $(1),644,$(completionsdir),$(wildcard jobs/packages/completion/*))
-$(call $(1),755,$(jobsdir),$(wildcard jobs/*.sh))
+$(call $(1),755,$(jobsdir),$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
+$(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
 $(call $(1),644,$(docdir),README.md LICENSE)

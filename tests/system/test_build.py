@@ -1,4 +1,4 @@
-"""The ways to build: from a tarball, without git, nvcc or a serial HDF5; and as a Debian package."""
+"""The ways to build: from a tarball without git, nvcc or a serial HDF5, and as a Debian package."""
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from matrices import multiplies
 
 pytestmark = [
     pytest.mark.skipif(SANITIZED, reason="builds are the same under sanitizers"),
-    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository here to make a tarball from")]
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository here for a tarball")]
 
 PARALLEL_HDF5 = subprocess.run(["pkg-config", "--exists", "hdf5-openmpi"]).returncode == 0
 
@@ -40,7 +40,8 @@ def unpacked(tmp_path_factory):
 def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
     folder, out = unpacked
     assert "runs on the CPU only" in out
-    assert f"(git {commit()})" in version(folder / "build") and "no CUDA" in version(folder / "build")
+    built = version(folder / "build")
+    assert f"(git {commit()})" in built and "no CUDA" in built
     multiplies(folder / "build", tmp_path)
 
 

@@ -1,12 +1,12 @@
 """What is installed, and that shells, modules and Spack find and build it."""
 import filecmp
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from runpy import run_path
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -57,7 +57,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
     ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s"),
-    ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"), ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
+    ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
+    ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
 def test_completion(prefix, tmp_path, line, offered):
     for name in ("a.h5", "b.json", "c.log"):
         (tmp_path / name).touch()
@@ -85,25 +86,19 @@ def test_module(prefix, tmp_path):
 def recipe(monkeypatch):
     """The class of the Spack recipe, among stand-ins for what it takes from Spack."""
     spack = MagicMock(__all__=["license", "version", "depends_on"])
-    makefile, cuda = ModuleType("makefile"), ModuleType("cuda")
-    makefile.MakefilePackage = type("MakefilePackage", (), {})
-    cuda.CudaPackage = type("CudaPackage", (), {})
-    systems = "spack_repo.builtin.build_systems"
-    for name, module in {"spack": MagicMock(), "spack.package": spack, "spack_repo": MagicMock(),
-                         "spack_repo.builtin": MagicMock(), systems: MagicMock(),
-                         f"{systems}.makefile": makefile, f"{systems}.cuda": cuda}.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    spec = importlib.util.spec_from_file_location("package", ROOT / "jobs/packages/spack/package.py")
-    package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
-    return package.DgemmOoc, spack
+    monkeypatch.setitem(sys.modules, "spack.package", spack)
+    for name, base in ("makefile", "MakefilePackage"), ("cuda", "CudaPackage"):
+        monkeypatch.setitem(sys.modules, f"spack_repo.builtin.build_systems.{name}",
+                            SimpleNamespace(**{base: type(base, (), {})}))
+    return run_path(ROOT / "jobs/packages/spack/package.py")["DgemmOoc"], spack
 
 
 class Spec(dict):
-    """A concrete spec: prefixes of dependencies, and the chosen architectures, None without CUDA."""
+    """A concrete spec: prefixes of dependencies, and the chosen architectures; None: no CUDA."""
 
     def __init__(self, arches):
-        super().__init__((name, SimpleNamespace(prefix=f"/spack/{name}")) for name in ("mpi", "hdf5", "cuda"))
+        names = "mpi", "hdf5", "cuda"
+        super().__init__((name, SimpleNamespace(prefix=f"/spack/{name}")) for name in names)
         self.variants = {"cuda_arch": SimpleNamespace(value=arches)}
 
     def satisfies(self, what):
@@ -113,7 +108,7 @@ class Spec(dict):
 @pytest.mark.parametrize("arches, settings, compiler", [
     (None, ["CUDA=0"], "/spack/mpi/bin/mpicc"),
     (("none",), ["CUDA=1", "CUDA_HOME=/spack/cuda"], "/spack/cuda/bin/nvcc"),
-    (("80", "90"), ["CUDA=1", "CUDA_HOME=/spack/cuda", "CUDA_ARCH=80 90"], "arch=compute_80,code=sm_80")])
+    (("80", "90"), ["CUDA=1", "CUDA_HOME=/spack/cuda", "CUDA_ARCH=80 90"], "code=sm_80")])
 def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
     """What make is called with, and that these are words that it knows."""
     package, spack = recipe(monkeypatch)

@@ -8,8 +8,8 @@ from spack_repo.builtin.build_systems.makefile import MakefilePackage
 
 
 class DgemmOoc(MakefilePackage, CudaPackage):
-    """C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file, on
-    any number of MPI ranks, and on GPUs where it is built with CUDA."""
+    """C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file,
+    on any number of MPI ranks, and on GPUs where it is built with CUDA."""
 
     url = f"file://{os.getcwd()}/dgemm_ooc-0.1.0.tar.gz"
     manual_download = True
