@@ -54,7 +54,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.skipif(not COMPLETION.exists(), reason="no bash-completion here")
 @pytest.mark.parametrize("line, offered", [
     ("dgemm_ooc --gpu-m", "--gpu-memory="), ("dgemm_ooc --device=g", "gpu"),
-    ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
+    ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --split-k ", "auto off"),
+    ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
     ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s"),
     ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
