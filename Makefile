@@ -31,17 +31,17 @@ Q          := $(if $(filter 1,$(V)),,@)
 
 HDF5_CFLAGS := $(if $(HDF5_HOME),-I$(HDF5_HOME)/include,$(shell pkg-config --cflags $(HDF5) 2>/dev/null))
 HDF5_LIBS   := $(if $(HDF5_HOME),-L$(HDF5_HOME)/lib -Wl$(,)-rpath$(,)$(HDF5_HOME)/lib -lhdf5,$(shell pkg-config --libs $(HDF5) 2>/dev/null))
-GIT         := $(shell git describe --always --dirty 2>/dev/null)
+GIT         := $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null))
 
 # Open MPI itself leaks, so leaks are not looked for.
 SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0)
 
 SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CFLAGS) -Isrc -Iio -Ikernels \
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -Isrc -Iio -Ikernels \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
-LIBS     := $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
+LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
 MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
 SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
@@ -96,7 +96,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check test soak coverage test-gpu fuzz sanitize-gpu bench install uninstall clean dist summary
+.PHONY: all help demo check test soak coverage test-gpu fuzz sanitize-gpu bench clean summary
 all: $(PROGRAMS)
 
 help:
@@ -108,7 +108,8 @@ help:
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
-	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  dist;  clean"
+	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  clean"
+	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it"
 	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
 	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
@@ -146,7 +147,7 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 $(BUILD)/kernels/gemm_tma.cu.o: NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
 
 # The version names the commit, so it is compiled anew whenever something is.
-$(BUILD)/src/version.c.o: FLAGS += -DDGEMM_OOC_GIT='"$(if $(GIT),git $(GIT),no git)"'
+$(BUILD)/src/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')
 $(BUILD)/src/version.c.o: $(filter-out $(BUILD)/src/version.c.o,$(OBJECTS))
 
 $(LIBRARY): $(OBJECTS)
@@ -257,15 +258,7 @@ bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/b
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-
-uninstall:
-	rm -f $(PROGRAMS:$(BUILD)/%=$(DESTDIR)$(PREFIX)/bin/%)
-
-dist:
-	git archive --prefix=dgemm_ooc-$(VERSION)/ -o $(DIST)/dgemm_ooc-$(VERSION).tar.gz HEAD
+include jobs/packages/packages.mk
 
 clean:
 	rm -rf $(BUILD)

@@ -1,5 +1,4 @@
 /* The command line of gemm_bench. */
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "error.h"
 #include "gemm_bench.h"
 #include "quantity.h"
+#include "standard_options.h"
 #include "version.h"
 
 enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_JSON };
@@ -22,7 +22,6 @@ static const struct argp_option option_table[] = {
     {"check", KEY_CHECK, 0, 0, "check every element at every size, and print the errors", 0},
     {"sweep", KEY_SWEEP, 0, 0, "measure algorithms 0 to 3 in several shapes of a block", 0},
     {"json", KEY_JSON, "FILE", 0, "write all that is printed there, for programs", 0},
-    {"help", 'h', 0, 0, "print this help", -1},
     {0, 0, 0, 0, 0, 0},
 };
 
@@ -113,7 +112,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (snprintf(o->json, sizeof o->json, "%s", arg) >= (int)sizeof o->json)
             argp_error(state, "--json: the path is too long");
         return 0;
-    case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); return 0;
     case ARGP_KEY_ARG: argp_error(state, "what is %s?", arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -127,7 +125,7 @@ static void print_version(FILE *stream, struct argp_state *state)
 
 void bench_options_parse(int argc, char **argv, struct bench_options *o)
 {
-    static const struct argp argp = {option_table, parse_option, "", doc, 0, 0, 0};
+    static const struct argp argp = {option_table, parse_option, 0, doc, standard_options, 0, 0};
     *o = (struct bench_options){.repeat = 5};
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;

@@ -1,13 +1,13 @@
 /* h5mat: make, describe and compare matrices in HDF5 files. */
 #include "h5mat.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "matfile.h"
+#include "standard_options.h"
 
 #ifndef DGEMM_OOC_VERSION
 #error "build with -DDGEMM_OOC_VERSION='\"x.y.z\"'"
@@ -71,15 +71,17 @@ static void print_errors(struct error *err)
 
 int main(int argc, char **argv)
 {
-    static const struct argp argp = {
-        .parser = parse_option, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
+    static const struct argp argp = {.parser = parse_option,
+                                     .args_doc = "COMMAND [ARGUMENT...]",
+                                     .doc = doc,
+                                     .children = standard_options};
     struct parse parse = {0};
     struct error err = {0};
     static char program[] = "h5mat";
     argv[0] = program; /* in front of errors, however it was called */
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parse);
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &parse);
 
     char name[32];
     snprintf(name, sizeof name, "h5mat %s", parse.command->name);

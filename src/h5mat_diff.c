@@ -2,7 +2,6 @@
  *
  * The sums are taken block by block and then over the blocks in order, so that the same two
  * matrices give the same digits whatever the threads do. */
-#include <argp.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "h5mat_grid.h"
 #include "matname.h"
 #include "quantity.h"
+#include "standard_options.h"
 #include "store.h"
 
 struct difference {
@@ -204,10 +204,11 @@ int h5mat_diff(int argc, char **argv, struct error *err)
         .parser = parse_option,
         .args_doc = "FILE1.h5:/path FILE2.h5:/path",
         .doc = "Compare two matrices; the relative difference is relative to the first.  A NaN "
-               "equals a NaN only.  Exit code 0: no difference over the tolerance, 5: there is."};
+               "equals a NaN only.  Exit code 0: no difference over the tolerance, 5: there is.",
+        .children = standard_options};
     struct diff d = {0};
     struct difference sum = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &d);
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &d);
     int rc = open_both(&d, err);
     if (!rc)
         rc = compare_all(&d, &sum, err);

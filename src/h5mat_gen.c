@@ -2,7 +2,6 @@
  *
  * It is made under the name `<path>.part` and renamed when it is complete and durable, so that
  * nobody takes a half-written one for whole. */
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +18,7 @@
 #include "h5mat_pattern.h"
 #include "matname.h"
 #include "quantity.h"
+#include "standard_options.h"
 #include "store.h"
 
 struct gen {
@@ -50,8 +50,8 @@ static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
     {"cols", KEY_COLS, "N", 0, "columns of the matrix (needed)", 0},
     {"type", KEY_TYPE, "d|s", 0, "double or single precision (default d)", 0},
-    {"pattern", KEY_PATTERN, "NAME", 0,
-     "random: uniform in [-1,1) (default); integer: -8 to 8; ones; identity", 0},
+    {"pattern", KEY_PATTERN, "random|integer|ones|identity", 0,
+     "random: uniform in [-1,1) (default); integer: -8 to 8", 0},
     {"seed", KEY_SEED, "S", 0, "whole number; same seed and shape, same values (default 1)", 0},
     {"chunk", KEY_CHUNK, "RxC", 0, "store in chunks of R rows and C columns", 0},
     {"gzip", KEY_GZIP, "L", 0, "compress at level 1 to 9 (chunks of 1024x1024 if not given)", 0},
@@ -253,13 +253,14 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .parser = parse_option,
         .args_doc = "FILE.h5[:/path]",
         .doc = "Make a matrix (/A where no path is given) in a new or an existing file.  Its "
-               "values depend on the pattern, the seed and each element's place alone."};
+               "values depend on the pattern, the seed and each element's place alone.",
+        .children = standard_options};
     struct gen g = {
         .type = SCALAR_DOUBLE,
         .seed = 1,
         .info = {.rows = -1, .cols = -1, .elements = ELEMENT_DOUBLE},
     };
-    argp_parse(&argp, argc, argv, 0, NULL, &g);
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g);
 
     double start = now();
     catch_signals();

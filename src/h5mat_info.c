@@ -1,5 +1,4 @@
 /* h5mat info: say what matrices a file holds, and how dgemm_ooc would read them. */
-#include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "error.h"
 #include "h5mat.h"
 #include "matname.h"
+#include "standard_options.h"
 
 struct info_arguments {
     const char *name;
@@ -88,9 +88,10 @@ int h5mat_info(int argc, char **argv, struct error *err)
         .parser = parse_option,
         .args_doc = "FILE.h5[:/path]",
         .doc = "Describe the matrices of a file, or one of them: shape, type, bytes, layout, "
-               "offset, and how dgemm_ooc would read it."};
+               "offset, and how dgemm_ooc would read it.",
+        .children = standard_options};
     struct info_arguments arguments = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &arguments);
 
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
     static const char all[] = "*";

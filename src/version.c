@@ -5,8 +5,9 @@
 #include "comm.h"
 #include "matfile.h"
 
-#ifndef DGEMM_OOC_GIT
-#define DGEMM_OOC_GIT "no git"
+#ifndef DGEMM_OOC_GIT /* not built in a git repository, but maybe from a tarball of one */
+#define DGEMM_OOC_GIT (archived[0] == '$' ? "no git" : archived)
+static const char archived[] = "$Format:git %h$"; /* filled in by git archive: .gitattributes */
 #endif
 
 const char *version_text(void)

@@ -1,4 +1,4 @@
-"""Starts the programs of this build, alone or on several ranks."""
+"""Starts the programs of this build, alone or on several ranks, and other builds."""
 import os
 import re
 import subprocess
@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
+AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
 
@@ -45,6 +46,16 @@ def environment(**extra):
 def command(program, *args, ranks=0, wrapper=()):
     launcher = ["mpirun", "-n", str(ranks)] if ranks else []
     return [*wrapper, *launcher, str(BUILD / program), *map(str, args)]
+
+
+def make(*words, cwd=ROOT, **extra):
+    """Run make, which must end well and without a warning.  Returns what it printed."""
+    env = environment(MAKEFLAGS=f"-j{os.cpu_count()}", **extra)
+    env.pop("BUILD", None)  # of the make that runs these tests
+    done = subprocess.run(["make", *words], cwd=cwd, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stderr, done.stderr
+    return done.stdout
 
 
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):

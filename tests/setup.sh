@@ -1,9 +1,10 @@
 #!/bin/sh
-# Install the Debian or Ubuntu packages that building and testing need and that are missing; says which.
+# Install the Debian or Ubuntu packages that building, packaging and testing need and that are missing; says which.
 # nvcc (the CUDA Toolkit) is not installed: without it the build is complete but for the GPU.
 set -eu
-wanted="gcc make pkg-config libopenmpi-dev openmpi-bin libhdf5-dev libhdf5-openmpi-dev libjansson-dev
-        libdeflate-dev libxxhash-dev libhwloc-dev libcmocka-dev libopenblas-dev python3-h5py python3-numpy python3-pytest"
+wanted="build-essential pkg-config libopenmpi-dev openmpi-bin libhdf5-dev libhdf5-openmpi-dev libjansson-dev
+        libdeflate-dev libxxhash-dev libhwloc-dev libcmocka-dev libopenblas-dev python3-h5py python3-numpy python3-pytest
+        debhelper lintian mandoc bash-completion lmod"
 missing=""
 for package in $wanted; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"

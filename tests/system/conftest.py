@@ -1,9 +1,17 @@
 import pytest
 
-from launch import GPU
+from launch import AS_BUILT, GPU, make
 
 
 @pytest.fixture(params=["cpu", "gpu"] if GPU else ["cpu"])
 def device(request):
     """Every device that these tests are asked to cover."""
     return request.param
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory):
+    """Where this build is installed."""
+    folder = tmp_path_factory.mktemp("prefix")
+    make("install", f"PREFIX={folder}", *AS_BUILT)
+    return folder

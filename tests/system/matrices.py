@@ -1,12 +1,13 @@
 """Matrices in files, runs of dgemm_ooc on them, and the products that NumPy expects."""
 import hashlib
 import json
+import subprocess
 import time
 
 import h5py
 import numpy as np
 
-from launch import run
+from launch import environment, run
 
 
 def random(shape, dtype="f8", seed=0):
@@ -75,6 +76,17 @@ def bound(a, b, c=None, trans="NN", alpha=1, beta=0, eps=None):
     if beta:
         largest += abs(beta) * np.abs(c).astype("f8")
     return (a.shape[1] + 3) * largest * eps
+
+
+def multiplies(programs, folder):
+    """That dgemm_ooc and h5mat of a folder do their job."""
+    source = folder / "input.h5"
+    operands(source, 50, 40, 30)
+    done = subprocess.run([programs / "dgemm_ooc", source, "--device", "cpu"], env=environment(),
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
+    done = subprocess.run([programs / "h5mat", "info", source], capture_output=True, text=True)
+    assert done.returncode == 0 and "50" in done.stdout, done.stderr
 
 
 def multiply(source, *options, ranks=0, device="cpu", **env):

@@ -1,73 +1,95 @@
-"""The ways to build and install: without nvcc, with a parallel HDF5, from a tarball, into a prefix."""
+"""The ways to build: from a tarball without git, nvcc or a serial HDF5, and as a Debian package."""
 import os
+import shutil
 import subprocess
 import tarfile
 
 import pytest
 
-from launch import BUILD, ROOT, SANITIZED, environment
-from matrices import operands
+from launch import ROOT, SANITIZED, make
+from matrices import multiplies
 
-pytestmark = pytest.mark.skipif(SANITIZED, reason="builds are the same under sanitizers")
+pytestmark = [
+    pytest.mark.skipif(SANITIZED, reason="builds are the same under sanitizers"),
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository here for a tarball")]
 
-
-def make(*words, cwd=ROOT):
-    env = environment(MAKEFLAGS=f"-j{os.cpu_count()}")
-    env.pop("BUILD", None)  # of the make that runs these tests
-    done = subprocess.run(["make", *words], cwd=cwd, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "warning" not in done.stderr, done.stderr
-    return done.stdout
+PARALLEL_HDF5 = subprocess.run(["pkg-config", "--exists", "hdf5-openmpi"]).returncode == 0
 
 
-def multiplies(build, folder):
-    """Both programs of a build do their job."""
-    source = folder / "input.h5"
-    operands(source, 50, 40, 30)
-    done = subprocess.run([build / "dgemm_ooc", source, "--device", "cpu"], env=environment(),
-                          capture_output=True, text=True)
-    assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
-    done = subprocess.run([build / "h5mat", "info", source], capture_output=True, text=True)
-    assert done.returncode == 0 and "50" in done.stdout, done.stderr
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=True,
+                          capture_output=True, text=True).stdout.strip()
 
 
 def version(build):
     return subprocess.run([build / "dgemm_ooc", "--version"], capture_output=True, text=True).stdout
 
 
-def test_without_nvcc(tmp_path):
-    out = make("CUDA=0", f"BUILD={tmp_path}/build")
-    assert "runs on the CPU only" in out
-    assert "no CUDA" in version(tmp_path / "build")
-    multiplies(tmp_path / "build", tmp_path)
-
-
-def test_parallel_hdf5(tmp_path):
-    if subprocess.run(["pkg-config", "--exists", "hdf5-openmpi"]).returncode:
-        pytest.skip("no parallel HDF5 here (libhdf5-openmpi-dev)")
-    make("CUDA=0", f"BUILD={tmp_path}/build", "HDF5=hdf5-openmpi")
-    assert "parallel" in version(tmp_path / "build")
-    multiplies(tmp_path / "build", tmp_path)
-
-
-def test_install_and_uninstall(tmp_path):
-    where = [f"DESTDIR={tmp_path}", "PREFIX=/opt/x", f"BUILD={BUILD}"]
-    make("install", *where)
-    installed = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
-    assert installed == {f"opt/x/bin/{name}" for name in ("dgemm_ooc", "gemm_bench", "h5mat")}
-    multiplies(tmp_path / "opt/x/bin", tmp_path)
-    make("uninstall", *where)
-    assert not list((tmp_path / "opt").rglob("*/bin/*"))
-
-
-def test_dist_builds_without_git(tmp_path):
-    if not (ROOT / ".git").exists():
-        pytest.skip("no git repository here to make a tarball from")
-    make("dist", f"DIST={tmp_path}")
-    tarball, = tmp_path.glob("*.tar.gz")
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The release's files, and what the build of them printed."""
+    where = tmp_path_factory.mktemp("release")
+    make("dist", f"DIST={where}")
+    tarball, = where.glob("*.tar.gz")
     with tarfile.open(tarball) as archive:
-        archive.extractall(tmp_path)
-    folder = tmp_path / tarball.name.removesuffix(".tar.gz")
-    make("CUDA=0", cwd=folder)
-    assert "no git" in version(folder / "build")
+        archive.extractall(where)
+    folder = where / tarball.name.removesuffix(".tar.gz")
+    return folder, make("CUDA=0", *["HDF5=hdf5-openmpi"] * PARALLEL_HDF5, cwd=folder)
+
+
+def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
+    folder, out = unpacked
+    assert "runs on the CPU only" in out
+    built = version(folder / "build")
+    assert f"(git {commit()})" in built and "no CUDA" in built
     multiplies(folder / "build", tmp_path)
+
+
+@pytest.mark.skipif(not PARALLEL_HDF5, reason="no parallel HDF5 here (libhdf5-openmpi-dev)")
+def test_parallel_hdf5(unpacked):
+    assert "parallel" in version(unpacked[0] / "build")
+
+
+def test_tarball_makes_no_tarball(unpacked):
+    done = subprocess.run(["make", "dist"], cwd=unpacked[0], capture_output=True, text=True)
+    assert done.returncode and "only in a git repository" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The Debian package, for which the unpacked tarball is built and goes through `make check`."""
+    for program, where in (("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper")):
+        if not shutil.which(program):
+            pytest.skip(f"no {program} here ({where})")
+    build = tmp_path_factory.mktemp("package")
+    out = make("deb", "CUDA=0", f"BUILD={build}", DEB_BUILD_OPTIONS="noautodbgsym parallel=3")
+    assert "make -j3" in out and " passed, 0 failed" in out
+    deb, = build.glob("deb/*.deb")
+    return deb
+
+
+@pytest.mark.skipif(not shutil.which("lintian"), reason="no lintian here")
+def test_package_is_clean(package):
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", package],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.getuid(), reason="dpkg installs for root only")
+def test_package_comes_and_goes(package, tmp_path):
+    """In a root of its own, which is told that what is installed here is installed there too."""
+    root = tmp_path / "root"
+    database = root / "var/lib/dpkg"
+    for folder in ("info", "updates"):
+        (database / folder).mkdir(parents=True)
+    shutil.copy("/var/lib/dpkg/status", database)
+
+    def dpkg(*words):
+        subprocess.run(["dpkg", f"--root={root}", f"--log={tmp_path}/log", *words], check=True,
+                       capture_output=True)
+
+    dpkg("--install", package)
+    assert f"(git {commit()})" in version(root / "usr/bin")
+    multiplies(root / "usr/bin", tmp_path)
+    dpkg("--purge", "dgemm-ooc")
+    assert not (root / "usr").exists() and not (root / "etc").exists()

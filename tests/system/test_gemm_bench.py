@@ -37,6 +37,13 @@ def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2
 
 
+@pytest.mark.parametrize("option, words", [("-h", "--ld-pad=P"), ("--usage", "[--ld-pad=P]"),
+                                           ("--version", "HDF5 ")])
+def test_help_and_version(option, words):
+    done = run("gemm_bench", option)
+    assert done.returncode == 0 and words in done.stdout and not done.stderr
+
+
 def test_without_gpu():
     done = run("gemm_bench", "--algo", "0", "--size", "8")
     if done.returncode == 0:

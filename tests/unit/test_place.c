@@ -25,7 +25,7 @@ static void write_mask(const char *mask)
 static int first_cpu(const cpu_set_t *set)
 {
     int cpu = 0;
-    while (!CPU_ISSET(cpu, set))
+    while (!CPU_ISSET((size_t)cpu, set))
         cpu++;
     return cpu;
 }
@@ -52,7 +52,7 @@ static void near_last(const cpu_set_t *set)
     char mask[1024] = "";
     int last = 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, set))
+        if (CPU_ISSET((size_t)cpu, set))
             last = cpu;
     for (int word = last / 32; word >= 0; word--)
         sprintf(mask + strlen(mask), "%s%08x", *mask ? "," : "",
@@ -86,7 +86,7 @@ static int stays_where_the_launcher_put_it(const cpu_set_t *before)
     cpu_set_t one, after;
     struct place place;
     CPU_ZERO(&one);
-    CPU_SET(first_cpu(before), &one);
+    CPU_SET((size_t)first_cpu(before), &one);
     sched_setaffinity(0, sizeof one, &one);
     near_last(before);
     place_near("0000:1B:00.0", local_cpus(), true, &place);

@@ -1,0 +1,64 @@
+# Installing and packaging: part of the Makefile at the top, which includes it.
+bindir         ?= $(PREFIX)/bin
+datadir        ?= $(PREFIX)/share
+mandir         ?= $(datadir)/man
+docdir         ?= $(datadir)/doc/dgemm_ooc
+completionsdir ?= $(datadir)/bash-completion/completions
+jobsdir        := $(datadir)/dgemm_ooc/jobs
+modulesdir     := $(datadir)/dgemm_ooc/modulefiles
+PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/%,$(wildcard jobs/packages/man/*.1))
+MODULE         := $(BUILD)/$(VERSION).lua
+SOURCED        := jobs/common.sh
+RELEASE        := dgemm_ooc-$(VERSION)
+
+.PHONY: install uninstall dist deb
+
+# $(call installed,DO) is $(call DO,mode,folder,files) for everything that is installed.
+define installed
+$(call $(1),755,$(bindir),$(PROGRAMS))
+$(call $(1),644,$(mandir)/man1,$(PAGES))
+$(call $(1),644,$(completionsdir),$(wildcard jobs/packages/completion/*))
+$(call $(1),755,$(jobsdir),$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
+$(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
+$(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
+$(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
+$(call $(1),644,$(docdir),README.md LICENSE)
+endef
+put  = $(if $(3),install -D -m $(1) -t $(DESTDIR)$(2) $(3))
+drop = rm -f $(addprefix $(DESTDIR)$(2)/,$(notdir $(3)))
+
+install: all $(PAGES) $(MODULE)
+	$(call installed,put)
+
+# Folders of others stay, and so do ours where somebody has put something else into them.
+uninstall:
+	$(call installed,drop)
+	-rm -df $(addprefix $(DESTDIR),$(jobsdir)/machines $(jobsdir) $(modulesdir)/dgemm_ooc $(modulesdir) \
+	  $(datadir)/dgemm_ooc $(docdir))
+
+# Filled in anew each time, since the folders may be others than the last time.
+FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
+            -e 's|@JOBSDIR@|$(jobsdir)|' $< >$@
+$(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
+	$(FILL)
+$(MODULE): jobs/packages/modulefile.lua FORCE
+	$(FILL)
+
+dist:
+	@test -e .git || { echo "make dist: only in a git repository, of whose HEAD it makes the tarball" >&2; exit 1; }
+	git archive --prefix=$(RELEASE)/ -o $(DIST)/$(RELEASE).tar.gz HEAD
+
+# A Debian package of HEAD, made in the unpacked tarball: there debian/ is at the top.
+DEB := $(BUILD)/deb
+deb:
+	@rm -rf $(DEB)
+	@mkdir -p $(DEB)
+	@$(MAKE) --no-print-directory dist DIST=$(DEB)
+	@tar -C $(DEB) -xzf $(DEB)/$(RELEASE).tar.gz
+	@mv $(DEB)/$(RELEASE)/jobs/packages/debian $(DEB)/$(RELEASE)
+	@cd $(DEB)/$(RELEASE)/debian && \
+	  sed -i -e 's|@VERSION@|$(VERSION)|' -e "s|@DATE@|$$(git -C $(CURDIR) log -1 --format=%aD)|" changelog && \
+	  sed -e '1,4d' -e 's|^$$|.|' -e 's|^| |' ../LICENSE >>copyright
+	cd $(DEB)/$(RELEASE) && env -u MAKEFLAGS CUDA=$(CUDA) CUDA_HOME=$(CUDA_HOME) CUDA_ARCH='$(CUDA_ARCH)' \
+	  MPI_HOME=$(MPI_HOME) HDF5_HOME=$(HDF5_HOME) HDF5=$(HDF5) dpkg-buildpackage -b -us -uc
+	@ls $(DEB)/*.deb

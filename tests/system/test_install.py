@@ -1,0 +1,125 @@
+"""What is installed, and that shells, modules and Spack find and build it."""
+import filecmp
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from launch import AS_BUILT, BUILD, ROOT, environment, make
+from matrices import multiplies
+
+VERSION = re.search(r"^VERSION +:= (\S+)", (ROOT / "Makefile").read_text(), re.M)[1]
+PROGRAMS = "dgemm_ooc", "gemm_bench", "h5mat"
+COMPLETION = Path("/usr/share/bash-completion/bash_completion")
+LMOD = Path("/usr/share/lmod/lmod/init/bash")
+
+
+def test_install_and_uninstall(tmp_path):
+    where = [f"DESTDIR={tmp_path}", "PREFIX=/opt/x", "mandir=/opt/man", *AS_BUILT]
+    make("install", *where)
+    jobs = [*ROOT.glob("jobs/*.sh"), *ROOT.glob("jobs/machines/*.json")]
+    assert {str(p.relative_to(tmp_path / "opt")) for p in tmp_path.rglob("*") if p.is_file()} == {
+        *(f"x/bin/{name}" for name in PROGRAMS),
+        *(f"man/man1/{name}.1" for name in PROGRAMS),
+        *(f"x/share/bash-completion/completions/{name}" for name in PROGRAMS),
+        *(f"x/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
+        f"x/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
+        "x/share/doc/dgemm_ooc/README.md", "x/share/doc/dgemm_ooc/LICENSE"}
+    for name in PROGRAMS:
+        assert filecmp.cmp(BUILD / name, tmp_path / "opt/x/bin" / name, shallow=False)
+    multiplies(tmp_path / "opt/x/bin", tmp_path)
+
+    make("uninstall", *where)
+    assert {str(p.relative_to(tmp_path / "opt")) for p in (tmp_path / "opt").rglob("*")} == {
+        "x", "x/bin", "x/share", "x/share/doc", "x/share/bash-completion",
+        "x/share/bash-completion/completions", "man", "man/man1"}
+
+
+COMPLETE = f"""
+source {COMPLETION}
+compopt() {{ :; }}  # wants a terminal
+_completion_loader "$1"
+COMP_LINE=$LINE COMP_POINT=${{#LINE}} COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+$(complete -p "$1" | sed -E 's/.*-F (\\S+).*/\\1/') "$1" "${{@: -1}}" "${{@: -2:1}}"
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.skipif(not COMPLETION.exists(), reason="no bash-completion here")
+@pytest.mark.parametrize("line, offered", [
+    ("dgemm_ooc --gpu-m", "--gpu-memory="), ("dgemm_ooc --device=g", "gpu"),
+    ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --split-k ", "auto off"),
+    ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
+    ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
+    ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s"),
+    ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
+    ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
+def test_completion(prefix, tmp_path, line, offered):
+    for name in ("a.h5", "b.json", "c.log"):
+        (tmp_path / name).touch()
+    words = re.findall(r"=|[^\s=]+", line) + [""] * line.endswith((" ", "="))  # as bash splits it
+    env = environment(LINE=line, PATH=f"{prefix}/bin:{os.environ['PATH']}",
+                      XDG_DATA_DIRS=f"{prefix}/share")
+    done = subprocess.run(["bash", "-c", COMPLETE, "bash", *words], cwd=tmp_path, env=env,
+                          capture_output=True, text=True)
+    assert done.stdout.split() == offered.split() and not done.stderr
+
+
+@pytest.mark.skipif(not LMOD.exists(), reason="no Lmod here (lmod)")
+def test_module(prefix, tmp_path):
+    script = f"""source {LMOD}; unset MANPATH; before=$PATH
+        module use {prefix}/share/dgemm_ooc/modulefiles; module load dgemm_ooc
+        dgemm_ooc --version; echo "$MANPATH"; module -t list 2>&1
+        module unload dgemm_ooc; [ "$PATH" = "$before" ]"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True,
+                          env=environment(HOME=str(tmp_path), PATH="/usr/bin:/bin"))
+    assert done.returncode == 0, done.stderr
+    assert f"dgemm_ooc {VERSION} (" in done.stdout and f"\ndgemm_ooc/{VERSION}\n" in done.stdout
+    assert f"{prefix}/share/man:" in done.stdout
+
+
+def recipe(monkeypatch):
+    """The class of the Spack recipe, among stand-ins for what it takes from Spack."""
+    spack = MagicMock(__all__=["license", "version", "depends_on"])
+    monkeypatch.setitem(sys.modules, "spack.package", spack)
+    for name, base in ("makefile", "MakefilePackage"), ("cuda", "CudaPackage"):
+        monkeypatch.setitem(sys.modules, f"spack_repo.builtin.build_systems.{name}",
+                            SimpleNamespace(**{base: type(base, (), {})}))
+    return run_path(ROOT / "jobs/packages/spack/package.py")["DgemmOoc"], spack
+
+
+class Spec(dict):
+    """A concrete spec: prefixes of dependencies, and the chosen architectures; None: no CUDA."""
+
+    def __init__(self, arches):
+        names = "mpi", "hdf5", "cuda"
+        super().__init__((name, SimpleNamespace(prefix=f"/spack/{name}")) for name in names)
+        self.variants = {"cuda_arch": SimpleNamespace(value=arches)}
+
+    def satisfies(self, what):
+        return what == "+cuda" and self.variants["cuda_arch"].value is not None
+
+
+@pytest.mark.parametrize("arches, settings, compiler", [
+    (None, ["CUDA=0"], "/spack/mpi/bin/mpicc"),
+    (("none",), ["CUDA=1", "CUDA_HOME=/spack/cuda"], "/spack/cuda/bin/nvcc"),
+    (("80", "90"), ["CUDA=1", "CUDA_HOME=/spack/cuda", "CUDA_ARCH=80 90"], "code=sm_80")])
+def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
+    """What make is called with, and that these are words that it knows."""
+    package, spack = recipe(monkeypatch)
+    assert [call.args for call in spack.version.call_args_list] == [(VERSION,)]
+    assert VERSION in package.url
+    package = package()
+    package.spec, package.prefix = Spec(arches), "/spack/here"
+    common = ["MPI_HOME=/spack/mpi", "HDF5_HOME=/spack/hdf5", *settings]
+    assert package.build_targets == [*common, "all"]
+    assert package.install_targets == [*common, "PREFIX=/spack/here", "install"]
+    out = make("-n", f"BUILD={tmp_path}", *package.install_targets)
+    assert "/spack/mpi/bin/mpicc " in out and "-I/spack/hdf5/include" in out and compiler in out
+    assert re.search(r"install .*-t /spack/here/bin .*dgemm_ooc", out)

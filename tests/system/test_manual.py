@@ -1,0 +1,88 @@
+"""The manual pages say what --help says, and so does the README; their examples run."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from launch import ROOT, environment, run
+
+PAGES = ROOT / "jobs/packages/man"
+pytestmark = pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
+
+
+def help_of(*words):
+    text = run(*words, "--help").stdout
+    return run(*words, "--help-all").stdout if "--help-all" in text else text
+
+
+def options(text):
+    """{"--output": ("-o", "FILE.h5")}; what is behind or below an option is indented further."""
+    found = re.findall(r"^ {2,8}(?:(-\w), )?(--[\w-]+)(?:=(\S+))?", text, re.M)
+    return {name: (short, argument) for short, name, argument in found}
+
+
+def page(program):
+    """The page as plain text, {heading: text}."""
+    text = subprocess.run(["mandoc", "-T", "ascii", PAGES / f"{program}.1"], check=True,
+                          capture_output=True, text=True).stdout
+    parts = re.split(r"^(\S.*)\n", re.sub(".\b", "", text), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+@pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench", "h5mat"])
+def test_page_is_clean(program):
+    done = subprocess.run(["mandoc", "-T", "lint", PAGES / f"{program}.1"], capture_output=True)
+    assert done.returncode == 0 and not done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench"])
+def test_options(program):
+    there = options(help_of(program))
+    assert there.keys() >= set(re.findall(r"--[a-z][a-z-]*", run(program, "--help").stdout))
+    assert there and options(page(program)["OPTIONS"]) == there
+
+
+def test_options_of_h5mat():
+    there = options(help_of("h5mat"))
+    commands = re.findall(r"^  (\w+) FILE", help_of("h5mat"), re.M)
+    for command in commands:
+        there |= options(help_of("h5mat", command))
+    assert commands == re.findall(r"h5mat (\w+)", page("h5mat")["SYNOPSIS"])
+    assert "--rows" in there and options(page("h5mat")["OPTIONS"]) == there
+
+
+def table(text, heading):
+    return text.split(f"\n| {heading} | ")[1].split("\n\n")[0]
+
+
+def test_readme():
+    """Its table of options, where words to choose from are those of --help, and of exit status."""
+    readme = (ROOT / "README.md").read_text()
+    there = options(help_of("dgemm_ooc"))
+    names = {short: name for name, (short, _) in there.items()}
+    rows = table(readme, "option").replace(r"\|", "|")
+    cells = " ".join(re.findall(r"^\| (`.*?`) \| ", rows, re.M))
+    listed = re.findall(r"(--?[\w-]+)(?: ([^-\s`]\S*?))?(?=[\s`,])", cells)
+    listed = {names.get(option, option): argument for option, argument in listed}
+    assert listed.keys() == there.keys()
+    for name, (_, argument) in there.items():
+        assert listed[name] == argument or "|" not in argument
+    assert re.findall(r"^\| (\d+) \|", table(readme, "exit status"), re.M) == re.findall(
+        r"^ {5,8}(\d+) ", page("dgemm_ooc")["EXIT STATUS"], re.M)
+
+
+@pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench", "h5mat"])
+def test_examples(prefix, tmp_path, program):
+    """As installed; srun is played by mpirun."""
+    source = (prefix / f"share/man/man1/{program}.1").read_text()
+    assert "@" not in source
+    (tmp_path / "srun").write_text('#!/bin/sh\nexec mpirun "$@"\n')
+    (tmp_path / "srun").chmod(0o755)
+    lines = re.findall(r"^\.EX\n(.*?)^\.EE", source, re.M | re.S)
+    script = "set -ex\n" + "".join(lines).replace(r"\-", "-")
+    env = environment(DGEMM_OOC_DEVICE="cpu", PATH=f"{prefix}/bin:{tmp_path}:{os.environ['PATH']}")
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True,
+                          text=True)
+    assert done.returncode == 0 and lines, done.stderr
