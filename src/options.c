@@ -104,8 +104,8 @@ static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
 
 #define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
 #define EXIT_STATUSES                                                                              \
-    "Exit status: 0 complete; 1 run-time failure; 2 usage; 3 bad input; 4 not enough\n"            \
-    "memory, disk or GPUs; 5 verification failed; 75 stopped, to be continued.\n"
+    "Exit status: 0 complete; 1 failed; 2 usage; 3 bad input; 4 not enough memory,\n"              \
+    "disk or GPUs; 5 verification failed; 75 stopped, to be continued.\n"
 
 /* One screen of 80 x 24.  All options are those of the table. */
 static const char short_help[] =

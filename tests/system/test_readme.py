@@ -66,16 +66,6 @@ def test_examples_run(files, tmp_path, example):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_options_are_those_of_the_program():
-    table = README.split("\n## Options\n")[1].split("\n## ")[0].split("| exit status |")[0]
-    rows = "".join(re.findall(r"^\| (.*?) \|", table.replace("\\|", ";"), re.M))
-    told = re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", rows)
-    help_all = run("dgemm_ooc", "--help-all").stdout
-    short = dict(re.findall(r"^  (-\w), --([a-z-]+)", help_all, re.M))
-    known = set(re.findall(r"--([a-z-]+)", help_all.split("Mandatory or")[0])) | {"help"}
-    assert {short.get(option, option.lstrip("-")) for option in told} == known
-
-
 def test_short_help_fits_a_screen_and_says_what_there_is():
     lines = run("dgemm_ooc", "--help").stdout.splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
