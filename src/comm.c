@@ -71,6 +71,14 @@ int comm_launcher_size(void)
     return launcher_number(names, 1);
 }
 
+/* Whether srun started this task with none of the interfaces by which an MPI finds the others.
+ * Open MPI then ends the process in MPI_Init, with a page of text. */
+static bool srun_without_pmi(void)
+{
+    return getenv("SLURM_STEP_NUM_TASKS") && !getenv("OMPI_COMM_WORLD_SIZE") &&
+           !getenv("PMIX_RANK") && !getenv("PMI_RANK");
+}
+
 /* Number the ranks computer by computer, in the order of their lowest ranks. */
 static void order_ranks(struct comm *comm)
 {
@@ -171,11 +179,26 @@ static int test_size(const struct comm *comm)
     return size > 0 && size < comm->local_size ? size : comm->local_size;
 }
 
+/* Each task for itself; only one of them speaks. */
+static int refuse_singletons(struct comm *comm, int rank, int tasks, struct error *err)
+{
+    comm->rank = rank;
+    comm->size = 1;
+    return error_add(err, EXIT_RESOURCES,
+                     "the launcher started %d tasks but MPI sees 1 rank in each; with Slurm try "
+                     "srun --mpi=pmix",
+                     tasks);
+}
+
 int comm_open(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
     int provided, launched = comm_launcher_size(), launcher_rank = comm_launcher_rank();
     *comm = (struct comm){0};
+    if (launched > 1 && srun_without_pmi())
+        return refuse_singletons(comm, launcher_rank, launched, err);
+    if (srun_without_pmi())
+        unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     order_ranks(comm);
     comm->computers = comm->local_rank == 0;
@@ -187,14 +210,8 @@ int comm_open(struct comm *comm, struct error *err)
         error_add(err, EXIT_RESOURCES,
                   "this MPI does not let a second thread use it, which several nodes need "
                   "(MPI_THREAD_SERIALIZED)");
-    if (comm->size == 1 && launched > 1) {
-        comm->rank = launcher_rank; /* so that only one of them speaks */
-        return error_add(
-            err, EXIT_RESOURCES,
-            "the launcher started %d tasks but MPI sees 1 rank in each; with Slurm try "
-            "srun --mpi=pmix",
-            launched);
-    }
+    if (comm->size == 1 && launched > 1)
+        return refuse_singletons(comm, launcher_rank, launched, err);
     return comm_agree(comm, err);
 }
 
@@ -204,8 +221,9 @@ void comm_close(void)
         MPI_Comm_free(&group);
     if (computer != MPI_COMM_NULL)
         MPI_Comm_free(&computer);
-    if (all != MPI_COMM_NULL)
-        MPI_Comm_free(&all);
+    if (all == MPI_COMM_NULL)
+        return;
+    MPI_Comm_free(&all);
     MPI_Finalize();
 }
 
@@ -329,7 +347,8 @@ bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *l
 
 void comm_barrier(void)
 {
-    MPI_Barrier(all);
+    if (all != MPI_COMM_NULL)
+        MPI_Barrier(all);
 }
 
 uint64_t comm_min(uint64_t value)
