@@ -1,0 +1,17 @@
+#!/bin/bash
+# A small product with every check: flux batch flux-selftest.sh; the log ends with the verdict.
+#flux: --job-name=dgemm_ooc-selftest
+#flux: --nodes=2
+#flux: --exclusive
+#flux: --time-limit=10m
+#flux: --output=dgemm_ooc-selftest-{{id}}.log
+set -u
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+FOLDER=/scratch/me                     # that all nodes see
+LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=per-task -o gpu-affinity=per-task)
+# module load openmpi hdf5 cuda
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+self_test "${LAUNCHER[@]}"

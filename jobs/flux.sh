@@ -1,0 +1,32 @@
+#!/bin/bash
+# A product on a machine with Flux: flux batch flux.sh, in the folder of this file.  The job
+# saves and stops in time, and hands itself in again until C is complete.
+#flux: --job-name=dgemm_ooc
+#flux: --nodes=2
+#flux: --exclusive
+#flux: --time-limit=4h
+#flux: --output=dgemm_ooc-{{id}}.log
+set -u
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+INPUT=/scratch/me/input.h5
+OUTPUT=/scratch/me/input-C.h5
+MAX_TIME=$(($(flux job timeleft) - 60))s
+LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=per-task -o gpu-affinity=per-task
+          -t "$MAX_TIME" --signal=SIGUSR2@300)
+SCRIPT=flux.sh                         # this file
+# module load openmpi hdf5 cuda
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+# shellcheck disable=SC2317 # it is called by a trap
+ask_to_stop()
+{
+    flux kill --signal=SIGUSR2 "$(flux job last)"
+}
+advise_stripes
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+if goes_on; then
+    flux --parent batch "$SCRIPT"
+fi
+exit "$status"

@@ -1,0 +1,33 @@
+#!/bin/bash
+# A product on a machine with LSF and jsrun: bsub lsf.sh.  Five minutes before the limit LSF sends
+# this script USR2; it ends with 75, for which LSF puts the job back into the queue.
+#BSUB -J dgemm_ooc
+#BSUB -nnodes 2
+#BSUB -W 2:00
+#BSUB -wa USR2
+#BSUB -wt 5
+#BSUB -Q 75
+#BSUB -o dgemm_ooc-%J.log
+set -u
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+INPUT=/scratch/me/input.h5
+OUTPUT=/scratch/me/input-C.h5
+MAX_TIME=2h                            # as -W
+# -n: all ranks; -r: those of a node; -c: cores of each
+LAUNCHER=(jsrun -n 12 -r 6 -a 1 -g 1 -c 7 -b packed:7)
+# module load spectrum-mpi hdf5 cuda
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+# shellcheck disable=SC2317 # it is called by a trap
+ask_to_stop()
+{
+    jskill -s USR2 all
+}
+advise_stripes
+attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+if [ "$status" = 75 ] && ! goes_on; then
+    status=1
+fi
+exit "$status"

@@ -1,0 +1,18 @@
+#!/bin/bash
+# A small product with every check: qsub pbs-alps-selftest.sh; the log ends with the verdict.
+#PBS -N dgemm_ooc-test
+#PBS -l nodes=2:ppn=16
+#PBS -l walltime=00:10:00
+#PBS -j oe
+set -u
+cd "$PBS_O_WORKDIR" || exit
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+FOLDER=/scratch/me                     # that all nodes see
+# -n: all ranks; -N: those of a node; -d: cores of each
+LAUNCHER=(aprun -n 2 -N 1 -d 16 -cc depth)
+# module load cudatoolkit cray-hdf5
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+self_test "${LAUNCHER[@]}"

@@ -1,0 +1,17 @@
+#!/bin/bash
+# A small product with every check: qsub pbs-pals-selftest.sh; the log ends with the verdict.
+#PBS -N dgemm_ooc-test
+#PBS -l select=2:ncpus=64:mpiprocs=4:ngpus=4
+#PBS -l walltime=00:10:00
+#PBS -j oe
+set -u
+cd "$PBS_O_WORKDIR" || exit
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+FOLDER=/scratch/me                     # that all nodes see
+LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind depth)
+# module load cray-hdf5 cuda
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+self_test "${LAUNCHER[@]}"

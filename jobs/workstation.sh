@@ -1,0 +1,22 @@
+#!/bin/bash
+# A product on one computer: ./workstation.sh.  Ctrl-C saves and stops, for which a bare mpirun
+# leaves no time; started again, it goes on.
+set -u
+
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+INPUT=$HOME/input.h5
+OUTPUT=$HOME/input-C.h5
+MAX_TIME=                              # of one attempt
+# -n: one for each GPU, near which the program binds the threads of each
+LAUNCHER=(setsid mpirun -n 2 --bind-to none)
+
+. "$DGEMM_OOC/jobs/common.sh" || exit
+advise_stripes
+while
+    attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
+    goes_on
+do
+    echo "stopped, $(reported "done") of C is done; going on"
+done
+exit "$status"

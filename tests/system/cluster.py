@@ -1,0 +1,141 @@
+"""A Slurm of one node with two GPUs (which are none), for as long as a test needs it.
+
+The daemons are those of Debian's packages, with configuration, key, ports and state of their own, so
+that a Slurm or munge that serves this computer is neither used nor disturbed; root is not needed."""
+import contextlib
+import getpass
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from launch import environment
+
+PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch"]
+
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=1,sched_interval=1
+KillWait=10
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} Gres=gpu:2
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def is_installed():
+    return all(shutil.which(program, path=search_path()) for program in PROGRAMS)
+
+
+def search_path():
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                   for _ in range(count)]
+        return [s.getsockname()[1] for s in sockets]
+
+
+def configure(folder):
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    (folder / "gres.conf").write_text("Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")
+    (folder / "slurm.conf").write_text(CONFIGURATION.format(
+        host=socket.gethostname().split(".")[0], user=getpass.getuser(), folder=folder,
+        ports=free_ports(2), cpus=len(os.sched_getaffinity(0))))
+
+
+def await_that(condition, seconds, complaint):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, complaint()
+        time.sleep(0.1)
+
+
+class Slurm:
+    """Runs Slurm's commands."""
+
+    def __init__(self, folder):
+        self.env = environment(SLURM_CONF=str(folder / "slurm.conf"), PATH=search_path(),
+                               DGEMM_OOC_DEVICE="cpu")
+
+    def run(self, *words, cwd=None):
+        return subprocess.run([*map(str, words)], cwd=cwd, env=self.env, capture_output=True,
+                              text=True, timeout=60)
+
+    def ask(self, *words, cwd=None):
+        done = self.run(*words, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def submit(self, *words, cwd):
+        return self.ask("sbatch", "--parsable", *words, cwd=cwd)
+
+    def job(self, number):
+        """All that Slurm knows of a job."""
+        return dict(re.findall(r"(\w+)=(\S+)", self.ask("scontrol", "show", "job", number)))
+
+    def await_job(self, number, condition, log):
+        await_that(lambda: condition(self.job(number)), 60,
+                   lambda: f"{self.job(number)}\n{log.exists() and log.read_text()}")
+
+    def clear(self):
+        """Of all jobs."""
+        self.run("scancel", "--user", getpass.getuser())
+        await_that(lambda: not self.ask("squeue", "--noheader"), 30,
+                   lambda: self.run("squeue").stdout)
+
+
+@contextlib.contextmanager
+def daemons(folder, slurm):
+    munge = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+    commands = [["munged", "--foreground", "--force", "--num-threads=1", "--origin=127.0.0.1", *munge,
+                 f"--socket={folder}/munge.socket"], ["slurmctld", "-D"], ["slurmd", "-D"]]
+    with contextlib.ExitStack() as stack, open(folder / "daemons.log", "w") as log:
+        for command in commands:
+            process = stack.enter_context(subprocess.Popen(command, env=slurm.env, stdout=log,
+                                                           stderr=log))
+            stack.callback(process.terminate)
+            await_that(lambda: (folder / "munge.socket").exists(), 20,
+                       (folder / "daemons.log").read_text)
+        yield
+
+
+@contextlib.contextmanager
+def started(folder):
+    """The cluster, at work; in the end nothing of it is left."""
+    configure(folder)
+    slurm = Slurm(folder)
+    with daemons(folder, slurm):
+        try:
+            await_that(lambda: slurm.run("sinfo", "-h", "-o", "%t").stdout == "idle\n", 30,
+                       lambda: (folder / "slurmctld.log").read_text())
+            yield slurm
+        finally:
+            slurm.clear()

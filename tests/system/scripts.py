@@ -1,0 +1,38 @@
+"""The job scripts of jobs/, as a user has them: copied, with the variables at their top edited."""
+import re
+import signal
+from pathlib import Path
+
+from launch import BUILD, ROOT
+
+
+def edited(name, folder, **variables):
+    """Copy a script into a folder."""
+    variables = {"DGEMM_OOC": ROOT, "PROGRAM": BUILD / "dgemm_ooc", **variables}
+    text = (ROOT / "jobs" / name).read_text()
+    for variable, value in variables.items():
+        text, count = re.subn(rf"^{variable}=(\([^)]*\)|.*).*$", f"{variable}={value}", text,
+                              flags=re.MULTILINE)
+        assert count == 1, f"{name} has no {variable}"
+    script = folder / name
+    script.write_text(text)
+    script.chmod(0o755)
+    return script
+
+
+def catches(process, number):
+    caught = re.search(r"^SigCgt:\t(\w+)$", (process / "status").read_text(), re.MULTILINE)
+    return int(caught[1], 16) >> (number - 1) & 1
+
+
+def are_at_work(source):
+    """Whether two ranks that multiply this listen to signals."""
+    ranks = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if words[0] == bytes(BUILD / "dgemm_ooc") and bytes(source) in words:
+                ranks.append(catches(process, signal.SIGUSR2))
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended
+    return len(ranks) == 2 and all(ranks)

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Stands in for the commands of batch systems, each by the name that it is called by.  They take the
+options that the real ones have and that the scripts of jobs/ use, all of them, and no others; launchers
+look whether a node has what is asked for, and then start two ranks by mpirun.  A job that is handed in
+goes into the folder $STANDIN, as a line of JSON in `queue`, for a test to run."""
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+NAME = Path(sys.argv[0]).name
+FOLDER = Path(os.environ.get("STANDIN", "."))
+STEP = FOLDER / "step"  # the process of what was started last
+FLAG = None
+JOB = {"qsub": "PBS_JOBID", "bsub": "LSB_JOBID", "flux": "FLUX_JOB_ID"}
+
+
+def parse(words, required, optional={}, rest=argparse.REMAINDER):
+    """By option: its type, FLAG, what it can be as a tuple, or list where it may come again."""
+    parser = argparse.ArgumentParser(prog=NAME, allow_abbrev=False)
+    for option, kind in {**required, **optional}.items():
+        how = {"type": kind}
+        if kind is FLAG:
+            how = {"action": "store_const", "const": True}
+        elif kind is list:
+            how = {"action": "append"}
+        elif isinstance(kind, tuple):
+            how = {"choices": kind}
+        parser.add_argument(option, required=option in required, **how)
+    if rest:
+        parser.add_argument("rest", nargs=rest)
+    return parser.parse_args(words)
+
+
+def expect(truth, complaint):
+    if not truth:
+        sys.exit(f"{NAME}: {complaint}")
+
+
+def ranks(command):
+    """Of an mpirun that does not look for the batch system itself."""
+    hidden = [word for name in os.environ if name in JOB.values() for word in ("-u", name)]
+    return ["env", *hidden, "mpirun", "-n", "2", *command]
+
+
+def start_apart(command):
+    """Signals are not passed on, nor what the ranks return."""
+    process = subprocess.Popen(ranks(command))
+    STEP.write_text(str(process.pid))
+    sys.exit(process.wait() != 0)
+
+
+def hand_in(words, mark, required, optional={}):
+    """A script: its directives are looked at, and it is copied now, as batch systems do."""
+    expect(len(words) == 1, "hands in one script")
+    lines = Path(words[0]).read_text().splitlines()
+    directives = " ".join(line[len(mark):] for line in lines if line.startswith(mark))
+    given = parse(shlex.split(directives), required, optional, None)
+    handle, copy = tempfile.mkstemp(dir=FOLDER)
+    os.close(handle)
+    shutil.copy(words[0], copy)
+    job = {"script": copy, "requeue": getattr(given, "Q", None), "folder": os.getcwd(),
+           "environment": {JOB[NAME]: "7"}}
+    if NAME == "qsub":
+        job["folder"], job["environment"]["PBS_O_WORKDIR"] = str(FOLDER), os.getcwd()
+    with open(FOLDER / "queue", "a") as queue:
+        queue.write(json.dumps(job) + "\n")
+    return given
+
+
+def aprun(words):
+    given = parse(words, {"-n": int, "-N": int, "-d": int, "-cc": ("cpu", "depth", "none")})
+    expect(given.n % given.N == 0 and given.N == 1 and given.d <= 16, "a node has 1 GPU, 16 cores")
+    os.execvp("env", ranks(given.rest))
+
+
+def mpiexec(words):
+    given = parse(words, {"-n": int, "--ppn": int, "--depth": int, "--cpu-bind": ("depth", "core")})
+    expect(given.n % given.ppn == 0 and given.ppn * given.depth <= 64, "a node has 64 cores")
+    os.execvp("env", ranks(given.rest))
+
+
+def jsrun(words):
+    given = parse(words, {"-n": int, "-r": int, "-a": int, "-g": int, "-c": int, "-b": str})
+    expect(given.n % given.r == 0 and given.r * given.g <= 6 and given.r * given.c <= 42,
+           "a node has 6 GPUs, 42 cores")
+    expect(given.b == f"packed:{given.c // given.a}", "each rank is bound to its cores")
+    start_apart(given.rest)
+
+
+def signal_step():
+    os.kill(int(STEP.read_text()), signal.SIGUSR2)
+
+
+def jskill(words):
+    given = parse(words, {"-s": ("USR2",)}, rest=1)
+    expect(given.rest == ["all"], "which steps?")
+    signal_step()
+
+
+def qsub(words):
+    given = hand_in(words, "#PBS", {"-N": str, "-l": list, "-j": ("oe",)})
+    expect(len(given.N) <= 15, "a name has 15 characters at most")
+    expect(any(word.startswith("walltime=") for word in given.l), "no walltime")
+
+
+def qstat(words):
+    parse(words, {"-f": FLAG}, rest=1)
+    print("Job Id: 7.server\n    Job_Name = dgemm_ooc\n    Resource_List.walltime = 04:00:00")
+
+
+def bsub(words):
+    given = hand_in(words, "#BSUB", {"-J": str, "-nnodes": int, "-W": str, "-o": str},
+                    {"-wa": ("USR2",), "-wt": int, "-Q": int})
+    expect((given.wa is None) == (given.wt is None), "-wa and -wt go together")
+
+
+def flux_run(words):
+    given = parse(words, {"-N": int, "-n": int, "-c": int, "-g": int, "-o": list},
+                  {"-t": str, "--signal": str})
+    expect(given.n % given.N == 0 and given.n // given.N * given.c <= 64, "a node has 64 cores")
+    expect(set(given.o) <= {"cpu-affinity=per-task", "gpu-affinity=per-task"}, "unknown -o")
+    expect(given.t in (None, "14340s") and given.signal in (None, "SIGUSR2@300"), "when to stop?")
+    start_apart(given.rest)
+
+
+def flux_batch(words):
+    hand_in(words, "#flux:", {"--job-name": str, "--nodes": int, "--exclusive": FLAG,
+                              "--time-limit": str, "--output": str})
+
+
+def flux_kill(words):
+    given = parse(words, {"--signal": ("SIGUSR2",)}, rest=1)
+    expect(given.rest == ["f2"], "no such job")
+    signal_step()
+
+
+def flux(words):
+    """In a job, `flux` is the job's own instance, to which no jobs of their own right are given."""
+    outer = ["--parent"] if "FLUX_JOB_ID" in os.environ else []
+    if words[:-1] == [*outer, "batch"]:
+        flux_batch(words[-1:])
+    elif words == ["job", "timeleft"]:
+        print(14400)
+    elif words == ["job", "last"]:
+        print("f2")
+    elif words[0] == "run":
+        flux_run(words[1:])
+    elif words[0] == "kill":
+        flux_kill(words[1:])
+    else:
+        expect(False, f"unknown: {words}")
+
+
+def lfs(words):
+    expect(words[:2] == ["getstripe", "-d"] and Path(words[2]).is_dir(), f"unknown: {words}")
+    print("stripe_count:  1 stripe_size:   1048576 pattern:       raid0")
+
+
+COMMANDS = [aprun, mpiexec, jsrun, jskill, qsub, qstat, bsub, flux, lfs]
+
+if __name__ == "__main__":
+    {command.__name__: command for command in COMMANDS}[NAME](sys.argv[1:])

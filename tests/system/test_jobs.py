@@ -1,0 +1,158 @@
+"""The scripts of jobs/ for batch systems that are not here, with stand-ins for their commands: from the
+first attempt over stops to the end.  Slurm's are tested on a Slurm (test_slurm.py)."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import standin
+from launch import ROOT, SANITIZED, environment
+from matrices import multiply, operands, output_of, read, wait_until
+from scripts import are_at_work, edited
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers")
+
+HAND_IN = {"pbs-alps": ["qsub"], "pbs-pals": ["qsub"], "lsf": ["bsub"], "flux": ["flux", "batch"]}
+SIZE = (500, 500, 400)
+SLOW = "16x16x16"  # so many small steps that this takes seconds
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    source = tmp_path_factory.mktemp("reference") / "input.h5"
+    operands(source, *SIZE)
+    multiply(source)
+    return source, read(output_of(source)).tobytes()
+
+
+@pytest.fixture
+def source(reference, tmp_path):
+    """With its times, which say that it is the same file."""
+    return tmp_path / shutil.copy2(reference[0], tmp_path)
+
+
+def stop(process, source, number):
+    """In the midst of its work."""
+    wait_until(lambda: are_at_work(source), process)
+    process.send_signal(number)
+
+
+class Batch:
+    """A batch system, whose jobs run when the test says so."""
+
+    def __init__(self, folder):
+        self.queue, self.log = folder / "queue", folder / "log"
+        for command in standin.COMMANDS:
+            (folder / command.__name__).symlink_to(standin.__file__)
+        self.env = environment(STANDIN=str(folder), PATH=f"{folder}:{os.environ['PATH']}",
+                               DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TILE=SLOW)
+
+    def hand_in(self, system, script):
+        subprocess.run([*HAND_IN[system], script.name], env=self.env, cwd=script.parent, check=True)
+
+    def run(self, source=None, stops=0, number=signal.SIGUSR2):
+        """All jobs, one after the other, the first of which are signalled; return their statuses."""
+        statuses = []
+        while self.queue.exists() and len(statuses) < 5:
+            job = json.loads(self.queue.read_text())
+            self.queue.unlink()
+            env = {**self.env, **job["environment"]}
+            with open(self.log, "a") as log:
+                with subprocess.Popen(["bash", job["script"]], cwd=job["folder"], env=env, stdout=log,
+                                      stderr=log) as process:
+                    if len(statuses) < stops:
+                        stop(process, source, number)
+                    statuses.append(process.wait(120))
+            if statuses[-1] == job["requeue"]:
+                self.queue.write_text(json.dumps(job))
+        return statuses
+
+
+@pytest.fixture
+def batch(tmp_path_factory):
+    return Batch(tmp_path_factory.mktemp("batch"))
+
+
+def production(system, source, **variables):
+    return edited(f"{system}.sh", source.parent, INPUT=source, OUTPUT=output_of(source), **variables)
+
+
+@pytest.mark.parametrize("system", HAND_IN)
+def test_two_restarts(batch, reference, source, system):
+    """By the script alone, once the batch system tells it to stop."""
+    batch.hand_in(system, production(system, source))
+    assert batch.run(source, stops=2) == [75, 75, 0], batch.log.read_text()
+    said = batch.log.read_text()
+    assert said.count("\nRestart ") == 2 and f"lfs setstripe -c -1 -S 16M {source.parent}" in said
+    assert read(output_of(source)).tobytes() == reference[1]
+    assert not list(source.parent.glob("*.stalls"))
+
+
+@pytest.mark.parametrize("system, last", [("pbs-alps", 75), ("lsf", 1)])
+def test_no_progress(batch, source, system, last):
+    """A K split is not saved, so that every attempt starts anew."""
+    batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_SPLIT_K="2")
+    batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
+    assert batch.run() == [75, 75, last], batch.log.read_text()
+    assert "given up: the last 3 attempts have added nothing" in batch.log.read_text()
+
+
+@pytest.mark.parametrize("system, status", [("pbs-alps", 75), ("lsf", 1)])
+def test_cancelled(batch, source, system, status):
+    """It is saved, and does not come back."""
+    batch.hand_in(system, production(system, source))
+    assert batch.run(source, stops=1, number=signal.SIGTERM) == [status], batch.log.read_text()
+    assert output_of(source).with_name("input-C.h5.journal").exists()
+
+
+@pytest.mark.parametrize("system", HAND_IN)
+def test_self_test(batch, tmp_path, system):
+    batch.hand_in(system, edited(f"{system}-selftest.sh", tmp_path, FOLDER=tmp_path))
+    assert batch.run() == [0], batch.log.read_text()
+    assert batch.log.read_text().splitlines()[-1] == "SELF-TEST: PASSED"
+    assert [path.name for path in tmp_path.iterdir()] == [f"{system}-selftest.sh"]
+
+
+def test_self_test_of_a_program_that_fails(batch, tmp_path):
+    batch.env.update(DGEMM_OOC_HOST_MEMORY="1000")
+    batch.hand_in("pbs-alps", edited("pbs-alps-selftest.sh", tmp_path, FOLDER=tmp_path))
+    assert batch.run() == [4], batch.log.read_text()
+    assert batch.log.read_text().splitlines()[-1] == "SELF-TEST: FAILED, status 4"
+    assert [path.name for path in tmp_path.iterdir()] == ["pbs-alps-selftest.sh"]
+
+
+def test_workstation(reference, source):
+    """USR2 is a stop to go on from at once; Ctrl-C is one to stay."""
+    script, log = production("workstation", source), source.with_name("log")
+    env = environment(DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TILE=SLOW)
+    with open(log, "w") as out:
+        with subprocess.Popen([script], env=env, stdout=out, stderr=out,
+                              start_new_session=True) as process:
+            stop(process, source, signal.SIGUSR2)
+            wait_until(lambda: " is done; going on\n" in log.read_text(), process)
+            wait_until(lambda: are_at_work(source), process)
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(120) == 75, log.read_text()
+    assert log.read_text().count(" is done; going on\n") == 1
+    assert log.read_text().count("stopped by SIGUSR2") == 2  # not by what mpirun makes of Ctrl-C
+    done = subprocess.run([script], env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "\nRestart " in done.stdout, done.stderr
+    assert read(output_of(source)).tobytes() == reference[1]
+
+
+def test_workstation_self_test(tmp_path):
+    script = edited("workstation-selftest.sh", tmp_path, FOLDER=tmp_path)
+    done = subprocess.run([script], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "SELF-TEST: PASSED"
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here (make setup)")
+def test_shellcheck():
+    scripts = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "jobs").glob("*.sh"))
+    done = subprocess.run(["shellcheck", "-x", *scripts, "tests/setup.sh"], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,108 @@
+"""On a Slurm: the ways to start ranks, and the scripts of jobs/ from the first attempt to the end."""
+import shutil
+
+import pytest
+
+import cluster
+from launch import BUILD, SANITIZED
+from matrices import multiply, operands, output_of, read
+from scripts import are_at_work, edited
+
+pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
+              pytest.mark.skipif(not cluster.is_installed(),
+                                 reason="no Slurm and munge here (make setup)")]
+
+# The scripts ask for two nodes of GPUs.
+SMALL = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
+SIZE = (800, 800, 500)
+SLOW, SLOWER = "16x16x16", "4x4x16"  # so many small steps that this takes seconds, minutes
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    with cluster.started(tmp_path_factory.mktemp("slurm")) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(started):
+    yield started
+    started.clear()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    source = tmp_path_factory.mktemp("reference") / "input.h5"
+    operands(source, *SIZE)
+    multiply(source)
+    return source, read(output_of(source)).tobytes()
+
+
+@pytest.fixture
+def source(reference, tmp_path):
+    """With its times, which say that it is the same file."""
+    return tmp_path / shutil.copy2(reference[0], tmp_path)
+
+
+def test_srun_needs_pmi(slurm, source):
+    """Otherwise each task is alone; it is said once."""
+    done = slurm.run("srun", "-n2", "--mpi=none", BUILD / "dgemm_ooc", source)
+    assert done.returncode == 4
+    said = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
+    assert len(said) == 1 and "started 2 tasks" in said[0] and "try srun --mpi=pmix" in said[0]
+    assert not output_of(source).exists()
+
+
+@pytest.mark.parametrize("ranks, words", [
+    (2, ["srun", "-n2", "--mpi=pmix"]), (1, ["srun", "-n1", "--mpi=none"]),
+    (2, ["salloc", "-n2", "mpirun", "-n", "2"]), (1, ["salloc", "-n2"])],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None)
+def test_ways_to_start(slurm, reference, source, ranks, words):
+    done = slurm.run(*words, BUILD / "dgemm_ooc", source)
+    assert done.returncode == 0 and f"; {ranks} rank" in done.stdout, done.stderr
+    assert read(output_of(source)).tobytes() == reference[1]
+
+
+def submit(slurm, source, tile, *options):
+    """The production script; return its job and its log."""
+    folder = source.parent
+    script = edited("slurm.sh", folder, INPUT=source, OUTPUT=output_of(source))
+    job = slurm.submit(*SMALL, "--export", f"ALL,DGEMM_OOC_TILE={tile}", *options, script, cwd=folder)
+    return job, folder / f"dgemm_ooc-{job}.log"
+
+
+def finish(slurm, job, log):
+    """Wait for the end of a job; return its exit status."""
+    slurm.await_job(job, lambda state: state["JobState"] in ("COMPLETED", "FAILED"), log)
+    return int(slurm.job(job)["ExitCode"].split(":")[0])
+
+
+def test_three_restarts(slurm, reference, source):
+    """By the script alone, once it is told to stop; to the bits of an uninterrupted run."""
+    job, log = submit(slurm, source, SLOW)
+    for stop in range(3):
+        slurm.await_job(job, lambda state: are_at_work(source), log)
+        slurm.ask("scancel", "--signal=USR2", job)
+        slurm.await_job(job, lambda state: state["Restarts"] == str(stop + 1), log)
+    assert finish(slurm, job, log) == 0, log.read_text()
+    assert log.read_text().count("\nRestart ") == 3
+    assert read(output_of(source)).tobytes() == reference[1]
+    assert not list(source.parent.glob("*.stalls"))
+
+
+def test_the_time_limit(slurm, source):
+    """It comes nearer than the signal's lead, and the script comes back."""
+    job, log = submit(slurm, source, SLOWER, "--time=10", "--signal=USR2@57")
+    slurm.await_job(job, lambda state: are_at_work(source), log)
+    slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
+    assert "stopped by SIGUSR2" in log.read_text()
+
+
+def test_self_test(slurm, tmp_path):
+    script = edited("slurm-selftest.sh", tmp_path, FOLDER=tmp_path)
+    job = slurm.submit(*SMALL, script, cwd=tmp_path)
+    log = tmp_path / f"dgemm_ooc-selftest-{job}.log"
+    assert finish(slurm, job, log) == 0, log.read_text()
+    assert log.read_text().splitlines()[-1] == "SELF-TEST: PASSED"
+    assert {path.name for path in tmp_path.iterdir()} == {script.name, log.name}
