@@ -9,6 +9,7 @@
 #include "error.h"
 #include "mix.h"
 #include "schedule.h"
+#include "tiles.h"
 
 static size_t vector_bytes(int64_t count)
 {
@@ -149,6 +150,64 @@ int check_resume(struct check *c, const void *acc, struct error *err)
     return c->device->project(c->device, &saved, err);
 }
 
+/* A row of the tile is beyond the limit. */
+static int fail(struct check *c, const struct block *tile, int64_t row, double residual,
+                struct error *err)
+{
+    bool known = c->failures > 0 && block_equal(&c->failed[c->failures - 1], tile);
+    c->failed_residual = fmax(c->failed_residual, residual);
+    if (c->patient && (known || c->failures < CHECK_AGAIN_MAX)) {
+        if (!known)
+            c->failed[c->failures++] = *tile;
+        return 0;
+    }
+    return error_add(err, EXIT_VERIFY,
+                     "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
+                     ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
+                     "memory may be faulty",
+                     c->patient ? "" : " again", tile->row + row, tile->row, tile->col, residual,
+                     c->limit, c->device->info.name);
+}
+
+/* As check_judge; `whole`: the sums are those of all of k, not of a part. */
+static int judge(struct check *c, bool whole, struct error *err)
+{
+    struct block tile = c->judged;
+    c->judged = (struct block){0};
+    if (block_empty(&tile))
+        return 0;
+    if (c->device->sync(c->device, c->done, err))
+        return err->code;
+    bool is_double = c->problem->type == SCALAR_DOUBLE;
+    double u = check_roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
+    double underflow = (double)tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
+    const double *y = c->host + c->plan->tile_cols;
+    const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;
+    double worst = -1; /* no row could be judged */
+    int64_t not_finite = 0;
+    for (int64_t i = 0; i < tile.rows; i++) {
+        if (!(y_abs[i] <= largest)) {
+            not_finite++;
+            continue;
+        }
+        double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
+        if (!(residual <= c->limit))
+            return fail(c, &tile, i, residual, err);
+        worst = fmax(worst, residual);
+    }
+    c->residual = fmax(c->residual, worst);
+    if (whole)
+        c->not_finite += not_finite;
+    if (whole && c->tiles)
+        tiles_judge(c->tiles, &tile, worst, not_finite);
+    return 0;
+}
+
+int check_judge(struct check *c, struct error *err)
+{
+    return judge(c, true, err);
+}
+
 int check_now(struct check *c, const void *acc, struct error *err)
 {
     struct device *dev = c->device;
@@ -163,10 +222,7 @@ int check_now(struct check *c, const void *acc, struct error *err)
         dev->record(dev, c->done, STREAM_OUT, err))
         return err->code;
     c->judged = c->tile;
-    int64_t not_finite = c->not_finite; /* rows are counted when the tile ends */
-    check_judge(c, err);
-    c->not_finite = not_finite;
-    return err->code;
+    return judge(c, false, err);
 }
 
 int check_leave(struct check *c, const struct block *tile, const struct block *rows,
@@ -191,53 +247,5 @@ int check_leave(struct check *c, const struct block *tile, const struct block *r
     if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &sums, err) ||
         dev->record(dev, c->done, STREAM_OUT, err) || dev->wait(dev, STREAM_COMPUTE, c->done, err))
         return err->code;
-    return 0;
-}
-
-/* A row of the tile is beyond the limit. */
-static int fail(struct check *c, const struct block *tile, int64_t row, double residual,
-                struct error *err)
-{
-    bool known = c->failures > 0 && block_equal(&c->failed[c->failures - 1], tile);
-    c->failed_residual = fmax(c->failed_residual, residual);
-    if (c->patient && (known || c->failures < CHECK_AGAIN_MAX)) {
-        if (!known)
-            c->failed[c->failures++] = *tile;
-        return 0;
-    }
-    return error_add(err, EXIT_VERIFY,
-                     "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
-                     ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
-                     "memory may be faulty",
-                     c->patient ? "" : " again", tile->row + row, tile->row, tile->col, residual,
-                     c->limit, c->device->info.name);
-}
-
-int check_judge(struct check *c, struct error *err)
-{
-    struct block tile = c->judged;
-    c->judged = (struct block){0};
-    if (block_empty(&tile))
-        return 0;
-    if (c->device->sync(c->device, c->done, err))
-        return err->code;
-    bool is_double = c->problem->type == SCALAR_DOUBLE;
-    double u = check_roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
-    double underflow = (double)tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
-    const double *y = c->host + c->plan->tile_cols;
-    const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;
-    for (int64_t i = 0; i < tile.rows; i++) {
-        if (!(y_abs[i] <= largest)) {
-            c->not_finite++;
-            continue;
-        }
-        double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
-        if (!(residual <= c->limit))
-            return fail(c, &tile, i, residual, err);
-        if (!(residual <= c->residual)) {
-            c->residual = residual;
-            c->worst = tile;
-        }
-    }
     return 0;
 }

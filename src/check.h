@@ -16,6 +16,7 @@
 struct device;
 struct event;
 struct error;
+struct tiles;
 
 enum {
     CHECK_SUMS = 2,      /* vectors that grow with k: y and |y| */
@@ -35,6 +36,8 @@ struct check {
     struct block tile;    /* that is being multiplied */
     struct block judged;  /* whose sums are on their way to the host; empty when none is */
 
+    struct tiles *tiles; /* set by the caller: to be told of every tile; may be null */
+
     bool patient; /* a tile that fails is noted, to be multiplied again, and no error yet */
     struct block failed[CHECK_AGAIN_MAX];
     int failures;
@@ -42,7 +45,6 @@ struct check {
 
     double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
     double limit;       /* that it may have */
-    struct block worst; /* the tile that has it */
     int64_t not_finite; /* rows of tiles with NaN, Inf or overflow in |A||B|: not judged */
 };
 

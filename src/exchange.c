@@ -66,9 +66,9 @@ static void arrive(struct exchange *x, const struct message *m)
                         .operand = (uint8_t)m->transfer.operand,
                         .amount = mover_bytes(&x->in->mover, &m->transfer)};
     comm_lock();
-    double end = meter_end(&x->meter, span.amount);
+    double since, end = meter_end(&x->meter, span.amount, &since);
     comm_unlock();
-    trace_host(x->trace, span, fmax(m->begin, x->arrived), end); /* one after the other */
+    trace_host(x->trace, span, fmax(m->begin, x->arrived), end, since); /* one after the other */
     x->arrived = end;
     if (m->transfer.kept >= 0)
         cache_put(x->cache, &m->transfer, intake_memory(x->in, m->number));

@@ -78,6 +78,21 @@ static int add_part(struct run *run, const struct matrix *matrix, const struct b
     return dev->record(dev, run->c0_used[buffer], STREAM_OUT, err);
 }
 
+/* What belongs to the check does not count as bytes of the product. */
+static void receive_part(struct run *run, const struct matrix *matrix, const struct block *part,
+                         struct slot *slot, int from)
+{
+    struct meter *meter = &run->exchange.meter;
+    size_t bytes = part_bytes(matrix, part);
+    struct span span = {.stage = STAGE_NETWORK,
+                        .operand = OPERAND_C,
+                        .amount = matrix->memory == run->acc ? bytes : 0};
+    double since, begin = meter_begin(meter);
+    comm_receive(slot->memory, bytes, from);
+    double end = meter_end(meter, span.amount, &since);
+    trace_host(run->trace, span, begin, end, since);
+}
+
 /* Each part comes while the one before is added. */
 static void add_matrix(struct run *run, const struct matrix *matrix, int from,
                        struct slot *const slots[2], struct error *err)
@@ -90,9 +105,7 @@ static void add_matrix(struct run *run, const struct matrix *matrix, int from,
         struct slot *slot = slots[i % 2];
         if (!err->code)
             dev->sync(dev, slot->done, err);
-        meter_begin(&run->exchange.meter);
-        comm_receive(slot->memory, part_bytes(matrix, &part), from);
-        meter_end(&run->exchange.meter, matrix->memory == run->acc ? part_bytes(matrix, &part) : 0);
+        receive_part(run, matrix, &part, slot, from);
         if (!err->code)
             add_part(run, matrix, &part, slot, (int)(i % 2), err);
     }

@@ -68,14 +68,34 @@ static int open_device(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* The page of the run, where one is wanted.  A failure is a complaint like others. */
+static void write_page(struct session *s)
+{
+    struct error of_page = {0};
+    const struct page_facts facts = {.problem = &s->problem,
+                                     .machine = &s->machine,
+                                     .plan = &s->plan,
+                                     .report = &s->report,
+                                     .output = &s->options.output,
+                                     .command = s->command};
+    if (!s->options.html[0] || s->page.pieces == 0) /* all was multiplied by an earlier run */
+        return;
+    page_write(&s->page, &facts, &s->comm, s->options.html, &of_page);
+    if (of_page.code && s->comm.rank == 0)
+        error_add(&s->err, of_page.code, "%s", of_page.text);
+    else if (s->comm.rank == 0 && !s->options.quiet)
+        printf("Page        %s\n", s->options.html);
+}
+
 static int finish_report(struct session *s)
 {
     const struct report *r = &s->report;
+    if (s->comm.rank == 0 && !s->options.quiet && r->wall_s > 0)
+        report_print(r, &s->problem, &s->machine, &s->plan);
+    if (s->comm.rank == 0 && !s->options.quiet && r->read_back)
+        report_full_check(&r->full);
+    write_page(s);
     if (s->comm.rank == 0) {
-        if (!s->options.quiet && r->wall_s > 0)
-            report_print(r, &s->problem, &s->machine, &s->plan);
-        if (!s->options.quiet && r->read_back)
-            report_full_check(&r->full);
         if (s->of_trace.code)
             error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
         report_result(r);
@@ -152,6 +172,7 @@ static int run_session(struct session *s)
     if (s->comm.rank == 0)
         session_leave(s);
     run_close(&s->run);
+    trace_close(&s->trace); /* which the run's threads write to until then */
     if (s->device)
         s->device->close(s->device);
     return s->err.code;

@@ -10,7 +10,7 @@ struct meter {
         busy_s; /* time with at least one thread at work, or the sum of the device's operations */
     uint64_t bytes; /* or floating-point operations, of a stage that computes */
     int active;     /* threads at work now */
-    double since;   /* when the first of them began */
+    double since;   /* when the first of them began, or one ended: busy_s is up to then */
 };
 
 static inline double clock_now(void)
@@ -20,7 +20,8 @@ static inline double clock_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* These return the time.  The caller holds the lock that guards the meter. */
+/* These return the time; the end also says since when it adds to busy_s.  The caller holds the lock
+ * that guards the meter. */
 static inline double meter_begin(struct meter *meter)
 {
     double now = clock_now();
@@ -29,12 +30,14 @@ static inline double meter_begin(struct meter *meter)
     return now;
 }
 
-static inline double meter_end(struct meter *meter, uint64_t bytes)
+static inline double meter_end(struct meter *meter, uint64_t bytes, double *since)
 {
     double now = clock_now();
+    *since = meter->since;
     meter->bytes += bytes;
-    if (--meter->active == 0)
-        meter->busy_s += now - meter->since;
+    meter->busy_s += now - meter->since;
+    meter->since = now;
+    meter->active--;
     return now;
 }
 

@@ -38,6 +38,7 @@ enum {
     KEY_MACHINE,
     KEY_REPORT,
     KEY_TRACE,
+    KEY_HTML,
     KEY_PROGRESS,
     KEY_HELP_ALL,
     KEY_USAGE,
@@ -80,6 +81,7 @@ static const struct argp_option option_table[] = {
     {"max-time", KEY_MAX_TIME, "TIME", 0, "save and stop in time for this (also 1-12:00:00)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
+    {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
     {"progress", KEY_PROGRESS, "auto|always|never", 0,
      "how far it is: a line that is redrawn on a terminal, else one a minute (always: redrawn)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
@@ -122,6 +124,7 @@ static const char short_help[] =
     "  --verify=full          check not only the product but the files, read back\n"
     "  --max-time=TIME        save and stop in time: 90s, 3h50m, 1-12:00:00\n"
     "  --report=FILE.json     the report, for programs; --trace=FILE.json a timeline\n"
+    "  --html=FILE.html       a page that shows the run, for a browser\n"
     "  -q, -v                 less, or more; --progress=never: not how far it is\n"
     "  --help-all, --version  all options; what it was built with\n"
     "\n"
@@ -271,6 +274,7 @@ static error_t parse_run_option(int key, char *arg, struct options *o, struct ar
     case KEY_CHECK_ONLY: o->check_only = true; return 0;
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
     case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
+    case KEY_HTML: copy_path(o->html, arg, state); return 0;
     case KEY_PROGRESS:
         o->progress = (enum progress_choice)parse_word(arg, "auto|always|never", state, "progress");
         return 0;
@@ -385,6 +389,9 @@ static void finish(struct parse *p, struct argp_state *state)
     if (o->check_only && (o->dry_run || o->trace[0]))
         usage_error(state, "--check-only multiplies nothing: %s is for a run",
                     o->dry_run ? "--dry-run" : "--trace");
+    if (o->html[0] && (o->check_only || o->dry_run))
+        usage_error(state, "--html shows a run: %s is none",
+                    o->dry_run ? "--dry-run" : "--check-only");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
     if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)

@@ -46,6 +46,7 @@ struct options {
     char machine[PATH_MAX];
     char report[PATH_MAX];
     char trace[PATH_MAX];
+    char html[PATH_MAX];
     enum progress_choice progress;
     bool force;
     bool quiet, verbose;

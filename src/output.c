@@ -143,6 +143,9 @@ static void check_beside(const struct options *options, const struct problem *p,
     char copy[PATH_MAX];
     if (is_input(options, p, path))
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
+    if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
+        error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is one of the inputs",
+                  copy, what);
     if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
     for (int i = 0; i < BESIDE; i++)
@@ -155,12 +158,17 @@ static void check_beside(const struct options *options, const struct problem *p,
 
 int output_check_beside(const struct options *options, const struct problem *p, struct error *err)
 {
-    if (options->report[0])
-        check_beside(options, p, "report", options->report, err);
-    if (options->trace[0])
-        check_beside(options, p, "trace", options->trace, err);
-    if (options->trace[0] && strcmp(options->trace, options->report) == 0)
-        error_add(err, EXIT_INPUT, "the trace %s is the report", options->trace);
+    const struct {
+        const char *what, *path;
+    } papers[] = {{"report", options->report}, {"trace", options->trace}, {"page", options->html}};
+    for (int i = 0; i < 3; i++) {
+        if (papers[i].path[0])
+            check_beside(options, p, papers[i].what, papers[i].path, err);
+        for (int j = 0; j < i; j++)
+            if (papers[i].path[0] && strcmp(papers[i].path, papers[j].path) == 0)
+                error_add(err, EXIT_INPUT, "the %s %s is the %s", papers[i].what, papers[i].path,
+                          papers[j].what);
+    }
     return err->code;
 }
 

@@ -71,7 +71,8 @@ struct plan_request {
     bool whole; /* one super-block, where the devices hold it */
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
-    bool trace;               /* and for the timeline */
+    bool trace;               /* and for the trace */
+    bool page;                /* and for what the page shows */
     enum algorithm algorithm; /* whose own memory and speed count */
 };
 

@@ -6,6 +6,7 @@
 #include "plan_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "tiles.h"
 #include "trace.h"
 
 enum {
@@ -125,6 +126,8 @@ static size_t host_bytes(const struct problem *p, const struct machine *machine,
         bytes += check_host_bytes(p, plan);
     if (request->trace)
         bytes += trace_bytes();
+    if (request->page)
+        bytes += sizeof(struct timeline) + sizeof(struct tiles);
     return bytes + (machine->gpu ? 0 : plan->device_bytes);
 }
 

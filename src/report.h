@@ -49,6 +49,9 @@ void report_print_ranks(const struct run *run);
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
 const char *report_stage_title(enum stage stage);
 
+/* One sentence: what would make such a run faster. */
+const char *report_advice(const struct report *report, const struct plan *plan);
+
 /* All that there is to tell of a run, however it ended; null where nothing is known. */
 struct account {
     const char *command;

@@ -46,8 +46,7 @@ static void print_stage(const struct report *r, const struct plan *plan, enum st
     printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
 }
 
-/* What would make such a run faster. */
-static const char *advice(const struct report *r, const struct plan *plan)
+const char *report_advice(const struct report *r, const struct plan *plan)
 {
     bool several = plan->supers_down * plan->supers_across > 1;
     switch (r->limit) {
@@ -107,7 +106,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
         printf("Saved       %d time%s, in %s of it\n", r->saves, r->saves == 1 ? "" : "s",
                quantity_time(r->saves_s));
     printf("Overlap     %.2f of the wall is the busiest stage, %s:\n            %s\n",
-           limit / r->wall_s, stage_titles[r->limit], advice(r, plan));
+           limit / r->wall_s, stage_titles[r->limit], report_advice(r, plan));
     if (r->complete)
         print_disk(r, p);
     printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),

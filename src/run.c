@@ -48,9 +48,9 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     meter_add(&run->checks, dev->elapsed(dev, step->events[1], step->events[2]), 0);
     struct span product = {.stage = STAGE_GEMM, .amount = step->flops};
     struct span check = {.stage = STAGE_CHECK};
-    trace_device(&run->trace, product, step->events[0], step->events[1]);
+    trace_device(run->trace, product, step->events[0], step->events[1]);
     if (run->check.on)
-        trace_device(&run->trace, check, step->events[1], step->events[2]);
+        trace_device(run->trace, check, step->events[1], step->events[2]);
     return 0;
 }
 
@@ -450,7 +450,7 @@ static void say_why(struct run *run, struct error *err)
 
 int run_execute(struct run *run, struct error *err)
 {
-    if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, &run->trace, err) ||
+    if (exchange_open(&run->exchange, run->comm, &run->in, &run->cache, run->trace, err) ||
         all_tiles(run, err)) { /* those who wait for this rank's copies would wait for ever */
         run_stop(run);
         if (err->code == ERROR_ELSEWHERE) /* or was it a thread of this rank that failed? */

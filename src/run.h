@@ -40,7 +40,8 @@ struct run {
     const struct matrix_info *output_info;
     struct comm *comm;
     struct device *device;
-    bool traced;
+    struct trace *trace;
+    struct tiles *map;         /* of C; null: nobody wants to know */
     const struct piece *piece; /* which `problem` is */
     struct saver saver;        /* of it: done, met, context */
 
@@ -72,7 +73,6 @@ struct run {
     _Atomic uint64_t checksum_written; /* of all blocks that this rank has written */
 
     struct meter products, checks; /* on the device */
-    struct trace trace;
 };
 
 /* Collective.  Open the files, take C's space, allocate everything that the plan counts and let the

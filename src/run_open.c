@@ -145,7 +145,7 @@ static int open_staging(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
     struct mover in = {.device = run->device,
-                       .trace = &run->trace,
+                       .trace = run->trace,
                        .slot_bytes = plan->slot_bytes,
                        .element_bytes = scalar_size(run->problem->type),
                        .threads = plan->readers,
@@ -190,6 +190,7 @@ static int open_all(struct run *run, struct error *err)
         run_warm_up(run, err))
         return err->code;
     run->check.patient = !run->piece->again;
+    run->check.tiles = run->map;
     return open_staging(run, err);
 }
 
@@ -202,9 +203,7 @@ void run_stop(struct run *run)
 int run_open(struct run *run, struct error *err)
 {
     save_open(run);
-    if (run->traced)
-        trace_open(&run->trace, run->device, err);
-    if (comm_agree(run->comm, err) || open_window(run, err))
+    if (open_window(run, err))
         return err->code;
     if (open_all(run, err))
         run_stop(run);
@@ -234,7 +233,6 @@ void run_close(struct run *run)
     check_close(&run->check);
     save_close(run);
     checksum_close(&run->checksum);
-    trace_close(&run->trace);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         store_close(run->stores[operand]);
     store_close(run->output);

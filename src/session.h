@@ -6,6 +6,7 @@
 #include "journal.h"
 #include "options.h"
 #include "output.h"
+#include "page.h"
 #include "place.h"
 #include "report.h"
 #include "run.h"
@@ -36,6 +37,8 @@ struct session {
     double done;                   /* the part of the product that is done and saved, at the end */
     double started, piece_started; /* clock_now */
     struct report report;
+    struct page page; /* these two of all pieces */
+    struct trace trace;
     struct error of_trace; /* which is no failure of the run's */
     struct error err;
 };

@@ -82,9 +82,12 @@ static int open_run(struct session *s)
                           .output_info = &s->output.info,
                           .comm = &s->comm,
                           .device = s->device,
-                          .traced = s->request.trace,
+                          .trace = &s->trace,
+                          .map = s->request.page ? &s->page.tiles : NULL,
                           .piece = &s->begun.left.pieces[0],
                           .saver = {.done = when_saved, .met = when_met, .context = s}};
+    if (s->request.page)
+        page_begin(&s->page, &s->piece, &s->plan, s->begun.left.count);
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -166,8 +169,8 @@ static int piece_end(struct session *s)
     now->not_finite += (int64_t)comm_sum((uint64_t)s->run.check.not_finite);
     account(s);
     now->residual = fmax(now->residual, s->report.residual);
-    if (s->request.trace)
-        trace_write(&s->run.trace, &s->comm, s->options.trace, &s->of_trace);
+    if (s->request.page)
+        page_end(&s->page);
     return note_failures(s);
 }
 
@@ -255,10 +258,16 @@ static int execute(struct session *s)
     return s->err.code;
 }
 
-int session_execute(struct session *s)
+/* All pieces, on one timeline. */
+static int execute_all(struct session *s)
 {
-    double residual = s->progress.residual;
     const struct problem *p = &s->problem;
+    bool spans = s->request.trace;
+    struct timeline *timeline = s->request.page ? &s->page.timeline : NULL;
+    if (spans || timeline)
+        trace_open(&s->trace, s->device, spans, timeline, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
     if (s->comm.rank == 0)
         ticker_open(&s->ticker, s->options.progress, s->options.quiet,
                     2 * (double)p->m * (double)p->n * (double)p->k, session_save_seconds(s));
@@ -268,6 +277,17 @@ int session_execute(struct session *s)
         if (s->progress.left.count > 0)
             session_plan(s);
     }
+    if (spans)
+        trace_write(&s->trace, &s->comm, s->options.trace, &s->of_trace);
+    trace_close(&s->trace);
+    return 0;
+}
+
+int session_execute(struct session *s)
+{
+    double residual = s->progress.residual;
+    if (execute_all(s))
+        return s->err.code;
     s->report.residual = fmax(residual, s->report.residual);
     s->report.not_finite = (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;

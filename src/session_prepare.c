@@ -56,6 +56,7 @@ void session_plan(struct session *s)
                               .slab = o->slab,
                               .verify = o->verify != VERIFY_OFF,
                               .trace = o->trace[0] != 0,
+                              .page = o->html[0] != 0,
                               .algorithm = s->algorithm};
     s->piece = work_problem(&s->problem, &s->progress.left.pieces[0]);
     if (o->tile_rows <= s->problem.m && o->tile_cols <= s->problem.n) { /* as large as it has */

@@ -55,10 +55,11 @@ int mover_move(struct mover *mover, const struct slot *slot, int thread, struct 
     double begin = meter_begin(meter);
     pthread_mutex_unlock(&mover->lock);
     int code = mover->move(mover->context, t, slot->memory, err);
+    double since;
     pthread_mutex_lock(&mover->lock);
-    double end = meter_end(meter, code ? 0 : span.amount);
+    double end = meter_end(meter, code ? 0 : span.amount, &since);
     pthread_mutex_unlock(&mover->lock);
-    trace_host(mover->trace, span, begin, end);
+    trace_host(mover->trace, span, begin, end, since);
     return code;
 }
 

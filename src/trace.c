@@ -14,7 +14,9 @@
 enum {
     LANES = 1000, /* numbers of threads for each kind of them */
     KINDS = 6,
+    ORIGIN_TRIES = 20,
 };
+static const double origin_seconds = 1e-4;
 
 static const struct {
     const char *action, *lane;
@@ -31,18 +33,34 @@ size_t trace_bytes(void)
     return TRACE_SPANS * sizeof(struct span);
 }
 
-int trace_open(struct trace *t, struct device *device, struct error *err)
+/* The same moment on both clocks: at most as far apart as the host takes to see that it has passed,
+ * which is asked for again where the host was late.  The device's times are early by that, so that
+ * nothing seems to be done after its end. */
+static void set_origin(struct trace *t, struct error *err)
 {
-    *t = (struct trace){.device = device};
+    struct device *dev = t->device;
+    for (int i = 0; i < ORIGIN_TRIES && !err->code; i++) {
+        t->start = clock_now();
+        if (dev->record(dev, t->origin, STREAM_COMPUTE, err) || dev->sync(dev, t->origin, err) ||
+            clock_now() - t->start < origin_seconds)
+            return;
+    }
+}
+
+int trace_open(struct trace *t, struct device *device, bool spans, struct timeline *timeline,
+               struct error *err)
+{
+    *t = (struct trace){.device = device, .timeline = timeline};
     pthread_mutex_init(&t->lock, NULL);
-    t->spans = malloc(trace_bytes());
-    if (!t->spans)
+    t->spans = spans ? malloc(trace_bytes()) : NULL;
+    if (spans && !t->spans)
         error_add(err, EXIT_RESOURCES, "no host memory for the trace");
-    else if (device->event_create(device, &t->origin, err) == 0 &&
-             device->record(device, t->origin, STREAM_COMPUTE, err) == 0)
-        device->sync(device, t->origin, err);
+    else
+        device->event_create(device, &t->origin, err);
     comm_barrier();
-    t->start = clock_now();
+    set_origin(t, err);
+    if (timeline)
+        timeline_begin(timeline, t->start);
     return err->code;
 }
 
@@ -56,27 +74,27 @@ void trace_close(struct trace *t)
     *t = (struct trace){0};
 }
 
-static void add(struct trace *t, struct span span, double begin, double end)
+void trace_host(struct trace *t, struct span span, double begin, double end, double since)
 {
-    span.begin = begin;
-    span.end = end;
+    if (!t->spans && !t->timeline)
+        return;
+    span.begin = begin - t->start;
+    span.end = end - t->start;
     pthread_mutex_lock(&t->lock);
-    if (t->count++ < TRACE_SPANS)
+    if (t->spans && t->count++ < TRACE_SPANS)
         t->spans[t->count - 1] = span;
+    if (t->timeline)
+        timeline_add(t->timeline, (enum stage)span.stage, since, end, (double)span.amount);
     pthread_mutex_unlock(&t->lock);
-}
-
-void trace_host(struct trace *t, struct span span, double begin, double end)
-{
-    if (t->spans)
-        add(t, span, begin - t->start, end - t->start);
 }
 
 void trace_device(struct trace *t, struct span span, struct event *begin, struct event *end)
 {
     struct device *dev = t->device;
-    if (t->spans)
-        add(t, span, dev->elapsed(dev, t->origin, begin), dev->elapsed(dev, t->origin, end));
+    if (!t->spans && !t->timeline)
+        return;
+    double from = t->start + dev->elapsed(dev, t->origin, begin);
+    trace_host(t, span, from, from + dev->elapsed(dev, begin, end), from);
 }
 
 /* One event of the format; times in microseconds. */

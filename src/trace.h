@@ -1,29 +1,19 @@
-/* The timeline of a run: what every stage did when, on every rank, for Perfetto and other readers
- * of Chrome's trace format.  Off, it costs a comparison; on, 32 bytes and no system call for each
- * of the slots that move and products that are computed. */
+/* What every stage did when, on every rank: span by span, for Perfetto and other readers of
+ * Chrome's trace format; and summed up over time, for the page (page.h).  Off, it costs a
+ * comparison; on, 32 bytes a span and no system call for each of the slots that move and products
+ * that are computed. */
 #ifndef DGEMM_OOC_TRACE_H
 #define DGEMM_OOC_TRACE_H
 
 #include <pthread.h>
 
 #include "problem.h"
+#include "timeline.h"
 
 struct comm;
 struct device;
 struct error;
 struct event;
-
-enum stage {
-    STAGE_READ,
-    STAGE_CACHE,
-    STAGE_NETWORK,
-    STAGE_IN,
-    STAGE_GEMM,
-    STAGE_CHECK,
-    STAGE_OUT,
-    STAGE_WRITE,
-    STAGE_COUNT
-};
 
 /* Something that a stage did, in seconds since the trace began. */
 struct span {
@@ -36,8 +26,9 @@ struct span {
 enum { TRACE_SPANS = 1 << 18 }; /* of each rank; what comes later is left out, and counted */
 
 struct trace {
-    struct span *spans; /* null: off */
-    int64_t count;      /* that there would be */
+    struct timeline *timeline; /* the caller's; null: none */
+    struct span *spans;        /* null: none */
+    int64_t count;             /* that there would be */
     struct device *device;
     struct event *origin; /* the beginning on the device */
     double start;         /* and on the host's clock */
@@ -47,13 +38,16 @@ struct trace {
 /* Host bytes that a trace takes. */
 size_t trace_bytes(void);
 
-/* Collective.  Begin now, on all ranks.  After a failure trace_close is still due. */
-int trace_open(struct trace *trace, struct device *device, struct error *err);
+/* Collective.  Begin now, on all ranks, with spans or a timeline or both.  After a failure
+ * trace_close is still due. */
+int trace_open(struct trace *trace, struct device *device, bool spans, struct timeline *timeline,
+               struct error *err);
 void trace_close(struct trace *trace);
 
-/* Add a span: between two times of the host's clock (clock_now); between two reached events of the
+/* Add a span: between two times of the host's clock (clock_now), of which those of one stage may
+ * overlap, so that it is busy anew only `since` (meter_end); between two reached events of the
  * device.  From any thread. */
-void trace_host(struct trace *trace, struct span span, double begin, double end);
+void trace_host(struct trace *trace, struct span span, double begin, double end, double since);
 void trace_device(struct trace *trace, struct span span, struct event *begin, struct event *end);
 
 /* Collective, with an error that has no complaint yet on any rank.  Rank 0 writes the spans of all

@@ -10,10 +10,12 @@ for package in $wanted; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
 done
 # libFuzzer comes with clang, or as a package of its own: what counts is that it works.
-fuzzing=""
+optional=""
 echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
-    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || fuzzing="clang libclang-rt-dev"
-if [ -z "$missing$fuzzing" ]; then
+    clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || optional="clang libclang-rt-dev"
+# In which the page of a run is looked at; not a package everywhere.
+command -v chromium >/dev/null || optional="$optional chromium"
+if [ -z "$missing$optional" ]; then
     echo "setup: nothing is missing"
     exit 0
 fi
@@ -21,7 +23,7 @@ as_root=""
 [ "$(id -u)" = 0 ] || as_root=sudo
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
-for package in $fuzzing; do
+for package in $optional; do
     apt-cache show "$package" >/dev/null 2>&1 && missing="$missing $package"
 done
 echo "setup: installing$missing"

@@ -1,6 +1,7 @@
 """What cannot be done is refused before any work: everything that is wrong is said, once, in one
 sentence each; nothing is left behind and the inputs stay as they were."""
 import fcntl
+import itertools
 import os
 import re
 import shutil
@@ -308,12 +309,13 @@ def test_output_is_the_file_of_one_operand(source, operand):
                    "-o", other, "--force", says=["is one of the inputs"])
 
 
-beside = pytest.mark.parametrize("option", ["--report", "--trace"])
+PAPERS = {"--report": "report", "--trace": "trace", "--html": "page"}
+beside = pytest.mark.parametrize("option", PAPERS)
 
 
 @beside
 @pytest.mark.parametrize("how", ["itself", "symlink", "hard link"])
-def test_report_or_trace_is_an_input(source, how, option):
+def test_paper_is_an_input(source, how, option):
     path = alias(source, how)
     before = digest(source)
     done = run("dgemm_ooc", source, option, path)
@@ -322,22 +324,30 @@ def test_report_or_trace_is_an_input(source, how, option):
 
 
 @beside
-def test_report_or_trace_is_the_output(source, option):
+def test_paper_is_the_output(source, option):
     done = run("dgemm_ooc", source, option, output_of(source))
     assert done.returncode in (USAGE, INPUT), done.stderr
 
 
 @beside
-def test_report_or_trace_cannot_be_written(source, option):
+def test_paper_cannot_be_written(source, option):
     """Hours of work must not end in this complaint."""
     assert_refused(source.parent, source, option, source.parent / "no" / "where.json",
-                   says=[option.lstrip("-"), "no/where.json"])
+                   says=[PAPERS[option], "no/where.json"])
 
 
-def test_trace_is_the_report(source):
+@beside
+def test_part_of_a_paper_is_an_input(source, option):
+    other = source.rename(source.with_name("x.part"))
+    assert_refused(source.parent, other, option, source.with_name("x"),
+                   says=["x.part", PAPERS[option], "is one of the inputs"])
+
+
+@pytest.mark.parametrize("one, other", itertools.combinations(PAPERS, 2))
+def test_paper_is_another(source, one, other):
     path = source.parent / "x.json"
-    assert_refused(source.parent, source, "--trace", path, "--report", path,
-                   says=["the trace", "is the report"])
+    assert_refused(source.parent, source, one, path, other, path,
+                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}"])
 
 
 @pytest.mark.parametrize("dataset", [".", "A//", "/"])
@@ -431,6 +441,8 @@ USAGE_ERRORS = {
     "--verify twice": "choose one of off|online|full",
     "--check-only --dry-run": "--dry-run is for a run",
     "--check-only --trace x.json": "--trace is for a run",
+    "--check-only --html x.html": "--html shows a run",
+    "--dry-run --html x.html": "--html shows a run",
     "--restart maybe": "choose one of auto|never|require",
     "--checkpoint soon": "give a time",
     "--max-time 1:2:3:4": "give a time",

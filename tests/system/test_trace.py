@@ -59,16 +59,17 @@ def test_lanes_are_named_and_do_one_thing_at_a_time(traced):
 
 
 @pytest.mark.parametrize("ranks", [0, 3])
-@pytest.mark.parametrize("spoiled", ["report", "trace"])
+@pytest.mark.parametrize("spoiled", ["report", "trace", "page"])
 def test_c_is_complete_when_one_of_its_papers_cannot_be_written(tmp_path, spoiled, ranks):
     source = tmp_path / "input.h5"
     operands(source, 30, 20, 10)
     (tmp_path / spoiled).mkdir()
     done = run("dgemm_ooc", source, "--report", tmp_path / "report", "--trace", tmp_path / "trace",
-               "--device", "cpu", ranks=ranks)
+               "--html", tmp_path / "page", "--device", "cpu", ranks=ranks)
     assert done.returncode == 1 and f"cannot write the {spoiled}" in done.stderr
     assert "RESULT: C complete" in done.stdout and (tmp_path / "input-C.h5").exists()
     assert not (tmp_path / "input-C.h5.part").exists()
-    other = {"report": "trace", "trace": "report"}[spoiled]
-    json.loads((tmp_path / other).read_text())
-    assert not (tmp_path / "trace.part").exists()
+    for other in {"report", "trace"} - {spoiled}:
+        json.loads((tmp_path / other).read_text())
+    assert (tmp_path / "page").is_dir() or (tmp_path / "page").read_text().endswith("</html>\n")
+    assert not (tmp_path / "trace.part").exists() and not (tmp_path / "page.part").exists()

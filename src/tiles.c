@@ -1,0 +1,51 @@
+#include "tiles.h"
+
+#include <math.h>
+
+#include "quantity.h"
+#include "schedule.h"
+
+/* How many tiles a side make a cell, so that there are `room` cells at most. */
+static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
+{
+    int64_t merged = 1;
+    while (ceil_div(down, merged) * ceil_div(across, merged) > room)
+        merged++;
+    return merged;
+}
+
+void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *plan, int left)
+{
+    int64_t room = (CELLS_MAX - t->count) / (left + 1); /* tiles that fail come again */
+    int64_t down = ceil_div(p->m, plan->tile_rows), across = ceil_div(p->n, plan->tile_cols);
+    t->block = (struct block){p->row, p->col, p->m, p->n};
+    t->first = &t->cells[t->count];
+    t->cell_rows = t->cell_cols = 0;
+    if (room == 0)
+        return;
+    int64_t merged = tiles_a_side(down, across, room);
+    t->merged = max_i64(t->merged, merged);
+    t->cell_rows = merged * plan->tile_rows;
+    t->cell_cols = merged * plan->tile_cols;
+    for (int64_t i = 0; i < down; i += merged)
+        for (int64_t j = 0; j < across; j += merged) {
+            int64_t row = i * plan->tile_rows, col = j * plan->tile_cols;
+            t->cells[t->count++] = (struct cell){
+                .block = {p->row + row, p->col + col, min_i64(t->cell_rows, p->m - row),
+                          min_i64(t->cell_cols, p->n - col)},
+                .rank = schedule_rank(plan, (int)(i % plan->grid_rows), (int)(j % plan->grid_cols)),
+                .residual = -1};
+        }
+}
+
+void tiles_judge(struct tiles *t, const struct block *tile, double residual, int64_t not_finite)
+{
+    if (t->cell_rows == 0)
+        return;
+    int64_t across = ceil_div(t->block.cols, t->cell_cols);
+    int64_t index = (tile->row - t->block.row) / t->cell_rows * across +
+                    (tile->col - t->block.col) / t->cell_cols;
+    struct cell *cell = &t->first[index];
+    cell->residual = fmax(cell->residual, residual);
+    cell->not_finite += (double)not_finite;
+}

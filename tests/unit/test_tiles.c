@@ -1,0 +1,124 @@
+/* The map of C: every tile in its cell, few tiles or many, in one piece or several. */
+#include "plan_fixture.h"
+
+#include <math.h>
+
+#include "quantity.h"
+#include "schedule.h"
+#include "tiles.h"
+
+/* Of which only the cut counts. */
+static struct plan make_plan(const struct problem *p, int rows, int cols, int64_t tile_rows,
+                             int64_t tile_cols)
+{
+    struct plan plan = {.grid_rows = rows,
+                        .grid_cols = cols,
+                        .block_rows = 1,
+                        .block_cols = 1,
+                        .ranks_per_node = 1,
+                        .tile_rows = tile_rows,
+                        .tile_cols = tile_cols};
+    plan.supers_down = ceil_div(p->m, rows * tile_rows);
+    plan.supers_across = ceil_div(p->n, cols * tile_cols);
+    return plan;
+}
+
+static bool holds(const struct block *cell, const struct block *tile)
+{
+    return tile->row >= cell->row && tile->row + tile->rows <= cell->row + cell->rows &&
+           tile->col >= cell->col && tile->col + tile->cols <= cell->col + cell->cols;
+}
+
+static double residual_of(const struct block *tile)
+{
+    return (double)((tile->row * 31 + tile->col * 17) % 101);
+}
+
+/* Judge all tiles of a piece; each lies in one of its cells, which has the largest residual of
+ * those in it and the rank of the first. */
+static void check_piece(struct tiles *tiles, const struct problem *p, const struct plan *plan,
+                        int left)
+{
+    int first = tiles->count, ranks = plan->grid_rows * plan->grid_cols;
+    double rows[CELLS_MAX] = {0}, area = 0;
+    tiles_begin(tiles, p, plan, left);
+    for (int rank = 0; rank < ranks; rank++)
+        for (int64_t super = 0; super < schedule_supers(plan); super++) {
+            struct block tile = schedule_tile(p, plan, rank, super);
+            int found = 0;
+            if (block_empty(&tile))
+                continue;
+            tiles_judge(tiles, &tile, residual_of(&tile), 1);
+            for (int i = first; i < tiles->count; i++) {
+                const struct cell *cell = &tiles->cells[i];
+                if (!holds(&cell->block, &tile))
+                    continue;
+                found++;
+                rows[i]++;
+                assert_true(cell->residual >= residual_of(&tile));
+                if (tile.row == cell->block.row && tile.col == cell->block.col)
+                    assert_int_equal(cell->rank, rank);
+                if (tiles->merged == 1)
+                    assert_true(cell->residual == residual_of(&tile));
+            }
+            assert_int_equal(found, 1);
+        }
+    for (int i = first; i < tiles->count; i++) {
+        assert_true(tiles->cells[i].not_finite == rows[i] && rows[i] > 0);
+        area += (double)(tiles->cells[i].block.rows * tiles->cells[i].block.cols);
+    }
+    assert_true(area == (double)p->m * (double)p->n);
+}
+
+static void test_each_tile_is_a_cell(void **state)
+{
+    (void)state;
+    static struct tiles tiles;
+    struct problem p = {.m = 100, .n = 90, .k = 10};
+    struct plan plan = make_plan(&p, 2, 3, 7, 11);
+    check_piece(&tiles, &p, &plan, 1);
+    assert_int_equal(tiles.count, 15 * 9);
+    assert_int_equal(tiles.merged, 1);
+}
+
+static void test_many_tiles_make_a_cell(void **state)
+{
+    (void)state;
+    static struct tiles tiles;
+    struct problem p = {.m = 1000, .n = 3000, .k = 10};
+    struct plan plan = make_plan(&p, 2, 2, 7, 5);
+    check_piece(&tiles, &p, &plan, 1);
+    assert_true(tiles.merged > 1 && tiles.count > CELLS_MAX / 8 && tiles.count <= CELLS_MAX / 2);
+}
+
+/* Pieces beside each other share the room; when there is none left, the rest is left out. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    static struct tiles tiles;
+    struct problem p = {.m = 400, .n = 300, .k = 10};
+    int begun = 0;
+    for (int left = 5; left > 0; left--) {
+        p.row = 400 * (5 - left);
+        struct plan plan = make_plan(&p, 1, 2, 3, 4);
+        check_piece(&tiles, &p, &plan, left);
+    }
+    assert_int_equal(tiles.cells[tiles.count - 1].block.row / 400, 4);
+    while (begun++ < 100) {
+        struct plan plan = make_plan(&p, 1, 1, 400, 300);
+        struct block tile = {p.row, p.col, p.m, p.n};
+        tiles_begin(&tiles, &p, &plan, 1);
+        tiles_judge(&tiles, &tile, begun, 0);
+        assert_true(tiles.count <= CELLS_MAX);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_tile_is_a_cell),
+        cmocka_unit_test(test_many_tiles_make_a_cell),
+        cmocka_unit_test(test_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
