@@ -386,11 +386,10 @@ static void finish(struct parse *p, struct argp_state *state)
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
         usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
                            "the launcher decides the ranks of a run");
-    if (o->check_only && (o->dry_run || o->trace[0]))
-        usage_error(state, "--check-only multiplies nothing: %s is for a run",
-                    o->dry_run ? "--dry-run" : "--trace");
-    if (o->html[0] && (o->check_only || o->dry_run))
-        usage_error(state, "--html shows a run: %s is none",
+    if (o->check_only && o->dry_run)
+        usage_error(state, "--check-only needs an output, --dry-run none: give one of them");
+    if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
+        usage_error(state, "%s shows a run: %s is none", o->html[0] ? "--html" : "--trace",
                     o->dry_run ? "--dry-run" : "--check-only");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);

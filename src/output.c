@@ -141,6 +141,7 @@ static void check_beside(const struct options *options, const struct problem *p,
                          const char *path, struct error *err)
 {
     char copy[PATH_MAX];
+    struct stat status;
     if (is_input(options, p, path))
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
@@ -151,6 +152,8 @@ static void check_beside(const struct options *options, const struct problem *p,
     for (int i = 0; i < BESIDE; i++)
         if (beside_name(options, i, copy) && strcmp(path, copy) == 0)
             error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
+    if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+        error_add(err, EXIT_INPUT, "the %s %s exists and is not a regular file", what, path);
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK))
         error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
@@ -294,10 +297,14 @@ int output_create(struct output *output, const struct options *options, const st
     }
     output->lock = open(output->info.file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) {
-        if (output->lock >= 0)
+        error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
+                  strerror(errno));
+        if (output->lock >= 0) {
             output_keep(); /* it is another run's */
-        return error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,
-                         strerror(errno));
+            close(output->lock);
+            output->lock = -1;
+        }
+        return err->code;
     }
     return 0;
 }
@@ -446,7 +453,9 @@ void output_drop(struct output *output)
 {
     output_abandon();
     output_keep();
-    if (output->lock >= 0)
-        close(output->lock);
+    if (output->lock < 0)
+        return;
+    unlink(output->info.file);
+    close(output->lock);
     output->lock = -1;
 }

@@ -2,13 +2,13 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "page_impl.h"
+#include "paper.h"
 
 enum { LANES = STAGE_COUNT * TIMELINE_BINS, CELLS_AT_ONCE = 256 };
 
@@ -163,17 +163,10 @@ static void write_sheet(const struct sheet *s)
 
 static int write_page(struct sheet *s, const char *path, struct error *err)
 {
-    char part[PATH_MAX + 8];
-    snprintf(part, sizeof part, "%s.part", path);
-    s->file = fopen(part, "we");
+    s->file = paper_open(path, "page", err);
     if (s->file)
         write_sheet(s);
-    bool failed = !s->file || ferror(s->file);
-    if ((s->file && fclose(s->file)) || failed || rename(part, path)) {
-        remove(part);
-        error_add(err, EXIT_RUNTIME, "cannot write the page %s; C is complete", path);
-    }
-    return err->code;
+    return paper_close(s->file, path, "page", err);
 }
 
 int page_write(struct page *page, const struct page_facts *facts, struct comm *comm,

@@ -1,13 +1,14 @@
 /* The report as JSON.  README.md lists its keys; one that changes its meaning changes `schema`. */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "paper.h"
 #include "report.h"
 #include "version.h"
 
@@ -119,13 +120,25 @@ static json_t *places_json(const struct place *places, int count)
     return ranks;
 }
 
+/* Names of files may be no UTF-8, which JSON is: then without what is beyond ASCII. */
+static json_t *text_json(const char *text, size_t length)
+{
+    json_t *json = json_stringn(text, length);
+    char *ascii = json ? NULL : strndup(text, length);
+    for (char *c = ascii; c && *c; c++)
+        *c = *c < 0 ? '?' : *c;
+    json = json ? json : json_string(ascii ? ascii : "");
+    free(ascii);
+    return json;
+}
+
 /* Each complaint is a line of its own. */
 static json_t *errors_json(const struct error *err)
 {
     json_t *errors = json_array();
     for (const char *line = err->text; *line;) {
         size_t length = strcspn(line, "\n");
-        json_array_append_new(errors, json_stringn_nocheck(line, length));
+        json_array_append_new(errors, text_json(line, length));
         line += length + (line[length] == '\n');
     }
     return errors;
@@ -144,8 +157,9 @@ static json_t *ending_json(const struct account *a)
         directory[0] = '\0';
     error_make_plain(directory);
     int code = a->err->code;
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:f}", "schema", SCHEMA, "program",
-                     program, "date", date, "command", a->command, "directory", directory, "status",
+    return json_pack("{s:i, s:s, s:s, s:o, s:o, s:s, s:i, s:o, s:f}", "schema", SCHEMA, "program",
+                     program, "date", date, "command", text_json(a->command, strlen(a->command)),
+                     "directory", text_json(directory, strlen(directory)), "status",
                      code == 0              ? a->ending
                      : code == EXIT_STOPPED ? "stopped"
                                             : "failed",
@@ -169,7 +183,6 @@ static void add_run(json_t *root, const struct report *r)
 
 int report_write(const char *path, const struct account *a, struct error *err)
 {
-    char part[PATH_MAX];
     json_t *root = ending_json(a);
     const struct report *r = a->report;
     if (r && r->wall_s > 0)
@@ -186,11 +199,10 @@ int report_write(const char *path, const struct account *a, struct error *err)
         json_object_set_new(root, "plan", plan_json(a->plan));
     if (a->places)
         json_object_set_new(root, "ranks", places_json(a->places, a->machine->ranks));
-    if (snprintf(part, sizeof part, "%s.part", path) >= PATH_MAX)
-        error_add(err, EXIT_INPUT, "the path %.60s... is too long", path);
-    else if (!root || json_dump_file(root, part, JSON_INDENT(2)) || rename(part, path))
-        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the report %s: %s", path,
-                  strerror(errno));
+    FILE *file = paper_open(path, "report", err);
+    if (file && (!root || json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF))
+        error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
+    paper_close(file, path, "report", err);
     json_decref(root);
     return err->code;
 }

@@ -1,7 +1,6 @@
 #include "trace.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +8,7 @@
 #include "device.h"
 #include "error.h"
 #include "meter.h"
+#include "paper.h"
 #include "quantity.h"
 
 enum {
@@ -157,11 +157,7 @@ static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
 
 int trace_write(struct trace *t, struct comm *comm, const char *path, struct error *err)
 {
-    char part[PATH_MAX + 8];
-    FILE *file = NULL;
-    snprintf(part, sizeof part, "%s.part", path);
-    if (comm->rank == 0 && !(file = fopen(part, "we")))
-        error_add(err, EXIT_RUNTIME, "cannot write the trace %s; C is complete", path);
+    FILE *file = comm->rank == 0 ? paper_open(path, "trace", err) : NULL;
     if (comm_agree(comm, err))
         return err->code;
     if (comm->rank > 0) {
@@ -170,10 +166,5 @@ int trace_write(struct trace *t, struct comm *comm, const char *path, struct err
         return 0;
     }
     print_ranks(t, comm, file);
-    bool failed = ferror(file);
-    if (fclose(file) || failed || rename(part, path)) {
-        remove(part);
-        error_add(err, EXIT_RUNTIME, "cannot write the trace %s; C is complete", path);
-    }
-    return err->code;
+    return paper_close(file, path, "trace", err);
 }

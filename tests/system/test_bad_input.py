@@ -330,6 +330,13 @@ def test_paper_is_the_output(source, option):
 
 
 @beside
+def test_paper_is_no_file(source, option):
+    path = source.with_name("pipe")
+    os.mkfifo(path)
+    assert_refused(source.parent, source, option, path, says=["is not a regular file"])
+
+
+@beside
 def test_paper_cannot_be_written(source, option):
     """Hours of work must not end in this complaint."""
     assert_refused(source.parent, source, option, source.parent / "no" / "where.json",
@@ -439,8 +446,9 @@ USAGE_ERRORS = {
     "--device gpu --algo cpu": "runs on the CPU",
     "--io mmap": "choose one of auto|direct|buffered|mapped|hdf5",
     "--verify twice": "choose one of off|online|full",
-    "--check-only --dry-run": "--dry-run is for a run",
-    "--check-only --trace x.json": "--trace is for a run",
+    "--check-only --dry-run": "give one of them",
+    "--check-only --trace x.json": "--check-only is none",
+    "--dry-run --trace x.json": "--dry-run is none",
     "--check-only --html x.html": "--html shows a run",
     "--dry-run --html x.html": "--html shows a run",
     "--restart maybe": "choose one of auto|never|require",

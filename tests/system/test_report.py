@@ -223,6 +223,28 @@ def test_a_failed_check_is_told(source):
     assert report["full_check"]["checksum"] != report["full_check"]["checksum_recorded"]
 
 
+def test_names_that_are_no_utf_8(source):
+    path = os.fsencode(source.parent) + b"/r\xe9sult\xc3\xa9.json"
+    done = run("dgemm_ooc", source, "-q", "--report", os.fsdecode(path))
+    assert done.returncode == 0, done.stderr
+    with open(path, encoding="utf-8") as file:
+        assert "--report " in json.load(file)["command"]
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+def test_no_link_is_written_through(source, option):
+    """Not one that is there by the temporary name, nor one that is replaced."""
+    other, path = source.parent / "other", source.parent / "paper"
+    other.write_text("mine")
+    (source.parent / "paper.part").symlink_to(other)
+    done = run("dgemm_ooc", source, option, path)
+    assert done.returncode == 1 and "cannot write the" in done.stderr and output_of(source).exists()
+    (source.parent / "paper.part").unlink()
+    path.symlink_to(other)
+    assert run("dgemm_ooc", source, "-f", option, path).returncode == 0
+    assert other.read_text() == "mine" and not path.is_symlink()
+
+
 def test_a_kill_leaves_the_report_before(source):
     multiply(source)
     output_of(source).unlink()
