@@ -7,7 +7,7 @@
 #flux: --output=dgemm_ooc-selftest-{{id}}.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
 LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=per-task -o gpu-affinity=per-task)

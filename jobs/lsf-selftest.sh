@@ -6,7 +6,7 @@
 #BSUB -o dgemm_ooc-selftest-%J.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
 # -n: all ranks; -r: those of a node; -c: cores of each

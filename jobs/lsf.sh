@@ -10,7 +10,7 @@
 #BSUB -o dgemm_ooc-%J.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5

@@ -7,7 +7,7 @@
 set -u
 cd "$PBS_O_WORKDIR" || exit
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
 LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind depth)

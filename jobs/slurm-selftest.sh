@@ -9,7 +9,7 @@
 #SBATCH --output=dgemm_ooc-selftest-%j.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone of the repository
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
 LAUNCHER=(srun --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --gpu-bind=none)

@@ -1,12 +1,13 @@
 """The ways to build: from a tarball without git, nvcc or a serial HDF5, and as a Debian package."""
 import os
+import re
 import shutil
 import subprocess
 import tarfile
 
 import pytest
 
-from launch import ROOT, SANITIZED, make
+from launch import ROOT, SANITIZED, environment, make
 from matrices import multiplies
 
 pytestmark = [
@@ -14,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository here for a tarball")]
 
 PARALLEL_HDF5 = subprocess.run(["pkg-config", "--exists", "hdf5-openmpi"]).returncode == 0
+BARE = {"CUDA": "0"} | ({"HDF5": "hdf5-openmpi"} if PARALLEL_HDF5 else {})
 
 
 def commit():
@@ -34,7 +36,7 @@ def unpacked(tmp_path_factory):
     with tarfile.open(tarball) as archive:
         archive.extractall(where)
     folder = where / tarball.name.removesuffix(".tar.gz")
-    return folder, make("CUDA=0", *["HDF5=hdf5-openmpi"] * PARALLEL_HDF5, cwd=folder)
+    return folder, make(cwd=folder, **BARE)
 
 
 def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
@@ -43,6 +45,19 @@ def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
     built = version(folder / "build")
     assert f"(git {commit()})" in built and "no CUDA" in built
     multiplies(folder / "build", tmp_path)
+
+
+def test_from_the_tarball_to_the_page(unpacked):
+    """The five commands of the README, of which the build has been done already."""
+    text = (ROOT / "README.md").read_text()
+    commands, = re.findall(r"\n\n((?:    .*\n)+)\n", text[text.index("From a release"):])[:1]
+    assert len(commands.splitlines()) == 5
+    folder = unpacked[0]
+    done = subprocess.run(["bash", "-euc", commands], cwd=folder.parent, capture_output=True, text=True,
+                          env=environment(DGEMM_OOC_DEVICE="cpu", **BARE))
+    assert done.returncode == 0, done.stderr
+    assert "  CC  " not in done.stdout and done.stdout.splitlines()[-1].endswith("PASSED")
+    assert "PASSED" in (folder / "page.html").read_text()
 
 
 @pytest.mark.skipif(not PARALLEL_HDF5, reason="no parallel HDF5 here (libhdf5-openmpi-dev)")
