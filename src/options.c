@@ -102,7 +102,7 @@ static void usage_error(struct argp_state *state, const char *format, ...)
 static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
                               "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
                               "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
-                              "         dgemm_ooc input.h5     (C = A B, into input-C.h5)\n";
+                              "         dgemm_ooc input.h5     # C = A B, into input-C.h5\n";
 
 #define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
 #define EXIT_STATUSES                                                                              \

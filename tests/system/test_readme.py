@@ -66,6 +66,14 @@ def test_examples_run(files, tmp_path, example):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_without_arguments_it_shows_what_to_type(tmp_path):
+    done = run("dgemm_ooc")
+    assert done.returncode == 2 and done.stderr.startswith("Usage: dgemm_ooc ")
+    example = re.search(r"Example: (.*)dgemm_ooc: ", done.stderr, re.S)[1]
+    typed = shell(example, tmp_path)
+    assert typed.returncode == 0 and "RESULT: C complete" in typed.stdout, typed.stderr
+
+
 def test_short_help_fits_a_screen_and_says_what_there_is():
     lines = run("dgemm_ooc", "--help").stdout.splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
