@@ -270,7 +270,8 @@ static int execute_all(struct session *s)
         return s->err.code;
     if (s->comm.rank == 0)
         ticker_open(&s->ticker, s->options.progress, s->options.quiet,
-                    2 * (double)p->m * (double)p->n * (double)p->k, session_save_seconds(s));
+                    problem_reads_ab(p) ? 2 * (double)p->m * (double)p->n * (double)p->k : 0,
+                    session_save_seconds(s));
     while (s->progress.left.count > 0) {
         if (execute(s))
             return s->err.code;

@@ -17,7 +17,7 @@ void ticker_open(struct ticker *t, enum progress_choice choice, bool quiet, doub
                  double tail_s)
 {
     *t = (struct ticker){.flops = flops, .tail_s = tail_s};
-    t->on = choice == PROGRESS_ALWAYS || (choice == PROGRESS_AUTO && !quiet);
+    t->on = flops > 0 && (choice == PROGRESS_ALWAYS || (choice == PROGRESS_AUTO && !quiet));
     t->redraws = choice == PROGRESS_ALWAYS || isatty(STDERR_FILENO);
     t->period_s = t->redraws ? 1.0 / UPDATES_PER_SECOND : LOG_SECONDS;
     t->started = t->told = clock_now();

@@ -22,7 +22,8 @@ struct ticker {
     double seconds, amount[STAGE_COUNT], busy_s[STAGE_COUNT];
 };
 
-/* Begin: `flops` of the whole product.  Says nothing where the options are against it. */
+/* Begin: `flops` of the whole product.  Says nothing where there are none, or the options are
+ * against it. */
 void ticker_open(struct ticker *ticker, enum progress_choice choice, bool quiet, double flops,
                  double tail_s);
 

@@ -1,0 +1,102 @@
+/* How far a run is said to be: when, and in which words. */
+#include "scratch.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "meter.h"
+#include "ticker.h"
+
+enum { LINES_BYTES = 2000 };
+
+/* What is printed while `time` passes once for each tally, as if the clock were set forward. */
+static const char *told(struct ticker *t, double time, const struct tally *tallies, int count)
+{
+    static char text[LINES_BYTES];
+    FILE *file = tmpfile();
+    int terminal = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    for (int i = 0; i < count; i++) {
+        t->told -= time;
+        t->started -= time;
+        ticker_tell(t, &tallies[i]);
+    }
+    fflush(stderr);
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static struct tally at(double tflop, double read_gb)
+{
+    struct tally tally = {.ranks = 2, .tiles = 3};
+    tally.amount[STAGE_GEMM] = (uint64_t)(1e12 * tflop);
+    tally.amount[STAGE_READ] = (uint64_t)(1e9 * read_gb);
+    tally.busy_ns[STAGE_GEMM] = (uint64_t)(1e9 * tflop);
+    return tally;
+}
+
+/* On standard error that is no terminal, as here under the tests. */
+static void test_a_line_a_minute(void **state)
+{
+    (void)state;
+    struct ticker t;
+    const struct tally tallies[] = {at(60, 6), at(120, 12)};
+    ticker_open(&t, PROGRESS_AUTO, false, 1e15, 5);
+    ticker_begin(&t, 0.25, 8);
+    assert_string_equal(told(&t, 59, tallies, 1), "");
+    assert_string_equal(told(&t, 1, tallies, 1),
+                        "[1:00] 31.0%  eta 11:35  1.00 TFLOP/s  multiply 50%  read 100 MB/s  "
+                        "write 0.00 B/s  tile 3/8\n");
+    const char *next = told(&t, 60, tallies + 1, 1);
+    assert_ptr_equal(strstr(next, "[2:00] 37.0%  eta 10:35  1.00 TFLOP/s  "), next);
+}
+
+/* What happened last counts most. */
+static void test_rates_follow(void **state)
+{
+    (void)state;
+    struct ticker t;
+    const struct tally tallies[] = {at(100, 1), at(101, 1), at(102, 1), at(103, 1)};
+    ticker_open(&t, PROGRESS_AUTO, false, 1e15, 0);
+    ticker_begin(&t, 0, 8);
+    const char *lines = told(&t, 100, tallies, 4);
+    double rates[4];
+    for (int i = 0; i < 4; i++) {
+        char unit;
+        const char *eta = strstr(lines, "  eta ");
+        assert_non_null(eta);
+        assert_int_equal(sscanf(eta, "  eta %*s %lf %c", &rates[i], &unit), 2);
+        rates[i] *= unit == 'T' ? 1000 : 1;
+        lines = strchr(lines, '\n') + 1;
+    }
+    assert_true(rates[0] > 999 && rates[0] < 1001); /* GFLOP/s */
+    assert_true(rates[3] > 9.9 && rates[3] < 10.1);
+}
+
+static void test_nothing_is_said(void **state)
+{
+    (void)state;
+    struct ticker t;
+    const struct tally tally = at(60, 6);
+    ticker_open(&t, PROGRESS_AUTO, true, 1e15, 5);
+    assert_string_equal(told(&t, 100, &tally, 1), "");
+    ticker_open(&t, PROGRESS_NEVER, false, 1e15, 5);
+    assert_string_equal(told(&t, 100, &tally, 1), "");
+    ticker_open(&t, PROGRESS_ALWAYS, false, 0, 5);
+    assert_string_equal(told(&t, 100, &tally, 1), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_line_a_minute),
+        cmocka_unit_test(test_rates_follow),
+        cmocka_unit_test(test_nothing_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
