@@ -20,8 +20,9 @@ FILE *paper_open(const char *path, const char *what, struct error *err)
 {
     char part[PATH_MAX + 8];
     snprintf(part, sizeof part, "%s.part", path);
-    int fd = output_open_beside(part, O_CREAT | O_TRUNC);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    int fd = output_open_beside(part, O_CREAT);
+    /* Only now is it known that nothing else is called so. */
+    FILE *file = fd >= 0 && ftruncate(fd, 0) == 0 ? fdopen(fd, "w") : NULL;
     if (!file)
         complain(path, what, err);
     if (!file && fd >= 0)

@@ -236,10 +236,13 @@ def test_no_link_is_written_through(source, option):
     """Not one that is there by the temporary name, nor one that is replaced."""
     other, path = source.parent / "other", source.parent / "paper"
     other.write_text("mine")
-    (source.parent / "paper.part").symlink_to(other)
-    done = run("dgemm_ooc", source, option, path)
-    assert done.returncode == 1 and "cannot write the" in done.stderr and output_of(source).exists()
-    (source.parent / "paper.part").unlink()
+    part = source.parent / "paper.part"
+    for plant in part.symlink_to, part.hardlink_to:
+        plant(other)
+        done = run("dgemm_ooc", source, "-f", option, path)
+        assert done.returncode == 1 and "cannot write the" in done.stderr
+        assert output_of(source).exists() and other.read_text() == "mine"
+        part.unlink()
     path.symlink_to(other)
     assert run("dgemm_ooc", source, "-f", option, path).returncode == 0
     assert other.read_text() == "mine" and not path.is_symlink()
