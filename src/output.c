@@ -77,6 +77,18 @@ static bool same_file(const char *x, const char *y)
            sx.st_ino == sy.st_ino;
 }
 
+/* Whether two paths are one name, however they are written. */
+static bool same_name(const char *x, const char *y)
+{
+    char dir_x[PATH_MAX], dir_y[PATH_MAX];
+    const char *slash_x = strrchr(x, '/'), *slash_y = strrchr(y, '/');
+    if (strcmp(slash_x ? slash_x + 1 : x, slash_y ? slash_y + 1 : y) != 0)
+        return false;
+    snprintf(dir_x, sizeof dir_x, "%s", x);
+    snprintf(dir_y, sizeof dir_y, "%s", y);
+    return same_file(dirname(dir_x), dirname(dir_y));
+}
+
 /* `p`: null where what it says of the inputs is not known. */
 static bool is_input(const struct options *options, const struct problem *p, const char *file)
 {
@@ -147,10 +159,13 @@ static void check_beside(const struct options *options, const struct problem *p,
     if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
         error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is one of the inputs",
                   copy, what);
-    if (same_file(path, options->output.file) || strcmp(path, options->output.file) == 0)
+    else if (same_name(copy, options->output.file))
+        error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is the output", copy,
+                  what);
+    if (same_file(path, options->output.file) || same_name(path, options->output.file))
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
     for (int i = 0; i < BESIDE; i++)
-        if (beside_name(options, i, copy) && strcmp(path, copy) == 0)
+        if (beside_name(options, i, copy) && same_name(path, copy))
             error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
     if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "the %s %s exists and is not a regular file", what, path);
@@ -164,13 +179,21 @@ int output_check_beside(const struct options *options, const struct problem *p, 
     const struct {
         const char *what, *path;
     } papers[] = {{"report", options->report}, {"trace", options->trace}, {"page", options->html}};
+    char part[PATH_MAX + 8];
     for (int i = 0; i < 3; i++) {
         if (papers[i].path[0])
             check_beside(options, p, papers[i].what, papers[i].path, err);
-        for (int j = 0; j < i; j++)
-            if (papers[i].path[0] && strcmp(papers[i].path, papers[j].path) == 0)
+        for (int j = 0; j < 3; j++) {
+            if (i == j || !papers[i].path[0] || !papers[j].path[0])
+                continue;
+            snprintf(part, sizeof part, "%s.part", papers[j].path);
+            if (j < i && same_name(papers[i].path, papers[j].path))
                 error_add(err, EXIT_INPUT, "the %s %s is the %s", papers[i].what, papers[i].path,
                           papers[j].what);
+            if (same_name(papers[i].path, part))
+                error_add(err, EXIT_INPUT, "the %s %s is what the %s is called at first",
+                          papers[i].what, papers[i].path, papers[j].what);
+        }
     }
     return err->code;
 }

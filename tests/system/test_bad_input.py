@@ -330,6 +330,19 @@ def test_paper_is_the_output(source, option):
 
 
 @beside
+@pytest.mark.parametrize("name", ["./input-C.h5", "./input-C.h5.part", "./input-C.h5.journal"])
+def test_paper_is_a_name_of_the_output(source, option, name):
+    """However it is written, and before it is there."""
+    assert_refused(source.parent, source, option, f"{source.parent}/{name}", says=[PAPERS[option]])
+
+
+@beside
+def test_part_of_a_paper_is_the_output(source, option):
+    assert_refused(source.parent, source, option, source.with_name("x"), "-o",
+                   source.with_name("x.part"), says=["x.part", PAPERS[option], "is the output"])
+
+
+@beside
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")
     os.mkfifo(path)
@@ -355,6 +368,15 @@ def test_paper_is_another(source, one, other):
     path = source.parent / "x.json"
     assert_refused(source.parent, source, one, path, other, path,
                    says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}"])
+    assert_refused(source.parent, source, one, path, other, f"{source.parent}/./x.json",
+                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}"])
+
+
+@pytest.mark.parametrize("one, other", itertools.permutations(PAPERS, 2))
+def test_paper_is_the_part_of_another(source, one, other):
+    assert_refused(source.parent, source, one, source.with_name("x"), other,
+                   source.with_name("x.part"),
+                   says=[f"the {PAPERS[other]}", f"what the {PAPERS[one]} is called at first"])
 
 
 @pytest.mark.parametrize("dataset", [".", "A//", "/"])
