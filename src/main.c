@@ -92,7 +92,7 @@ static int finish_report(struct session *s)
     const struct report *r = &s->report;
     if (s->comm.rank == 0 && !s->options.quiet && r->wall_s > 0)
         report_print(r, &s->problem, &s->machine, &s->plan);
-    if (s->comm.rank == 0 && !s->options.quiet && r->read_back)
+    if (s->comm.rank == 0 && !s->options.quiet && r->full.judged)
         report_full_check(&r->full);
     write_page(s);
     if (s->comm.rank == 0) {
@@ -138,9 +138,11 @@ static int check_session(struct session *s)
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    s->report.read_back = true;
-    if (verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err))
+    if (verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err)) {
+        if (s->err.code == EXIT_STOPPED)
+            error_add(&s->err, EXIT_STOPPED, "stopped by %s before all was read", stop_reason());
         return s->err.code;
+    }
     if (s->comm.rank == 0) {
         s->done = 1;
         if (!s->options.quiet)

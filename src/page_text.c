@@ -29,7 +29,7 @@ static void print_verdict(const struct sheet *s)
     const struct report *r = s->facts->report;
     char note[160];
     int used = snprintf(note, sizeof note, "residual %.3g, limit %.3g%s", r->residual,
-                        r->residual_limit, r->read_back ? "; files read back" : "");
+                        r->residual_limit, r->full.judged ? "; files read back" : "");
     if (r->not_finite > 0)
         snprintf(note + used, sizeof note - (size_t)used,
                  "; but %.0f rows with NaN, Inf or overflow", r->not_finite);

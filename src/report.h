@@ -26,8 +26,7 @@ struct report {
     double saves_s; /* that they took */
     bool complete, checked;
     uint64_t checksum; /* of C, when checked */
-    bool read_back;
-    struct verify full; /* when read back */
+    struct verify full; /* judged: C was read back */
     bool same_bits;     /* the algorithm promises them */
     char algorithm[16];
     const char *ways[OPERAND_COUNT + 1]; /* how rank 0 moved A, B, C0 and C; null: not at all */

@@ -1,6 +1,7 @@
 /* The report as JSON.  README.md lists its keys; one that changes its meaning changes `schema`. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +48,14 @@ static json_t *checksum_json(bool has, uint64_t checksum)
     return has ? json_string(text) : json_null();
 }
 
+/* That of a NaN is infinite, for which JSON has no number. */
 static json_t *full_json(const struct verify *v)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
-                     "residual", v->residual, "residual_limit", v->limit, "rows_not_finite",
-                     (json_int_t)v->not_finite, "checksum", checksum_json(true, v->checksum),
-                     "checksum_recorded", checksum_json(v->has_expected, v->expected));
+    return json_pack("{s:f, s:f, s:o, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
+                     "residual", isfinite(v->residual) ? json_real(v->residual) : json_null(),
+                     "residual_limit", v->limit, "rows_not_finite", (json_int_t)v->not_finite,
+                     "checksum", checksum_json(true, v->checksum), "checksum_recorded",
+                     checksum_json(v->has_expected, v->expected));
 }
 
 static json_t *problem_json(const struct problem *p)
@@ -187,7 +190,7 @@ int report_write(const char *path, const struct account *a, struct error *err)
     const struct report *r = a->report;
     if (r && r->wall_s > 0)
         add_run(root, r);
-    if (r && r->read_back)
+    if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
     if (a->simulation)
         json_object_set_new(root, "simulated", simulation_json(a->simulation));

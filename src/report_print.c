@@ -163,7 +163,7 @@ void report_result(const struct report *r)
 {
     if (r->checked)
         print_passed("complete", r->residual, r->residual_limit, r->not_finite == 0);
-    else if (r->read_back)
+    else if (r->full.judged)
         print_passed("complete", r->full.residual, r->full.limit, r->full.not_finite == 0);
     else
         printf("RESULT: C complete, not checked\n");

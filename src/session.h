@@ -27,7 +27,7 @@ struct session {
     struct progress progress; /* of the whole; at its newest, what is saved */
     struct progress begun;    /* as it was when the piece at work began */
     uint64_t identity;
-    bool complete; /* the output is there already */
+    bool complete; /* the output is there, as asked for, of this run or of one before */
     struct journal journal;
     struct output output;
     struct run run;
@@ -60,7 +60,8 @@ double session_save_seconds(const struct session *session);
 int session_open_output(struct session *session);
 int session_execute(struct session *session);
 
-/* Rank 0: what another run can go on from stays, everything else goes; `done` is how much of it. */
+/* Rank 0: of what is not complete stays what another run can go on from, everything else goes;
+ * `done` is how much of it. */
 void session_leave(struct session *session);
 
 /* Rank 0: the output was complete before. */

@@ -103,7 +103,6 @@ static int read_back(struct session *s)
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
-    s->report.read_back = true;
     verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
     s->journal.saved &= s->err.code != EXIT_VERIFY;
     return s->err.code;
@@ -299,7 +298,8 @@ int session_execute(struct session *s)
         return s->err.code;
     if (s->comm.rank == 0)
         output_finish(&s->output, &s->options, &s->err);
-    return comm_agree(&s->comm, &s->err);
+    s->complete = comm_agree(&s->comm, &s->err) == 0;
+    return s->err.code;
 }
 
 static void remove_sums(const struct session *s)
@@ -313,13 +313,13 @@ static void remove_sums(const struct session *s)
 
 void session_leave(struct session *s)
 {
-    bool stays = s->err.code && s->journal.saved;
+    bool stays = s->err.code && s->journal.saved && !s->complete;
     if (s->output.info.file[0] && !stays)
         remove_sums(s);
     if (s->err.code && !stays)
         output_drop(&s->output);
     journal_close(&s->journal, stays);
-    s->done = !s->err.code ? 1 : stays ? work_done(&s->progress.left, &s->problem) : 0;
+    s->done = s->complete ? 1 : stays ? work_done(&s->progress.left, &s->problem) : 0;
     if (s->err.code == EXIT_STOPPED)
         stays ? error_add(&s->err, EXIT_STOPPED,
                           "stopped by %s with %.1f %% done; the same command goes on from there",

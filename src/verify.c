@@ -248,6 +248,7 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
     v->checksum = comm_sum(f->summed);
     v->bytes = (double)comm_sum(f->bytes);
     int64_t worst = judge(f, v);
+    v->judged = true;
     if (v->has_expected && v->checksum != v->expected)
         error_add(err, EXIT_VERIFY,
                   "C as it is read from %s is not what was written: its checksum is %016" PRIx64

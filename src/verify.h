@@ -23,6 +23,7 @@ struct verify {
     bool has_expected; /* set by the caller: C's checksum is known, */
     uint64_t expected; /* and is this */
 
+    bool judged;        /* all was read; else nothing of the rest is known but the time */
     uint64_t checksum;  /* of C as it was read */
     double residual;    /* largest of any row, in units of u S |x| */
     double limit;       /* that it may have */

@@ -221,6 +221,11 @@ def test_a_failed_check_is_told(source):
     report = report_of(source)
     assert report["status"] == "failed" and report["exit_status"] == 5
     assert report["full_check"]["checksum"] != report["full_check"]["checksum_recorded"]
+    assert report["full_check"]["residual"] > report["full_check"]["residual_limit"]
+    with h5py.File(output_of(source), "r+") as file:
+        file["C"][3, 4] = float("nan")
+    assert tell(source, "--check-only").returncode == 5
+    assert report_of(source)["full_check"]["residual"] is None
 
 
 def test_names_that_are_no_utf_8(source):
@@ -229,6 +234,20 @@ def test_names_that_are_no_utf_8(source):
     assert done.returncode == 0, done.stderr
     with open(path, encoding="utf-8") as file:
         assert "--report " in json.load(file)["command"]
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("option", ["--trace", "--html"])
+def test_complete_but_for_the_page(source, option, ranks):
+    """What was saved meanwhile goes."""
+    (source.parent / "paper.part").mkdir()
+    done = tell(source, *SLOW, "--checkpoint", "0.001s", option, source.parent / "paper", ranks=ranks)
+    (source.parent / "paper.part").rmdir()
+    report = report_of(source)
+    assert done.returncode == report["exit_status"] == 1 and "RESULT: C complete" in done.stdout
+    assert report["done"] == 1 and report["saves"]["count"] > 0 and report["checksum"]
+    assert {path.name for path in source.parent.iterdir()} == {
+        source.name, output_of(source).name, "report.json"}
 
 
 @pytest.mark.parametrize("option", ["--report", "--trace", "--html"])

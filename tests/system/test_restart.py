@@ -183,6 +183,20 @@ def test_a_stop_while_it_starts(source):
     finish(source)
 
 
+def test_a_stop_of_a_check(source):
+    """Says so, and tells nothing of what it did not read."""
+    finish(source)
+    path = source.with_name("check.json")
+    with start("dgemm_ooc", source, "--check-only", "--report", path) as process:
+        wait_until(lambda: catches(process.pid, signal.SIGUSR2), process)
+        process.send_signal(signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    report = json.loads(path.read_text())
+    path.unlink()
+    assert process.returncode == 75 and "SIGUSR2 before all was read" in err, err
+    assert report["status"] == "stopped" and "full_check" not in report
+
+
 def test_save_and_go_on(source, reference):
     """SIGUSR1 saves; what is done then is not done again after a kill."""
     with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
