@@ -78,7 +78,8 @@ static void write_page(struct session *s)
                                      .report = &s->report,
                                      .output = &s->options.output,
                                      .command = s->command};
-    if (!s->options.html[0] || s->page.pieces == 0) /* all was multiplied by an earlier run */
+    bool multiplied = s->report.planned.pieces > 0; /* and not all by an earlier run */
+    if (!s->options.html[0] || !multiplied)
         return;
     page_write(&s->page, &facts, &s->comm, s->options.html, &of_page);
     if (of_page.code && s->comm.rank == 0)

@@ -12,23 +12,6 @@
 
 enum { LANES = STAGE_COUNT * TIMELINE_BINS, CELLS_AT_ONCE = 256 };
 
-void page_begin(struct page *page, const struct problem *piece, const struct plan *plan, int left)
-{
-    struct planned *planned = &page->planned;
-    const double amount[LINK_COUNT] = {
-        [LINK_READ] = (double)plan->read_bytes,     [LINK_NETWORK] = (double)plan->sent_bytes,
-        [LINK_IN] = (double)plan->total.in_bytes,   [LINK_GEMM] = plan->total.flops,
-        [LINK_OUT] = (double)plan->total.out_bytes, [LINK_WRITE] = (double)plan->total.write_bytes,
-    };
-    for (int i = 0; i < LINK_COUNT; i++) {
-        planned->link_s[i] += plan->link_s[i];
-        planned->amount[i] += amount[i];
-    }
-    planned->wall_s += plan->wall_s;
-    page->pieces++;
-    tiles_begin(&page->tiles, piece, plan, left);
-}
-
 void page_end(struct page *page)
 {
     page->end = clock_now();
@@ -173,11 +156,8 @@ int page_write(struct page *page, const struct page_facts *facts, struct comm *c
                const char *path, struct error *err)
 {
     struct timeline *t = &page->timeline;
-    struct sheet sheet = {.facts = facts,
-                          .tiles = &page->tiles,
-                          .planned = &page->planned,
-                          .pieces = page->pieces,
-                          .rows = (int)min_i64(comm->size, SHEET_ROWS)};
+    struct sheet sheet = {
+        .facts = facts, .tiles = &page->tiles, .rows = (int)min_i64(comm->size, SHEET_ROWS)};
     double *bins = calloc((size_t)(sheet.rows + 1) * LANES, sizeof *bins);
     if (!bins)
         error_add(err, EXIT_RESOURCES, "no host memory for the page; C is complete");

@@ -8,18 +8,10 @@
 #include "tiles.h"
 #include "timeline.h"
 
-/* What this process has planned, in all its pieces (work.h). */
-struct planned {
-    double link_s[LINK_COUNT], wall_s;
-    double amount[LINK_COUNT]; /* bytes, or floating-point operations, of all ranks */
-};
-
 struct page {
     struct timeline timeline;
     struct tiles tiles;
-    struct planned planned;
-    int pieces;
-    double end; /* of the last one, on the host's clock */
+    double end; /* of the last piece (work.h), on the host's clock */
 };
 
 /* What else is known of the run. */
@@ -32,8 +24,7 @@ struct page_facts {
     const char *command;
 };
 
-/* A piece begins, one of so many that are left; and it has ended. */
-void page_begin(struct page *page, const struct problem *piece, const struct plan *plan, int left);
+/* A piece has ended. */
 void page_end(struct page *page);
 
 /* Collective.  Bring together what all ranks have collected; rank 0 writes it, under a temporary

@@ -14,8 +14,6 @@ struct sheet {
     FILE *file;
     const struct page_facts *facts;
     const struct tiles *tiles;
-    const struct planned *planned;
-    int pieces;
     int rows;
     int first, bins;      /* of the timeline: those of the run */
     double bin_s;         /* seconds of each */

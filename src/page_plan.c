@@ -27,7 +27,7 @@ static void print_seconds(const struct sheet *s, const char *name, double planne
 static void print_times(const struct sheet *s)
 {
     const struct report *r = s->facts->report;
-    const struct planned *planned = s->planned;
+    const struct planned *planned = &r->planned;
     double most = fmax(planned->wall_s, r->wall_s);
     for (int i = 0; i < LINK_COUNT; i++)
         most = fmax(most, planned->link_s[i]);
@@ -51,7 +51,7 @@ static void print_amounts(const struct sheet *s)
     begin_table(s, "amount, all ranks", "");
     for (int i = 0; i < LINK_COUNT; i++) {
         enum stage stage = sheet_link_stage((enum link)i);
-        double planned = s->planned->amount[i], measured = r->stages[stage].amount;
+        double planned = r->planned.amount[i], measured = r->stages[stage].amount;
         const char *(*text)(double) = i == LINK_GEMM ? quantity_work : quantity_bytes;
         if (planned > 0 || measured > 0)
             fprintf(s->file, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%s</td></tr>\n",

@@ -43,13 +43,14 @@ static void print_verdict(const struct sheet *s)
 static void print_share(const struct sheet *s)
 {
     const struct problem *p = s->facts->problem;
+    const struct report *r = s->facts->report;
     double all = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    double mine = s->facts->report->stages[STAGE_GEMM].amount;
+    double mine = r->stages[STAGE_GEMM].amount;
     if (!problem_reads_ab(p))
         return;
-    if (s->pieces > 1 || mine < 0.9999 * all)
+    if (r->planned.pieces > 1 || mine < 0.9999 * all)
         fprintf(s->file, "<p>This process multiplied %.1f %% of the product, in %d piece%s.</p>\n",
-                100 * mine / all, s->pieces, s->pieces == 1 ? "" : "s");
+                100 * mine / all, r->planned.pieces, r->planned.pieces == 1 ? "" : "s");
 }
 
 void page_head(const struct sheet *s)
@@ -65,7 +66,7 @@ void page_head(const struct sheet *s)
     fprintf(s->file, "</h1>\n<p>%s, C %" PRId64 " &#215; %" PRId64 ", k = %" PRId64 "</p>\n",
             scalar_name(p->type), p->m, p->n, p->k);
     fputs("<dl class=\"figures\">\n", s->file);
-    snprintf(note, sizeof note, "planned %s", quantity_time(s->planned->wall_s));
+    snprintf(note, sizeof note, "planned %s", quantity_time(r->planned.wall_s));
     print_figure(s, "wall time", quantity_time(r->wall_s), note);
     snprintf(note, sizeof note, "%s in all", quantity_work(r->stages[STAGE_GEMM].amount));
     print_figure(s, "rate", quantity_flops(r->stages[STAGE_GEMM].amount / r->wall_s), note);

@@ -8,7 +8,19 @@
 
 #include "quantity.h"
 
-enum { VALUES = 2 * STAGE_COUNT + 5 };
+/* What is brought together of all ranks. */
+enum {
+    BUSY,
+    BUSY_IF_IT_WORKS = BUSY + STAGE_COUNT,          /* for the mean */
+    BUSY_OR_NEVER = BUSY_IF_IT_WORKS + STAGE_COUNT, /* for the least */
+    AMOUNT = BUSY_OR_NEVER + STAGE_COUNT,
+    WORKS = AMOUNT + STAGE_COUNT, /* has tiles; others read for those that have */
+    HOST_BYTES,
+    DEVICE_BYTES,
+    RESIDUAL,
+    NOT_FINITE,
+    VALUES
+};
 
 static size_t baseline_bytes, baseline_shared;
 
@@ -50,6 +62,22 @@ static double peak_memory(const struct comm *comm)
     return peak > baseline_bytes ? (double)(peak - baseline_bytes) - others : 0;
 }
 
+void report_plan(const struct plan *plan, struct report *report)
+{
+    struct planned *planned = &report->planned;
+    const double amount[LINK_COUNT] = {
+        [LINK_READ] = (double)plan->read_bytes,     [LINK_NETWORK] = (double)plan->sent_bytes,
+        [LINK_IN] = (double)plan->total.in_bytes,   [LINK_GEMM] = plan->total.flops,
+        [LINK_OUT] = (double)plan->total.out_bytes, [LINK_WRITE] = (double)plan->total.write_bytes,
+    };
+    for (int i = 0; i < LINK_COUNT; i++) {
+        planned->link_s[i] += plan->link_s[i];
+        planned->amount[i] += amount[i];
+    }
+    planned->wall_s += plan->wall_s;
+    planned->pieces++;
+}
+
 static void name_ways(const struct run *run, struct report *report)
 {
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
@@ -58,36 +86,38 @@ static void name_ways(const struct run *run, struct report *report)
     report->ways[OPERAND_COUNT] = store_way_name(run->output);
 }
 
-void report_gather(const struct run *run, const struct machine *machine, struct report *report)
+void report_gather(const struct run *run, struct report *report)
 {
     double mine[VALUES], least[VALUES], sum[VALUES], most[VALUES];
     struct tally tally;
     tally_take(run, &tally);
     bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
-        mine[i] = 1e-9 * (double)tally.busy_ns[i];
-        mine[STAGE_COUNT + i] = (double)tally.amount[i];
+        double busy = 1e-9 * (double)tally.busy_ns[i];
+        mine[BUSY + i] = busy;
+        mine[BUSY_IF_IT_WORKS + i] = works ? busy : 0;
+        mine[BUSY_OR_NEVER + i] = works ? busy : INFINITY;
+        mine[AMOUNT + i] = (double)tally.amount[i];
     }
-    double *rest = mine + 2 * STAGE_COUNT;
-    rest[0] = works;
-    rest[1] = peak_memory(run->comm);
-    rest[2] = (double)run->plan->device_bytes;
-    rest[3] = run->check.residual;
-    rest[4] = (double)run->check.not_finite;
+    mine[WORKS] = works;
+    mine[HOST_BYTES] = peak_memory(run->comm);
+    mine[DEVICE_BYTES] = (double)run->plan->device_bytes;
+    mine[RESIDUAL] = run->check.residual;
+    mine[NOT_FINITE] = (double)run->check.not_finite;
     comm_statistics(mine, VALUES, least, sum, most);
     for (int i = 0; i < STAGE_COUNT; i++) {
         struct stage_report *stage = &report->stages[i];
-        stage->busy_s[0] += sum[2 * STAGE_COUNT] < machine->ranks ? 0 : least[i];
-        stage->busy_s[1] += sum[2 * STAGE_COUNT] > 0 ? sum[i] / sum[2 * STAGE_COUNT] : 0;
-        stage->busy_s[2] += most[i];
-        stage->amount += sum[STAGE_COUNT + i];
+        stage->busy_s[0] += sum[WORKS] > 0 ? least[BUSY_OR_NEVER + i] : 0;
+        stage->busy_s[1] += sum[WORKS] > 0 ? sum[BUSY_IF_IT_WORKS + i] / sum[WORKS] : 0;
+        stage->busy_s[2] += most[BUSY + i];
+        stage->amount += sum[AMOUNT + i];
         if (stage->busy_s[2] > report->stages[report->limit].busy_s[2])
             report->limit = (enum stage)i;
     }
-    report->host_bytes = fmax(report->host_bytes, most[2 * STAGE_COUNT + 1]);
-    report->device_bytes = fmax(report->device_bytes, most[2 * STAGE_COUNT + 2]);
-    report->residual = fmax(report->residual, most[2 * STAGE_COUNT + 3]);
-    report->not_finite += sum[2 * STAGE_COUNT + 4];
+    report->host_bytes = fmax(report->host_bytes, most[HOST_BYTES]);
+    report->device_bytes = fmax(report->device_bytes, most[DEVICE_BYTES]);
+    report->residual = fmax(report->residual, most[RESIDUAL]);
+    report->not_finite += sum[NOT_FINITE];
     report->residual_limit = run->check.limit;
     report->saves += run->saver.saves;
     report->saves_s += run->saver.saves_s;

@@ -9,14 +9,22 @@
 #include "verify.h"
 
 struct stage_report {
-    double busy_s[3]; /* least, mean, most over the ranks that have tiles */
+    double busy_s[3]; /* least and mean of the ranks that have tiles; most of any rank */
     double amount;    /* bytes, or floating-point operations, of all ranks */
+};
+
+/* Of all pieces (work.h) that this process has begun. */
+struct planned {
+    int pieces;
+    double link_s[LINK_COUNT], wall_s;
+    double amount[LINK_COUNT]; /* bytes, or floating-point operations, of all ranks */
 };
 
 /* Plain data; the same on all ranks. */
 struct report {
     double startup_s; /* from the start of the program to the start of the pipeline */
     double wall_s;    /* from there until C is complete and durable */
+    struct planned planned;
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */
     double host_bytes, device_bytes; /* peak of any rank, measured */
@@ -25,7 +33,7 @@ struct report {
     int saves;
     double saves_s; /* that they took */
     bool complete, checked;
-    uint64_t checksum; /* of C, when checked */
+    uint64_t checksum;  /* of C, when checked */
     struct verify full; /* judged: C was read back */
     bool same_bits;     /* the algorithm promises them */
     char algorithm[16];
@@ -35,9 +43,12 @@ struct report {
 /* Remember how much host memory this rank uses before the run's own. */
 void report_baseline(void);
 
+/* A piece with this plan begins. */
+void report_plan(const struct plan *plan, struct report *report);
+
 /* Collective.  Add the stages of all ranks to what earlier runs of this process did; startup, wall
  * and algorithm are the caller's to set. */
-void report_gather(const struct run *run, const struct machine *machine, struct report *report);
+void report_gather(const struct run *run, struct report *report);
 
 void report_print(const struct report *report, const struct problem *problem,
                   const struct machine *machine, const struct plan *plan);

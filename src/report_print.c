@@ -24,7 +24,7 @@ static void print_seconds(double seconds)
     printf(" %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
 }
 
-static void print_stage(const struct report *r, const struct plan *plan, enum stage stage)
+static void print_stage(const struct report *r, enum stage stage)
 {
     const struct stage_report *s = &r->stages[stage];
     const char *amount = "", *rate = "";
@@ -40,7 +40,7 @@ static void print_stage(const struct report *r, const struct plan *plan, enum st
     for (int i = 0; i < 3; i++)
         print_seconds(s->busy_s[i]);
     if (stage_links[stage] >= 0)
-        print_seconds(plan->link_s[stage_links[stage]]);
+        print_seconds(r->planned.link_s[stage_links[stage]]);
     else
         printf("%8s", "");
     printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
@@ -89,7 +89,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            r->same_bits ? bits : "bits not promised");
     printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
-        print_stage(r, plan, (enum stage)i);
+        print_stage(r, (enum stage)i);
     printf("I/O        ");
     for (int i = 0; i <= OPERAND_COUNT; i++)
         if (r->ways[i])
@@ -97,7 +97,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
     double limit = r->stages[r->limit].busy_s[2];
     double rate = r->stages[STAGE_GEMM].amount / r->wall_s;
     printf("Wall        %s (planned %s) after %s of start-up\n            %s",
-           quantity_time(r->wall_s), quantity_time(plan->wall_s), quantity_time(r->startup_s),
+           quantity_time(r->wall_s), quantity_time(r->planned.wall_s), quantity_time(r->startup_s),
            quantity_flops(rate));
     if (m->ranks > 1)
         printf(", %s a rank", quantity_flops(rate / m->ranks));

@@ -87,7 +87,8 @@ static int open_run(struct session *s)
                           .piece = &s->begun.left.pieces[0],
                           .saver = {.done = when_saved, .met = when_met, .context = s}};
     if (s->request.page)
-        page_begin(&s->page, &s->piece, &s->plan, s->begun.left.count);
+        tiles_begin(&s->page.tiles, &s->piece, &s->plan, s->begun.left.count);
+    report_plan(&s->plan, &s->report);
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -151,7 +152,7 @@ static void account(struct session *s)
     r->same_bits = algorithm->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
     r->wall_s += clock_now() - s->piece_started;
-    report_gather(&s->run, &s->machine, r);
+    report_gather(&s->run, r);
     if (s->options.verbose && !s->options.quiet)
         report_print_ranks(&s->run);
 }

@@ -276,8 +276,12 @@ def test_run_that_went_on(tmp_path):
         process.send_signal(signal.SIGUSR2)
         process.communicate(timeout=60)
     assert process.returncode == 75
-    report = multiply(source, "--tile", "40x40x16", "--html", page, "--trace", trace)
-    root = parse(page)
+    path = source.with_suffix(".json")
+    done = run("dgemm_ooc", source, "--tile", "40x40x16", "--html", page, "--trace", trace,
+               "--report", path)
+    assert done.returncode == 0, done.stderr
+    root, report = parse(page), json.loads(path.read_text())
+    assert re.search(r"\((planned .*?)\)", done.stdout)[1] in text_of(root.find(".//header"))
     part = report["stages"]["gemm"]["flops"] / (2 * 700 * 600 * 800)
     percent, pieces = re.search(r"multiplied (\S+) % of the product, in (\d+) pieces?",
                                 text_of(root.find(".//header"))).groups()

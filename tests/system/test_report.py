@@ -158,6 +158,14 @@ def test_a_run_that_is_complete(source):
     assert report["command"].endswith("--tile 100x100x16")
 
 
+def test_ranks_without_tiles_are_no_part_of_the_mean(source):
+    """Two of four; they read for the others."""
+    stages = multiply(source, "--tile", "300x500x64", ranks=4)["stages"]
+    assert 0 < stages["gemm"]["busy_min_s"]
+    for name, s in stages.items():
+        assert s["busy_min_s"] <= s["busy_avg_s"] <= s["busy_max_s"], name
+
+
 def test_one_that_was_complete_already(source):
     assert tell(source).returncode == tell(source).returncode == 0
     report = report_of(source)
