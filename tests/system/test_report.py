@@ -275,6 +275,13 @@ def test_no_link_is_written_through(source, option):
     assert other.read_text() == "mine" and not path.is_symlink()
 
 
+def test_a_usage_error_leaves_the_report_before(source):
+    assert tell(source).returncode == 0
+    before = report_of(source)
+    assert tell(source, "--tile", "3").returncode == 2
+    assert report_of(source) == before
+
+
 def test_a_kill_leaves_the_report_before(source):
     multiply(source)
     output_of(source).unlink()
