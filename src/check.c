@@ -26,16 +26,21 @@ double check_roundoff(enum scalar type)
     return type == SCALAR_DOUBLE ? DBL_EPSILON / 2 : FLT_EPSILON / 2;
 }
 
+double check_limit(const struct problem *p)
+{
+    double k = (double)p->k_whole, n = (double)p->n;
+    double ratio = check_roundoff(SCALAR_DOUBLE) / check_roundoff(p->type);
+    return problem_reads_ab(p) ? 1.01 * (k + (2 * n + k) * ratio) : 0;
+}
+
 int check_open(struct check *c, const struct problem *p, const struct plan *plan,
                struct device *device, void *memory, struct error *err)
 {
-    double u = check_roundoff(p->type), v = check_roundoff(SCALAR_DOUBLE), k = (double)p->k_whole,
-           n = (double)p->n;
     *c = (struct check){.problem = p,
                         .plan = plan,
                         .device = device,
                         .on = memory != NULL && plan->slabs > 0,
-                        .limit = plan->slabs > 0 ? 1.01 * (k + (2 * n + k) * v / u) : 0};
+                        .limit = check_limit(p)};
     if (!c->on)
         return 0;
     c->x = memory;

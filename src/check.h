@@ -54,6 +54,9 @@ double check_sign(int64_t col);
 /* The unit roundoff. */
 double check_roundoff(enum scalar type);
 
+/* That a residual may have. */
+double check_limit(const struct problem *p);
+
 /* `memory`: plan_check_bytes of device memory, which stay the caller's; null: no check. */
 int check_open(struct check *check, const struct problem *p, const struct plan *plan,
                struct device *device, void *memory, struct error *err);

@@ -293,6 +293,10 @@ int session_execute(struct session *s)
     s->report.not_finite = (double)s->progress.not_finite;
     s->report.checksum = s->progress.checksum;
     s->report.complete = true;
+    if (s->report.planned.pieces == 0 && s->options.verify != VERIFY_OFF) {
+        s->report.checked = true; /* by the run that multiplied all, and then read it back */
+        s->report.residual_limit = check_limit(&s->problem);
+    }
     if (s->comm.rank == 0 && s->request.verify)
         output_record(&s->output, s->report.checksum, &s->err);
     if (comm_agree(&s->comm, &s->err) || (s->options.verify == VERIFY_FULL && read_back(s)))

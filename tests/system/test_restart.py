@@ -227,9 +227,9 @@ def test_end_of_the_job(source):
     assert done.returncode == 75 and "the time limit" in done.stderr
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
-def test_a_stop_while_files_are_read_back(tmp_path, ranks):
-    """All is multiplied, and stays; reads are late, so that there is time to stop."""
+@pytest.mark.parametrize("ranks, then", [(0, "online"), (0, "full"), (2, "full")])
+def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
+    """All is multiplied, checked, and stays; reads are late, so that there is time to stop."""
     faulty = "tests/faults/dgemm_ooc"
     if not (BUILD / faulty).exists():
         pytest.skip("the program with faults is not built: make test")
@@ -244,9 +244,9 @@ def test_a_stop_while_files_are_read_back(tmp_path, ranks):
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75 and "with 100.0 % done" in err, err
     assert not output_of(source).exists() and part_of(source).exists()
-    done = run("dgemm_ooc", *options, ranks=ranks)
+    done = run("dgemm_ooc", *options, "--verify", then, ranks=ranks)
     assert done.returncode == 0, done.stderr
-    assert "Full check" in done.stdout and "disk read" not in done.stdout
+    assert ("Full check" in done.stdout) == (then == "full") and "disk read" not in done.stdout
     assert re.search(r"RESULT: C complete, residual [\d.e+-]+ \(limit [\d.e+-]+\): PASSED", done.stdout)
     assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "input-C.h5"}
 
