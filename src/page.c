@@ -17,14 +17,6 @@ void page_end(struct page *page)
     page->end = clock_now();
 }
 
-enum stage sheet_link_stage(enum link link)
-{
-    static const enum stage stages[LINK_COUNT] = {
-        [LINK_READ] = STAGE_READ, [LINK_NETWORK] = STAGE_NETWORK, [LINK_IN] = STAGE_IN,
-        [LINK_GEMM] = STAGE_GEMM, [LINK_OUT] = STAGE_OUT,         [LINK_WRITE] = STAGE_WRITE};
-    return stages[link];
-}
-
 static bool is_utf8(const char *text)
 {
     json_t *string = json_string(text);

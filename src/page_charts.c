@@ -83,7 +83,7 @@ static int find_roofs(const struct sheet *s, struct roof roofs[LINK_COUNT])
     return count;
 }
 
-/* "100 GFLOP/s" at 11 decades; "10k" of something at 4 */
+/* "100G" at 11 decades, "10k" at 4. */
 static const char *decade_label(int decade)
 {
     static char text[16];

@@ -32,9 +32,6 @@ static inline int sheet_first_rank(int row, int ranks, int rows)
     return (int)ceil_div((int64_t)row * ranks, rows);
 }
 
-/* The stage that a link is. */
-enum stage sheet_link_stage(enum link link);
-
 /* Write `text` with what HTML would take for markup escaped, and nothing that is no text. */
 void sheet_text(const struct sheet *sheet, const char *text);
 

@@ -29,15 +29,15 @@ static void print_times(const struct sheet *s)
     const struct report *r = s->facts->report;
     const struct planned *planned = &r->planned;
     double most = fmax(planned->wall_s, r->wall_s);
-    for (int i = 0; i < LINK_COUNT; i++)
-        most = fmax(most, planned->link_s[i]);
+    for (int i = 0; i < STAGE_COUNT; i++)
+        most = fmax(most, planned->busy_s[i]);
     begin_table(s, "time, busiest rank",
                 "<th scope=\"col\" class=\"bars\">planned (grey), measured</th>");
-    for (int i = 0; i < LINK_COUNT; i++) {
-        enum stage stage = sheet_link_stage((enum link)i);
-        if (planned->link_s[i] > 0 || r->stages[stage].amount > 0)
-            print_seconds(s, report_stage_title(stage), planned->link_s[i],
-                          r->stages[stage].busy_s[2], most);
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        enum stage stage = (enum stage)i;
+        if (report_is_planned(stage) && (planned->busy_s[i] > 0 || r->stages[i].amount > 0))
+            print_seconds(s, report_stage_title(stage), planned->busy_s[i], r->stages[i].busy_s[2],
+                          most);
     }
     print_seconds(s, "wall", planned->wall_s, r->wall_s, most);
     fputs("</tbody></table>\n", s->file);
@@ -49,11 +49,11 @@ static void print_amounts(const struct sheet *s)
     const struct plan *plan = s->facts->plan;
     const struct machine *m = s->facts->machine;
     begin_table(s, "amount, all ranks", "");
-    for (int i = 0; i < LINK_COUNT; i++) {
-        enum stage stage = sheet_link_stage((enum link)i);
-        double planned = r->planned.amount[i], measured = r->stages[stage].amount;
-        const char *(*text)(double) = i == LINK_GEMM ? quantity_work : quantity_bytes;
-        if (planned > 0 || measured > 0)
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        enum stage stage = (enum stage)i;
+        double planned = r->planned.amount[i], measured = r->stages[i].amount;
+        const char *(*text)(double) = stage == STAGE_GEMM ? quantity_work : quantity_bytes;
+        if (report_is_planned(stage) && (planned > 0 || measured > 0))
             fprintf(s->file, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%s</td></tr>\n",
                     report_stage_title(stage), text(planned), text(measured));
     }

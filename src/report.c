@@ -65,17 +65,28 @@ static double peak_memory(const struct comm *comm)
 void report_plan(const struct plan *plan, struct report *report)
 {
     struct planned *planned = &report->planned;
-    const double amount[LINK_COUNT] = {
-        [LINK_READ] = (double)plan->read_bytes,     [LINK_NETWORK] = (double)plan->sent_bytes,
-        [LINK_IN] = (double)plan->total.in_bytes,   [LINK_GEMM] = plan->total.flops,
-        [LINK_OUT] = (double)plan->total.out_bytes, [LINK_WRITE] = (double)plan->total.write_bytes,
+    const struct {
+        enum stage stage;
+        double amount;
+    } links[LINK_COUNT] = {
+        [LINK_READ] = {STAGE_READ, (double)plan->read_bytes},
+        [LINK_NETWORK] = {STAGE_NETWORK, (double)plan->sent_bytes},
+        [LINK_IN] = {STAGE_IN, (double)plan->total.in_bytes},
+        [LINK_GEMM] = {STAGE_GEMM, plan->total.flops},
+        [LINK_OUT] = {STAGE_OUT, (double)plan->total.out_bytes},
+        [LINK_WRITE] = {STAGE_WRITE, (double)plan->total.write_bytes},
     };
     for (int i = 0; i < LINK_COUNT; i++) {
-        planned->link_s[i] += plan->link_s[i];
-        planned->amount[i] += amount[i];
+        planned->busy_s[links[i].stage] += plan->link_s[i];
+        planned->amount[links[i].stage] += links[i].amount;
     }
     planned->wall_s += plan->wall_s;
     planned->pieces++;
+}
+
+bool report_is_planned(enum stage stage)
+{
+    return stage != STAGE_CACHE && stage != STAGE_CHECK;
 }
 
 static void name_ways(const struct run *run, struct report *report)

@@ -16,8 +16,9 @@ struct stage_report {
 /* Of all pieces (work.h) that this process has begun. */
 struct planned {
     int pieces;
-    double link_s[LINK_COUNT], wall_s;
-    double amount[LINK_COUNT]; /* bytes, or floating-point operations, of all ranks */
+    double wall_s;
+    double busy_s[STAGE_COUNT]; /* of stages that are links of the plan */
+    double amount[STAGE_COUNT]; /* bytes, or floating-point operations, of all ranks */
 };
 
 /* Plain data; the same on all ranks. */
@@ -45,6 +46,9 @@ void report_baseline(void);
 
 /* A piece with this plan begins. */
 void report_plan(const struct plan *plan, struct report *report);
+
+/* Whether the plan has a link for the stage. */
+bool report_is_planned(enum stage stage);
 
 /* Collective.  Add the stages of all ranks to what earlier runs of this process did; startup, wall
  * and algorithm are the caller's to set. */

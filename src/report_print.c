@@ -8,10 +8,6 @@ static const char *const stage_titles[] = {"disk read",      "host cache", "netw
                                            "host to device", "multiply",   "online check",
                                            "device to host", "disk write"};
 
-/* The link of the plan that a stage is. */
-static const int stage_links[] = {LINK_READ, -1, LINK_NETWORK, LINK_IN,
-                                  LINK_GEMM, -1, LINK_OUT,     LINK_WRITE};
-
 const char *const report_files[] = {"A", "B", "C0", "C"};
 
 const char *report_stage_title(enum stage stage)
@@ -39,8 +35,8 @@ static void print_stage(const struct report *r, enum stage stage)
     printf("  %-14s", stage_titles[stage]);
     for (int i = 0; i < 3; i++)
         print_seconds(s->busy_s[i]);
-    if (stage_links[stage] >= 0)
-        print_seconds(r->planned.link_s[stage_links[stage]]);
+    if (report_is_planned(stage))
+        print_seconds(r->planned.busy_s[stage]);
     else
         printf("%8s", "");
     printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);

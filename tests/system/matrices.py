@@ -119,6 +119,13 @@ def wait_until(condition, process):
         time.sleep(0.01)
 
 
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    with open(f"/proc/{pid}/status") as file:
+        caught = next(line for line in file if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1
+
+
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(child) for child in file.read().split()]

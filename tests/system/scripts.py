@@ -4,6 +4,15 @@ import signal
 from pathlib import Path
 
 from launch import BUILD, ROOT
+from matrices import catches, multiply, operands, output_of, read
+
+
+def made(folder, size):
+    """Operands in a folder, and the bits of their product."""
+    source = folder / "input.h5"
+    operands(source, *size)
+    multiply(source)
+    return source, read(output_of(source)).tobytes()
 
 
 def edited(name, folder, **variables):
@@ -20,11 +29,6 @@ def edited(name, folder, **variables):
     return script
 
 
-def catches(process, number):
-    caught = re.search(r"^SigCgt:\t(\w+)$", (process / "status").read_text(), re.MULTILINE)
-    return int(caught[1], 16) >> (number - 1) & 1
-
-
 def are_at_work(source):
     """Whether two ranks that multiply this listen to signals."""
     ranks = []
@@ -32,7 +36,7 @@ def are_at_work(source):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
             if words[0] == bytes(BUILD / "dgemm_ooc") and bytes(source) in words:
-                ranks.append(catches(process, signal.SIGUSR2))
+                ranks.append(catches(process.name, signal.SIGUSR2))
         except (FileNotFoundError, ProcessLookupError):
             pass  # it has ended
     return len(ranks) == 2 and all(ranks)

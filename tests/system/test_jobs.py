@@ -10,8 +10,8 @@ import pytest
 
 import standin
 from launch import ROOT, SANITIZED, environment
-from matrices import multiply, operands, output_of, read, wait_until
-from scripts import are_at_work, edited
+from matrices import output_of, read, wait_until
+from scripts import are_at_work, edited, made
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers")
 
@@ -22,10 +22,7 @@ SLOW = "16x16x16"  # so many small steps that this takes seconds
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    source = tmp_path_factory.mktemp("reference") / "input.h5"
-    operands(source, *SIZE)
-    multiply(source)
-    return source, read(output_of(source)).tobytes()
+    return made(tmp_path_factory.mktemp("reference"), SIZE)
 
 
 @pytest.fixture

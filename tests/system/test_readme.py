@@ -36,7 +36,7 @@ def shell(text, folder):
 
 def test_a_first_product(tmp_path):
     block, = (block for block in blocks() if "import h5py" in block)
-    assert len(block.splitlines()) <= 11
+    assert len(block.splitlines()) <= 10
     done = shell(block, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "checksum equal" in done.stdout and "RESULT: C complete" in done.stdout

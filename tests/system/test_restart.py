@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, run, start
-from matrices import children, multiply, operands, output_of, part_of, read, snapshot, wait_until
+from matrices import catches, children, multiply, operands, output_of, part_of, read, snapshot, wait_until
 
 M, N, K = 900, 800, 1000
 SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
@@ -165,11 +165,6 @@ def test_damaged_sums_are_not_used(deep, tmp_path):
     done = run("dgemm_ooc", source, *WHOLE)
     assert done.returncode == 0 and "is damaged; it is multiplied again" in done.stderr
     assert_whole(source, deep[1])
-
-
-def catches(pid, number):
-    status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))
-    return int(status["SigCgt"], 16) >> (number - 1) & 1
 
 
 def test_a_stop_while_it_starts(source):

@@ -5,8 +5,8 @@ import pytest
 
 import cluster
 from launch import BUILD, SANITIZED
-from matrices import multiply, operands, output_of, read
-from scripts import are_at_work, edited
+from matrices import output_of, read
+from scripts import are_at_work, edited, made
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -32,10 +32,7 @@ def slurm(started):
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    source = tmp_path_factory.mktemp("reference") / "input.h5"
-    operands(source, *SIZE)
-    multiply(source)
-    return source, read(output_of(source)).tobytes()
+    return made(tmp_path_factory.mktemp("reference"), SIZE)
 
 
 @pytest.fixture
