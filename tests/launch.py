@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
+FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 

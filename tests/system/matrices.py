@@ -6,8 +6,9 @@ import time
 
 import h5py
 import numpy as np
+import pytest
 
-from launch import environment, run
+from launch import BUILD, FAULTY, environment, run, start
 
 
 def random(shape, dtype="f8", seed=0):
@@ -108,6 +109,13 @@ def output_of(source):
 def part_of(source):
     """And how it is called until it is complete."""
     return source.with_name("input-C.h5.part")
+
+
+def start_late(*args, late="1", **how):
+    """As start, but so many of 100 reads take 20 ms: on no computer is it over too soon."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    return start(FAULTY, *args, DGEMM_OOC_TEST_FAULTS=f"pread:delay%{late}", **how)
 
 
 def wait_until(condition, process):

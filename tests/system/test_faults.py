@@ -11,10 +11,9 @@ import re
 import h5py
 import pytest
 
-from launch import BUILD, WAYS, run
+from launch import BUILD, FAULTY, WAYS, run
 from matrices import random, read, snapshot
 
-FAULTY = "tests/faults/dgemm_ooc"
 SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
 SIZE = (70, 90, 110)
 OPTIONS = ["--tile", "30x40x32", "--beta", "0.5", "-c", "C"]

@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
+from launch import BUILD, environment
+
 USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
 
 
@@ -100,7 +100,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("kind", ["d", "s"])
 def test_gen_does_not_depend_on_layout_or_threads(kind):
-    gen("x.h5:/plain", 1500, 1100, "--type", kind, env={"OMP_NUM_THREADS": "1"})
+    gen("x.h5:/plain", 1500, 1100, "--type", kind, env=environment(OMP_NUM_THREADS="1"))
     plain = load("x.h5", "plain")
     for i, layout in enumerate(LAYOUTS):
         gen(f"x.h5:/group/sub/m{i}", 1500, 1100, "--type", kind, *layout)
@@ -408,7 +408,7 @@ def test_file_open_elsewhere():
         text = h5mat("info", "x.h5", code=INPUT)
         assert "x.h5 is open for writing elsewhere (errno 11)" in text
         assert "HDF5_USE_FILE_LOCKING=FALSE" in text
-        h5mat("info", "x.h5", env={"HDF5_USE_FILE_LOCKING": "FALSE"})
+        h5mat("info", "x.h5", env=environment(HDF5_USE_FILE_LOCKING="FALSE"))
     with h5py.File("x.h5", "r"):
         h5mat("info", "x.h5")
         assert "is open or being read elsewhere" in gen("x.h5:/B", 3, 3, code=INPUT)
@@ -470,7 +470,7 @@ def test_diff_measures(dtype):
 def test_diff_digits_do_not_depend_on_threads():
     gen("x.h5:/a", 2000, 1500, "--seed", 1)
     gen("x.h5:/b", 2000, 1500, "--seed", 2)
-    outs = {h5mat("diff", "x.h5:/a", "x.h5:/b", code=DIFFERENT, env={"OMP_NUM_THREADS": str(n)})
+    outs = {h5mat("diff", "x.h5:/a", "x.h5:/b", code=DIFFERENT, env=environment(OMP_NUM_THREADS=str(n)))
             for n in (1, 2, 7)}
     assert len(outs) == 1
 

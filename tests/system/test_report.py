@@ -13,7 +13,7 @@ import h5py
 import pytest
 
 from launch import ROOT, command, environment, run, start
-from matrices import children, multiply, operands, output_of, part_of, wait_until
+from matrices import children, multiply, operands, output_of, part_of, start_late, wait_until
 
 SLOW = ["--tile", "100x100x16"]
 LINE = re.compile(r"\[[\d:]+\] ([\d.]+)%  eta [\d:?]+  [\d.]+ \w*FLOP/s  [a-z ]+ \d+%"
@@ -48,10 +48,11 @@ def tell(source, *options, **how):
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
     tile = "40x40x16" if ranks else "20x20x16"
-    done = run("dgemm_ooc", source, "--tile", tile, "--progress", "always", ranks=ranks)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("\n\033[K")  # nothing is left of it; the \r is read as \n
-    shown = [line.removesuffix("\033[K") for line in done.stderr.split("\n")[1:-1]]
+    with start_late(source, "--tile", tile, "--progress", "always", ranks=ranks) as process:
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert err.endswith("\n\033[K")  # nothing is left of it; the \r is read as \n
+    shown = [line.removesuffix("\033[K") for line in err.split("\n")[1:-1]]
     percents = [float(LINE.match(line)[1]) for line in shown]
     assert percents and percents == sorted(percents) and percents[-1] <= 100
     assert max(map(len, shown)) < 80

@@ -13,8 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, run, start
-from matrices import catches, children, multiply, operands, output_of, part_of, read, snapshot, wait_until
+from launch import run, start
+from matrices import (catches, children, multiply, operands, output_of, part_of, read, snapshot,
+                      start_late, wait_until)
 
 M, N, K = 900, 800, 1000
 SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
@@ -44,7 +45,7 @@ def finish(source, *options, ranks=0, **env):
 
 def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, **env):
     """Start, signal one rank while C is being written, and wait for the end."""
-    with start("dgemm_ooc", source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
+    with start_late(source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(after)
         ranks_running = children(process.pid) if ranks else [process.pid]
@@ -194,12 +195,12 @@ def test_a_stop_of_a_check(source):
 
 def test_save_and_go_on(source, reference):
     """SIGUSR1 saves; what is done then is not done again after a kill."""
-    with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
+    with start_late(source, *SCALARS, *SLOW) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(0.3)
         process.send_signal(signal.SIGUSR1)
         journal = source.with_name("input-C.h5.journal")
-        wait_until(lambda: '"left"' in journal.read_text(), process)
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         process.kill()
         process.communicate()
     out = finish(source, *SLOW)
@@ -225,14 +226,11 @@ def test_end_of_the_job(source):
 @pytest.mark.parametrize("ranks, then", [(0, "online"), (0, "full"), (2, "full")])
 def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
     """All is multiplied, checked, and stays; reads are late, so that there is time to stop."""
-    faulty = "tests/faults/dgemm_ooc"
-    if not (BUILD / faulty).exists():
-        pytest.skip("the program with faults is not built: make test")
     source = tmp_path / "input.h5"
     operands(source, 1500, 1000, 16)
     options = [source, "--verify", "full", "--host-memory", "32M", "--io", "buffered"]
     journal = source.with_name("input-C.h5.journal")
-    with start(faulty, *options, ranks=ranks, DGEMM_OOC_TEST_FAULTS="pread:delay%100") as process:
+    with start_late(*options, ranks=ranks, late="100") as process:
         wait_until(lambda: journal.exists() and '"left":[]' in journal.read_text(), process)
         pids = children(process.pid) if ranks else [process.pid]
         os.kill(pids[-1], signal.SIGUSR2)
@@ -263,7 +261,7 @@ def test_what_is_saved_of_another_product_stays(source, reference):
     finish(source)
     other = [*SCALARS, "--alpha", "3", "--force"]
     journal = source.with_name("input-C.h5.journal")
-    with start("dgemm_ooc", source, *other, *SLOW, "--checkpoint", "0.05s") as process:
+    with start_late(source, *other, *SLOW, "--checkpoint", "0.05s") as process:
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         process.send_signal(signal.SIGUSR2)
         process.communicate(timeout=60)
@@ -299,7 +297,7 @@ def test_restart_must_be_there(source):
 
 
 def test_two_runs_one_output(source):
-    with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
+    with start_late(source, *SCALARS, *SLOW) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         done = run("dgemm_ooc", source, *SCALARS)
         process.communicate(timeout=60)
