@@ -73,13 +73,13 @@ static struct block line_panel(const struct cursor *c, const struct transfer *t)
     return schedule_panel(c->problem, c->plan, t->operand, &tile, t->slab);
 }
 
-/* The next panel of one stage, which is A or B of one slab, for any line of the grid: of the
+/* The next panel of one stage, which is B or A of one slab, for any line of the grid: of the
  * super-block's later slabs in turn, then of the next one's first slab. */
 static bool panel_of_stage(struct cursor *c, int64_t stage)
 {
     bool is_later = stage < later_panels(c->plan);
     struct transfer *t = &c->panel;
-    *t = (struct transfer){.operand = stage % 2 ? OPERAND_B : OPERAND_A,
+    *t = (struct transfer){.operand = stage % 2 ? OPERAND_A : OPERAND_B,
                            .super = is_later ? c->super : c->next,
                            .slab = is_later ? 1 + stage / 2 : 0};
     if (t->super < 0 || t->super >= schedule_supers(c->plan))

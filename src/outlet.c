@@ -153,11 +153,18 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     return 0;
 }
 
+/* Called with the lock held. */
+static void begin(struct outlet *o)
+{
+    if (!o->begun)
+        pthread_cond_broadcast(&o->more);
+    o->begun = true;
+}
+
 void outlet_begin(struct outlet *o)
 {
     pthread_mutex_lock(&o->lock);
-    o->begun = true;
-    pthread_cond_broadcast(&o->more);
+    begin(o);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -166,6 +173,7 @@ int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
     pthread_mutex_lock(&o->lock);
     while (!o->error.code && o->frees == 0) {
         o->hurry = true;
+        begin(o);
         pthread_cond_wait(&o->freed, &o->lock);
     }
     o->hurry = false;

@@ -36,8 +36,9 @@ struct outlet {
 /* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Let the threads ask for memory and pin it.  Best once the intake's slots are pinned and all other
- * threads are there: the kernel maps nothing else for this process meanwhile. */
+/* Let the threads ask for memory and pin it, which the first outlet_take does at the latest.  Best
+ * once the first panels are on their way: the kernel maps nothing else for this process
+ * meanwhile. */
 void outlet_begin(struct outlet *outlet);
 
 /* The next slot, free.  Waits. */

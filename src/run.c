@@ -68,24 +68,37 @@ int run_settle(struct run *run, struct error *err)
     return settle_until(run, run->step_count, err);
 }
 
-/* Copy a panel of A or B to the device, into the buffer after the newest one, once the product
- * that last read it is done. */
-static int panel_load(struct run *run, enum operand operand, const struct block *block,
-                      struct error *err)
+/* Make the buffer after the newest one that of a panel of A or B, once the product that last read
+ * it is done. */
+static int panel_begin(struct run *run, enum operand operand, const struct block *block,
+                       struct error *err)
 {
     struct device *dev = run->device;
     int64_t last = run->newest[operand] - run->panels[operand];
     struct panel *panel = &run->panels[operand][(last + 1) % run->plan->buffers[operand]];
     if (dev->sync(dev, panel->used, err) || settle_until(run, panel->steps, err))
         return err->code;
+    panel->block = *block;
+    panel->parts = 0;
+    run->newest[operand] = run->current[operand] = panel;
+    return 0;
+}
+
+/* Copy the current panel to the device, as far as it is not there: of A at least the part for the
+ * first `rows` of the tile. */
+static int panel_fill(struct run *run, enum operand operand, int64_t rows, struct error *err)
+{
+    struct panel *panel = run->current[operand];
+    const struct block *block = &panel->block;
     struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
-    int64_t parts = block_cut_parts(block, &cut);
-    for (int64_t i = 0; i < parts; i++)
+    bool by_rows = operand == OPERAND_A && !run->problem->trans[OPERAND_A];
+    int64_t end = block_cut_parts(block, &cut), before = panel->parts;
+    while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= block->row + rows)
+        end--;
+    for (; panel->parts < end; panel->parts++)
         if (copy_in(run, panel->memory, run->plan->ld[operand], block, err))
             return err->code;
-    panel->block = *block;
-    run->newest[operand] = run->current[operand] = panel;
-    return dev->record(dev, panel->full, STREAM_IN, err);
+    return end > before ? run->device->record(run->device, panel->full, STREAM_IN, err) : 0;
 }
 
 /* The buffer of a held panel: those of all slabs end with the newest. */
@@ -99,18 +112,19 @@ static struct panel *panel_held(const struct run *run, enum operand operand, int
     return panel;
 }
 
-/* Make the panels of A and B for one slab of a tile the current ones; `before`: the tile before. */
+/* Make the panels of B and A for one slab of a tile the current ones, with `a_rows` of A's for now;
+ * `before`: the tile before. */
 static int slab_load(struct run *run, const struct block *before, const struct block *tile,
-                     int64_t slab, struct error *err)
+                     int64_t slab, int64_t a_rows, struct error *err)
 {
     if (block_empty(tile) || run->plan->slabs == 0)
         return 0;
-    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
+    for (int i = OPERAND_B; i >= OPERAND_A; i--) {
         enum operand operand = (enum operand)i;
         struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
         if (schedule_held(run->plan, operand, before, tile))
             run->current[operand] = panel_held(run, operand, slab, &block);
-        else if (panel_load(run, operand, &block, err))
+        else if (panel_begin(run, operand, &block, err) || panel_fill(run, operand, a_rows, err))
             return err->code;
     }
     return 0;
@@ -279,11 +293,13 @@ int run_leave(struct run *run, struct error *err)
     return 0;
 }
 
-/* A tile's first slab follows the tile before strip by strip out of the accumulators, and its last
- * one goes strip by strip, so that the first strips leave while the others are multiplied. */
+/* A tile's first slab follows the tile before strip by strip out of the accumulators, or A's rows
+ * as they come; and its last one goes strip by strip, so that the first strips leave while the
+ * others are multiplied. */
 static int slab_by_strips(struct run *run, const struct block *tile, int64_t slab,
                           struct error *err)
 {
+    struct panel *a = run->current[OPERAND_A];
     struct device *dev = run->device;
     int64_t strips = schedule_strips(run->plan, tile);
     for (int64_t i = 0; i < strips || !block_empty(&run->leaving); i++) {
@@ -294,7 +310,9 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (rows_multiply(run, tile, &strip, slab, err) ||
+        if (panel_fill(run, OPERAND_A, strip.row - tile->row + strip.rows, err) ||
+            dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
+            rows_multiply(run, tile, &strip, slab, err) ||
             dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
             return err->code;
     }
@@ -306,8 +324,8 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     struct panel *a = run->current[OPERAND_A], *b = run->current[OPERAND_B];
     struct device *dev = run->device;
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs;
-    if (dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
-        dev->wait(dev, STREAM_COMPUTE, b->full, err))
+    if (dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
+        (!by_strips && dev->wait(dev, STREAM_COMPUTE, a->full, err)))
         return err->code;
     if (by_strips ? slab_by_strips(run, tile, slab, err)
                   : rows_multiply(run, tile, tile, slab, err))
@@ -334,10 +352,13 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         if (outlet_check(&run->out, err) || slab_multiply(run, tile, slab, err))
             return err->code;
+        if (slab == 0)
+            outlet_begin(&run->out);
         bool last = slab + 1 == slabs;
         if (!last && save_step(run, super, slab + 1, tile, err))
             return err->code;
-        if (last ? slab_load(run, tile, next, 0, err) : slab_load(run, before, tile, slab + 1, err))
+        if (last ? slab_load(run, tile, next, 0, next->rows, err)
+                 : slab_load(run, before, tile, slab + 1, tile->rows, err))
             return err->code;
     }
     return 0;
@@ -370,16 +391,15 @@ static int all_tiles(struct run *run, struct error *err)
     struct block before = {0}, next;
     bool loaded = true; /* the tile's first slab is on its way */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
-    if (slab_load(run, &before, &tile, 0, err))
+    if (slab_load(run, &before, &tile, 0, 0, err))
         return err->code;
-    outlet_begin(&run->out);
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {
             if (super_pass(run, super, err))
                 return err->code;
             continue;
         }
-        if (!loaded && slab_load(run, &before, &tile, 0, err))
+        if (!loaded && slab_load(run, &before, &tile, 0, 0, err))
             return err->code;
         next = schedule_next_tile(run->problem, plan, rank, &found);
         /* What comes after super-blocks of others' must not be waited for: they wait for this rank

@@ -19,7 +19,8 @@
 struct panel {
     void *memory;
     struct block block; /* what it holds, in its file's coordinates */
-    struct event *full; /* all of it has been copied in */
+    int64_t parts;      /* of it, in which it is copied in, that are on their way or there */
+    struct event *full; /* they are there */
     struct event *used; /* the last product that reads it is done */
     int64_t steps;      /* that there were by then */
 };

@@ -76,7 +76,7 @@ static void want(struct wanted *w, enum operand operand, struct block block)
 static void want_slab(struct wanted *w, const struct problem *p, const struct plan *plan,
                       const struct block *before, const struct block *tile, int64_t slab)
 {
-    for (int operand = OPERAND_A; operand <= OPERAND_B && slab < plan->slabs; operand++)
+    for (int operand = OPERAND_B; operand >= OPERAND_A && slab < plan->slabs; operand--)
         if (!block_empty(tile) && !schedule_held(plan, (enum operand)operand, before, tile))
             want(w, (enum operand)operand,
                  schedule_panel(p, plan, (enum operand)operand, tile, slab));
