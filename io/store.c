@@ -102,6 +102,13 @@ int store_reserve(struct store *store, struct error *err)
     return store->backend->reserve ? store->backend->reserve(store, err) : 0;
 }
 
+bool store_prepare(struct store *store, int64_t row, int64_t rows)
+{
+    const struct block block = {row, 0, rows, store->info.cols};
+    assert(is_inside(&block, &store->info) && store->mode == STORE_WRITE);
+    return store->backend->prepare && store->backend->prepare(store, &block);
+}
+
 int store_sync(struct store *store, struct error *err)
 {
     return store->backend->sync ? store->backend->sync(store, err) : 0;

@@ -46,9 +46,13 @@ int store_write(struct store *store, const struct block *block, const void *from
                 struct error *err);
 
 /* Take the disk space of the whole matrix now, so that a full disk is no surprise later
- * (EXIT_RESOURCES).  Does nothing where the file system cannot; where writes go through a mapping,
- * the space is taken while they do. */
+ * (EXIT_RESOURCES).  Does nothing where the file system cannot, or where store_prepare is for. */
 int store_reserve(struct store *store, struct error *err);
+
+/* Make memory of a file system in memory ready for some rows, ahead of those who write them through
+ * a mapping: clearing it takes longer than writing.  False where there is nothing to gain.  A
+ * failure is left to who writes there.  Any thread. */
+bool store_prepare(struct store *store, int64_t row, int64_t rows);
 
 /* Make what was written durable. */
 int store_sync(struct store *store, struct error *err);

@@ -12,6 +12,7 @@ struct store_backend {
     int (*write)(struct store *store, const struct block *block, const void *from,
                  struct error *err);
     int (*reserve)(struct store *store, struct error *err);
+    bool (*prepare)(struct store *store, const struct block *rows);
     int (*sync)(struct store *store, struct error *err);
     size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                        enum store_way way, int threads);

@@ -1,9 +1,6 @@
 #include "store_mapped.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,16 +13,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum {
-    BATCH = 1 << 20,    /* a thread lets go of its pages after so many bytes of them */
-    RESERVE = 64 << 20, /* bytes that are reserved at once */
-};
+enum { BATCH = 4 << 20 }; /* a thread lets go of its pages after so many bytes of them */
 
 struct mapping {
     char *bytes; /* the whole file */
-    bool reserving;
-    atomic_bool stop;
-    pthread_t reserver;
 };
 
 static uint64_t page_bytes(void)
@@ -73,30 +64,9 @@ void mapped_close(struct store *s)
 {
     if (!s->mapping)
         return;
-    atomic_store(&s->mapping->stop, true);
-    if (s->mapping->reserving)
-        pthread_join(s->mapping->reserver, NULL);
     munmap(s->mapping->bytes, s->info.file_bytes);
     free(s->mapping);
     s->mapping = NULL;
-}
-
-/* A failure is not lost: who writes there will meet it. */
-static void *reserve(void *context)
-{
-    const struct store *s = context;
-    uint64_t bytes = s->info.file_bytes;
-    for (uint64_t at = 0; at < bytes && !atomic_load(&s->mapping->stop); at += RESERVE) {
-        uint64_t piece = bytes - at < RESERVE ? bytes - at : RESERVE;
-        if (fallocate(s->descriptor, 0, (off_t)at, (off_t)piece))
-            break;
-    }
-    return NULL;
-}
-
-void mapped_reserve(struct store *s)
-{
-    s->mapping->reserving = pthread_create(&s->mapping->reserver, NULL, reserve, s) == 0;
 }
 
 /* What the file has no page for lies beyond its end, or its file system is full. */
@@ -150,6 +120,16 @@ int mapped_write(const struct store *s, const struct runs *runs, const char *fro
         }
     let_go(s, &held);
     return err->code;
+}
+
+void mapped_prepare(const struct store *s, uint64_t begin, uint64_t end)
+{
+    for (uint64_t at = begin; at < end; at += BATCH) {
+        struct pages pages = pages_of(at, end - at < BATCH ? end : at + BATCH);
+        if (advise(s, pages, MADV_POPULATE_WRITE))
+            return;
+        advise(s, pages, MADV_DONTNEED);
+    }
 }
 
 size_t mapped_overhead_bytes(int threads)

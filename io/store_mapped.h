@@ -10,9 +10,8 @@
 void mapped_open(struct store *store);
 void mapped_close(struct store *store);
 
-/* Take the file's space from now on, ahead of those who write: pages that are there already are
- * mapped faster, and all threads can do so at once. */
-void mapped_reserve(struct store *store);
+/* Ask for the pages of [begin, end) of the file, ahead of those who write. */
+void mapped_prepare(const struct store *store, uint64_t begin, uint64_t end);
 
 /* Move a block from `from` to the file.  Any thread. */
 int mapped_write(const struct store *store, const struct runs *runs, const char *from,

@@ -298,9 +298,7 @@ static int posix_reserve(struct store *s, struct error *err)
 {
     uint64_t bytes = matrix_bytes(&s->info, s->type);
     int status;
-    if (s->mapping)
-        mapped_reserve(s);
-    if (s->mapping || bytes == 0)
+    if ((s->mapping && in_memory(s)) || bytes == 0)
         return 0;
     do
         status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
@@ -311,6 +309,15 @@ static int posix_reserve(struct store *s, struct error *err)
                          " free; make room there",
                          s->info.file, bytes, free_bytes(s->descriptor));
     return 0;
+}
+
+static bool posix_prepare(struct store *s, const struct block *rows)
+{
+    if (!s->mapping || !in_memory(s))
+        return false;
+    struct runs runs = store_runs(s, rows);
+    mapped_prepare(s, runs.offset, runs.offset + runs.bytes);
+    return true;
 }
 
 static int posix_sync(struct store *s, struct error *err)
@@ -335,5 +342,6 @@ const struct store_backend store_posix = {.open = posix_open,
                                           .read = posix_read,
                                           .write = posix_write,
                                           .reserve = posix_reserve,
+                                          .prepare = posix_prepare,
                                           .sync = posix_sync,
                                           .overhead = posix_overhead};

@@ -4,10 +4,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "device.h"
+#include "quantity.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
+enum {
+    PIN_BATCH = 32 << 20, /* bytes that are pinned by one call: many small ones take longer */
+    PREPARES = 8,         /* one thread of so many prepares, and one more */
+};
 static const double pauses = 1, pause_max = 0.02; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
@@ -55,15 +62,26 @@ static bool pause_for(struct outlet *o, double seconds)
     return !stopped;
 }
 
+/* Slots that are pinned together. */
+static int batch_slots(const struct outlet *o)
+{
+    return (int)max_i64(PIN_BATCH / (int64_t)o->mover.slot_bytes, 1);
+}
+
 static int pin_slots(struct outlet *o, struct error *err)
 {
+    struct device *device = o->mover.device;
     double took = 0;
-    for (int i = 0; i < o->count && pause_for(o, pauses * took); i++) {
+    while (o->pinned < o->count && pause_for(o, pauses * took)) {
         double begin = clock_now();
-        if (slot_pin(&o->slots[i], o->mover.device, o->mover.slot_bytes, err))
+        int first = o->pinned, end = (int)min_i64(first + batch_slots(o), o->count);
+        size_t bytes = (size_t)(end - first) * o->mover.slot_bytes;
+        if (device->pin(device, o->slots[first].memory, bytes, err))
             return err->code;
+        o->pinned = end;
         took = clock_now() - begin;
-        outlet_return(o, &o->slots[i]);
+        for (int i = first; i < end; i++)
+            outlet_return(o, &o->slots[i]);
     }
     return 0;
 }
@@ -76,12 +94,28 @@ static void set_written(struct outlet *o, struct slot *slot)
     outlet_return(o, slot);
 }
 
+/* Nothing is to be written: wait, or be one of the few that prepare for it and leave the CPUs to
+ * the readers.  Called with the lock held. */
+static void idle(struct outlet *o)
+{
+    if (o->prepared || o->preparing > o->mover.threads / PREPARES) {
+        pthread_cond_wait(&o->more, &o->lock);
+        return;
+    }
+    o->preparing++;
+    pthread_mutex_unlock(&o->lock);
+    bool more = o->mover.prepare(o->mover.context);
+    pthread_mutex_lock(&o->lock);
+    o->preparing--;
+    o->prepared |= !more;
+}
+
 /* The next slot that the main thread gave; null at the end. */
 static struct slot *claim(struct outlet *o)
 {
     pthread_mutex_lock(&o->lock);
     while (!o->stop && o->claimed == o->submitted)
-        pthread_cond_wait(&o->more, &o->lock);
+        idle(o);
     bool none = o->claimed == o->submitted || o->error.code;
     struct slot *slot = none ? NULL : o->given[o->claimed++ % o->count];
     pthread_mutex_unlock(&o->lock);
@@ -235,6 +269,8 @@ void outlet_close(struct outlet *o)
         return;
     fail(o, &(struct error){.code = EXIT_RUNTIME}); /* what is not written now is not wanted */
     join(o);
+    for (int i = 0; i < o->pinned; i += batch_slots(o))
+        device->unpin(device, o->slots[i].memory);
     for (int i = 0; i < o->opened; i++)
         slot_close(&o->slots[i], device);
     if (o->memory)

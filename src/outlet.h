@@ -4,8 +4,9 @@
  *
  * What was freed last is taken first, so that a run whose writers keep up uses few slots and can go
  * on while others are not pinned yet.  All threads ask for the slots' memory first; then the first
- * one pins slot after slot, with pauses as long as nobody waits, since the first panels come to the
- * device meanwhile and pinning slows their copies. */
+ * one pins them, some at a time, with pauses as long as nobody waits, since the first panels come
+ * to the device meanwhile and pinning slows their copies.  A few of those that have nothing to
+ * write prepare what will be written to. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
@@ -15,7 +16,7 @@ struct outlet {
     struct mover mover;
     char *memory; /* all slots */
     struct slot *slots;
-    int count, opened;
+    int count, opened, pinned;
     pthread_t *threads;
     int started, working; /* threads; those that have begun */
     pthread_mutex_t lock;
@@ -26,19 +27,21 @@ struct outlet {
     int64_t submitted;   /* by the main thread */
     int64_t claimed;     /* by the threads */
     int64_t written;     /* and through with them */
-    pthread_cond_t more; /* given, or no more will be */
+    pthread_cond_t more; /* given, or there is something else to do, or no more will be given */
     bool begun;
-    bool hurry; /* the main thread waits for a slot */
-    bool stop;  /* no more will come, or something failed */
+    bool hurry;    /* the main thread waits for a slot */
+    bool stop;     /* no more will come, or something failed */
+    int preparing; /* idle threads that prepare what is written to */
+    bool prepared; /* all of it */
     struct error error;
 };
 
 /* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Let the threads ask for memory and pin it, which the first outlet_take does at the latest.  Best
- * once the first panels are on their way: the kernel maps nothing else for this process
- * meanwhile. */
+/* Let the threads ask for memory, pin it and prepare the output, which the first outlet_take does
+ * at the latest.  Best once the first panels are on their way: the kernel maps nothing else for
+ * this process meanwhile. */
 void outlet_begin(struct outlet *outlet);
 
 /* The next slot, free.  Waits. */

@@ -13,8 +13,7 @@ enum {
     SLOT_MAX = 16 << 20,
     SLOT_CACHED = 4 << 20, /* faster on an H200's host than 16, 2 or 1 MiB */
     SLOTS_OUT_PER_WRITER = 2,
-    OUT_MAX = 1 << 30, /* bytes of all slots out of a node */
-    STRIP_SLOTS = 2,   /* a strip fills at least so many: enough rows for a fast product */
+    STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
@@ -22,6 +21,8 @@ enum {
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
     KEPT_STATE = 128,     /* at most, for each kept panel */
 };
+
+static const int64_t out_max = (int64_t)4 << 30; /* bytes of all slots out of a node */
 
 size_t plan_buffer_bytes(size_t bytes)
 {
@@ -197,7 +198,7 @@ void plan_set_counts(const struct problem *p, struct plan *plan)
         round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
-    int64_t spare = min_i64(OUT_MAX / plan->ranks_per_node, (int64_t)plan->spare_bytes);
+    int64_t spare = min_i64(out_max / plan->ranks_per_node, (int64_t)plan->spare_bytes);
     int64_t most = least + spare / (int64_t)plan->slot_bytes;
     int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
     plan->slots_out = (int)max_i64(least, min_i64(most, tile));

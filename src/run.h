@@ -72,6 +72,7 @@ struct run {
     struct check check;
     struct checksum checksum;          /* of C; closed when it is not checked */
     _Atomic uint64_t checksum_written; /* of all blocks that this rank has written */
+    _Atomic int64_t prepared;          /* pieces of C's file that are ready to be written to */
 
     struct meter products, checks; /* on the device */
 };

@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "quantity.h"
 #include "run.h"
 
 /* Into an empty page cache files are read this many times slower than past it. */
@@ -124,6 +125,19 @@ static int write_block(void *context, const struct transfer *t, void *memory, st
     return store_write(of_sums ? saver->stores[saver->place] : run->output, &t->block, memory, err);
 }
 
+/* The next rows of C of those that are this rank's to prepare: all ranks take turns. */
+static bool prepare_output(void *context)
+{
+    enum { PIECE = 4 << 20 };
+    struct run *run = context;
+    const struct problem *p = run->problem;
+    int64_t row_bytes = run->output_info->cols * (int64_t)scalar_size(p->type);
+    int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
+    int64_t piece = run->prepared++ * run->comm->size + run->comm->rank;
+    int64_t first = min_i64(piece * rows, p->m);
+    return first < p->m && store_prepare(run->output, p->row + first, min_i64(rows, p->m - first));
+}
+
 /* Collective.  The ring and the cache of the node. */
 static int open_window(struct run *run, struct error *err)
 {
@@ -156,6 +170,7 @@ static int open_staging(struct run *run, struct error *err)
     struct mover out = in;
     out.threads = plan->writers;
     out.move = write_block;
+    out.prepare = prepare_output;
     out.file_stage = STAGE_WRITE;
     out.link_stage = STAGE_OUT;
     if (intake_open(&run->in, run->window.memory, &in, run->problem, plan, run->comm, err) ||

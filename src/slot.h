@@ -33,6 +33,7 @@ struct mover {
     size_t slot_bytes, element_bytes;
     int threads; /* that call `move` at once */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
+    bool (*prepare)(void *context); /* some more of what is written to; false: there is no more */
     void *context;
     enum stage file_stage, link_stage; /* what it counts as */
     pthread_mutex_t lock;              /* of the meters */

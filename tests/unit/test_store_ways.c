@@ -49,7 +49,7 @@ static struct matrix_info plain(const char *file, uint64_t offset, int64_t rows,
 
 static void check_guards(const struct matrix_info *info, enum scalar type)
 {
-    unsigned char *bytes = malloc(info->file_bytes);
+    unsigned char *bytes = malloc(info->file_bytes + 1);
     uint64_t end = info->offset + matrix_bytes(info, type);
     int fd = open(info->file, O_RDONLY);
     assert_int_equal(read(fd, bytes, info->file_bytes + 1), info->file_bytes);
@@ -153,6 +153,43 @@ static void test_ways(void **state)
         }
 }
 
+/* Rows are made ready where that is of use, before and after they are written, and stay as they
+ * are. */
+static void prepares(const char *file)
+{
+    struct statfs fs;
+    for (int w = 0; w < WAYS; w++) {
+        struct matrix_info info = plain(file, 2051, 300, 9001, SCALAR_DOUBLE, 4000);
+        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, ways[w]);
+        assert_int_equal(statfs(file, &fs), 0);
+        bool useful = ways[w] == STORE_MAPPED && fs.f_type == TMPFS_MAGIC;
+        assert_int_equal(store_prepare(store, 100, 200), useful);
+        check_guards(&info, SCALAR_DOUBLE);
+        sweep(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_BUFFERED, 300, 9001);
+        assert_int_equal(store_prepare(store, 0, 300), useful);
+        assert_int_equal(truncate(file, (off_t)info.file_bytes / 2), 0);
+        assert_int_equal(store_prepare(store, 0, 300), useful);
+        assert_int_equal(truncate(file, (off_t)info.file_bytes), 0);
+        store_close(store);
+        struct matrix_info half = info;
+        half.rows = 140;
+        sweep(&half, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED, 70, 9001);
+    }
+    unlink(file);
+}
+
+static void test_prepare(void **state)
+{
+    (void)state;
+    char name[] = "/dev/shm/dgemm_ooc-test-XXXXXX";
+    int fd = mkstemp(name);
+    prepares("prepared");
+    if (fd < 0)
+        return;
+    close(fd);
+    prepares(name);
+}
+
 static void test_file_cut_short(void **state)
 {
     (void)state;
@@ -234,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_prepare),
         cmocka_unit_test(test_file_cut_short),
         cmocka_unit_test(test_mapping_of_a_file_cut_short),
         cmocka_unit_test(test_choice),
