@@ -118,12 +118,13 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     return all;
 }
 
-/* Caches aside, a byte that is read crosses the memory's bus four times (out of the file, twice
- * into the slot, out to the device), one that is written five times (into the slot and out, as a
- * zero and twice into the file). */
+/* A byte that is read crosses the memory's bus four times (out of the file, twice into the slot,
+ * out to the device), one that is written five times (into the slot and out, as a zero and twice
+ * into the file), but more than half of that falls between readings: two GPUs lose half a reading
+ * to it. */
 double plan_written_in_memory(const struct machine *machine, double bytes)
 {
-    return machine->files_in_memory ? 1.25 * bytes / machine->disk_read_bytes_per_s : 0;
+    return machine->files_in_memory ? 0.5 * bytes / machine->disk_read_bytes_per_s : 0;
 }
 
 /* What all nodes together get of a file system's rate, each through its own link. */

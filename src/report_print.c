@@ -45,6 +45,8 @@ static void print_stage(const struct report *r, enum stage stage)
 const char *report_advice(const struct report *r, const struct plan *plan)
 {
     bool several = plan->supers_down * plan->supers_across > 1;
+    if (r->stages[r->limit].busy_s[2] < r->wall_s / 2)
+        return "no stage is at work most of the time, as in short runs";
     switch (r->limit) {
     case STAGE_READ:
         return plan->factor > 1.05 ? "more --host-memory or --gpu-memory means fewer bytes to read"

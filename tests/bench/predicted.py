@@ -7,6 +7,7 @@ RESULTS.json as h200-huge.json: what each run moved, and how long it was busy wi
 of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def simulate(folder, run):
     sparse(matrix, "B", (k, n), "f8")
     rates.write_text(json.dumps(machine(run)))
     grid, tile = "x".join(map(str, run["grid"])), "x".join(map(str, [*run["tile"], run["slab"]]))
-    options = run["options"].replace("--trace FILE", "").split()
+    options = re.sub("--(trace|html) FILE", "", run["options"]).split()
     subprocess.run([BUILD / "dgemm_ooc", "--dry-run", matrix, "--machine", rates, "--grid", grid,
                     "--tile", tile, "--report", report, *options], check=True,
                    stdout=subprocess.DEVNULL)
