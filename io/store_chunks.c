@@ -1,10 +1,11 @@
 /* The back end for chunked matrices: raw chunks by offset, decoded by the thread that reads.
  *
- * A chunk that is stored as the matrix wants it goes straight to its rows in memory.  Any other one
- * is decoded in an entry of a cache first, and stays there until the entry is wanted for another:
- * parts of one chunk that are read at about the same time, or one after the other, have it decoded
- * once.  An entry is only added when all others are at work, so that there are never more of them
- * than threads that read. */
+ * A chunk that is stored as the matrix wants it goes straight to its rows in memory; small ones
+ * that follow each other in the file are read by one call, to a buffer that stays in the CPU's
+ * cache, and copied to their rows from there.  Any other one is decoded in an entry of a cache
+ * first, and stays there until the entry is wanted for another: parts of one chunk that are read at
+ * about the same time, or one after the other, have it decoded once.  An entry is only added when
+ * all others are at work, so that there are never more of them than threads that read. */
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -22,6 +23,8 @@ enum {
     ENTRIES_MAX = 256,
     VECTOR_MAX = 256,       /* pieces of one preadv */
     GAP_MAX = 4 << 10,      /* bytes between two rows that are rather read than jumped over */
+    BATCH = 256 << 10,      /* bytes of small chunks that are read together ... */
+    BATCH_MAX = 64,         /* ... and how many at most */
     ENTRY_BYTES = 64 << 10, /* beside its two buffers: the inflater, the thread's stack */
 };
 
@@ -65,8 +68,9 @@ static size_t chunks_overhead(const struct matrix_info *info, enum scalar type,
     size_t entry = ENTRY_BYTES + 2 * chunk_room(info->chunk_bytes);
     size_t record = sizeof(struct matfile_chunk) + sizeof(int16_t);
     bool decoded = info->pipeline.count > 0 || !is_native(info, type);
+    bool together = is_native(info, type) && info->chunk_bytes <= BATCH;
     return matfile_list_overhead(info) + (size_t)matfile_chunk_count(info) * record +
-           (decoded ? (size_t)threads * entry : 0);
+           (size_t)threads * ((decoded ? entry : 0) + (together ? BATCH : 0));
 }
 
 static int chunks_open(struct store *s, struct error *err)
@@ -305,21 +309,58 @@ static void give(struct chunk_store *c, struct entry *entry)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Whether the chunk's bytes are what the matrix wants. */
+static bool is_plain(const struct store *s, int64_t chunk)
+{
+    const struct matfile_chunk *c = &s->chunks->table[chunk];
+    return is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, c->mask) &&
+           c->bytes == s->info.chunk_bytes;
+}
+
 static int read_piece(const struct store *s, const struct piece *p, struct error *err)
 {
-    const struct matfile_chunk *chunk = &s->chunks->table[p->chunk];
-    if (chunk->bytes == 0) {
+    if (s->chunks->table[p->chunk].bytes == 0) {
         fill(s, p);
         return 0;
     }
-    if (is_native(&s->info, s->type) && chunk_is_plain(&s->info.pipeline, chunk->mask) &&
-        chunk->bytes == s->info.chunk_bytes)
+    if (is_plain(s, p->chunk))
         return read_rows(s, p, err);
     struct entry *entry = take(s, p->chunk, err);
     if (!entry)
         return err->code;
     scatter(s, p, entry->work.data);
     give(s->chunks, entry);
+    return 0;
+}
+
+/* Pieces whose chunks follow each other in the file. */
+struct batch {
+    struct piece pieces[BATCH_MAX];
+    int count;
+};
+
+/* Whether a piece can follow those of a batch: most of a small chunk, behind the last one. */
+static bool joins(const struct store *s, const struct batch *batch, const struct piece *p)
+{
+    size_t bytes = s->info.chunk_bytes;
+    if (!is_plain(s, p->chunk) || 2 * p->rows * p->cols < s->info.chunk_rows * s->info.chunk_cols ||
+        batch->count == BATCH_MAX || (size_t)(batch->count + 1) * bytes > BATCH)
+        return false;
+    const struct matfile_chunk *table = s->chunks->table;
+    return batch->count == 0 ||
+           table[p->chunk].address == table[batch->pieces[batch->count - 1].chunk].address + bytes;
+}
+
+static int read_batch(const struct store *s, struct batch *batch, struct error *err)
+{
+    unsigned char buffer[BATCH];
+    int count = batch->count;
+    struct iovec v = {buffer, (size_t)count * s->info.chunk_bytes};
+    batch->count = 0;
+    if (count > 0 && read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err))
+        return err->code;
+    for (int i = 0; i < count; i++)
+        scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes);
     return 0;
 }
 
@@ -347,10 +388,15 @@ static struct piece piece_at(const struct store *s, const struct block *b, int64
 
 static int chunks_read(struct store *s, const struct block *b, void *to, struct error *err)
 {
+    struct batch batch = {.count = 0};
     int64_t row = 0, col = 0;
     while (row < b->rows && b->cols > 0) {
         struct piece p = piece_at(s, b, row, col, to);
-        if (read_piece(s, &p, err))
+        if (!joins(s, &batch, &p) && read_batch(s, &batch, err))
+            return err->code;
+        if (joins(s, &batch, &p))
+            batch.pieces[batch.count++] = p;
+        else if (read_piece(s, &p, err))
             return err->code;
         col += p.cols;
         if (col == b->cols) {
@@ -358,7 +404,7 @@ static int chunks_read(struct store *s, const struct block *b, void *to, struct 
             col = 0;
         }
     }
-    return 0;
+    return read_batch(s, &batch, err);
 }
 
 const struct store_backend store_chunks = {

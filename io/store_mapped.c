@@ -13,7 +13,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { BATCH = 4 << 20 }; /* a thread lets go of its pages after so many bytes of them */
+enum { BATCH = 2 << 20 }; /* a thread lets go of its pages after so many bytes of them */
 
 struct mapping {
     char *bytes; /* the whole file */
