@@ -339,16 +339,22 @@ struct batch {
     int count;
 };
 
-/* Whether a piece can follow those of a batch: most of a small chunk, behind the last one. */
-static bool joins(const struct store *s, const struct batch *batch, const struct piece *p)
+/* Whether it is better to read all of the piece's chunk, together with others. */
+static bool is_small(const struct store *s, const struct piece *p)
 {
-    size_t bytes = s->info.chunk_bytes;
-    if (!is_plain(s, p->chunk) || 2 * p->rows * p->cols < s->info.chunk_rows * s->info.chunk_cols ||
-        batch->count == BATCH_MAX || (size_t)(batch->count + 1) * bytes > BATCH)
-        return false;
+    return is_plain(s, p->chunk) && s->info.chunk_bytes <= BATCH &&
+           2 * p->rows * p->cols >= s->info.chunk_rows * s->info.chunk_cols;
+}
+
+/* Whether a small piece's chunk lies behind those of a batch, which has room for it. */
+static bool follows(const struct store *s, const struct batch *batch, const struct piece *p)
+{
     const struct matfile_chunk *table = s->chunks->table;
+    size_t bytes = s->info.chunk_bytes;
     return batch->count == 0 ||
-           table[p->chunk].address == table[batch->pieces[batch->count - 1].chunk].address + bytes;
+           (batch->count < BATCH_MAX && (size_t)(batch->count + 1) * bytes <= BATCH &&
+            table[p->chunk].address ==
+                table[batch->pieces[batch->count - 1].chunk].address + bytes);
 }
 
 static int read_batch(const struct store *s, struct batch *batch, struct error *err)
@@ -357,7 +363,9 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
     int count = batch->count;
     struct iovec v = {buffer, (size_t)count * s->info.chunk_bytes};
     batch->count = 0;
-    if (count > 0 && read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err))
+    if (count == 0)
+        return 0;
+    if (read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err))
         return err->code;
     for (int i = 0; i < count; i++)
         scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes);
@@ -392,9 +400,10 @@ static int chunks_read(struct store *s, const struct block *b, void *to, struct 
     int64_t row = 0, col = 0;
     while (row < b->rows && b->cols > 0) {
         struct piece p = piece_at(s, b, row, col, to);
-        if (!joins(s, &batch, &p) && read_batch(s, &batch, err))
+        bool small = is_small(s, &p);
+        if (!(small && follows(s, &batch, &p)) && read_batch(s, &batch, err))
             return err->code;
-        if (joins(s, &batch, &p))
+        if (small)
             batch.pieces[batch.count++] = p;
         else if (read_piece(s, &p, err))
             return err->code;

@@ -29,7 +29,7 @@ struct store {
     int descriptor;             /* posix, chunks: through the page cache */
     struct writeback *dirty;    /* posix: what went that way and is not on the disk yet */
     struct direct *direct;      /* posix: past it; null when the way is another */
-    struct mapping *mapping;    /* posix: of the whole file; null likewise */
+    char *mapping;              /* posix: of the whole file; null likewise */
     struct chunk_store *chunks; /* chunks */
     struct matfile *matfile;    /* hdf5 */
 };

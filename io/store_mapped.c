@@ -1,7 +1,6 @@
 #include "store_mapped.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,10 +13,6 @@
 #endif
 
 enum { BATCH = 2 << 20 }; /* a thread lets go of its pages after so many bytes of them */
-
-struct mapping {
-    char *bytes; /* the whole file */
-};
 
 static uint64_t page_bytes(void)
 {
@@ -39,7 +34,7 @@ static int advise(const struct store *s, struct pages pages, int advice)
 {
     int status;
     do
-        status = madvise(s->mapping->bytes + pages.begin, pages.end - pages.begin, advice);
+        status = madvise(s->mapping + pages.begin, pages.end - pages.begin, advice);
     while (status && errno == EINTR);
     return status;
 }
@@ -48,24 +43,19 @@ void mapped_open(struct store *s)
 {
     void *map =
         mmap(NULL, s->info.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->descriptor, 0);
-    struct mapping *mapping = map != MAP_FAILED ? calloc(1, sizeof *mapping) : NULL;
-    if (mapping) {
-        mapping->bytes = map;
-        s->mapping = mapping;
-        /* Before Linux 5.14 pages cannot be asked for, and a full disk would be a SIGBUS. */
-        if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
-            mapped_close(s);
-    } else if (map != MAP_FAILED) {
-        munmap(map, s->info.file_bytes);
-    }
+    if (map == MAP_FAILED)
+        return;
+    s->mapping = map;
+    /* Before Linux 5.14 pages cannot be asked for, and a full disk would be a SIGBUS. */
+    if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
+        mapped_close(s);
 }
 
 void mapped_close(struct store *s)
 {
     if (!s->mapping)
         return;
-    munmap(s->mapping->bytes, s->info.file_bytes);
-    free(s->mapping);
+    munmap(s->mapping, s->info.file_bytes);
     s->mapping = NULL;
 }
 
@@ -97,7 +87,7 @@ static int copy(const struct store *s, const struct run *run, struct held *held,
     struct pages pages = pages_of(run->offset, run->offset + run->bytes);
     if (advise(s, pages, MADV_POPULATE_WRITE))
         return complain(s, run, errno, err);
-    memcpy(s->mapping->bytes + run->offset, run->from, run->bytes);
+    memcpy(s->mapping + run->offset, run->from, run->bytes);
     if (held->bytes == 0)
         held->all.begin = pages.begin;
     held->all.end = pages.end;

@@ -154,10 +154,11 @@ static void test_ways(void **state)
 }
 
 /* Rows are made ready where that is of use, before and after they are written, and stay as they
- * are. */
+ * are; what a file has no memory for gets some. */
 static void prepares(const char *file)
 {
     struct statfs fs;
+    struct stat status;
     for (int w = 0; w < WAYS; w++) {
         struct matrix_info info = plain(file, 2051, 300, 9001, SCALAR_DOUBLE, 4000);
         struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, ways[w]);
@@ -170,6 +171,10 @@ static void prepares(const char *file)
         assert_int_equal(truncate(file, (off_t)info.file_bytes / 2), 0);
         assert_int_equal(store_prepare(store, 0, 300), useful);
         assert_int_equal(truncate(file, (off_t)info.file_bytes), 0);
+        assert_int_equal(store_prepare(store, 150, 150), useful);
+        assert_int_equal(stat(file, &status), 0);
+        assert_int_equal(status.st_blocks * 512 >= (off_t)matrix_bytes(&info, SCALAR_DOUBLE),
+                         useful);
         store_close(store);
         struct matrix_info half = info;
         half.rows = 140;
@@ -270,10 +275,8 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),
-        cmocka_unit_test(test_prepare),
-        cmocka_unit_test(test_file_cut_short),
-        cmocka_unit_test(test_mapping_of_a_file_cut_short),
+        cmocka_unit_test(test_ways),           cmocka_unit_test(test_prepare),
+        cmocka_unit_test(test_file_cut_short), cmocka_unit_test(test_mapping_of_a_file_cut_short),
         cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
