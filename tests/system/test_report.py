@@ -65,6 +65,13 @@ def test_progress_is_shown_at_most_four_times_a_second(source):
     assert 1 <= done.stderr.count("\n") - 1 <= 4 * report["wall_s"] + 1
 
 
+def test_what_is_busiest_must_be_busy(source):
+    """A run in which nothing is busy half of the time is not told that the device, say, is."""
+    out = run("dgemm_ooc", source).stdout
+    share, said = re.search(r"Overlap     ([\d.]+) of the wall is the busiest stage, [\w ]+:\n +(.+)", out).groups()
+    assert (said == "no stage is at work most of the time, as in short runs") == (float(share) < 0.5), out
+
+
 @pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])
 def test_a_short_run_has_no_line_for_a_log(source, options):
     assert run("dgemm_ooc", source, *options).stderr == ""
