@@ -87,6 +87,16 @@ struct block block_cut_part(const struct block *block, const struct block_cut *c
     return part;
 }
 
+int64_t block_cut_before(const struct block *block, const struct block_cut *cut, int64_t index)
+{
+    struct axis down, across;
+    bool down_first = make_grid(block, cut, &down, &across);
+    struct block part = block_cut_part(block, cut, index);
+    int64_t above = part.row - block->row, left = part.col - block->col;
+    return down_first ? left * block->rows + above * part.cols
+                      : above * block->cols + left * part.rows;
+}
+
 int64_t block_parts(const struct block *block, int64_t elements)
 {
     return block_cut_parts(block, &(struct block_cut){.elements = elements});

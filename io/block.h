@@ -21,6 +21,9 @@ struct block_cut {
 int64_t block_cut_parts(const struct block *block, const struct block_cut *cut);
 struct block block_cut_part(const struct block *block, const struct block_cut *cut, int64_t index);
 
+/* Elements in the parts before that one. */
+int64_t block_cut_before(const struct block *block, const struct block_cut *cut, int64_t index);
+
 /* The same where nothing is chunked: parts are in row-major order. */
 int64_t block_parts(const struct block *block, int64_t elements);
 struct block block_part(const struct block *block, int64_t elements, int64_t index);

@@ -25,14 +25,25 @@ static int64_t super_after(const struct cursor *c, int64_t super)
 
 void cursor_start(struct cursor *c, const struct problem *p, const struct plan *plan, int node)
 {
+    int first, end;
     /* Before the first super-block there is an empty one, all but through. */
     *c = (struct cursor){.problem = p,
                          .plan = plan,
                          .node = node,
                          .super = -1,
                          .stage = later_panels(plan),
-                         .number = -1};
+                         .number = -1,
+                         .newest.super = -1};
     c->next = super_after(c, -1);
+    schedule_ranks(plan, node, &first, &end);
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct lines *lines = &c->lines[operand];
+        for (int rank = first; rank < end; rank++) {
+            int line = schedule_line(plan, (enum operand)operand, rank);
+            lines->first = rank > first && lines->first < line ? lines->first : line;
+            lines->end = lines->end > line ? lines->end : line + 1;
+        }
+    }
 }
 
 /* Which of the node's lines it is, from 0. */
@@ -73,27 +84,47 @@ static struct block line_panel(const struct cursor *c, const struct transfer *t)
     return schedule_panel(c->problem, c->plan, t->operand, &tile, t->slab);
 }
 
-/* The next panel of one stage, which is B or A of one slab, for any line of the grid: of the
- * super-block's later slabs in turn, then of the next one's first slab. */
-static bool panel_of_stage(struct cursor *c, int64_t stage)
+/* Make a slab's panel for a line of the grid the newest one; it has no parts when nobody on the
+ * node needs it. */
+static void find_panel(struct cursor *c, enum operand operand, int64_t super, int64_t slab,
+                       int line)
+{
+    struct transfer *t = &c->newest;
+    if (t->operand == operand && t->super == super && t->slab == slab && t->line == line)
+        return;
+    *t = (struct transfer){.operand = operand, .super = super, .slab = slab, .line = line};
+    t->users = schedule_users(c->problem, c->plan, operand, c->node, line, super);
+    if (t->users == 0)
+        return;
+    struct block_cut cut = schedule_cut(c->problem, c->plan, operand);
+    t->whole = line_panel(c, t);
+    t->parts = block_cut_parts(&t->whole, &cut);
+    set_kept(c, t);
+}
+
+/* The next part of the panels of one stage, which is B or A of one slab, for all lines of the grid:
+ * of the super-block's later slabs in turn, then of the next one's first slab.  The lines take
+ * turns, so that all devices of the node are fed at the same time. */
+static bool part_of_panels(struct cursor *c, int64_t stage)
 {
     bool is_later = stage < later_panels(c->plan);
-    struct transfer *t = &c->panel;
-    *t = (struct transfer){.operand = stage % 2 ? OPERAND_A : OPERAND_B,
-                           .super = is_later ? c->super : c->next,
-                           .slab = is_later ? 1 + stage / 2 : 0};
-    if (t->super < 0 || t->super >= schedule_supers(c->plan))
+    enum operand operand = stage % 2 ? OPERAND_A : OPERAND_B;
+    int64_t super = is_later ? c->super : c->next, slab = is_later ? 1 + stage / 2 : 0;
+    const struct lines *lines = &c->lines[operand];
+    if (super < 0 || super >= schedule_supers(c->plan))
         return false;
-    int lines = schedule_lines(c->plan, t->operand);
-    while (t->users == 0 && c->line < lines) {
-        t->line = c->line++;
-        t->users = schedule_users(c->problem, c->plan, t->operand, c->node, t->line, t->super);
+    for (;; c->part++, c->line = 0) {
+        for (int line = lines->first + c->line; line < lines->end; line++) {
+            find_panel(c, operand, super, slab, line);
+            if (c->part >= c->newest.parts)
+                continue;
+            c->newest.part = c->part;
+            c->line = line + 1 - lines->first;
+            return true;
+        }
+        if (c->line == 0) /* no panel has so many parts */
+            return false;
     }
-    if (t->users == 0)
-        return false;
-    t->whole = line_panel(c, t);
-    set_kept(c, t);
-    return true;
 }
 
 /* The tile of C0 that a rank reads between this super-block and the next. */
@@ -103,56 +134,58 @@ static struct block c0_tile(const struct cursor *c, int rank)
     return c->super < 0 ? none : schedule_tile(c->problem, c->plan, rank, c->super);
 }
 
-/* The next strip of C0; `at` counts those that have been looked at, of all the node's ranks. */
-static bool strip_of_stage(struct cursor *c, int64_t at)
+/* The next part of a strip of C0; `at` counts the strips of all the node's ranks. */
+static bool part_of_strip(struct cursor *c, int64_t at)
 {
     int first, end;
     schedule_ranks(c->plan, c->node, &first, &end);
     int64_t ranks = max_i64(end - first, 1);
     int rank = first + (int)(at % ranks);
-    struct block tile = c0_tile(c, rank);
-    if (at / ranks >= schedule_strips(c->plan, &tile))
-        return false;
-    c->panel = (struct transfer){.operand = OPERAND_C,
-                                 .whole = schedule_strip(c->plan, &tile, at / ranks),
-                                 .line = rank,
-                                 .users = 1,
-                                 .kept = -1};
-    return true;
+    struct block tile = c0_tile(c, rank), strip = {0};
+    struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
+    if (at / ranks < schedule_strips(c->plan, &tile))
+        strip = schedule_strip(c->plan, &tile, at / ranks);
+    c->newest = (struct transfer){.operand = OPERAND_C,
+                                  .whole = strip,
+                                  .line = rank,
+                                  .part = c->part++,
+                                  .users = 1,
+                                  .parts = block_cut_parts(&strip, &cut),
+                                  .kept = -1};
+    return c->newest.part < c->newest.parts;
 }
 
 static void next_super(struct cursor *c)
 {
     c->super = c->next;
     c->next = super_after(c, c->super);
-    c->stage = 0;
+    c->stage = -1; /* before the first */
 }
 
-/* Step to the next panel, or strip of C0, where beta asks for it: the super-block's later panels,
- * the first ones of the next, the strips; the strips before these where the node has to wait for
- * others before its next super-block. */
-static bool next_panel(struct cursor *c)
+/* Step to the next part of a panel, or of C0, where beta asks for it: the super-block's later
+ * panels, the first ones of the next, the strips; the strips before these where the node has to
+ * wait for others before its next super-block. */
+static bool next_part(struct cursor *c)
 {
     int64_t later = later_panels(c->plan), panels = 2 * c->plan->slabs;
     int64_t strips = problem_reads_c(c->problem) ? STRIPS_MAX * c->plan->ranks_per_node : 0;
     int64_t supers = schedule_supers(c->plan);
     for (;;) {
-        bool follows = c->next == c->super + 1;
+        bool follows = c->next == c->super + 1, more = false;
         int64_t strips_from = follows ? panels : later;
-        if (c->stage >= strips_from && c->stage < strips_from + strips) {
-            if (strip_of_stage(c, c->stage++ - strips_from))
-                return true;
-        } else if (c->stage < panels + strips) {
-            int64_t panel = c->stage < strips_from ? c->stage : c->stage - strips;
-            if (panel_of_stage(c, panel))
-                return true;
-            c->stage++;
-            c->line = 0;
-        } else if (c->next >= supers) {
-            return false;
-        } else {
+        if (c->stage >= strips_from && c->stage < strips_from + strips)
+            more = part_of_strip(c, c->stage - strips_from);
+        else if (c->stage < panels + strips)
+            more = part_of_panels(c, c->stage < strips_from ? c->stage : c->stage - strips);
+        else if (c->next < supers)
             next_super(c);
-        }
+        else
+            return false;
+        if (more)
+            return true;
+        c->stage++;
+        c->part = 0;
+        c->line = 0;
     }
 }
 
@@ -172,21 +205,14 @@ static void set_reader(const struct cursor *c, struct transfer *t)
 
 bool cursor_next(struct cursor *c, struct transfer *transfer)
 {
-    bool fresh = !c->reading || c->part == c->panel.parts;
-    if (fresh)
-        c->reading = next_panel(c);
-    if (!c->reading)
+    struct transfer *t = &c->newest;
+    if (!next_part(c))
         return false;
-    struct block_cut cut = schedule_cut(c->problem, c->plan, c->panel.operand);
-    if (fresh) {
-        c->panel.parts = block_cut_parts(&c->panel.whole, &cut);
-        c->part = 0;
-    }
-    c->panel.block = block_cut_part(&c->panel.whole, &cut, c->part);
-    c->panel.part = c->part++;
-    set_reader(c, &c->panel);
-    *transfer = c->panel;
-    c->panel.skip += c->panel.block.rows * c->panel.block.cols;
+    struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
+    t->block = block_cut_part(&t->whole, &cut, t->part);
+    t->skip = block_cut_before(&t->whole, &cut, t->part);
+    set_reader(c, t);
+    *transfer = *t;
     c->number++;
     return true;
 }

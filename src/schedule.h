@@ -101,19 +101,23 @@ struct transfer {
 bool schedule_is_for(const struct problem *p, const struct plan *plan, const struct transfer *t,
                      int rank);
 
+struct lines {
+    int first, end;
+};
+
 /* All transfers that come to a node, in order.  Panels come one slab ahead: those of a tile's first
  * slab before C0 of the tile before, so that the pipeline does not run empty while a tile leaves
- * the device. */
+ * the device.  Panels of one operand for several lines of the grid come in turns, part by part. */
 struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int node;
-    int64_t super, next;   /* the super-block at work, and the one after; both for this node */
-    int64_t stage, part;   /* within the super-block; parts of the panel so far */
-    int line;              /* where to look for the next panel of the stage */
-    int64_t number;        /* of the newest transfer; -1 before the first */
-    struct transfer panel; /* what is coming, its newest part */
-    bool reading;
+    struct lines lines[2];  /* of A and of B, in which the node has ranks */
+    int64_t super, next;    /* the super-block at work, and the one after; both for this node */
+    int64_t stage, part;    /* within the super-block; of the stage's panels or strip */
+    int line;               /* the one to look at next, from the node's first */
+    int64_t number;         /* of the newest transfer; -1 before the first */
+    struct transfer newest;
 };
 
 void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan,

@@ -10,6 +10,7 @@ static void check_cut(const struct block *b, const struct block_cut *cut)
     for (int64_t i = 0; i < parts; i++) {
         struct block p = block_cut_part(b, cut, i);
         assert_true(p.rows > 0 && p.cols > 0 && p.rows * p.cols <= cut->elements);
+        assert_int_equal(block_cut_before(b, cut, i), total);
         total += p.rows * p.cols;
         for (int64_t row = p.row; row < p.row + p.rows; row++)
             for (int64_t col = p.col; col < p.col + p.cols; col++) {

@@ -119,6 +119,7 @@ static void check_order(const struct problem *p, const struct machine *m, const 
             assert_true(at < w.count && t.operand == w.items[at].operand);
             assert_true(block_equal(&t.whole, &w.items[at].block));
             assert_int_equal(t.part, part++);
+            assert_int_equal(t.skip, elements);
             elements += t.block.rows * t.block.cols;
             if (part < t.parts)
                 continue;
@@ -130,6 +131,15 @@ static void check_order(const struct problem *p, const struct machine *m, const 
     }
 }
 
+/* The lines of a slab's panels take turns, part by part. */
+static void check_turns(const struct transfer *before, const struct transfer *t)
+{
+    if (t->operand == OPERAND_C || t->operand != before->operand || t->super != before->super ||
+        t->slab != before->slab)
+        return;
+    assert_true(t->part == before->part ? t->line > before->line : t->part == before->part + 1);
+}
+
 /* What the nodes' sequences read, send and copy is what the plan promised, slot by slot. */
 static void check_traffic(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
@@ -137,9 +147,10 @@ static void check_traffic(const struct problem *p, const struct machine *m, cons
     int nodes = (int)ceil_div(m->ranks, plan->ranks_per_node);
     for (int node = 0; node < nodes; node++) {
         struct cursor cursor;
-        struct transfer t;
+        struct transfer t, before = {.super = -1};
         cursor_start(&cursor, p, plan, node);
-        while (cursor_next(&cursor, &t)) {
+        for (; cursor_next(&cursor, &t); before = t) {
+            check_turns(&before, &t);
             uint64_t bytes = (uint64_t)(t.block.rows * t.block.cols) * element;
             assert_true(bytes > 0 && bytes <= plan->slot_bytes);
             assert_true(t.block.row >= 0 &&
