@@ -54,6 +54,8 @@ struct device {
     int (*wait)(struct device *dev, enum stream stream, struct event *event, struct error *err);
     /* The host waits. */
     int (*sync)(struct device *dev, struct event *event, struct error *err);
+    /* Whether it would not have to. */
+    bool (*reached)(struct device *dev, struct event *event);
     /* Seconds between two reached events; 0 when one of them was never recorded. */
     double (*elapsed)(struct device *dev, struct event *start, struct event *stop);
 

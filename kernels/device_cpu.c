@@ -253,6 +253,15 @@ static int cpu_sync(struct device *dev, struct event *event, struct error *err)
     return 0;
 }
 
+static bool cpu_reached(struct device *dev, struct event *event)
+{
+    struct cpu *cpu = cpu_of(dev);
+    pthread_mutex_lock(&cpu->mutex);
+    bool reached = event->completed == event->submitted;
+    pthread_mutex_unlock(&cpu->mutex);
+    return reached;
+}
+
 static double cpu_elapsed(struct device *dev, struct event *start, struct event *stop)
 {
     struct cpu *cpu = cpu_of(dev);
@@ -356,6 +365,7 @@ static const struct device cpu_functions = {
     .record = cpu_record,
     .wait = cpu_wait,
     .sync = cpu_sync,
+    .reached = cpu_reached,
     .elapsed = cpu_elapsed,
     .copy = cpu_copy,
     .gemm = cpu_gemm,

@@ -129,6 +129,15 @@ static int gpu_sync(struct device *dev, struct event *event, struct error *err)
                   cudaEventSynchronize(cuda_event(event)), err);
 }
 
+static bool gpu_reached(struct device *dev, struct event *event)
+{
+    cudaSetDevice(gpu_of(dev)->index);
+    bool reached = cudaEventQuery(cuda_event(event)) != cudaErrorNotReady;
+    if (!reached)
+        cudaGetLastError(); /* which that is not */
+    return reached;
+}
+
 static double gpu_elapsed(struct device *dev, struct event *start, struct event *stop)
 {
     float ms = 0;
@@ -203,6 +212,7 @@ static const struct device gpu_functions = {
     .record = gpu_record,
     .wait = gpu_wait,
     .sync = gpu_sync,
+    .reached = gpu_reached,
     .elapsed = gpu_elapsed,
     .copy = gpu_copy,
     .gemm = gpu_gemm,

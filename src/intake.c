@@ -159,6 +159,28 @@ static bool read_next(struct intake *in, int thread, struct error *err)
     return true;
 }
 
+/* Get the memory of a thread's share of the slots, where they will be pinned. */
+static void populate(struct intake *in, int thread)
+{
+    int threads = in->mover.threads * in->node_size, first = thread * in->node_size + in->node_rank;
+    if (in->mover.device->info.kind == DEVICE_GPU)
+        for (int i = first; i < in->count; i += threads)
+            slot_populate(&in->mover, &in->slots[i]);
+}
+
+/* A thread is ready to read: wait until it may.  False when it never will. */
+static bool await_begin(struct intake *in)
+{
+    pthread_mutex_lock(&in->lock);
+    in->ready++;
+    pthread_cond_broadcast(&in->changed);
+    while (!in->begun && !in->closing)
+        pthread_cond_wait(&in->changed, &in->lock);
+    bool begun = in->begun;
+    pthread_mutex_unlock(&in->lock);
+    return begun;
+}
+
 static void *read_all(void *argument)
 {
     struct intake *in = argument;
@@ -166,8 +188,10 @@ static void *read_all(void *argument)
     pthread_mutex_lock(&in->lock);
     int thread = in->working++;
     pthread_mutex_unlock(&in->lock);
-    while (read_next(in, thread, &err))
-        ;
+    populate(in, thread);
+    if (await_begin(in))
+        while (read_next(in, thread, &err))
+            ;
     if (err.code)
         fail(in, &err);
     return NULL;
@@ -214,6 +238,8 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
     *in = (struct intake){.mover = *mover,
                           .rank = comm_place(comm),
                           .node = comm->node,
+                          .node_rank = comm->node_rank,
+                          .node_size = comm->node_size,
                           .count = intake_slots(plan, comm),
                           .ring = window};
     pthread_mutex_init(&in->lock, NULL);
@@ -233,6 +259,22 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
     return start_threads(in, err);
 }
 
+int intake_begin(struct intake *in, struct error *err)
+{
+    struct device *device = in->mover.device;
+    pthread_mutex_lock(&in->lock);
+    while (in->ready < in->started)
+        pthread_cond_wait(&in->changed, &in->lock);
+    pthread_mutex_unlock(&in->lock);
+    in->pinned = device->pin(device, in->slots[0].memory, (size_t)in->count * in->mover.slot_bytes,
+                             err) == 0;
+    pthread_mutex_lock(&in->lock);
+    in->begun = in->pinned;
+    pthread_cond_broadcast(&in->changed);
+    pthread_mutex_unlock(&in->lock);
+    return err->code;
+}
+
 int intake_check(struct intake *in, struct error *err)
 {
     pthread_mutex_lock(&in->lock);
@@ -250,20 +292,30 @@ static int say_why(struct intake *in, struct error *err)
     return err->code;
 }
 
-int intake_take(struct intake *in, struct slot **taken, struct error *err)
+/* Go on to the next transfer that this rank needs.  False at the end. */
+static bool find_next(struct intake *in)
 {
     struct cursor *c = &in->taking;
-    struct transfer transfer;
-    bool more;
-    do
-        more = cursor_next(c, &transfer);
-    while (more && !schedule_is_for(c->problem, c->plan, &transfer, in->rank));
+    while (!in->has_next && cursor_next(c, &in->next))
+        in->has_next = schedule_is_for(c->problem, c->plan, &in->next, in->rank);
+    return in->has_next;
+}
+
+const struct transfer *intake_peek(struct intake *in)
+{
+    return find_next(in) && intake_ready(in, in->taking.number, true) ? &in->next : NULL;
+}
+
+int intake_take(struct intake *in, struct slot **taken, struct error *err)
+{
+    bool more = find_next(in);
     assert(more);
-    if (!await(in, c->number, true))
+    if (!await(in, in->taking.number, true))
         return say_why(in, err);
-    *taken = &in->slots[c->number % in->count];
-    (*taken)->transfer = transfer;
-    return slot_pin(*taken, in->mover.device, in->mover.slot_bytes, err);
+    *taken = &in->slots[in->taking.number % in->count];
+    (*taken)->transfer = in->next;
+    in->has_next = false;
+    return 0;
 }
 
 void intake_give(struct intake *in, struct slot *slot)
@@ -276,12 +328,12 @@ void intake_give(struct intake *in, struct slot *slot)
 
 static void join(struct intake *in)
 {
-    while (in->started > 0)
-        pthread_join(in->threads[--in->started], NULL);
     pthread_mutex_lock(&in->lock);
     in->closing = true;
-    pthread_cond_signal(&in->changed);
+    pthread_cond_broadcast(&in->changed);
     pthread_mutex_unlock(&in->lock);
+    while (in->started > 0)
+        pthread_join(in->threads[--in->started], NULL);
     if (in->couriered)
         pthread_join(in->courier, NULL);
     in->couriered = false;
@@ -298,6 +350,8 @@ void intake_close(struct intake *in)
     if (!in->mover.device)
         return;
     join(in);
+    if (in->pinned)
+        in->mover.device->unpin(in->mover.device, in->slots[0].memory);
     for (int i = 0; in->slots && i < in->count; i++)
         slot_close(&in->slots[i], in->mover.device);
     free(in->slots);

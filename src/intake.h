@@ -8,8 +8,8 @@
  *   FREE -> (a thread of any rank reads, or the network brings it) -> FULL
  *        -> (each rank that needs it enqueues a copy; `copies` of them are due) -> FREE ...
  *
- * A thread of each rank, the courier, waits for the rank's copies and says when they are done.  A
- * slot is pinned by each rank when it first copies from it. */
+ * A thread of each rank, the courier, waits for the rank's copies and says when they are done.
+ * Every rank pins all slots. */
 #ifndef DGEMM_OOC_INTAKE_H
 #define DGEMM_OOC_INTAKE_H
 
@@ -20,19 +20,23 @@ struct intake_ring; /* in the window */
 
 struct intake {
     struct mover mover;
-    int rank, node, count; /* slots of the node */
+    int rank, node, node_rank, node_size;
+    int count; /* slots of the node */
     struct intake_ring *ring;
     struct slot *slots;            /* this rank's side */
     struct cursor reading, taking; /* the threads' and the main thread's place in the sequence */
+    struct transfer next;          /* the one that this rank takes next */
+    bool has_next;
     pthread_t *threads, courier;
     int started;
     bool couriered; /* there is a courier */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* given or closing */
+    pthread_cond_t changed; /* ready, begun, given or closing */
     struct slot **flight;   /* copies that are enqueued, in order */
     int64_t given, landed;
-    int working;  /* threads that have begun */
-    bool closing; /* no more copies will be given */
+    int working, ready; /* reading threads that have started, and that could read */
+    bool pinned, begun; /* all slots; the threads may read */
+    bool closing;       /* no more copies will be given */
     struct error error;
 };
 
@@ -43,14 +47,20 @@ size_t intake_bytes(const struct plan *plan, const struct comm *comm);
 /* For the first rank of a node, before any opens. */
 void intake_init(void *window, const struct plan *plan, const struct comm *comm);
 
-/* Start the threads.  After a failure intake_close is still due. */
+/* Start the threads, which get the slots' memory.  After a failure intake_close is still due. */
 int intake_open(struct intake *intake, void *window, const struct mover *mover,
                 const struct problem *p, const struct plan *plan, const struct comm *comm,
                 struct error *err);
 
+/* Pin the slots, once all threads are ready, and let these read. */
+int intake_begin(struct intake *intake, struct error *err);
+
 /* The next slot that this rank needs, full.  Waits.  Fails without a complaint (ERROR_ELSEWHERE)
  * when another rank has stopped the ring. */
 int intake_take(struct intake *intake, struct slot **slot, struct error *err);
+
+/* What it holds, if it is full by now; null when it is not. */
+const struct transfer *intake_peek(struct intake *intake);
 
 /* A copy from the slot has been enqueued between its events `start` and `done`. */
 void intake_give(struct intake *intake, struct slot *slot);

@@ -7,14 +7,7 @@
 #include "device.h"
 #include "quantity.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-enum {
-    PIN_BATCH = 32 << 20, /* bytes that are pinned by one call: many small ones take longer */
-    PREPARES = 8,         /* one thread of so many prepares, and one more */
-};
+enum { PREPARES = 8 }; /* one thread of so many prepares, and one more */
 static const double pauses = 1, pause_max = 0.02; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
@@ -42,12 +35,11 @@ void outlet_return(struct outlet *o, struct slot *slot)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Ask for the memory of a thread's share of the slots: many threads get it faster than the one that
- * pins, which asks again where the kernel knows no such request (before Linux 5.14). */
+/* Ask for the memory of a thread's share of the slots. */
 static void populate(struct outlet *o, int thread)
 {
     for (int i = thread; i < o->count; i += o->mover.threads)
-        madvise(o->slots[i].memory, o->mover.slot_bytes, MADV_POPULATE_WRITE);
+        slot_populate(&o->mover, &o->slots[i]);
 }
 
 /* Pause for so long where nobody waits.  False when the outlet was stopped. */
@@ -62,26 +54,16 @@ static bool pause_for(struct outlet *o, double seconds)
     return !stopped;
 }
 
-/* Slots that are pinned together. */
-static int batch_slots(const struct outlet *o)
-{
-    return (int)max_i64(PIN_BATCH / (int64_t)o->mover.slot_bytes, 1);
-}
-
+/* Slot by slot: until a call that pins returns, no other of this process's to the device does. */
 static int pin_slots(struct outlet *o, struct error *err)
 {
-    struct device *device = o->mover.device;
     double took = 0;
-    while (o->pinned < o->count && pause_for(o, pauses * took)) {
+    for (int i = 0; i < o->count && pause_for(o, pauses * took); i++) {
         double begin = clock_now();
-        int first = o->pinned, end = (int)min_i64(first + batch_slots(o), o->count);
-        size_t bytes = (size_t)(end - first) * o->mover.slot_bytes;
-        if (device->pin(device, o->slots[first].memory, bytes, err))
+        if (slot_pin(&o->mover, &o->slots[i], err))
             return err->code;
-        o->pinned = end;
         took = clock_now() - begin;
-        for (int i = first; i < end; i++)
-            outlet_return(o, &o->slots[i]);
+        outlet_return(o, &o->slots[i]);
     }
     return 0;
 }
@@ -202,6 +184,14 @@ void outlet_begin(struct outlet *o)
     pthread_mutex_unlock(&o->lock);
 }
 
+bool outlet_ready(struct outlet *o)
+{
+    pthread_mutex_lock(&o->lock);
+    bool ready = o->frees > 0 || o->error.code;
+    pthread_mutex_unlock(&o->lock);
+    return ready;
+}
+
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
 {
     pthread_mutex_lock(&o->lock);
@@ -269,8 +259,6 @@ void outlet_close(struct outlet *o)
         return;
     fail(o, &(struct error){.code = EXIT_RUNTIME}); /* what is not written now is not wanted */
     join(o);
-    for (int i = 0; i < o->pinned; i += batch_slots(o))
-        device->unpin(device, o->slots[i].memory);
     for (int i = 0; i < o->opened; i++)
         slot_close(&o->slots[i], device);
     if (o->memory)

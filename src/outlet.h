@@ -4,9 +4,9 @@
  *
  * What was freed last is taken first, so that a run whose writers keep up uses few slots and can go
  * on while others are not pinned yet.  All threads ask for the slots' memory first; then the first
- * one pins them, some at a time, with pauses as long as nobody waits, since the first panels come
- * to the device meanwhile and pinning slows their copies.  A few of those that have nothing to
- * write prepare what will be written to. */
+ * one pins them one by one, with pauses as long as nobody waits, since the first panels come to the
+ * device meanwhile and pinning holds up their copies.  A few of those that have nothing to write
+ * prepare what will be written to. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
@@ -16,7 +16,7 @@ struct outlet {
     struct mover mover;
     char *memory; /* all slots */
     struct slot *slots;
-    int count, opened, pinned;
+    int count, opened;
     pthread_t *threads;
     int started, working; /* threads; those that have begun */
     pthread_mutex_t lock;
@@ -43,6 +43,9 @@ int outlet_open(struct outlet *outlet, const struct mover *mover, int count, str
  * at the latest.  Best once the first panels are on their way: the kernel maps nothing else for
  * this process meanwhile. */
 void outlet_begin(struct outlet *outlet);
+
+/* Whether there is a slot to take, or a complaint. */
+bool outlet_ready(struct outlet *outlet);
 
 /* The next slot, free.  Waits. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);

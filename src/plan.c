@@ -290,6 +290,7 @@ int plan_search(const struct problem *p, const struct machine *machine,
     if (best.wall_s == 0)
         return complain_memory(p, machine, request, plan, err);
     *plan = best;
+    plan_deepen(p, machine, request, plan);
     if (schedule_supers(plan) > TILES_MAX / (plan->grid_rows * plan->grid_cols))
         return error_add(err, EXIT_RESOURCES,
                          "C would be cut into %.2g tiles; give more --gpu-memory or --host-memory",

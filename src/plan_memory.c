@@ -13,6 +13,7 @@ enum {
     SLOT_MAX = 16 << 20,
     SLOT_CACHED = 4 << 20, /* faster on an H200's host than 16, 2 or 1 MiB */
     SLOTS_OUT_PER_WRITER = 2,
+    BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
@@ -240,4 +241,20 @@ void plan_set_held(struct plan *plan, enum operand held)
     for (int i = OPERAND_A; i <= OPERAND_B; i++)
         plan->buffers[i] =
             held == (enum operand)i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
+}
+
+void plan_deepen(const struct problem *p, const struct machine *machine,
+                 const struct plan_request *request, struct plan *plan)
+{
+    int64_t most = machine->gpu ? min_i64(BUFFERS_MAX, plan->slabs) : 0;
+    for (int64_t depth = PANEL_BUFFERS + 1; depth <= most; depth++) {
+        struct plan deeper = *plan;
+        for (int i = OPERAND_A; i <= OPERAND_B; i++)
+            if (!plan_holds(plan, (enum operand)i))
+                deeper.buffers[i] = depth;
+        deeper.device_bytes = device_bytes(p, &deeper, request);
+        if (deeper.device_bytes > machine->device_memory)
+            return;
+        *plan = deeper;
+    }
 }

@@ -7,36 +7,7 @@
 #include "device.h"
 #include "error.h"
 #include "layers.h"
-
-/* Where element (row, col) of a device matrix lies. */
-static void *element(const struct run *run, void *matrix, int64_t ld, int64_t row, int64_t col)
-{
-    return (char *)matrix + (size_t)(row * ld + col) * scalar_size(run->problem->type);
-}
-
-/* Copy the next filled slot to the device; `matrix` holds `block` of the file there. */
-static int copy_in(struct run *run, void *matrix, int64_t ld, const struct block *block,
-                   struct error *err)
-{
-    struct device *dev = run->device;
-    struct slot *slot;
-    if (intake_take(&run->in, &slot, err))
-        return err->code;
-    const struct block *part = &slot->transfer.block;
-    assert(part->row >= block->row && part->row + part->rows <= block->row + block->rows);
-    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
-    struct copy copy = {element(run, matrix, ld, part->row - block->row, part->col - block->col),
-                        slot->memory,
-                        (size_t)ld * size,
-                        width,
-                        width,
-                        (size_t)part->rows};
-    if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
-        dev->record(dev, slot->done, STREAM_IN, err))
-        return err->code;
-    intake_give(&run->in, slot);
-    return 0;
-}
+#include "panels.h"
 
 /* Account for a step's time once it is done, so that its events can serve another. */
 static int step_settle(struct run *run, struct step *step, struct error *err)
@@ -54,8 +25,7 @@ static int step_settle(struct run *run, struct step *step, struct error *err)
     return 0;
 }
 
-/* All steps before that one. */
-static int settle_until(struct run *run, int64_t end, struct error *err)
+int run_settle_until(struct run *run, int64_t end, struct error *err)
 {
     for (; run->settled < end; run->settled++)
         if (step_settle(run, &run->steps[run->settled % STEPS], err))
@@ -65,69 +35,7 @@ static int settle_until(struct run *run, int64_t end, struct error *err)
 
 int run_settle(struct run *run, struct error *err)
 {
-    return settle_until(run, run->step_count, err);
-}
-
-/* Make the buffer after the newest one that of a panel of A or B, once the product that last read
- * it is done. */
-static int panel_begin(struct run *run, enum operand operand, const struct block *block,
-                       struct error *err)
-{
-    struct device *dev = run->device;
-    int64_t last = run->newest[operand] - run->panels[operand];
-    struct panel *panel = &run->panels[operand][(last + 1) % run->plan->buffers[operand]];
-    if (dev->sync(dev, panel->used, err) || settle_until(run, panel->steps, err))
-        return err->code;
-    panel->block = *block;
-    panel->parts = 0;
-    run->newest[operand] = run->current[operand] = panel;
-    return 0;
-}
-
-/* Copy the current panel to the device, as far as it is not there: of A at least the part for the
- * first `rows` of the tile. */
-static int panel_fill(struct run *run, enum operand operand, int64_t rows, struct error *err)
-{
-    struct panel *panel = run->current[operand];
-    const struct block *block = &panel->block;
-    struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
-    bool by_rows = operand == OPERAND_A && !run->problem->trans[OPERAND_A];
-    int64_t end = block_cut_parts(block, &cut), before = panel->parts;
-    while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= block->row + rows)
-        end--;
-    for (; panel->parts < end; panel->parts++)
-        if (copy_in(run, panel->memory, run->plan->ld[operand], block, err))
-            return err->code;
-    return end > before ? run->device->record(run->device, panel->full, STREAM_IN, err) : 0;
-}
-
-/* The buffer of a held panel: those of all slabs end with the newest. */
-static struct panel *panel_held(const struct run *run, enum operand operand, int64_t slab,
-                                const struct block *block)
-{
-    int64_t buffers = run->plan->buffers[operand], later = run->plan->slabs - 1 - slab;
-    int64_t newest = run->newest[operand] - run->panels[operand];
-    struct panel *panel = &run->panels[operand][(newest - later + buffers) % buffers];
-    assert(block_equal(&panel->block, block));
-    return panel;
-}
-
-/* Make the panels of B and A for one slab of a tile the current ones, with `a_rows` of A's for now;
- * `before`: the tile before. */
-static int slab_load(struct run *run, const struct block *before, const struct block *tile,
-                     int64_t slab, int64_t a_rows, struct error *err)
-{
-    if (block_empty(tile) || run->plan->slabs == 0)
-        return 0;
-    for (int i = OPERAND_B; i >= OPERAND_A; i--) {
-        enum operand operand = (enum operand)i;
-        struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
-        if (schedule_held(run->plan, operand, before, tile))
-            run->current[operand] = panel_held(run, operand, slab, &block);
-        else if (panel_begin(run, operand, &block, err) || panel_fill(run, operand, a_rows, err))
-            return err->code;
-    }
-    return 0;
+    return run_settle_until(run, run->step_count, err);
 }
 
 /* acc (+)= op(A) slab * op(B) slab, of the current panels and for `rows` of the tile.  Row-major
@@ -151,13 +59,14 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
         .alpha = 1,
         .a = b->memory,
         .lda = ld[OPERAND_B],
-        .b = element(run, a->memory, ld[OPERAND_A], p->trans[0] ? 0 : skip, p->trans[0] ? skip : 0),
+        .b = run_element(run, a->memory, ld[OPERAND_A], p->trans[0] ? 0 : skip,
+                         p->trans[0] ? skip : 0),
         .ldb = ld[OPERAND_A],
         .beta = slab > 0 || p->continues,
-        .c = element(run, run->acc, ld[OPERAND_C], skip, 0),
+        .c = run_element(run, run->acc, ld[OPERAND_C], skip, 0),
         .ldc = ld[OPERAND_C],
     };
-    if (settle_until(run, run->step_count + 1 - STEPS, err))
+    if (run_settle_until(run, run->step_count + 1 - STEPS, err))
         return err->code;
     struct step *step = &run->steps[run->step_count++ % STEPS];
     step->flops = 2 * (uint64_t)(rows->rows * rows->cols) * (uint64_t)k;
@@ -203,7 +112,7 @@ static int c0_load(struct run *run, const struct block *part, int buffer, struct
 {
     struct device *dev = run->device;
     if (dev->wait(dev, STREAM_IN, run->c0_used[buffer], err) ||
-        copy_in(run, run->c0[buffer], part->cols, part, err) ||
+        panels_copy_in(run, run->c0[buffer], part->cols, part, err) ||
         dev->record(dev, run->c0_used[buffer], STREAM_IN, err))
         return err->code;
     return dev->wait(dev, STREAM_OUT, run->c0_used[buffer], err);
@@ -233,10 +142,12 @@ int run_take_out(struct run *run, const struct block *tile, const struct block *
 {
     struct device *dev = run->device;
     int64_t ld = run->plan->ld[OPERAND_C];
-    void *acc = element(run, run->acc, ld, part->row - tile->row, part->col - tile->col);
+    void *acc = run_element(run, run->acc, ld, part->row - tile->row, part->col - tile->col);
     size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
     struct slot *slot;
-    if (outlet_take(&run->out, &slot, err))
+    while (!outlet_ready(&run->out) && panels_ahead(run, err))
+        ;
+    if (err->code || outlet_take(&run->out, &slot, err))
         return err->code;
     struct copy copy = {slot->memory, acc, width, (size_t)ld * size, width, (size_t)part->rows};
     if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
@@ -251,8 +162,8 @@ int run_take_out(struct run *run, const struct block *tile, const struct block *
 static int part_leave(struct run *run, const struct block *part, struct error *err)
 {
     const struct block *tile = &run->leaving;
-    void *acc = element(run, run->acc, run->plan->ld[OPERAND_C], part->row - tile->row,
-                        part->col - tile->col);
+    void *acc = run_element(run, run->acc, run->plan->ld[OPERAND_C], part->row - tile->row,
+                            part->col - tile->col);
     return part_combine(run, part, acc, err) || run_take_out(run, tile, part, err) ? err->code : 0;
 }
 
@@ -302,6 +213,8 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
     struct panel *a = run->current[OPERAND_A];
     struct device *dev = run->device;
     int64_t strips = schedule_strips(run->plan, tile);
+    if (slab == 0 && run->plan->slabs > 1)
+        panels_expect(run, tile, 1);
     for (int64_t i = 0; i < strips || !block_empty(&run->leaving); i++) {
         struct block strip = schedule_strip(run->plan, tile, i);
         if (comm_raised(run->comm))
@@ -310,7 +223,7 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (panel_fill(run, OPERAND_A, strip.row - tile->row + strip.rows, err) ||
+        if (panels_fill(run, OPERAND_A, strip.row - tile->row + strip.rows, err) ||
             dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
             rows_multiply(run, tile, &strip, slab, err) ||
             dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
@@ -357,8 +270,8 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
         bool last = slab + 1 == slabs;
         if (!last && save_step(run, super, slab + 1, tile, err))
             return err->code;
-        if (last ? slab_load(run, tile, next, 0, next->rows, err)
-                 : slab_load(run, before, tile, slab + 1, tile->rows, err))
+        if (last ? panels_load(run, tile, next, 0, next->rows, err)
+                 : panels_load(run, before, tile, slab + 1, tile->rows, err))
             return err->code;
     }
     return 0;
@@ -391,7 +304,7 @@ static int all_tiles(struct run *run, struct error *err)
     struct block before = {0}, next;
     bool loaded = true; /* the tile's first slab is on its way */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
-    if (slab_load(run, &before, &tile, 0, 0, err))
+    if (panels_load(run, &before, &tile, 0, 0, err))
         return err->code;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {
@@ -399,7 +312,7 @@ static int all_tiles(struct run *run, struct error *err)
                 return err->code;
             continue;
         }
-        if (!loaded && slab_load(run, &before, &tile, 0, 0, err))
+        if (!loaded && panels_load(run, &before, &tile, 0, 0, err))
             return err->code;
         next = schedule_next_tile(run->problem, plan, rank, &found);
         /* What comes after super-blocks of others' must not be waited for: they wait for this rank

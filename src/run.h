@@ -25,6 +25,13 @@ struct panel {
     int64_t steps;      /* that there were by then */
 };
 
+/* A slab that may come to the device before it is the current one. */
+struct ahead {
+    struct block tile; /* empty: none may */
+    int64_t slab;
+    bool begun[2]; /* its panels of A and of B are the newest */
+};
+
 enum { STEP_EVENTS = 3, STEPS = 2 * STRIPS_MAX + 4 };
 
 /* Points on the compute stream around one product: begin, product done, check done. */
@@ -56,6 +63,7 @@ struct run {
     struct panel *panels[2];  /* of A and of B: rings */
     struct panel *newest[2];  /* of them, the one filled last */
     struct panel *current[2]; /* and the one that the next product reads */
+    struct ahead ahead;
     char *memory;             /* all device memory, carved up by run_open.c */
     size_t carved;            /* bytes of it in use */
     void *acc;                /* the tile's accumulators */
@@ -77,6 +85,13 @@ struct run {
     struct meter products, checks; /* on the device */
 };
 
+/* Where element (row, col) of a device matrix lies. */
+static inline void *run_element(const struct run *run, void *matrix, int64_t ld, int64_t row,
+                                int64_t col)
+{
+    return (char *)matrix + (size_t)(row * ld + col) * scalar_size(run->problem->type);
+}
+
 /* Collective.  Open the files, take C's space, allocate everything that the plan counts and let the
  * readers begin; all but the first members of `run` are zero.  After a failure run_close is still
  * due. */
@@ -97,8 +112,9 @@ int run_leave(struct run *run, struct error *err);
 int run_take_out(struct run *run, const struct block *tile, const struct block *part,
                  struct error *err);
 
-/* Wait for all products that are enqueued, and account for them. */
+/* Wait for all products that are enqueued, or those before that step, and account for them. */
 int run_settle(struct run *run, struct error *err);
+int run_settle_until(struct run *run, int64_t end, struct error *err);
 
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);

@@ -125,17 +125,23 @@ static int write_block(void *context, const struct transfer *t, void *memory, st
     return store_write(of_sums ? saver->stores[saver->place] : run->output, &t->block, memory, err);
 }
 
-/* The next rows of C of those that are this rank's to prepare: all ranks take turns. */
+/* The next rows of C of those that are this rank's to prepare, in the order in which they are
+ * written: all ranks take turns, and so do the tiles of a column of the grid. */
 static bool prepare_output(void *context)
 {
     enum { PIECE = 4 << 20 };
     struct run *run = context;
     const struct problem *p = run->problem;
+    const struct plan *plan = run->plan;
     int64_t row_bytes = run->output_info->cols * (int64_t)scalar_size(p->type);
     int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
+    int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
     int64_t piece = run->prepared++ * run->comm->size + run->comm->rank;
-    int64_t first = min_i64(piece * rows, p->m);
-    return first < p->m && store_prepare(run->output, p->row + first, min_i64(rows, p->m - first));
+    int64_t super = piece / (pieces * lines), skip = piece / lines % pieces * rows;
+    int64_t tile = (super * lines + piece % lines) * plan->tile_rows;
+    rows = min_i64(min_i64(rows, plan->tile_rows - skip), p->m - tile - skip);
+    return super < plan->supers_down &&
+           (rows <= 0 || store_prepare(run->output, p->row + tile + skip, rows));
 }
 
 /* Collective.  The ring and the cache of the node. */
@@ -154,7 +160,6 @@ static int open_window(struct run *run, struct error *err)
     return 0;
 }
 
-/* From here on the readers are at work. */
 static int open_staging(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
@@ -195,8 +200,8 @@ static int open_all(struct run *run, struct error *err)
     struct device *dev = run->device;
     size_t own = run->plan->device_bytes - algorithm_workspace(run->request->algorithm);
     void *check;
-    if (open_stores(run, err) || open_panels(run, err) || for_events(run, create_event, err) ||
-        dev->alloc(dev, own, (void **)&run->memory, err))
+    if (open_stores(run, err) || open_staging(run, err) || open_panels(run, err) ||
+        for_events(run, create_event, err) || dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
     if (check_open(&run->check, run->problem, run->plan, dev, check, err) ||
@@ -206,7 +211,7 @@ static int open_all(struct run *run, struct error *err)
         return err->code;
     run->check.patient = !run->piece->again;
     run->check.tiles = run->map;
-    return open_staging(run, err);
+    return intake_begin(&run->in, err);
 }
 
 void run_stop(struct run *run)

@@ -196,7 +196,8 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     double flops = 2 * (double)product.rows * (double)product.cols * (double)product.k;
     rank->product = serve(&rank->gemm, feed, flops, seconds);
     /* The buffers of all but the newest slabs are free again. */
-    double ahead = fmin(1, (PANEL_BUFFERS - 1) / slabs);
+    int64_t buffers = min_i64(s->plan->buffers[OPERAND_A], s->plan->buffers[OPERAND_B]);
+    double ahead = fmin(1, (double)(buffers - 1) / slabs);
     rank->gate = rank->product.end - (rank->product.end - rank->product.start) * ahead;
 }
 

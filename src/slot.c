@@ -1,6 +1,12 @@
 #include "slot.h"
 
+#include <sys/mman.h>
+
 #include "device.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err)
 {
@@ -22,10 +28,15 @@ void slot_close(struct slot *slot, struct device *device)
     *slot = (struct slot){0};
 }
 
-int slot_pin(struct slot *slot, struct device *device, size_t bytes, struct error *err)
+void slot_populate(const struct mover *mover, const struct slot *slot)
 {
-    if (!slot->pinned)
-        slot->pinned = device->pin(device, slot->memory, bytes, err) == 0;
+    madvise(slot->memory, mover->slot_bytes, MADV_POPULATE_WRITE);
+}
+
+int slot_pin(const struct mover *mover, struct slot *slot, struct error *err)
+{
+    struct device *device = mover->device;
+    slot->pinned = device->pin(device, slot->memory, mover->slot_bytes, err) == 0;
     return err->code;
 }
 

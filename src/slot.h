@@ -18,13 +18,12 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
-    bool pinned;                /* page-locked, so that the device copies on its own */
+    bool pinned;                /* by itself */
     struct transfer transfer;
 };
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err);
 void slot_close(struct slot *slot, struct device *device);
-int slot_pin(struct slot *slot, struct device *device, size_t bytes, struct error *err);
 
 /* Who moves bytes, and the account of it. */
 struct mover {
@@ -40,6 +39,13 @@ struct mover {
     struct meter file, cache;          /* what the threads moved: files; what the host keeps */
     struct meter link;                 /* what the device copied */
 };
+
+/* Ask for a slot's memory, where the kernel knows such a request (since Linux 5.14): many threads
+ * get it faster than the one that pins. */
+void slot_populate(const struct mover *mover, const struct slot *slot);
+
+/* Page-lock it, so that the device copies on its own. */
+int slot_pin(const struct mover *mover, struct slot *slot, struct error *err);
 
 /* One of its meters, as it is now. */
 struct meter mover_meter(const struct mover *mover, const struct meter *meter);

@@ -317,7 +317,8 @@ static void test_serpentine(void **state)
 }
 
 /* With room for some panels only, those of A are kept first: they serve all tiles of a row.  With
- * more room on the device they stay there, and the host keeps those of B alone. */
+ * more room on the device they stay there, and the host keeps those of B alone; what is left there
+ * holds two more of these. */
 static void test_kept_panels(void **state)
 {
     (void)state;
@@ -328,7 +329,12 @@ static void test_kept_panels(void **state)
     struct plan plan, some;
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 2);
+    assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 4);
+    for (int64_t deep = 4; deep > 2; deep--) {
+        m.device_memory = plan.device_bytes - 1;
+        assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+        assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == deep - 1);
+    }
     assert_true(plan.kept[OPERAND_A] == 0 && plan.kept[OPERAND_B] == 30);
     assert_int_equal(plan.total.in_bytes, 8 * (64 * 160 + 4 * 160 * 48));
     check_traffic(&p, &m, &plan);
