@@ -261,15 +261,13 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
 
 int intake_begin(struct intake *in, struct error *err)
 {
-    struct device *device = in->mover.device;
     pthread_mutex_lock(&in->lock);
     while (in->ready < in->started)
         pthread_cond_wait(&in->changed, &in->lock);
     pthread_mutex_unlock(&in->lock);
-    in->pinned = device->pin(device, in->slots[0].memory, (size_t)in->count * in->mover.slot_bytes,
-                             err) == 0;
+    slot_pin(&in->mover, &in->slots[0], in->count, err);
     pthread_mutex_lock(&in->lock);
-    in->begun = in->pinned;
+    in->begun = !err->code;
     pthread_cond_broadcast(&in->changed);
     pthread_mutex_unlock(&in->lock);
     return err->code;
@@ -350,8 +348,6 @@ void intake_close(struct intake *in)
     if (!in->mover.device)
         return;
     join(in);
-    if (in->pinned)
-        in->mover.device->unpin(in->mover.device, in->slots[0].memory);
     for (int i = 0; in->slots && i < in->count; i++)
         slot_close(&in->slots[i], in->mover.device);
     free(in->slots);

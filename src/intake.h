@@ -35,7 +35,7 @@ struct intake {
     struct slot **flight;   /* copies that are enqueued, in order */
     int64_t given, landed;
     int working, ready; /* reading threads that have started, and that could read */
-    bool pinned, begun; /* all slots; the threads may read */
+    bool begun;         /* they may */
     bool closing;       /* no more copies will be given */
     struct error error;
 };

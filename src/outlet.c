@@ -7,8 +7,11 @@
 #include "device.h"
 #include "quantity.h"
 
-enum { PREPARES = 8 }; /* one thread of so many prepares, and one more */
-static const double pauses = 1, pause_max = 0.02; /* times the last pinning; seconds */
+enum {
+    PIN_BATCH = 256 << 20, /* bytes that are pinned by one call: fewer take longer, each of them */
+    PREPARES = 8,          /* one thread of so many prepares, and one more */
+};
+static const double pauses = 4, pause_max = 0.05; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -54,16 +57,19 @@ static bool pause_for(struct outlet *o, double seconds)
     return !stopped;
 }
 
-/* Slot by slot: until a call that pins returns, no other of this process's to the device does. */
+/* Until a call that pins returns, no other of this process's to the device does. */
 static int pin_slots(struct outlet *o, struct error *err)
 {
     double took = 0;
-    for (int i = 0; i < o->count && pause_for(o, pauses * took); i++) {
+    int64_t batch = max_i64(PIN_BATCH / (int64_t)o->mover.slot_bytes, 1);
+    for (int first = 0, count; first < o->count && pause_for(o, pauses * took); first += count) {
         double begin = clock_now();
-        if (slot_pin(&o->mover, &o->slots[i], err))
+        count = (int)min_i64(batch, o->count - first);
+        if (slot_pin(&o->mover, &o->slots[first], count, err))
             return err->code;
         took = clock_now() - begin;
-        outlet_return(o, &o->slots[i]);
+        for (int i = first; i < first + count; i++)
+            outlet_return(o, &o->slots[i]);
     }
     return 0;
 }

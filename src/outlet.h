@@ -4,9 +4,9 @@
  *
  * What was freed last is taken first, so that a run whose writers keep up uses few slots and can go
  * on while others are not pinned yet.  All threads ask for the slots' memory first; then the first
- * one pins them one by one, with pauses as long as nobody waits, since the first panels come to the
- * device meanwhile and pinning holds up their copies.  A few of those that have nothing to write
- * prepare what will be written to. */
+ * one pins them, many at a time, with pauses as long as nobody waits, since the first panels come
+ * to the device meanwhile and pinning holds up their copies.  A few of those that have nothing to
+ * write prepare what will be written to. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 

@@ -3,7 +3,10 @@
 #include <assert.h>
 
 #include "device.h"
+#include "quantity.h"
 #include "schedule.h"
+
+enum { DEEP = 4 }; /* buffers, with which a panel can come while two products wait for theirs */
 
 int panels_copy_in(struct run *run, void *matrix, int64_t ld, const struct block *block,
                    struct error *err)
@@ -58,9 +61,11 @@ static int panel_add(struct run *run, enum operand operand, struct panel *panel,
     return panels_copy_in(run, panel->memory, run->plan->ld[operand], &panel->block, err);
 }
 
-int panels_fill(struct run *run, enum operand operand, int64_t rows, struct error *err)
+/* Copy a panel to the device, as far as it is not there: of A at least the part for the first
+ * `rows` of the tile. */
+static int panel_fill(struct run *run, enum operand operand, struct panel *panel, int64_t rows,
+                      struct error *err)
 {
-    struct panel *panel = run->current[operand];
     const struct block *block = &panel->block;
     struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
     bool by_rows = operand == OPERAND_A && !run->problem->trans[OPERAND_A];
@@ -73,6 +78,11 @@ int panels_fill(struct run *run, enum operand operand, int64_t rows, struct erro
     return end > before ? run->device->record(run->device, panel->full, STREAM_IN, err) : 0;
 }
 
+int panels_fill_a(struct run *run, int64_t rows, struct error *err)
+{
+    return panel_fill(run, OPERAND_A, run->current[OPERAND_A], rows, err);
+}
+
 /* The buffer of a held panel: those of all slabs end with the newest. */
 static struct panel *panel_held(const struct run *run, enum operand operand,
                                 const struct block *tile, int64_t slab)
@@ -83,6 +93,25 @@ static struct panel *panel_held(const struct run *run, enum operand operand,
     struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
     assert(block_equal(&panel->block, &block));
     return panel;
+}
+
+int panels_prefetch(struct run *run, const struct block *before, const struct block *tile,
+                    struct error *err)
+{
+    int64_t buffers = min_i64(run->plan->buffers[OPERAND_A], run->plan->buffers[OPERAND_B]);
+    if (block_empty(tile) || buffers < DEEP)
+        return 0;
+    panels_expect(run, tile, 0);
+    for (int i = OPERAND_B; i >= OPERAND_A; i--) {
+        enum operand operand = (enum operand)i;
+        if (schedule_held(run->plan, operand, before, tile))
+            continue;
+        if (panel_begin(run, operand, tile, 0, err) ||
+            panel_fill(run, operand, run->newest[operand], tile->rows, err))
+            return err->code;
+        run->ahead.begun[operand] = true;
+    }
+    return 0;
 }
 
 int panels_load(struct run *run, const struct block *before, const struct block *tile, int64_t slab,
@@ -99,7 +128,7 @@ int panels_load(struct run *run, const struct block *before, const struct block 
         if (!run->ahead.begun[operand] && panel_begin(run, operand, tile, slab, err))
             return err->code;
         run->current[operand] = run->newest[operand];
-        if (panels_fill(run, operand, a_rows, err))
+        if (panel_fill(run, operand, run->current[operand], a_rows, err))
             return err->code;
     }
     run->ahead = (struct ahead){0};

@@ -10,9 +10,14 @@
 int panels_load(struct run *run, const struct block *before, const struct block *tile, int64_t slab,
                 int64_t a_rows, struct error *err);
 
-/* Copy the current panel to the device, as far as it is not there: of A at least the part for the
+/* Copy the current panel of A to the device, as far as it is not there: at least the part for the
  * first `rows` of the tile. */
-int panels_fill(struct run *run, enum operand operand, int64_t rows, struct error *err);
+int panels_fill_a(struct run *run, int64_t rows, struct error *err);
+
+/* Before the last slab of the tile `before` is multiplied, and where there are buffers enough: load
+ * the first one of the next tile, which panels_load then finds there. */
+int panels_prefetch(struct run *run, const struct block *before, const struct block *tile,
+                    struct error *err);
 
 /* From now until it is loaded, panels_ahead may begin with that slab of the tile. */
 void panels_expect(struct run *run, const struct block *tile, int64_t slab);

@@ -47,8 +47,8 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
  * holds neither. */
 void plan_set_held(struct plan *plan, enum operand held);
 
-/* More panels of what is not held, where the plan leaves a GPU memory for them: they are read ahead
- * while there is little else to read, for when there is much, as where a row of C begins. */
+/* More panels of what is not held, where the plan leaves memory for them: they are read ahead while
+ * there is little else to read, for when there is much, as where a row of C begins. */
 void plan_deepen(const struct problem *p, const struct machine *machine,
                  const struct plan_request *request, struct plan *plan);
 

@@ -246,14 +246,15 @@ void plan_set_held(struct plan *plan, enum operand held)
 void plan_deepen(const struct problem *p, const struct machine *machine,
                  const struct plan_request *request, struct plan *plan)
 {
-    int64_t most = machine->gpu ? min_i64(BUFFERS_MAX, plan->slabs) : 0;
-    for (int64_t depth = PANEL_BUFFERS + 1; depth <= most; depth++) {
+    for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
         struct plan deeper = *plan;
         for (int i = OPERAND_A; i <= OPERAND_B; i++)
             if (!plan_holds(plan, (enum operand)i))
                 deeper.buffers[i] = depth;
         deeper.device_bytes = device_bytes(p, &deeper, request);
-        if (deeper.device_bytes > machine->device_memory)
+        deeper.host_bytes += machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;
+        if (deeper.device_bytes > machine->device_memory ||
+            deeper.host_bytes > machine->host_memory)
             return;
         *plan = deeper;
     }

@@ -223,7 +223,7 @@ static int slab_by_strips(struct run *run, const struct block *tile, int64_t sla
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (panels_fill(run, OPERAND_A, strip.row - tile->row + strip.rows, err) ||
+        if (panels_fill_a(run, strip.row - tile->row + strip.rows, err) ||
             dev->wait(dev, STREAM_COMPUTE, a->full, err) ||
             rows_multiply(run, tile, &strip, slab, err) ||
             dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
@@ -263,11 +263,12 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
         (run->problem->continues && save_load(run, tile, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
-        if (outlet_check(&run->out, err) || slab_multiply(run, tile, slab, err))
+        bool last = slab + 1 == slabs;
+        if (outlet_check(&run->out, err) || (last && panels_prefetch(run, tile, next, err)) ||
+            slab_multiply(run, tile, slab, err))
             return err->code;
         if (slab == 0)
             outlet_begin(&run->out);
-        bool last = slab + 1 == slabs;
         if (!last && save_step(run, super, slab + 1, tile, err))
             return err->code;
         if (last ? panels_load(run, tile, next, 0, next->rows, err)

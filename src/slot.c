@@ -33,10 +33,11 @@ void slot_populate(const struct mover *mover, const struct slot *slot)
     madvise(slot->memory, mover->slot_bytes, MADV_POPULATE_WRITE);
 }
 
-int slot_pin(const struct mover *mover, struct slot *slot, struct error *err)
+int slot_pin(const struct mover *mover, struct slot *first, int count, struct error *err)
 {
     struct device *device = mover->device;
-    slot->pinned = device->pin(device, slot->memory, mover->slot_bytes, err) == 0;
+    size_t bytes = (size_t)count * mover->slot_bytes;
+    first->pinned = device->pin(device, first->memory, bytes, err) == 0;
     return err->code;
 }
 

@@ -18,7 +18,7 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
-    bool pinned;                /* by itself */
+    bool pinned;                /* with those of its batch, the first of which it is */
     struct transfer transfer;
 };
 
@@ -44,8 +44,8 @@ struct mover {
  * get it faster than the one that pins. */
 void slot_populate(const struct mover *mover, const struct slot *slot);
 
-/* Page-lock it, so that the device copies on its own. */
-int slot_pin(const struct mover *mover, struct slot *slot, struct error *err);
+/* Page-lock `count` slots that lie behind each other, so that the device copies on its own. */
+int slot_pin(const struct mover *mover, struct slot *first, int count, struct error *err);
 
 /* One of its meters, as it is now. */
 struct meter mover_meter(const struct mover *mover, const struct meter *meter);
