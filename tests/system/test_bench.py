@@ -47,7 +47,7 @@ def test_describes_itself(bench):
     assert machine["cpus"] >= machine["threads"] >= 1 and machine["memory_bytes"] > 0
     assert [(c["regime"], c["cold"]) for c in result["cases"]] == [("compute", False),
                                                                    ("disk", True)]
-    assert max(map(len, table.splitlines())) <= 100
+    assert max(map(len, table.splitlines()[1:])) <= 100  # the first has the CPU's name
     assert table.count("dgemm_ooc, overlapping") == 2
 
 

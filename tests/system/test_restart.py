@@ -196,11 +196,16 @@ def test_a_stop_of_a_check(source):
 def test_save_and_go_on(source, reference):
     """SIGUSR1 saves; what is done then is not done again after a kill."""
     with start_late(source, *SCALARS, *SLOW) as process:
-        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGUSR1)
-        journal = source.with_name("input-C.h5.journal")
-        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        journal, saved = source.with_name("input-C.h5.journal"), set()
+
+        def saved_twice():
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.3)
+            saved.add(journal.read_text() if journal.exists() else "")
+            return sum('"left"' in text for text in saved) == 2
+
+        wait_until(lambda: catches(process.pid, signal.SIGUSR1), process)
+        wait_until(saved_twice, process)
         process.kill()
         process.communicate()
     out = finish(source, *SLOW)
