@@ -285,13 +285,16 @@ static int finish(struct run *run, struct error *err)
     return intake_finish(&run->in, err) || outlet_finish(&run->out, err) ? err->code : 0;
 }
 
-/* A super-block in which this rank has no tile. */
-static int super_pass(struct run *run, int64_t super, struct error *err)
+/* A super-block in which this rank has no tile.  What it needs first of the next one is loaded
+ * before the last step, as by all others: in a step they may wait for each other. */
+static int super_pass(struct run *run, int64_t super, const struct block *before,
+                      const struct block *next, struct error *err)
 {
     const struct block none = {0};
     int64_t slabs = run->plan->slabs > 0 ? run->plan->slabs : 1;
     for (int64_t slab = 1; slab <= slabs; slab++)
-        if (save_step(run, super, slab, &none, err))
+        if ((slab == slabs && panels_load(run, before, next, 0, next->rows, err)) ||
+            save_step(run, super, slab, &none, err))
             return err->code;
     return 0;
 }
@@ -303,30 +306,26 @@ static int all_tiles(struct run *run, struct error *err)
     int64_t found = 0; /* the super-block after that of `tile` */
     const struct block none = {0};
     struct block before = {0}, next;
-    bool loaded = true; /* the tile's first slab is on its way */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
     if (panels_load(run, &before, &tile, 0, 0, err))
         return err->code;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {
-            if (super_pass(run, super, err))
+            bool comes = super + 2 == found;
+            if (super_pass(run, super, &before, comes ? &tile : &none, err))
                 return err->code;
             continue;
         }
-        if (!loaded && panels_load(run, &before, &tile, 0, 0, err))
-            return err->code;
         next = schedule_next_tile(run->problem, plan, rank, &found);
-        /* What comes after super-blocks of others' must not be waited for: they wait for this rank
-         * in their meetings. */
-        loaded = !block_empty(&next) && found == super + 2;
-        if (tile_multiply(run, super, &before, &tile, loaded ? &next : &none, err))
+        bool follows = !block_empty(&next) && found == super + 2;
+        if (tile_multiply(run, super, &before, &tile, follows ? &next : &none, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
         run->leaving = tile;
         bool stays = plan->layers > 1; /* until the other layers' products are added */
-        if ((!loaded || plan->slabs == 0) && !stays && run_leave(run, err))
+        if ((!follows || plan->slabs == 0) && !stays && run_leave(run, err))
             return err->code;
         if (save_step(run, super, plan->slabs > 0 ? plan->slabs : 1, &tile, err))
             return err->code;
