@@ -213,6 +213,17 @@ def test_save_and_go_on(source, reference):
     assert_whole(source, reference[1])
 
 
+def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
+    """C is three tiles wide, the grid two: the second rank has none at the right edge, but at once
+    again on the way back.  Its first panels fill the ring while a save waits for both."""
+    path = tmp_path / "input.h5"
+    a, b, _ = operands(path, 256, 192, 8192)
+    done = run("dgemm_ooc", path, "--grid", "1x2", "--tile", "64x64x4096", "--host-memory", "16M",
+               "--split-k", "off", "--checkpoint", "0.001s", ranks=2, timeout=60)
+    assert done.returncode == 0 and "Saved" in done.stdout, done
+    assert np.allclose(read(output_of(path)), a @ b)
+
+
 def test_time_limit(source, reference):
     started = time.time()
     done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16", "--max-time", "1s", ranks=2)
