@@ -95,6 +95,16 @@ static struct panel *panel_held(const struct run *run, enum operand operand,
     return panel;
 }
 
+/* Load the newest panel, which is that of a slab, or is to become it. */
+static int panel_load(struct run *run, enum operand operand, const struct block *tile, int64_t slab,
+                      int64_t rows, struct error *err)
+{
+    if (!run->ahead.begun[operand] && panel_begin(run, operand, tile, slab, err))
+        return err->code;
+    run->ahead.begun[operand] = true;
+    return panel_fill(run, operand, run->newest[operand], rows, err);
+}
+
 int panels_prefetch(struct run *run, const struct block *before, const struct block *tile,
                     struct error *err)
 {
@@ -104,12 +114,9 @@ int panels_prefetch(struct run *run, const struct block *before, const struct bl
     panels_expect(run, tile, 0);
     for (int i = OPERAND_B; i >= OPERAND_A; i--) {
         enum operand operand = (enum operand)i;
-        if (schedule_held(run->plan, operand, before, tile))
-            continue;
-        if (panel_begin(run, operand, tile, 0, err) ||
-            panel_fill(run, operand, run->newest[operand], tile->rows, err))
+        if (!schedule_held(run->plan, operand, before, tile) &&
+            panel_load(run, operand, tile, 0, tile->rows, err))
             return err->code;
-        run->ahead.begun[operand] = true;
     }
     return 0;
 }
@@ -125,11 +132,9 @@ int panels_load(struct run *run, const struct block *before, const struct block 
             run->current[operand] = panel_held(run, operand, tile, slab);
             continue;
         }
-        if (!run->ahead.begun[operand] && panel_begin(run, operand, tile, slab, err))
+        if (panel_load(run, operand, tile, slab, a_rows, err))
             return err->code;
         run->current[operand] = run->newest[operand];
-        if (panel_fill(run, operand, run->current[operand], a_rows, err))
-            return err->code;
     }
     run->ahead = (struct ahead){0};
     return 0;

@@ -64,10 +64,10 @@ struct run {
     struct panel *newest[2];  /* of them, the one filled last */
     struct panel *current[2]; /* and the one that the next product reads */
     struct ahead ahead;
-    char *memory;             /* all device memory, carved up by run_open.c */
-    size_t carved;            /* bytes of it in use */
-    void *acc;                /* the tile's accumulators */
-    void *c0[2];              /* parts of C0 on the device */
+    char *memory;  /* all device memory, carved up by run_open.c */
+    size_t carved; /* bytes of it in use */
+    void *acc;     /* the tile's accumulators */
+    void *c0[2];   /* parts of C0 on the device */
     struct event *c0_used[2];
     struct block leaving;             /* the finished tile, until all its strips have left */
     struct event *summed[STRIPS_MAX]; /* the strip's products are done */

@@ -68,8 +68,10 @@ def test_progress_is_shown_at_most_four_times_a_second(source):
 def test_what_is_busiest_must_be_busy(source):
     """A run in which nothing is busy half of the time is not told that the device, say, is."""
     out = run("dgemm_ooc", source).stdout
-    share, said = re.search(r"Overlap     ([\d.]+) of the wall is the busiest stage, [\w ]+:\n +(.+)", out).groups()
-    assert (said == "no stage is at work most of the time, as in short runs") == (float(share) < 0.5), out
+    line = r"Overlap     ([\d.]+) of the wall is the busiest stage, [\w ]+:\n +(.+)"
+    share, said = re.search(line, out).groups()
+    is_short = said == "no stage is at work most of the time, as in short runs"
+    assert is_short == (float(share) < 0.5), out
 
 
 @pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])
