@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "error.h"
 
@@ -12,7 +15,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { BATCH = 2 << 20 }; /* a thread lets go of its pages after so many bytes of them */
+enum {
+    BATCH = 2 << 20, /* bytes whose pages are asked for at a time: a large page */
+    SPAN = 16 << 20, /* of the file, that a thread keeps mapped: to let go holds up all threads */
+};
 
 static uint64_t page_bytes(void)
 {
@@ -68,31 +74,43 @@ static int complain(const struct store *s, const struct run *run, int number, st
     return store_complain(s, run, number, err);
 }
 
-/* Pages that this thread has mapped and not let go of yet. */
-struct held {
-    struct pages all; /* from the first to the last */
-    uint64_t bytes;
-};
-
-static void let_go(const struct store *s, struct held *held)
+/* Let go of what this thread has mapped. */
+static void let_go(const struct store *s, struct pages *held)
 {
-    if (held->bytes > 0)
-        advise(s, held->all, MADV_DONTNEED);
-    held->bytes = 0;
+    if (held->end > held->begin)
+        advise(s, *held, MADV_DONTNEED);
+    *held = (struct pages){0};
+}
+
+/* Copy past the CPU's caches: a line that is written whole need not come to them first, and
+ * nothing is read again soon. */
+static void stream(char *to, const char *from, size_t bytes)
+{
+    size_t done = 0;
+#ifdef __SSE2__
+    enum { LINE = 64 };
+    size_t ahead = -(uintptr_t)to % LINE;
+    done = ahead < bytes ? ahead : bytes;
+    memcpy(to, from, done);
+    for (; bytes - done >= LINE; done += LINE)
+        for (size_t at = done; at < done + LINE; at += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(to + at), _mm_loadu_si128((const __m128i *)(from + at)));
+    _mm_sfence();
+#endif
+    memcpy(to + done, from + done, bytes - done);
 }
 
 /* Pages are asked for before they are written, so that a failure is an error and no signal. */
-static int copy(const struct store *s, const struct run *run, struct held *held, struct error *err)
+static int copy(const struct store *s, const struct run *run, struct pages *held, struct error *err)
 {
     struct pages pages = pages_of(run->offset, run->offset + run->bytes);
     if (advise(s, pages, MADV_POPULATE_WRITE))
         return complain(s, run, errno, err);
-    memcpy(s->mapping + run->offset, run->from, run->bytes);
-    if (held->bytes == 0)
-        held->all.begin = pages.begin;
-    held->all.end = pages.end;
-    held->bytes += pages.end - pages.begin;
-    if (held->bytes >= BATCH)
+    stream(s->mapping + run->offset, run->from, run->bytes);
+    if (held->end == 0)
+        held->begin = pages.begin;
+    held->end = pages.end;
+    if (held->end - held->begin >= SPAN)
         let_go(s, held);
     return 0;
 }
@@ -100,7 +118,7 @@ static int copy(const struct store *s, const struct run *run, struct held *held,
 int mapped_write(const struct store *s, const struct runs *runs, const char *from,
                  struct error *err)
 {
-    struct held held = {0};
+    struct pages held = {0};
     for (int64_t i = 0; i < runs->count && !err->code; i++)
         for (size_t done = 0; done < runs->bytes && !err->code; done += BATCH) {
             struct run run = {.from = from + (size_t)i * runs->bytes + done,
@@ -124,5 +142,5 @@ void mapped_prepare(const struct store *s, uint64_t begin, uint64_t end)
 
 size_t mapped_overhead_bytes(int threads)
 {
-    return (size_t)threads * 2 * BATCH;
+    return (size_t)threads * (SPAN + 3 * BATCH); /* the first and the last page stick out */
 }

@@ -1,17 +1,7 @@
 #include "outlet.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#include "device.h"
-#include "quantity.h"
-
-enum {
-    PIN_BATCH = 256 << 20, /* bytes that are pinned by one call: fewer take longer, each of them */
-    PREPARES = 8,          /* one thread of so many prepares, and one more */
-};
-static const double pauses = 4, pause_max = 0.05; /* times the last pinning; seconds */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -43,35 +33,10 @@ static void populate(struct outlet *o, int thread)
 {
     for (int i = thread; i < o->count; i += o->mover.threads)
         slot_populate(&o->mover, &o->slots[i]);
-}
-
-/* Pause for so long where nobody waits.  False when the outlet was stopped. */
-static bool pause_for(struct outlet *o, double seconds)
-{
-    struct timespec pause = {.tv_nsec = (long)(1e9 * fmin(seconds, pause_max))};
     pthread_mutex_lock(&o->lock);
-    bool hurry = o->hurry, stopped = o->stop;
+    o->populated++;
+    pthread_cond_broadcast(&o->freed);
     pthread_mutex_unlock(&o->lock);
-    if (!hurry && !stopped)
-        nanosleep(&pause, NULL);
-    return !stopped;
-}
-
-/* Until a call that pins returns, no other of this process's to the device does. */
-static int pin_slots(struct outlet *o, struct error *err)
-{
-    double took = 0;
-    int64_t batch = max_i64(PIN_BATCH / (int64_t)o->mover.slot_bytes, 1);
-    for (int first = 0, count; first < o->count && pause_for(o, pauses * took); first += count) {
-        double begin = clock_now();
-        count = (int)min_i64(batch, o->count - first);
-        if (slot_pin(&o->mover, &o->slots[first], count, err))
-            return err->code;
-        took = clock_now() - begin;
-        for (int i = first; i < first + count; i++)
-            outlet_return(o, &o->slots[i]);
-    }
-    return 0;
 }
 
 static void set_written(struct outlet *o, struct slot *slot)
@@ -82,11 +47,11 @@ static void set_written(struct outlet *o, struct slot *slot)
     outlet_return(o, slot);
 }
 
-/* Nothing is to be written: wait, or be one of the few that prepare for it and leave the CPUs to
- * the readers.  Called with the lock held. */
+/* Nothing is to be written: wait, or be one of those that prepare for it.  Called with the lock
+ * held. */
 static void idle(struct outlet *o)
 {
-    if (o->prepared || o->preparing > o->mover.threads / PREPARES) {
+    if (o->prepared || o->preparing == o->mover.preparers) {
         pthread_cond_wait(&o->more, &o->lock);
         return;
     }
@@ -117,14 +82,8 @@ static void *work(void *argument)
     struct error err = {0};
     pthread_mutex_lock(&o->lock);
     int thread = o->working++;
-    while (!o->begun && !o->stop)
-        pthread_cond_wait(&o->more, &o->lock);
-    bool begun = o->begun;
     pthread_mutex_unlock(&o->lock);
-    if (begun)
-        populate(o, thread);
-    if (thread == 0)
-        pin_slots(o, &err);
+    populate(o, thread);
     while (!err.code && (slot = claim(o)))
         if (mover_land(&o->mover, slot, &err) == 0 &&
             mover_move(&o->mover, slot, thread, &err) == 0)
@@ -175,19 +134,17 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     return 0;
 }
 
-/* Called with the lock held. */
-static void begin(struct outlet *o)
-{
-    if (!o->begun)
-        pthread_cond_broadcast(&o->more);
-    o->begun = true;
-}
-
-void outlet_begin(struct outlet *o)
+int outlet_begin(struct outlet *o, struct error *err)
 {
     pthread_mutex_lock(&o->lock);
-    begin(o);
+    while (o->populated < o->started)
+        pthread_cond_wait(&o->freed, &o->lock);
     pthread_mutex_unlock(&o->lock);
+    if (slot_pin(&o->mover, &o->slots[0], o->count, err))
+        return err->code;
+    for (int i = o->count - 1; i >= 0; i--)
+        outlet_return(o, &o->slots[i]);
+    return 0;
 }
 
 bool outlet_ready(struct outlet *o)
@@ -201,12 +158,8 @@ bool outlet_ready(struct outlet *o)
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
 {
     pthread_mutex_lock(&o->lock);
-    while (!o->error.code && o->frees == 0) {
-        o->hurry = true;
-        begin(o);
+    while (!o->error.code && o->frees == 0)
         pthread_cond_wait(&o->freed, &o->lock);
-    }
-    o->hurry = false;
     if (o->error.code)
         *err = o->error;
     else

@@ -2,11 +2,8 @@
  *
  *   FREE -> (main enqueues a copy) IN_FLIGHT -> (a thread waits for it and writes) -> FREE ...
  *
- * What was freed last is taken first, so that a run whose writers keep up uses few slots and can go
- * on while others are not pinned yet.  All threads ask for the slots' memory first; then the first
- * one pins them, many at a time, with pauses as long as nobody waits, since the first panels come
- * to the device meanwhile and pinning holds up their copies.  A few of those that have nothing to
- * write prepare what will be written to. */
+ * What was freed last is taken first, so that a run whose writers keep up uses few slots.  Threads
+ * that have nothing to write prepare what will be written to, some at a time. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
@@ -18,7 +15,7 @@ struct outlet {
     struct slot *slots;
     int count, opened;
     pthread_t *threads;
-    int started, working; /* threads; those that have begun */
+    int started, working, populated; /* threads; those that have begun; that have got memory */
     pthread_mutex_t lock;
     struct slot **free; /* a stack: pinned, and nobody's */
     int frees;
@@ -28,21 +25,17 @@ struct outlet {
     int64_t claimed;     /* by the threads */
     int64_t written;     /* and through with them */
     pthread_cond_t more; /* given, or there is something else to do, or no more will be given */
-    bool begun;
-    bool hurry;    /* the main thread waits for a slot */
-    bool stop;     /* no more will come, or something failed */
-    int preparing; /* idle threads that prepare what is written to */
-    bool prepared; /* all of it */
+    bool stop;           /* no more will come, or something failed */
+    int preparing;       /* idle threads that prepare what is written to */
+    bool prepared;       /* all of it */
     struct error error;
 };
 
 /* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Let the threads ask for memory, pin it and prepare the output, which the first outlet_take does
- * at the latest.  Best once the first panels are on their way: the kernel maps nothing else for
- * this process meanwhile. */
-void outlet_begin(struct outlet *outlet);
+/* Pin the slots: once, before the device is at work, for which the CUDA runtime would wait. */
+int outlet_begin(struct outlet *outlet, struct error *err);
 
 /* Whether there is a slot to take, or a complaint. */
 bool outlet_ready(struct outlet *outlet);

@@ -11,19 +11,23 @@
 
 enum {
     SLOT_MAX = 16 << 20,
-    SLOT_CACHED = 4 << 20, /* faster on an H200's host than 16, 2 or 1 MiB */
+    SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB ... */
+    RING_CACHED = 128 << 20, /* ... as long as all slots in of a node take no more */
     SLOTS_OUT_PER_WRITER = 2,
     BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
+    WRITERS_MAX = 8,
+    PREPARERS_LEAST = 2,
     DECODERS_MAX = 32,
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
     KEPT_STATE = 128,     /* at most, for each kept panel */
 };
 
-static const int64_t out_max = (int64_t)4 << 30; /* bytes of all slots out of a node */
+/* Bytes of all slots out of a node: on its way to a disk much waits, to memory little. */
+static const size_t out_max = (size_t)4 << 30, out_max_memory = (size_t)1 << 30;
 
 size_t plan_buffer_bytes(size_t bytes)
 {
@@ -95,7 +99,7 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
 
 static int writers_beside(int readers)
 {
-    return (int)max_i64(1, min_i64(readers, READERS_MAX) / 2);
+    return (int)min_i64(readers, WRITERS_MAX);
 }
 
 /* What the files that are read and the one that is written need beside the slots. */
@@ -164,28 +168,45 @@ static int choose_readers(const struct problem *p, const struct machine *machine
     return readers;
 }
 
-void plan_set_threads(struct plan *plan, int readers)
+void plan_set_threads(const struct machine *machine, struct plan *plan, int readers)
 {
     plan->readers = readers;
     plan->writers = writers_beside(readers);
+    plan->preparers =
+        (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
+}
+
+/* Of so many slots in of a node: where files are read at the pace of memory, they stay in the CPU's
+ * caches until the devices have them. */
+static size_t largest_slot(const struct machine *machine, int slots)
+{
+    size_t bytes = SLOT_CACHED;
+    if (!machine->gpu || !machine->files_in_memory)
+        return SLOT_MAX;
+    while (bytes * (size_t)slots > RING_CACHED)
+        bytes /= 2;
+    return bytes;
 }
 
 void plan_choose_slots(const struct problem *p, const struct machine *machine,
                        const struct plan_request *request, struct plan *plan)
 {
-    plan_set_threads(plan, choose_readers(p, machine));
+    plan_set_threads(machine, plan, choose_readers(p, machine));
     size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
-    size_t bytes = machine->gpu && machine->files_in_memory ? SLOT_CACHED : SLOT_MAX;
+    size_t bytes = largest_slot(machine, plan->slots_in * machine->ranks_per_node);
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
     plan_set_slot_bytes(p, plan, bytes);
+    size_t most = (machine->files_in_memory ? out_max_memory : out_max) /
+                  (size_t)min_i64(machine->ranks_per_node, machine->ranks);
     plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
+    plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
 }
 
 void plan_set_counts(const struct problem *p, struct plan *plan)
@@ -199,8 +220,7 @@ void plan_set_counts(const struct problem *p, struct plan *plan)
         round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
-    int64_t spare = min_i64(out_max / plan->ranks_per_node, (int64_t)plan->spare_bytes);
-    int64_t most = least + spare / (int64_t)plan->slot_bytes;
+    int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);
     int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
     plan->slots_out = (int)max_i64(least, min_i64(most, tile));
 }

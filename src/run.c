@@ -267,8 +267,6 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
         if (outlet_check(&run->out, err) || (last && panels_prefetch(run, tile, next, err)) ||
             slab_multiply(run, tile, slab, err))
             return err->code;
-        if (slab == 0)
-            outlet_begin(&run->out);
         if (!last && save_step(run, super, slab + 1, tile, err))
             return err->code;
         if (last ? panels_load(run, tile, next, 0, next->rows, err)

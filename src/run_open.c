@@ -174,6 +174,7 @@ static int open_staging(struct run *run, struct error *err)
                        .link_stage = STAGE_IN};
     struct mover out = in;
     out.threads = plan->writers;
+    out.preparers = plan->preparers;
     out.move = write_block;
     out.prepare = prepare_output;
     out.file_stage = STAGE_WRITE;
@@ -211,7 +212,7 @@ static int open_all(struct run *run, struct error *err)
         return err->code;
     run->check.patient = !run->piece->again;
     run->check.tiles = run->map;
-    return intake_begin(&run->in, err);
+    return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }
 
 void run_stop(struct run *run)

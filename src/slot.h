@@ -30,7 +30,8 @@ struct mover {
     struct device *device;
     struct trace *trace;
     size_t slot_bytes, element_bytes;
-    int threads; /* that call `move` at once */
+    int threads;   /* that call `move` at once */
+    int preparers; /* of them, that call `prepare` at once */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
     bool (*prepare)(void *context); /* some more of what is written to; false: there is no more */
     void *context;

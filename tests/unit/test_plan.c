@@ -407,7 +407,7 @@ static void test_decoders(void **state)
                  {1024, true, STORE_AUTO, SIZE_MAX / 2, 24},
                  {1024, true, STORE_HDF5, SIZE_MAX / 2, 16},
                  {1024, false, STORE_AUTO, SIZE_MAX / 2, 2},
-                 {1024, true, STORE_AUTO, (size_t)2 << 30, 12},
+                 {1024, true, STORE_AUTO, (size_t)2 << 30, 6},
                  {8192, true, STORE_AUTO, (size_t)4 << 30, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct problem p = make_problem(20000, 20000, 20000, 1);
