@@ -86,7 +86,7 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     store_close(store);
     if (m->gpu && m->files_in_memory) /* beside devices, which take every byte once or twice more */
-        rate *= m->ranks_per_node > 1 ? 0.65 : 0.75;
+        rate *= m->ranks_per_node > 1 ? 0.5 : 0.75;
     rate *= computers;
     if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */
         m->disk_read_bytes_per_s = exp2(round(2 * log2(rate)) / 2);

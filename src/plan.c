@@ -38,10 +38,10 @@ static int64_t piece(int64_t extent, int64_t pieces)
     return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
 }
 
-/* What is least: the time, and a little of the reading behind it, since others use the disk too. */
-static double cost(const struct plan *plan)
+/* What is least: the time, and a little of the reading behind it, since others use a disk too. */
+static double cost(const struct machine *machine, const struct plan *plan)
 {
-    return plan->wall_s + 0.1 * plan->link_s[LINK_READ];
+    return plan->wall_s + (machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[LINK_READ];
 }
 
 /* The candidate's cost, once it is complete. */
@@ -53,10 +53,11 @@ static double keep_better(const struct problem *p, const struct machine *machine
     plan_keep_panels(p, machine, &plan);
     plan_predict(p, machine, request, &plan);
     bool first = best->wall_s == 0;
-    if (first || cost(&plan) < cost(best) * (1 - 1e-9) ||
-        (cost(&plan) <= cost(best) && plan.device_bytes < best->device_bytes))
+    double now = cost(machine, &plan), least = cost(machine, best);
+    if (first || now < least * (1 - 1e-9) ||
+        (now <= least && plan.device_bytes < best->device_bytes))
         *best = plan;
-    return cost(&plan);
+    return now;
 }
 
 /* The candidate with two panels of A and of B on the device and, where they fit, with all that the

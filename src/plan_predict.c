@@ -104,9 +104,9 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     }
     all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
     if (plan->slabs)
-        all.first = ((double)plan->tile_rows * plan->grid_rows +
-                     (double)plan->tile_cols * plan->grid_cols) *
-                    slab / (reads[OPERAND_A] + reads[OPERAND_B]);
+        all.first = fmin(1, ((double)plan->tile_rows * plan->grid_rows +
+                             (double)plan->tile_cols * plan->grid_cols) *
+                                slab / (reads[OPERAND_A] + reads[OPERAND_B]));
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         if (!problem_reads(p, (enum operand)operand))
             continue;
@@ -161,16 +161,28 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
 static double uneven_seconds(const struct problem *p, const struct machine *machine,
                              const struct plan *plan)
 {
+    double of_c = (double)p->m * (double)p->n * (double)scalar_size(p->type);
     double of_k = (double)p->k * (double)scalar_size(p->type);
     double link = of_k / machine->in_bytes_per_s,
            disk = of_k / through_links(machine, machine->disk_read_bytes_per_s);
-    double a = (double)plan->tile_rows * fmax(link, disk * plan->grid_rows);
-    double b = (double)plan->tile_cols * fmax(link, disk * plan->grid_cols);
+    double a = (double)plan->tile_rows, b = (double)plan->tile_cols;
+    double by_a = disk * a * plan->grid_rows, by_b = disk * b * plan->grid_cols;
     double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
     bool holds_a = plan_holds(plan, OPERAND_A);
     int64_t firsts = holds_a ? plan->supers_down : plan->supers_across;
     int64_t others = schedule_supers(plan) - firsts;
-    return (double)firsts * fmax(a + b, product) + (double)others * fmax(holds_a ? b : a, product);
+    double left = plan_written_in_memory(machine, of_c / (double)schedule_supers(plan));
+    double first = fmax(by_a + by_b + left, link * (a + b));
+    double other = fmax((holds_a ? by_b : by_a) + left, link * (holds_a ? b : a));
+    return (double)firsts * fmax(first, product) + (double)others * fmax(other, product);
+}
+
+/* Seconds after the last product, of tiles that take `leave` to the disk: their first strip leaves
+ * when it is done, and their last one after that. */
+static double drain_seconds(const struct plan *plan, double leave, double step)
+{
+    double strip = (double)plan->strip_rows / (double)plan->tile_rows;
+    return fmax(leave * strip, leave - step * (1 - strip));
 }
 
 void plan_predict(const struct problem *p, const struct machine *machine,
@@ -195,13 +207,12 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     s[LINK_WRITE] = of_c / write_rate;
 
     /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots
-     * where there are enough, at the pace of the disk otherwise.  The first slab and the last tile
-     * have nothing to overlap with. */
+     * where there are enough, at the pace of the disk otherwise. */
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
     double beyond = ranks * fmax(0, tile - slots) * element / write_rate;
     double leave = fmax(s[LINK_OUT] / tiles, beyond);
-    double beside = plan->slabs ? 2 * s[LINK_GEMM] / steps : 0;
-    double exposed = tiles * fmax(0, leave - beside);
+    double step = plan->slabs ? s[LINK_GEMM] / steps : 0;
+    double exposed = tiles * fmax(0, leave - 2 * step);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
     bool held = plan->slabs > 1 && (plan_holds(plan, OPERAND_A) || plan_holds(plan, OPERAND_B));
@@ -215,7 +226,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
             plan->limit = (enum link)link;
         }
     }
-    double fill = (s[LINK_READ] + s[LINK_IN]) * fmin(1, reading.first);
-    double drain = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
-    plan->wall_s = busiest + fill + drain;
+    double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first;
+    double last = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
+    plan->wall_s = busiest + fill + drain_seconds(plan, last, step);
 }
