@@ -72,6 +72,16 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
     return bytes / (clock_now() - start);
 }
 
+/* In coarse steps, so that the plan is mostly the same the next time: in coarser ones where it is
+ * memory that was read, which varies more.  Devices, beside which it will be read, take every byte
+ * once or twice more. */
+static double coarse(const struct machine *m, double rate)
+{
+    if (m->gpu && m->files_in_memory)
+        return exp2(floor(log2(0.6 * rate)) + 0.5);
+    return exp2(round(2 * log2(rate)) / 2);
+}
+
 void machine_probe_disk(const struct problem *p, int computers, struct machine *m)
 {
     struct error ignored = {0};
@@ -85,9 +95,6 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     double rate = read_rate(store, info, scalar_size(p->type), m);
     m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     store_close(store);
-    if (m->gpu && m->files_in_memory) /* beside devices, which take every byte once or twice more */
-        rate *= m->ranks_per_node > 1 ? 0.5 : 0.75;
-    rate *= computers;
-    if (rate > 0) /* in coarse steps, so that the plan is mostly the same the next time */
-        m->disk_read_bytes_per_s = exp2(round(2 * log2(rate)) / 2);
+    if (rate > 0)
+        m->disk_read_bytes_per_s = coarse(m, rate * computers);
 }
