@@ -17,7 +17,7 @@
 
 enum {
     BATCH = 2 << 20, /* bytes whose pages are asked for at a time: a large page */
-    SPAN = 16 << 20, /* of the file, that a thread keeps mapped: to let go holds up all threads */
+    SPAN = 8 << 20,  /* of the file, that a thread keeps mapped: to let go holds up all threads */
 };
 
 static uint64_t page_bytes(void)
@@ -132,8 +132,8 @@ int mapped_write(const struct store *s, const struct runs *runs, const char *fro
 
 void mapped_prepare(const struct store *s, uint64_t begin, uint64_t end)
 {
-    for (uint64_t at = begin; at < end; at += BATCH) {
-        struct pages pages = pages_of(at, end - at < BATCH ? end : at + BATCH);
+    for (uint64_t at = begin; at < end; at += SPAN) {
+        struct pages pages = pages_of(at, end - at < SPAN ? end : at + SPAN);
         if (advise(s, pages, MADV_POPULATE_WRITE))
             return;
         advise(s, pages, MADV_DONTNEED);

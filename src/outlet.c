@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "device.h"
+
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
 {
@@ -28,10 +30,11 @@ void outlet_return(struct outlet *o, struct slot *slot)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Ask for the memory of a thread's share of the slots. */
+/* Get the memory of a thread's share of the slots, where they will be pinned. */
 static void populate(struct outlet *o, int thread)
 {
-    for (int i = thread; i < o->count; i += o->mover.threads)
+    bool pins = o->mover.device->info.kind == DEVICE_GPU;
+    for (int i = thread; pins && i < o->count; i += o->mover.threads)
         slot_populate(&o->mover, &o->slots[i]);
     pthread_mutex_lock(&o->lock);
     o->populated++;

@@ -34,7 +34,8 @@ struct outlet {
 /* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Pin the slots: once, before the device is at work, for which the CUDA runtime would wait. */
+/* Pin the slots, once the threads have got their memory: before the first outlet_take, and while
+ * the device is not at work, for which the CUDA runtime would wait. */
 int outlet_begin(struct outlet *outlet, struct error *err);
 
 /* Whether there is a slot to take, or a complaint. */

@@ -285,7 +285,7 @@ int plan_search(const struct problem *p, const struct machine *machine,
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0) {
-        plan_set_threads(machine, plan, 1);
+        plan_set_threads(p, machine, plan, 1);
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0)

@@ -48,7 +48,7 @@ struct plan {
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them, on a node */
     int readers, writers;      /* threads */
-    int preparers; /* of the writers, that prepare C's file while they have nothing else */
+    int preparers; /* writers that prepare C's file while they have nothing else, at most */
 
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */

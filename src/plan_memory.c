@@ -97,36 +97,37 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
     return bytes;
 }
 
-static int writers_beside(int readers)
+/* What the files that are read need beside the slots. */
+static size_t reading_bytes(const struct problem *p, int readers)
 {
-    return (int)min_i64(readers, WRITERS_MAX);
-}
-
-/* What the files that are read and the one that is written need beside the slots. */
-static size_t store_bytes(const struct problem *p, int readers)
-{
-    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
-    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t bytes =
-        store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers_beside(readers));
+    size_t bytes = 0;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
             bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
     return bytes;
 }
 
+/* What the one that is written needs. */
+static size_t writing_bytes(const struct problem *p, int writers)
+{
+    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    return store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
+}
+
 /* Host bytes that do not depend on tile and slots. */
 static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
-                               const struct plan_request *request, int readers)
+                               const struct plan_request *request, const struct plan *plan)
 {
-    return HOST_FIXED + store_bytes(p, readers) + algorithm_host_overhead(request->algorithm) +
+    return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
+           algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
 }
 
 static size_t host_bytes(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(p, machine, request, plan->readers);
+    size_t bytes = host_fixed_bytes(p, machine, request, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
         bytes += check_host_bytes(p, plan);
@@ -163,15 +164,27 @@ static int choose_readers(const struct problem *p, const struct machine *machine
     int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);
-    while (readers > 1 && store_bytes(p, readers) - store_bytes(p, 0) > machine->host_memory / 4)
+    while (readers > 1 &&
+           reading_bytes(p, readers) - reading_bytes(p, 0) > machine->host_memory / 4)
         readers = (readers + 1) / 2;
     return readers;
 }
 
-void plan_set_threads(const struct machine *machine, struct plan *plan, int readers)
+/* As many as readers, up to what a file in memory has work for; no more than a fair part of the
+ * memory can keep of it mapped. */
+static int choose_writers(const struct problem *p, const struct machine *machine, int readers)
+{
+    int writers = (int)min_i64(readers, WRITERS_MAX);
+    while (writers > 1 && writing_bytes(p, writers) > machine->host_memory / 4)
+        writers = (writers + 1) / 2;
+    return writers;
+}
+
+void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
+                      int readers)
 {
     plan->readers = readers;
-    plan->writers = writers_beside(readers);
+    plan->writers = choose_writers(p, machine, readers);
     plan->preparers =
         (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
@@ -179,12 +192,12 @@ void plan_set_threads(const struct machine *machine, struct plan *plan, int read
 
 /* Of so many slots in of a node: where files are read at the pace of memory, they stay in the CPU's
  * caches until the devices have them. */
-static size_t largest_slot(const struct machine *machine, int slots)
+static size_t largest_slot(const struct machine *machine, size_t slots)
 {
     size_t bytes = SLOT_CACHED;
     if (!machine->gpu || !machine->files_in_memory)
         return SLOT_MAX;
-    while (bytes * (size_t)slots > RING_CACHED)
+    while (bytes > SLOT_MIN && bytes * slots > RING_CACHED)
         bytes /= 2;
     return bytes;
 }
@@ -192,19 +205,19 @@ static size_t largest_slot(const struct machine *machine, int slots)
 void plan_choose_slots(const struct problem *p, const struct machine *machine,
                        const struct plan_request *request, struct plan *plan)
 {
-    plan_set_threads(machine, plan, choose_readers(p, machine));
-    size_t fixed = host_fixed_bytes(p, machine, request, plan->readers);
+    plan_set_threads(p, machine, plan, choose_readers(p, machine));
+    size_t fixed = host_fixed_bytes(p, machine, request, plan);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
-    size_t bytes = largest_slot(machine, plan->slots_in * machine->ranks_per_node);
+    size_t local = (size_t)min_i64(machine->ranks_per_node, machine->ranks);
+    size_t bytes = largest_slot(machine, (size_t)plan->slots_in * local);
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
     plan_set_slot_bytes(p, plan, bytes);
-    size_t most = (machine->files_in_memory ? out_max_memory : out_max) /
-                  (size_t)min_i64(machine->ranks_per_node, machine->ranks);
+    size_t most = (machine->files_in_memory ? out_max_memory : out_max) / local;
     plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
     plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
 }

@@ -181,7 +181,7 @@ static double uneven_seconds(const struct problem *p, const struct machine *mach
  * when it is done, and their last one after that. */
 static double drain_seconds(const struct plan *plan, double leave, double step)
 {
-    double strip = (double)plan->strip_rows / (double)plan->tile_rows;
+    double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
     return fmax(leave * strip, leave - step * (1 - strip));
 }
 

@@ -18,7 +18,7 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
-    bool pinned;                /* with those of its batch, the first of which it is */
+    bool pinned;                /* with all behind it: the first one is */
     struct transfer transfer;
 };
 
