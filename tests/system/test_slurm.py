@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever un
 # The scripts ask for two nodes of GPUs.
 SMALL = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
 SIZE = (800, 800, 500)
-SLOW, SLOWER = "16x16x16", "4x4x16"  # so many small steps that this takes seconds, minutes
+SLOW, SLOWER = "16x16x16", "2x2x16"  # so many small steps that this takes seconds, minutes
 
 
 @pytest.fixture(scope="module")
