@@ -11,8 +11,8 @@
 
 enum {
     SLOT_MAX = 16 << 20,
-    SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB ... */
-    RING_CACHED = 128 << 20, /* ... as long as all slots in of a node take no more */
+    SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB; of four ... */
+    RING_CACHED = 128 << 20, /* ... it is 2 MiB, with which their slots in take so much */
     SLOTS_OUT_PER_WRITER = 2,
     BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
     STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
@@ -190,8 +190,8 @@ void plan_set_threads(const struct problem *p, const struct machine *machine, st
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
-/* Of so many slots in of a node: where files are read at the pace of memory, they stay in the CPU's
- * caches until the devices have them. */
+/* Of so many slots in of a node: where files are read at the pace of memory, small enough that they
+ * may stay in the CPU's caches until the devices have them. */
 static size_t largest_slot(const struct machine *machine, size_t slots)
 {
     size_t bytes = SLOT_CACHED;

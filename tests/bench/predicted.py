@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Simulate runs that were measured, with the plan and the rates that they had, and compare.
 
-    predicted.py [RESULTS.json] [--commit C] [-o FILE.json]
+    predicted.py [RESULTS.json] [--commit C]... [-o FILE.json]
 
 RESULTS.json as h200-huge.json: what each run moved, and how long it was busy with that.  The files
 of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
@@ -62,13 +62,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="?", type=Path, default=HERE / "results/h200-huge.json")
-    parser.add_argument("--commit", help="of these runs only")
+    parser.add_argument("--commit", action="append", help="of these runs only; more than once")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         for run in json.loads(arguments.results.read_text())["runs"]:
-            if "note" in run or arguments.commit not in (None, run["commit"]):
+            if "note" in run or (arguments.commit and run["commit"] not in arguments.commit):
                 continue
             wall_s = simulate(Path(folder), run)
             rows.append({key: run[key] for key in ("commit", "gpus", "mnk", "options", "wall_s")}

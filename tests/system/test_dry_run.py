@@ -187,13 +187,16 @@ def test_files_in_memory(huge, tmp_path):
 
 
 def test_runs_that_were_measured_are_predicted(tmp_path):
-    """Of one version; small and large memories, one GPU, two and four."""
-    script = [sys.executable, ROOT / "tests/bench/predicted.py", "--commit", "53ebc67", "-o",
+    """Of the last versions; small and large memories, one GPU, two and four."""
+    commits = [f"--commit={commit}" for commit in ("15506f5", "53ebc67~", "53ebc67")]
+    script = [sys.executable, ROOT / "tests/bench/predicted.py", *commits, "-o",
               tmp_path / "predicted.json"]
     subprocess.run(script, check=True, stdout=subprocess.DEVNULL,
                    env=environment(DGEMM_OOC_BUILD=str(BUILD)))
     runs = json.loads((tmp_path / "predicted.json").read_text())["runs"]
-    assert len(runs) == 8 and all(abs(run["ratio"] - 1) < 0.1 for run in runs), runs
+    off = [abs(run["ratio"] - 1) for run in runs]
+    assert len(off) == 44 and sum(error < 0.1 for error in off) >= 42 and max(off) < 0.12, runs
+    assert all(error < 0.1 for error, run in zip(off, runs) if run["commit"] == "53ebc67"), runs
 
 
 def test_weak_scaling_is_drawn(tmp_path):
