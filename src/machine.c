@@ -1,8 +1,8 @@
 #include "machine.h"
 
-#include <jansson.h>
 #include <linux/magic.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,52 +141,69 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
         m->device_memory = options->gpu_memory;
 }
 
+/* The members of a machine file that are numbers, and where they are kept. */
+static const struct member {
+    const char *key;
+    enum { RATE, SIZE, COUNT } kind;
+    size_t offset;
+} members[] = {
+    {"ranks", COUNT, offsetof(struct machine, ranks)},
+    {"ranks_per_node", COUNT, offsetof(struct machine, ranks_per_node)},
+    {"threads", COUNT, offsetof(struct machine, threads)},
+    {"compute_capability", COUNT, offsetof(struct machine, compute_capability)},
+    {"device_memory_bytes", SIZE, offsetof(struct machine, device_memory)},
+    {"host_memory_bytes", SIZE, offsetof(struct machine, host_memory)},
+    {"disk_read_bytes_per_s", RATE, offsetof(struct machine, disk_read_bytes_per_s)},
+    {"disk_write_bytes_per_s", RATE, offsetof(struct machine, disk_write_bytes_per_s)},
+    {"disk_run_bytes", RATE, offsetof(struct machine, disk_run_bytes)},
+    {"in_bytes_per_s", RATE, offsetof(struct machine, in_bytes_per_s)},
+    {"out_bytes_per_s", RATE, offsetof(struct machine, out_bytes_per_s)},
+    {"device_bytes_per_s", RATE, offsetof(struct machine, device_bytes_per_s)},
+    {"gemm_double_flops_per_s", RATE, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
+    {"gemm_float_flops_per_s", RATE, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
+    {"node_disk_bytes_per_s", RATE, offsetof(struct machine, node_disk_bytes_per_s)},
+    {"network_bytes_per_s", RATE, offsetof(struct machine, network_bytes_per_s)},
+};
+enum { MEMBERS = sizeof members / sizeof members[0] };
+
+json_t *machine_json(const struct machine *m)
+{
+    json_t *json = json_pack("{s:s, s:s, s:b}", "name", m->name, "device", m->gpu ? "gpu" : "cpu",
+                             "files_in_memory", m->files_in_memory);
+    for (int i = 0; i < MEMBERS; i++) {
+        const void *from = (const char *)m + members[i].offset;
+        double value = members[i].kind == RATE   ? *(const double *)from
+                       : members[i].kind == SIZE ? (double)*(const size_t *)from
+                                                 : *(const int *)from;
+        bool whole = members[i].kind != RATE;
+        if (value > 0)
+            json_object_set_new(json, members[i].key,
+                                whole ? json_integer((json_int_t)value) : json_real(value));
+    }
+    return json;
+}
+
+static bool read_number_member(const struct member *member, const json_t *value, struct machine *m)
+{
+    void *to = (char *)m + member->offset;
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number > 0))
+        return false;
+    switch (member->kind) {
+    case RATE: *(double *)to = number; return true;
+    case SIZE: return number < 0x1p62 && (*(size_t *)to = (size_t)number, true);
+    case COUNT:
+        return json_is_integer(value) && number <= 1 << 24 && (*(int *)to = (int)number, true);
+    }
+    return false;
+}
+
 static bool read_member(const char *key, const json_t *value, const char **device,
                         struct machine *m)
 {
-    struct {
-        const char *key;
-        double *to;
-    } numbers[] = {
-        {"disk_read_bytes_per_s", &m->disk_read_bytes_per_s},
-        {"disk_write_bytes_per_s", &m->disk_write_bytes_per_s},
-        {"disk_run_bytes", &m->disk_run_bytes},
-        {"in_bytes_per_s", &m->in_bytes_per_s},
-        {"out_bytes_per_s", &m->out_bytes_per_s},
-        {"device_bytes_per_s", &m->device_bytes_per_s},
-        {"node_disk_bytes_per_s", &m->node_disk_bytes_per_s},
-        {"network_bytes_per_s", &m->network_bytes_per_s},
-        {"gemm_float_flops_per_s", &m->gemm_flops_per_s[SCALAR_FLOAT]},
-        {"gemm_double_flops_per_s", &m->gemm_flops_per_s[SCALAR_DOUBLE]},
-    };
-    struct {
-        const char *key;
-        size_t *to;
-    } sizes[] = {
-        {"device_memory_bytes", &m->device_memory},
-        {"host_memory_bytes", &m->host_memory},
-    };
-    struct {
-        const char *key;
-        int *to;
-    } counts[] = {
-        {"compute_capability", &m->compute_capability},
-        {"ranks", &m->ranks},
-        {"ranks_per_node", &m->ranks_per_node},
-        {"threads", &m->threads},
-    };
-    bool positive = json_is_number(value) && json_number_value(value) > 0;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (strcmp(key, numbers[i].key) == 0)
-            return positive && (*numbers[i].to = json_number_value(value), true);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (strcmp(key, sizes[i].key) == 0)
-            return positive && json_number_value(value) < 0x1p62 &&
-                   (*sizes[i].to = (size_t)json_number_value(value), true);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        if (strcmp(key, counts[i].key) == 0)
-            return json_is_integer(value) && positive && json_number_value(value) <= 1 << 24 &&
-                   (*counts[i].to = (int)json_integer_value(value), true);
+    for (int i = 0; i < MEMBERS; i++)
+        if (strcmp(key, members[i].key) == 0)
+            return read_number_member(&members[i], value, m);
     if (strcmp(key, "files_in_memory") == 0 && json_is_boolean(value)) {
         m->files_in_memory = json_boolean_value(value);
         return true;

@@ -6,6 +6,7 @@
 #ifndef DGEMM_OOC_MACHINE_H
 #define DGEMM_OOC_MACHINE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -40,13 +41,16 @@ struct machine {
 void machine_probe(const struct options *options, int ranks, int local_ranks,
                    const struct device_info *device, struct machine *machine);
 
-/* Read a little here and there of the largest operand, a tenth of a second at most, and take what
- * the file system gives to this computer, times their number, as its rate.  Small problems are left
- * alone. */
+/* Read a little here and there of the largest operand, for a tenth of a second or little more, and
+ * take what the file system gives to this computer, times their number, as its rate.  Small
+ * problems are left alone. */
 void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
 
 /* Replace what `options->machine` states: a JSON object with members of the names above. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);
+
+/* The machine file that states all of this machine; the caller's. */
+json_t *machine_json(const struct machine *machine);
 
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "machine.h"
 #include "paper.h"
 #include "report.h"
 #include "version.h"
@@ -63,14 +64,6 @@ static json_t *problem_json(const struct problem *p)
     return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "type", scalar_name(p->type), "m",
                      (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "alpha",
                      p->alpha, "beta", p->beta, "trans_a", p->trans[0], "trans_b", p->trans[1]);
-}
-
-static json_t *machine_json(const struct machine *m)
-{
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "name", m->name, "device",
-                     m->gpu ? "gpu" : "cpu", "ranks", m->ranks, "ranks_per_node", m->ranks_per_node,
-                     "threads", m->threads, "device_memory_bytes", (json_int_t)m->device_memory,
-                     "host_memory_bytes", (json_int_t)m->host_memory);
 }
 
 static json_t *plan_json(const struct plan *plan)

@@ -104,6 +104,18 @@ def test_forced_grid_and_tile(source):
     assert "4x3 super-blocks, serpentine; 7 slabs each" in text
 
 
+def test_a_reports_machine_is_a_machine_file(source):
+    first, second = (source.parent / f"report{i}.json" for i in range(2))
+    plan(source, *machine(source.parent, **GPU_NODE), "--report", first)
+    stated = json.loads(first.read_text())["machine"]
+    assert stated["disk_read_bytes_per_s"] == GPU_NODE["disk_read_bytes_per_s"]
+    assert stated["device_memory_bytes"] == GPU_NODE["device_memory_bytes"]
+    plan(source, *machine(source.parent, **stated), "--report", second)
+    again = json.loads(second.read_text())
+    assert again["machine"] == stated
+    assert again["plan"] == json.loads(first.read_text())["plan"]
+
+
 def test_limits_of_the_command_line_win_over_the_machine_file(source):
     text = plan(source, *machine(source.parent, **GPU_NODE), "--gpu-memory", "3G")
     assert "of 3.00 GiB" in text

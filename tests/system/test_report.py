@@ -155,6 +155,7 @@ def test_all_keys_are_documented_and_there(source):
     found |= set(keys_of(report_of(source)))
     found = {re.sub(rf"^stages\.({'|'.join(stages)})", "stages.STAGE", key) for key in found}
     found = {re.sub(r"^io\..*", "io.MATRIX", key) for key in found}
+    found = {re.sub(r"^machine\..*", "machine.MEMBER", key) for key in found}
     found = {re.sub(r"^simulated\.resources\.[^.]+", "simulated.resources.RESOURCE", key)
              for key in found}
     assert found == documented()
