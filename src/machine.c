@@ -112,6 +112,17 @@ static void assume_disk_rates(const char *input, struct machine *m)
     m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;
 }
 
+/* To what the options allow; and a CPU to as many threads as a fair part of the memory serves. */
+static void limit(const struct options *options, struct machine *m)
+{
+    if (options->host_memory)
+        m->host_memory = options->host_memory;
+    if (options->gpu_memory)
+        m->device_memory = options->gpu_memory;
+    while (!m->gpu && m->threads > 1 && device_cpu_overhead(m->threads) > m->host_memory / 3)
+        m->threads--;
+}
+
 void machine_probe(const struct options *options, int ranks, int local_ranks,
                    const struct device_info *device, struct machine *m)
 {
@@ -126,19 +137,18 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
     if (device) {
         int gpus = device_gpu_count();
         int sharing = gpus > 0 ? (local_ranks + gpus - 1) / gpus : 1;
+        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
+    }
+    limit(options, m);
+    if (device) {
         snprintf(m->name, sizeof m->name, "%s", device->name);
         m->compute_capability = device->compute_capability;
-        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
         assume_gpu_rates(device, m);
     } else {
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
                  m->threads == 1 ? "" : "s");
         assume_cpu_rates(m);
     }
-    if (options->host_memory)
-        m->host_memory = options->host_memory;
-    if (options->gpu_memory)
-        m->device_memory = options->gpu_memory;
 }
 
 /* The members of a machine file that are numbers, and where they are kept. */
@@ -244,9 +254,6 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
                   options->machine);
     json_decref(root);
-    if (options->host_memory)
-        m->host_memory = options->host_memory;
-    if (options->gpu_memory)
-        m->device_memory = options->gpu_memory;
+    limit(options, m);
     return err->code;
 }

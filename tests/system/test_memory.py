@@ -66,6 +66,14 @@ def test_chunks_are_counted(tmp_path, device, ranks, chunks, options):
     assert_kept(multiply(source, *limits(options, device), ranks=ranks, device=device))
 
 
+def test_many_threads_do_not_take_the_memory(tmp_path):
+    """Each has buffers of its own; where there is little memory fewer of them compute."""
+    operands(tmp_path / "input.h5", 500, 400, 300)
+    report = multiply(tmp_path / "input.h5", "--host-memory", "12M", OMP_NUM_THREADS="64")
+    assert_kept(report)
+    assert 1 <= report["machine"]["threads"] < 64
+
+
 def test_least_traffic_when_all_fits(tmp_path):
     """A, B and C0 are read once and C is written once."""
     source = tmp_path / "input.h5"

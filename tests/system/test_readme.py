@@ -18,7 +18,7 @@ def blocks():
         yield re.sub(r"^    ", "", block, flags=re.M)
 
 
-def shell(text, folder):
+def shell(text, folder, device="cpu"):
     """Run it in a folder; programs are found as after an installation, srun is mpirun."""
     bin = folder / "bin"
     bin.mkdir()
@@ -28,16 +28,16 @@ def shell(text, folder):
     for name in ("dgemm_ooc", "h5mat", "gemm_bench"):
         (bin / name).symlink_to(BUILD / name)
         (folder / name).symlink_to(BUILD / name)
-    env = environment(DGEMM_OOC_DEVICE="cpu")
+    env = environment(DGEMM_OOC_DEVICE=device)
     env["PATH"] = f"{bin}:{env['PATH']}"
     return subprocess.run(["bash", "-euc", text], cwd=folder, env=env, capture_output=True, text=True,
                           timeout=300)
 
 
-def test_a_first_product(tmp_path):
+def test_a_first_product(tmp_path, device):
     block, = (block for block in blocks() if "import h5py" in block)
     assert len(block.splitlines()) <= 10
-    done = shell(block, tmp_path)
+    done = shell(block, tmp_path, device)
     assert done.returncode == 0, done.stderr
     assert "checksum equal" in done.stdout and "RESULT: C complete" in done.stdout
     assert float(re.search(r"row 7 differs by ([\d.e-]+)", done.stdout)[1]) < 1e-9
