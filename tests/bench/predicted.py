@@ -3,8 +3,9 @@
 
     predicted.py [RESULTS.json] [--commit C]... [-o FILE.json]
 
-RESULTS.json as h200-huge.json: what each run moved, and how long it was busy with that.  The files
-of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
+RESULTS.json as h200-huge.json: what each run moved, and how long it was busy with that; in it
+"files_in_memory" is false where they lay on a disk.  The files of the matrices here are sparse and
+take no room, but must be allowed to be that large: /dev/shm does."""
 import argparse
 import json
 import re
@@ -21,7 +22,8 @@ from matrices import sparse  # noqa: E402
 
 # What the results do not state, and what none of the runs came near to.
 MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
-           "host_memory_bytes": 100e9, "files_in_memory": True, "disk_run_bytes": 1}
+           "host_memory_bytes": 100e9, "disk_run_bytes": 1}
+GEMM_BLOCK = 128
 
 
 def extents(run):
@@ -29,27 +31,34 @@ def extents(run):
     return (mnk,) * 3 if isinstance(mnk, int) else tuple(map(int, mnk.split("x")))
 
 
-def machine(run):
+def computed(extent, tile):
+    """What the device computes of it, in blocks as in plan_predict.c."""
+    return extent * -(-tile // GEMM_BLOCK) * GEMM_BLOCK / tile
+
+
+def machine(run, in_memory):
     """The rates that the run had: of the file system for all ranks, of the others for each."""
     m, n, k = extents(run)
     busy, gpus, result = run["busy_s"], run["gpus"], 8 * m * n
     layers = 2 if "--split-k 2" in run["options"] else 1
+    rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {
+        "files_in_memory": in_memory,
         "ranks": gpus, "ranks_per_node": gpus,
         "disk_read_bytes_per_s": run["read_bytes"] / busy["read"],
         "disk_write_bytes_per_s": result / busy["write"],
         "in_bytes_per_s": run["in_bytes"] / gpus / busy["in"],
         "out_bytes_per_s": result / (gpus / layers) / busy["out"],
-        "gemm_double_flops_per_s": 2 * m * n * k / gpus / busy["gemm"]}
+        "gemm_double_flops_per_s": 2 * rows * cols * k / gpus / busy["gemm"]}
 
 
-def simulate(folder, run):
+def simulate(folder, run, in_memory):
     m, n, k = extents(run)
     matrix, rates, report = (folder / name for name in ("ab.h5", "machine.json", "report.json"))
     matrix.unlink(missing_ok=True)
     sparse(matrix, "A", (m, k), "f8")
     sparse(matrix, "B", (k, n), "f8")
-    rates.write_text(json.dumps(machine(run)))
+    rates.write_text(json.dumps(machine(run, in_memory)))
     grid, tile = "x".join(map(str, run["grid"])), "x".join(map(str, [*run["tile"], run["slab"]]))
     options = re.sub("--(trace|html) FILE", "", run["options"]).split()
     subprocess.run([BUILD / "dgemm_ooc", "--dry-run", matrix, "--machine", rates, "--grid", grid,
@@ -65,12 +74,12 @@ def main():
     parser.add_argument("--commit", action="append", help="of these runs only; more than once")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
-    rows = []
+    rows, results = [], json.loads(arguments.results.read_text())
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for run in json.loads(arguments.results.read_text())["runs"]:
+        for run in results["runs"]:
             if "note" in run or (arguments.commit and run["commit"] not in arguments.commit):
                 continue
-            wall_s = simulate(Path(folder), run)
+            wall_s = simulate(Path(folder), run, results.get("files_in_memory", True))
             rows.append({key: run[key] for key in ("commit", "gpus", "mnk", "options", "wall_s")}
                         | {"simulated_s": round(wall_s, 3),
                            "ratio": round(wall_s / run["wall_s"], 3)})
