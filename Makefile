@@ -103,7 +103,7 @@ help:
 	@echo "make [all]      build $(PROGRAMS)"
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
-	@echo "make check      unit tests;  make test: everything;  make test-gpu: on a machine with a GPU"
+	@echo "make check      unit tests;  make test: everything;  make test-gpu: what a GPU computes"
 	@echo "make soak       kill runs at random and continue them, KILLS=200 times"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
@@ -250,7 +250,7 @@ coverage:
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
 test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES) $(FAULTY)
-	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q tests
+	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
 bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \

@@ -13,6 +13,10 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: computes on the GPU, where there is one")
+
+
 def pytest_collect_file(file_path, parent):
     if file_path.suffix in (".c", ".cpp") and file_path.name.startswith("test_"):
         return CFile.from_parent(parent, path=file_path)
@@ -42,7 +46,10 @@ class CProgram(pytest.Collector):
 
     def collect(self):
         for name in re.findall(r"cmocka_unit_test\w*\(\s*(\w+)", self.path.read_text()):
-            yield CTest.from_parent(self, name=name)
+            test = CTest.from_parent(self, name=name)
+            if self.path.parent.name == "kernels":
+                test.add_marker(pytest.mark.gpu)
+            yield test
 
     def run(self):
         if self.result is None:

@@ -3,7 +3,7 @@ import pytest
 from launch import AS_BUILT, GPU, make
 
 
-@pytest.fixture(params=["cpu", "gpu"] if GPU else ["cpu"])
+@pytest.fixture(params=["cpu"] + [pytest.param("gpu", marks=pytest.mark.gpu)] * GPU)
 def device(request):
     """Every device that these tests are asked to cover."""
     return request.param

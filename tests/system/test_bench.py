@@ -9,6 +9,7 @@ import pytest
 
 from launch import BUILD, ROOT, environment
 
+pytestmark = pytest.mark.gpu
 M, N, K = 300, 200, 400
 STAGES = {"read", "in", "gemm", "out", "write"}
 

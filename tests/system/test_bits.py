@@ -38,7 +38,7 @@ GPU_VARIANTS = {
     "3 ranks": dict(ranks=3, options=["--gpu-memory", "200K"]),
     "ragged tile": dict(options=["--tile", "37x41x208"]),
 }
-on_gpu = pytest.mark.skipif(not GPU, reason="needs a GPU: make test-gpu")
+needs_gpu = pytest.mark.skipif(not GPU, reason="needs a GPU: make test-gpu")
 
 
 @pytest.fixture(scope="module", params=["f4", "f8"])
@@ -75,7 +75,8 @@ def test_reference_is_the_product(problem):
     assert_is_product(result(source), matrices)
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("algorithm", ["naive", "shared", "register"])
 @pytest.mark.parametrize("variant", GPU_VARIANTS)
 def test_gpu_gives_the_bits_of_the_cpu(problem, algorithm, variant):
@@ -85,7 +86,8 @@ def test_gpu_gives_the_bits_of_the_cpu(problem, algorithm, variant):
     assert bits(source, options=options, device="gpu", **how) == reference
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_cublas_gives_the_product(problem, ranks):
     source, matrices, _ = problem
