@@ -87,10 +87,12 @@ ifneq ($(filter test,$(MAKECMDGOALS)),)
                 $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && echo 1))
 endif
 
-# The kernels on the CPU, for tests without a GPU: the same files as plain C++ with an emulated runtime.
+# The kernels, and the program, on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
+# runtime, whose fibers ThreadSanitizer does not follow.
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
+EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
 EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
 EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
@@ -212,6 +214,11 @@ $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/e
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 
+# The whole program, on an emulated GPU.
+$(EMUPROGRAM): $(BUILD)/src/main.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lstdc++ -o $@
+
 # Odd leading dimensions, and such as the widest copies need, both ragged.  synccheck takes it for an
 # error that warps come to a barrier from two places, which block_barrier of kernels/ptx.cuh is for;
 # so it sees tensor and tma on whole tiles, where no warp is without work.
@@ -230,7 +237,7 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
+test: all $(UNITS) $(GPUTESTS) $(if $(findstring thread,$(SANITIZE)),,$(EMUTESTS) $(EMUPROGRAM)) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help

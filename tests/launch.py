@@ -10,6 +10,7 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to
+EMULATED = "emulated/dgemm_ooc"  # whose GPU is the CPU: where there is none
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
@@ -44,6 +45,12 @@ def environment(**extra):
     return env
 
 
+def built(program, device="cpu"):
+    """The program that can use such a device."""
+    emulate = program == "dgemm_ooc" and device == "gpu" and not GPU
+    return BUILD / (EMULATED if emulate else program)
+
+
 def command(program, *args, ranks=0, wrapper=()):
     launcher = ["mpirun", "-n", str(ranks)] if ranks else []
     return [*wrapper, *launcher, str(BUILD / program), *map(str, args)]
@@ -61,9 +68,10 @@ def make(*words, cwd=ROOT, **extra):
 
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
     """Start it, on the CPU unless told otherwise; ranks=0 is without a launcher."""
-    return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd,
-                            env=environment(**{"DGEMM_OOC_DEVICE": "cpu", **extra}), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    env = environment(**{"DGEMM_OOC_DEVICE": "cpu", **extra})
+    program = built(program, env["DGEMM_OOC_DEVICE"])
+    return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def run(program, *args, timeout=300, **how):

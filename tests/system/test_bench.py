@@ -9,7 +9,6 @@ import pytest
 
 from launch import BUILD, ROOT, environment
 
-pytestmark = pytest.mark.gpu
 M, N, K = 300, 200, 400
 STAGES = {"read", "in", "gemm", "out", "write"}
 

@@ -38,7 +38,6 @@ GPU_VARIANTS = {
     "3 ranks": dict(ranks=3, options=["--gpu-memory", "200K"]),
     "ragged tile": dict(options=["--tile", "37x41x208"]),
 }
-needs_gpu = pytest.mark.skipif(not GPU, reason="needs a GPU: make test-gpu")
 
 
 @pytest.fixture(scope="module", params=["f4", "f8"])
@@ -76,18 +75,17 @@ def test_reference_is_the_product(problem):
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("algorithm", ["naive", "shared", "register"])
 @pytest.mark.parametrize("variant", GPU_VARIANTS)
-def test_gpu_gives_the_bits_of_the_cpu(problem, algorithm, variant):
+def test_gpu_gives_the_bits_of_the_cpu(problem, gpu, algorithm, variant):
     source, _, reference = problem
     how = dict(GPU_VARIANTS[variant])
     options = ["--algo", algorithm, *how.pop("options", [])]
-    assert bits(source, options=options, device="gpu", **how) == reference
+    assert bits(source, options=options, device=gpu, **how) == reference
 
 
 @pytest.mark.gpu
-@needs_gpu
+@pytest.mark.skipif(not GPU, reason="cuBLAS needs a real GPU: make test-gpu")
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_cublas_gives_the_product(problem, ranks):
     source, matrices, _ = problem

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from launch import BUILD, ROOT, environment, run
+from launch import ROOT, built, environment, run
 from matrices import operands, output_of
 
 README = (ROOT / "README.md").read_text()
@@ -26,8 +26,8 @@ def shell(text, folder, device="cpu"):
     (bin / "srun").chmod(0o755)
     (bin / "python3").symlink_to(sys.executable)
     for name in ("dgemm_ooc", "h5mat", "gemm_bench"):
-        (bin / name).symlink_to(BUILD / name)
-        (folder / name).symlink_to(BUILD / name)
+        for where in (bin, folder):
+            (where / name).symlink_to(built(name, device))
     env = environment(DGEMM_OOC_DEVICE=device)
     env["PATH"] = f"{bin}:{env['PATH']}"
     return subprocess.run(["bash", "-euc", text], cwd=folder, env=env, capture_output=True, text=True,

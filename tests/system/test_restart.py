@@ -88,6 +88,21 @@ def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile)
     assert_whole(source, reference[1])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("first, ranks, later", [("gpu", 0, 2), ("gpu", 3, 2), ("cpu", 2, 0)])
+def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
+    with start("dgemm_ooc", source, *SCALARS, "--tile", "16x16x16", ranks=ranks,
+               DGEMM_OOC_DEVICE=first) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        time.sleep(0.5)
+        os.kill(children(process.pid)[-1] if ranks else process.pid, signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 75 and 0 < done_percent(err) < 100, err
+    out = finish(source, ranks=later, DGEMM_OOC_DEVICE="gpu" if first == "cpu" else "cpu")
+    assert "% is done" in out
+    assert_whole(source, reference[1])
+
+
 DEEP = (400, 380, 20000)
 WHOLE = ["--tile", "400x380x16", "--alpha", "0.5", "--split-k", "off"]
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -318,8 +319,8 @@ static void block_start(executor &e, const cudaLaunchConfig_t &config, int64_t b
 
 cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::function<void()> &kernel)
 {
-    static uint64_t launches =
-        getenv("EMULATION_SEED") ? strtoull(getenv("EMULATION_SEED"), 0, 10) : 1;
+    static std::atomic<uint64_t> launches(
+        getenv("EMULATION_SEED") ? strtoull(getenv("EMULATION_SEED"), 0, 10) : 1);
     const dim3 b = config.blockDim, g = config.gridDim;
     const uint64_t threads = (uint64_t)b.x * b.y * b.z, seed = launches++ << 32;
     if (threads == 0 || threads > THREADS_MAX || g.x == 0 || g.y == 0 || g.z == 0 ||

@@ -1,5 +1,5 @@
 /* A CUDA runtime on the CPU, as much of it as this project uses: it takes the place of NVIDIA's
- * header where the tests run the kernels without a GPU.
+ * header where the tests run the kernels, or all of the program, without a GPU.
  *
  * What is emulated: memory with guards around it, copies, events, and the threads of a block
  * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every

@@ -4,10 +4,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "cuda_runtime_api.h"
 
@@ -30,7 +32,8 @@ struct allocation {
 };
 
 static std::map<void *, allocation> allocations;
-static cudaError_t last_error;
+static std::mutex allocations_lock;
+static std::atomic<cudaError_t> last_error; /* of all threads: what is theirs is poisoned */
 
 static cudaError_t result(cudaError_t error)
 {
@@ -41,9 +44,7 @@ static cudaError_t result(cudaError_t error)
 
 cudaError_t cudaGetLastError()
 {
-    cudaError_t error = last_error;
-    last_error = cudaSuccess;
-    return error;
+    return last_error.exchange(cudaSuccess);
 }
 
 const char *cudaGetErrorString(cudaError_t error)
@@ -114,6 +115,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     unsigned char *begin = a.base + PAGE + pages - a.room;
     memset(a.room < FILL_MAX ? begin : begin + bytes, 0xff,
            a.room < FILL_MAX ? a.room : a.room - bytes);
+    const std::lock_guard<std::mutex> hold(allocations_lock);
     allocations[begin] = a;
     *memory = begin;
     return cudaSuccess;
@@ -123,6 +125,7 @@ cudaError_t cudaFree(void *memory)
 {
     if (!memory)
         return cudaSuccess;
+    const std::lock_guard<std::mutex> hold(allocations_lock);
     auto found = allocations.find(memory);
     if (found == allocations.end())
         return result(cudaErrorInvalidValue);
