@@ -13,7 +13,7 @@ VERSION    := 0.1.0
 PREFIX     ?= /usr/local
 DESTDIR    ?=
 DIST       ?= .
-BUILD      ?= build$(if $(SANITIZE),-sanitize)
+BUILD      ?= build$(if $(SANITIZE),-$(firstword $(subst $(,), ,$(SANITIZE))))
 SANITIZE   ?=
 CFLAGS     ?= -O2 -g
 CUDA_HOME  ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
@@ -92,8 +92,10 @@ endif
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
-EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
-EMUTESTS  := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
+ifneq ($(SANITIZE),thread)
+  EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
+  EMUTESTS := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
+endif
 EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
@@ -237,7 +239,7 @@ demo: all
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(if $(findstring thread,$(SANITIZE)),,$(EMUTESTS) $(EMUPROGRAM)) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
+test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help
@@ -256,7 +258,7 @@ coverage:
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
-test-gpu: all $(UNITS) $(GPUTESTS) $(BENCHES) $(FAULTY)
+test-gpu: all $(GPUTESTS) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."

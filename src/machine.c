@@ -112,15 +112,12 @@ static void assume_disk_rates(const char *input, struct machine *m)
     m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;
 }
 
-/* To what the options allow; and a CPU to as many threads as a fair part of the memory serves. */
-static void limit(const struct options *options, struct machine *m)
+static void apply_limits(const struct options *options, struct machine *m)
 {
     if (options->host_memory)
         m->host_memory = options->host_memory;
     if (options->gpu_memory)
         m->device_memory = options->gpu_memory;
-    while (!m->gpu && m->threads > 1 && device_cpu_overhead(m->threads) > m->host_memory / 3)
-        m->threads--;
 }
 
 void machine_probe(const struct options *options, int ranks, int local_ranks,
@@ -137,58 +134,63 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
     if (device) {
         int gpus = device_gpu_count();
         int sharing = gpus > 0 ? (local_ranks + gpus - 1) / gpus : 1;
-        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
-    }
-    limit(options, m);
-    if (device) {
         snprintf(m->name, sizeof m->name, "%s", device->name);
         m->compute_capability = device->compute_capability;
+        m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
         assume_gpu_rates(device, m);
     } else {
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
                  m->threads == 1 ? "" : "s");
         assume_cpu_rates(m);
     }
+    apply_limits(options, m);
 }
 
 /* The members of a machine file that are numbers, and where they are kept. */
 static const struct member {
     const char *key;
-    enum { RATE, SIZE, COUNT } kind;
+    enum { REAL, BYTES, COUNT } kind;
     size_t offset;
 } members[] = {
     {"ranks", COUNT, offsetof(struct machine, ranks)},
     {"ranks_per_node", COUNT, offsetof(struct machine, ranks_per_node)},
     {"threads", COUNT, offsetof(struct machine, threads)},
     {"compute_capability", COUNT, offsetof(struct machine, compute_capability)},
-    {"device_memory_bytes", SIZE, offsetof(struct machine, device_memory)},
-    {"host_memory_bytes", SIZE, offsetof(struct machine, host_memory)},
-    {"disk_read_bytes_per_s", RATE, offsetof(struct machine, disk_read_bytes_per_s)},
-    {"disk_write_bytes_per_s", RATE, offsetof(struct machine, disk_write_bytes_per_s)},
-    {"disk_run_bytes", RATE, offsetof(struct machine, disk_run_bytes)},
-    {"in_bytes_per_s", RATE, offsetof(struct machine, in_bytes_per_s)},
-    {"out_bytes_per_s", RATE, offsetof(struct machine, out_bytes_per_s)},
-    {"device_bytes_per_s", RATE, offsetof(struct machine, device_bytes_per_s)},
-    {"gemm_double_flops_per_s", RATE, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
-    {"gemm_float_flops_per_s", RATE, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
-    {"node_disk_bytes_per_s", RATE, offsetof(struct machine, node_disk_bytes_per_s)},
-    {"network_bytes_per_s", RATE, offsetof(struct machine, network_bytes_per_s)},
+    {"device_memory_bytes", BYTES, offsetof(struct machine, device_memory)},
+    {"host_memory_bytes", BYTES, offsetof(struct machine, host_memory)},
+    {"disk_read_bytes_per_s", REAL, offsetof(struct machine, disk_read_bytes_per_s)},
+    {"disk_write_bytes_per_s", REAL, offsetof(struct machine, disk_write_bytes_per_s)},
+    {"disk_run_bytes", REAL, offsetof(struct machine, disk_run_bytes)},
+    {"in_bytes_per_s", REAL, offsetof(struct machine, in_bytes_per_s)},
+    {"out_bytes_per_s", REAL, offsetof(struct machine, out_bytes_per_s)},
+    {"device_bytes_per_s", REAL, offsetof(struct machine, device_bytes_per_s)},
+    {"gemm_double_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
+    {"gemm_float_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
+    {"node_disk_bytes_per_s", REAL, offsetof(struct machine, node_disk_bytes_per_s)},
+    {"network_bytes_per_s", REAL, offsetof(struct machine, network_bytes_per_s)},
 };
 enum { MEMBERS = sizeof members / sizeof members[0] };
+
+/* Null for what is not known. */
+static json_t *member_json(const struct member *member, const struct machine *m)
+{
+    const void *from = (const char *)m + member->offset;
+    switch (member->kind) {
+    case REAL: return *(const double *)from > 0 ? json_real(*(const double *)from) : NULL;
+    case BYTES: return json_integer((json_int_t) * (const size_t *)from);
+    case COUNT: return *(const int *)from > 0 ? json_integer(*(const int *)from) : NULL;
+    }
+    return NULL;
+}
 
 json_t *machine_json(const struct machine *m)
 {
     json_t *json = json_pack("{s:s, s:s, s:b}", "name", m->name, "device", m->gpu ? "gpu" : "cpu",
                              "files_in_memory", m->files_in_memory);
     for (int i = 0; i < MEMBERS; i++) {
-        const void *from = (const char *)m + members[i].offset;
-        double value = members[i].kind == RATE   ? *(const double *)from
-                       : members[i].kind == SIZE ? (double)*(const size_t *)from
-                                                 : *(const int *)from;
-        bool whole = members[i].kind != RATE;
-        if (value > 0)
-            json_object_set_new(json, members[i].key,
-                                whole ? json_integer((json_int_t)value) : json_real(value));
+        json_t *value = member_json(&members[i], m);
+        if (value)
+            json_object_set_new(json, members[i].key, value);
     }
     return json;
 }
@@ -200,8 +202,8 @@ static bool read_number_member(const struct member *member, const json_t *value,
     if (!json_is_number(value) || !(number > 0))
         return false;
     switch (member->kind) {
-    case RATE: *(double *)to = number; return true;
-    case SIZE: return number < 0x1p62 && (*(size_t *)to = (size_t)number, true);
+    case REAL: *(double *)to = number; return true;
+    case BYTES: return number < 0x1p62 && (*(size_t *)to = (size_t)number, true);
     case COUNT:
         return json_is_integer(value) && number <= 1 << 24 && (*(int *)to = (int)number, true);
     }
@@ -222,7 +224,8 @@ static bool read_member(const char *key, const json_t *value, const char **devic
         *device = json_string_value(value);
         return true;
     }
-    if (strcmp(key, "name") == 0 && json_is_string(value)) {
+    if (strcmp(key, "name") == 0 && json_is_string(value) &&
+        json_string_length(value) < sizeof m->name) {
         snprintf(m->name, sizeof m->name, "%s", json_string_value(value));
         return true;
     }
@@ -254,6 +257,6 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
                   options->machine);
     json_decref(root);
-    limit(options, m);
+    apply_limits(options, m);
     return err->code;
 }

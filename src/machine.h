@@ -41,8 +41,8 @@ struct machine {
 void machine_probe(const struct options *options, int ranks, int local_ranks,
                    const struct device_info *device, struct machine *machine);
 
-/* Read a little here and there of the largest operand, for a tenth of a second or little more, and
- * take what the file system gives to this computer, times their number, as its rate.  Small
+/* Read a little here and there of the largest operand, for a tenth of a second or a little more,
+ * and take what the file system gives to this computer, times their number, as its rate.  Small
  * problems are left alone. */
 void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
 

@@ -32,9 +32,9 @@ static enum operand largest(const struct problem *p)
     return (enum operand)found;
 }
 
-/* Read here and there in the matrix until `end`: bytes. */
+/* Read here and there in the matrix until `end`, elsewhere with every probe: bytes. */
 static double read_some(struct store *store, const struct matrix_info *info, size_t element,
-                        int thread, double end, void *slot)
+                        int probe, int thread, double end, void *slot)
 {
     struct error ignored = {0};
     int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
@@ -42,7 +42,8 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
     int64_t across = info->cols / cols, places = info->rows / rows * across;
     double bytes = 0;
     for (int64_t i = thread; i < THREADS * PROBES && clock_now() < end; i += THREADS) {
-        int64_t place = places * (i * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
+        int64_t at = i + probe * THREADS * PROBES / MEMORY_PROBES;
+        int64_t place = places * (at * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
         struct block block = {place / across * rows, place % across * cols, rows, cols};
         if (store_read(store, &block, slot, &ignored))
             break;
@@ -54,7 +55,7 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
 /* Bytes a second of as many threads as the machine has, or as the program reads with.  They and
  * their memory are there before the clock starts. */
 static double read_rate(struct store *store, const struct matrix_info *info, size_t element,
-                        const struct machine *m)
+                        int probe, const struct machine *m)
 {
     double seconds = m->files_in_memory ? memory_probe_seconds : probe_seconds;
     int threads = (int)min_i64(THREADS, (int64_t)m->threads * m->ranks_per_node);
@@ -67,7 +68,7 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
     double start = clock_now(), bytes = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : bytes)
     for (int thread = 0; thread < threads; thread++)
-        bytes += read_some(store, info, element, thread, start + seconds,
+        bytes += read_some(store, info, element, probe, thread, start + seconds,
                            slots + (size_t)thread * PROBE_BYTES);
     free(slots);
     return bytes / (clock_now() - start);
@@ -94,10 +95,10 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     const struct matrix_info *info = &p->matrix[operand];
     if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
         return;
-    double rate = read_rate(store, info, scalar_size(p->type), m);
+    double rate = read_rate(store, info, scalar_size(p->type), 0, m);
     m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     for (int i = 1; m->files_in_memory && i < MEMORY_PROBES; i++)
-        rate = fmax(rate, read_rate(store, info, scalar_size(p->type), m));
+        rate = fmax(rate, read_rate(store, info, scalar_size(p->type), i, m));
     store_close(store);
     if (rate > 0)
         m->disk_read_bytes_per_s = coarse(m, rate * computers);

@@ -56,7 +56,7 @@ static int open_device(struct session *s)
     if (s->gpu >= 0)
         device_gpu_open(s->gpu, s->algorithm, &s->device, &s->err);
     else
-        device_cpu_open(s->machine.threads, &s->device, &s->err);
+        device_cpu_open(s->plan.compute_threads, &s->device, &s->err);
     /* The threads that move bytes are started later, and inherit it. */
     place_near(s->device ? s->device->info.pci : "", NULL, s->options.bind, &s->place);
     if (s->device)

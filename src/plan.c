@@ -269,6 +269,14 @@ void plan_account(const struct problem *p, const struct machine *machine, struct
     plan->factor = (double)(plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
+static void set_product_rate(const struct problem *p, const struct machine *machine,
+                             const struct plan_request *request, struct plan *plan)
+{
+    double part = machine->gpu ? 1 : (double)plan->compute_threads / machine->threads;
+    plan->gemm_flops_per_s =
+        part * machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
+}
+
 int plan_search(const struct problem *p, const struct machine *machine,
                 const struct plan_request *request, struct plan *plan, struct error *err)
 {
@@ -276,8 +284,7 @@ int plan_search(const struct problem *p, const struct machine *machine,
     if (check_request(p, machine, request, err))
         return err->code;
     plan_choose_slots(p, machine, request, plan);
-    plan->gemm_flops_per_s =
-        machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
+    set_product_rate(p, machine, request, plan);
     search_grids(p, machine, request, plan, &best);
     while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
@@ -285,7 +292,8 @@ int plan_search(const struct problem *p, const struct machine *machine,
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0) {
-        plan_set_threads(p, machine, plan, 1);
+        plan_set_threads(p, machine, plan, 1, 1);
+        set_product_rate(p, machine, request, plan);
         search_grids(p, machine, request, plan, &best);
     }
     if (best.wall_s == 0)

@@ -47,6 +47,7 @@ struct plan {
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them, on a node */
+    int compute_threads;       /* of the CPU device; fewer than there are where memory is little */
     int readers, writers;      /* threads */
     int preparers; /* writers that prepare C's file while they have nothing else, at most */
 

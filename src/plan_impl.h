@@ -32,7 +32,7 @@ void plan_choose_slots(const struct problem *p, const struct machine *machine,
 void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes);
 
 void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
-                      int readers);
+                      int compute_threads, int readers);
 
 /* Counts that follow from tile and slab. */
 void plan_set_counts(const struct problem *p, struct plan *plan);

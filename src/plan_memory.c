@@ -121,7 +121,7 @@ static size_t host_fixed_bytes(const struct problem *p, const struct machine *ma
 {
     return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
            algorithm_host_overhead(request->algorithm) +
-           (machine->gpu ? 0 : device_cpu_overhead(machine->threads));
+           (machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
 }
 
 static size_t host_bytes(const struct problem *p, const struct machine *machine,
@@ -180,9 +180,19 @@ static int choose_writers(const struct problem *p, const struct machine *machine
     return writers;
 }
 
-void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
-                      int readers)
+/* All there are, but no more than a fair part of the memory has buffers for. */
+static int choose_compute_threads(const struct machine *machine)
 {
+    int threads = machine->threads;
+    while (!machine->gpu && threads > 1 && device_cpu_overhead(threads) > machine->host_memory / 4)
+        threads--;
+    return threads;
+}
+
+void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
+                      int compute_threads, int readers)
+{
+    plan->compute_threads = compute_threads;
     plan->readers = readers;
     plan->writers = choose_writers(p, machine, readers);
     plan->preparers =
@@ -205,7 +215,7 @@ static size_t largest_slot(const struct machine *machine, size_t slots)
 void plan_choose_slots(const struct problem *p, const struct machine *machine,
                        const struct plan_request *request, struct plan *plan)
 {
-    plan_set_threads(p, machine, plan, choose_readers(p, machine));
+    plan_set_threads(p, machine, plan, choose_compute_threads(machine), choose_readers(p, machine));
     size_t fixed = host_fixed_bytes(p, machine, request, plan);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;

@@ -69,6 +69,9 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     if (plan->idle_ranks)
         printf("            %d rank%s without a tile: C is too small for so many\n",
                plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
+    if (!m->gpu && plan->compute_threads < m->threads)
+        printf("            %d of %d threads compute: the memory is too little for more\n",
+               plan->compute_threads, m->threads);
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))

@@ -69,19 +69,19 @@ static json_t *problem_json(const struct problem *p)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I,"
-        " s:s, s:f, s:f}",
+        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:s, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
         (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
         (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
         "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
-        (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "slot_bytes",
-        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
-        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
-        (json_int_t)plan->read_bytes, "sent_bytes", (json_int_t)plan->sent_bytes, "in_bytes",
-        (json_int_t)plan->total.in_bytes, "write_bytes", (json_int_t)plan->total.write_bytes,
-        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
+        (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
+        plan->compute_threads, "slot_bytes", (json_int_t)plan->slot_bytes, "cache_bytes",
+        (json_int_t)plan->cache_bytes, "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
+        (json_int_t)plan->host_bytes, "read_bytes", (json_int_t)plan->read_bytes, "sent_bytes",
+        (json_int_t)plan->sent_bytes, "in_bytes", (json_int_t)plan->total.in_bytes, "write_bytes",
+        (json_int_t)plan->total.write_bytes, "limit", plan_link_name(plan->limit), "wall_s",
+        plan->wall_s, "factor", plan->factor);
 }
 
 static json_t *resources_json(const struct simulation *s)

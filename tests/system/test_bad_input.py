@@ -533,20 +533,22 @@ def test_singletons_of_a_launcher(source, rank, complaints):
                    SLURM_STEP_NUM_TASKS="4", SLURM_PROCID=str(rank))
 
 
-@pytest.mark.parametrize("option", ["--gpu-memory", "--host-memory"])
+@pytest.mark.parametrize("option, threads", [("--gpu-memory", 1), ("--host-memory", 1),
+                                             ("--host-memory", 64)])
 @pytest.mark.parametrize("ranks, more", [(0, []), (0, ["--beta", "2"]), (0, ["--io", "hdf5"]),
                                          (0, ["--tile", "17x9x30"]), (2, [])])
-def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more):
-    said = assert_refused(source.parent, source, option, 1000, *more, ranks=ranks, code=RESOURCES,
-                          says=["the limit is 1000"])
+def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more, threads):
+    how = dict(ranks=ranks, OMP_NUM_THREADS=str(threads))
+    said = assert_refused(source.parent, source, option, 1000, *more, code=RESOURCES,
+                          says=["the limit is 1000"], **how)
     smallest = int(re.search(f"give at least {option} ([0-9]+)", said).group(1))
-    multiply(source, option, smallest, *more, ranks=ranks)
-    assert_refused(source.parent, source, option, smallest - 1, *more, "--force", ranks=ranks,
-                   code=RESOURCES)
+    multiply(source, option, smallest, *more, **how)
+    assert_refused(source.parent, source, option, smallest - 1, *more, "--force", code=RESOURCES,
+                   **how)
 
 
 def test_gpu_that_is_not_there(source):
-    done = run("dgemm_ooc", source, DGEMM_OOC_DEVICE="gpu", CUDA_VISIBLE_DEVICES="")
+    done = run("dgemm_ooc", source, "--device", "gpu", CUDA_VISIBLE_DEVICES="")
     assert done.returncode == RESOURCES and "--device cpu" in done.stderr
     assert not output_of(source).exists()
 

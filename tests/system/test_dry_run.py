@@ -10,7 +10,7 @@ import h5py
 import pytest
 
 from launch import BUILD, ROOT, environment, run
-from matrices import operands, snapshot, sparse
+from matrices import multiply, operands, snapshot, sparse
 
 GPU_NODE = {"name": "a GPU that is not there", "device": "gpu", "device_memory_bytes": 80 << 30,
             "host_memory_bytes": 200 << 30, "threads": 16, "in_bytes_per_s": 5e10,
@@ -115,6 +115,9 @@ def test_a_reports_machine_is_a_machine_file(source):
     again = json.loads(second.read_text())
     assert again["machine"] == stated
     assert again["plan"] == json.loads(first.read_text())["plan"]
+    stated = multiply(source)["machine"]
+    plan(source, *machine(source.parent, **stated), "--report", second)
+    assert json.loads(second.read_text())["machine"] == stated
 
 
 def test_limits_of_the_command_line_win_over_the_machine_file(source):
@@ -209,7 +212,7 @@ def predicted(tmp_path, *arguments):
 
 
 def test_runs_that_were_measured_are_predicted(tmp_path):
-    """Small and large memories, one GPU, two and four: of a version all, of the two before nearly."""
+    """Small and large memories, one GPU, two and four: nearly all, of the last versions all."""
     off = [abs(ratio - 1) for ratio in predicted(
         tmp_path, *(f"--commit={commit}" for commit in ("15506f5", "53ebc67~", "53ebc67")))]
     assert len(off) == 44 and sum(error < 0.1 for error in off) >= 42 and max(off) < 0.12, off
@@ -218,7 +221,7 @@ def test_runs_that_were_measured_are_predicted(tmp_path):
 
 
 def test_runs_from_a_disk_are_predicted(tmp_path):
-    """The rates are means; reading that is faster while nothing is written looks slower so."""
+    """Rates are means: reading looks slower than it is while nothing is written."""
     off = [abs(ratio - 1) for ratio in predicted(tmp_path, RESULTS / "h200-disk-ranks.json")]
     assert len(off) == 15 and sum(error < 0.1 for error in off) >= 13 and max(off) < 0.12, off
 

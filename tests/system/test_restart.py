@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import partial
 
 import h5py
 import numpy as np
@@ -91,10 +92,16 @@ def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile)
 @pytest.mark.gpu
 @pytest.mark.parametrize("first, ranks, later", [("gpu", 0, 2), ("gpu", 3, 2), ("cpu", 2, 0)])
 def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
-    with start("dgemm_ooc", source, *SCALARS, "--tile", "16x16x16", ranks=ranks,
+    begin = start_late if first == "cpu" else partial(start, "dgemm_ooc")
+    with begin(source, *SCALARS, "--tile", "20x20x16", ranks=ranks,
                DGEMM_OOC_DEVICE=first) as process:
-        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
-        time.sleep(0.5)
+        part = part_of(source)
+
+        def some_tiles_are_there():
+            data = part.read_bytes() if part.exists() else b""
+            return len(data) - data.count(0) > 16 * 20 * 20 * 8
+
+        wait_until(some_tiles_are_there, process)
         os.kill(children(process.pid)[-1] if ranks else process.pid, signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75 and 0 < done_percent(err) < 100, err

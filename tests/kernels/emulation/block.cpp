@@ -228,8 +228,8 @@ unsigned char *emulated_dynamic_shared()
     return e.shared_end - (e.shared_bytes + 1023) / 1024 * 1024;
 }
 
-/* __shared__ variables are what the program itself keeps for each CPU thread: that, and `here`,
- * which this loses. */
+/* __shared__ variables are among what the program itself keeps for each CPU thread: all of that,
+ * `here`, too, and the texts of quantity.c, which are not needed any more when a kernel starts. */
 static int poison_variables(struct dl_phdr_info *program, size_t, void *)
 {
     for (int i = 0; i < program->dlpi_phnum; i++)

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -31,8 +32,10 @@ struct allocation {
     size_t mapped, bytes, room;
 };
 
+static std::mutex lock; /* of the next three */
 static std::map<void *, allocation> allocations;
-static std::mutex allocations_lock;
+static size_t allocated;
+static std::map<unsigned char *, size_t> pinned;
 static std::atomic<cudaError_t> last_error; /* of all threads: what is theirs is poisoned */
 
 static cudaError_t result(cudaError_t error)
@@ -49,7 +52,7 @@ cudaError_t cudaGetLastError()
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    static char text[32];
+    static thread_local char text[32];
     snprintf(text, sizeof text, "CUDA error %d", (int)error);
     return text;
 }
@@ -93,13 +96,16 @@ cudaError_t cudaDeviceGetPCIBusId(char *address, int bytes, int)
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-    *available = *total = MEMORY;
+    const std::lock_guard<std::mutex> hold(lock);
+    *total = MEMORY;
+    *available = MEMORY - allocated;
     return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    if (bytes > MEMORY)
+    const std::lock_guard<std::mutex> hold(lock);
+    if (bytes > MEMORY - allocated)
         return result(cudaErrorMemoryAllocation);
     allocation a = {};
     a.bytes = bytes;
@@ -115,8 +121,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     unsigned char *begin = a.base + PAGE + pages - a.room;
     memset(a.room < FILL_MAX ? begin : begin + bytes, 0xff,
            a.room < FILL_MAX ? a.room : a.room - bytes);
-    const std::lock_guard<std::mutex> hold(allocations_lock);
     allocations[begin] = a;
+    allocated += bytes;
     *memory = begin;
     return cudaSuccess;
 }
@@ -125,7 +131,7 @@ cudaError_t cudaFree(void *memory)
 {
     if (!memory)
         return cudaSuccess;
-    const std::lock_guard<std::mutex> hold(allocations_lock);
+    const std::lock_guard<std::mutex> hold(lock);
     auto found = allocations.find(memory);
     if (found == allocations.end())
         return result(cudaErrorInvalidValue);
@@ -136,17 +142,29 @@ cudaError_t cudaFree(void *memory)
             abort();
         }
     munmap(a.base, a.mapped);
+    allocated -= a.bytes;
     allocations.erase(found);
     return cudaSuccess;
 }
 
-cudaError_t cudaHostRegister(void *, size_t, unsigned)
+/* Nothing twice, and only what is there. */
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
+    const std::lock_guard<std::mutex> hold(lock);
+    unsigned char *begin = static_cast<unsigned char *>(memory);
+    auto next = pinned.lower_bound(begin);
+    if (bytes == 0 || (next != pinned.end() && next->first < begin + bytes) ||
+        (next != pinned.begin() && std::prev(next)->first + std::prev(next)->second > begin))
+        return result(cudaErrorInvalidValue);
+    pinned[begin] = bytes;
     return cudaSuccess;
 }
 
-cudaError_t cudaHostUnregister(void *)
+cudaError_t cudaHostUnregister(void *memory)
 {
+    const std::lock_guard<std::mutex> hold(lock);
+    if (pinned.erase(static_cast<unsigned char *>(memory)) == 0)
+        return result(cudaErrorInvalidValue);
     return cudaSuccess;
 }
 
