@@ -175,10 +175,13 @@ enum { MEMBERS = sizeof members / sizeof members[0] };
 static json_t *member_json(const struct member *member, const struct machine *m)
 {
     const void *from = (const char *)m + member->offset;
+    const double *real = from;
+    const size_t *bytes = from;
+    const int *count = from;
     switch (member->kind) {
-    case REAL: return *(const double *)from > 0 ? json_real(*(const double *)from) : NULL;
-    case BYTES: return json_integer((json_int_t) * (const size_t *)from);
-    case COUNT: return *(const int *)from > 0 ? json_integer(*(const int *)from) : NULL;
+    case REAL: return *real > 0 ? json_real(*real) : NULL;
+    case BYTES: return json_integer((json_int_t)*bytes);
+    case COUNT: return *count > 0 ? json_integer(*count) : NULL;
     }
     return NULL;
 }
