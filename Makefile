@@ -92,7 +92,7 @@ endif
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
-ifneq ($(SANITIZE),thread)
+ifeq ($(findstring thread,$(SANITIZE)),)
   EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
   EMUTESTS := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
 endif

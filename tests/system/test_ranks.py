@@ -46,18 +46,21 @@ def product(problem, ranks, node, *options, device="cpu", **how):
     return report
 
 
+def limits(device):
+    return LIMITS if device == "cpu" else ["--gpu-memory", "200K"]
+
+
 @pytest.mark.parametrize("ranks, node", [
     (ranks, node) for ranks in (2, 3, 4, 5, 7, 8) for node in (1, 2, 3, 8) if node <= max(3, ranks)])
 def test_any_ranks_and_nodes(problem, device, ranks, node):
-    limits = LIMITS if device == "cpu" else ["--gpu-memory", "200K"]
-    report = product(problem, ranks, node, *limits, device=device)
+    report = product(problem, ranks, node, *limits(device), device=device)
     assert (report["plan"]["sent_bytes"] > 0) == (ranks > node)
 
 
 @pytest.mark.parametrize("grid", ["1x6", "6x1", "2x3", "3x2", "2x2", "1x5", "1x1"])
 @pytest.mark.parametrize("node", [1, 2, 4, 6])
-def test_any_grid(problem, grid, node):
-    product(problem, 6, node, *LIMITS, "--grid", grid)
+def test_any_grid(problem, device, grid, node):
+    product(problem, 6, node, *limits(device), "--grid", grid, device=device)
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])

@@ -147,7 +147,7 @@ cudaError_t cudaFree(void *memory)
     return cudaSuccess;
 }
 
-/* Nothing twice, and only what is there. */
+/* Nothing is pinned twice, and only what is pinned is let go. */
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
     const std::lock_guard<std::mutex> hold(lock);
