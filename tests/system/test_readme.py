@@ -22,9 +22,9 @@ def shell(text, folder, device="cpu"):
     """Run it in a folder; programs are found as after an installation, srun is mpirun."""
     bin = folder / "bin"
     bin.mkdir()
-    (bin / "srun").write_text("#!/bin/sh\nexec mpirun \"$@\"\n")
-    (bin / "srun").chmod(0o755)
-    (bin / "python3").symlink_to(sys.executable)
+    for name, program in (("srun", "mpirun"), ("python3", sys.executable)):
+        (bin / name).write_text(f"#!/bin/sh\nexec '{program}' \"$@\"\n")
+        (bin / name).chmod(0o755)
     for name in ("dgemm_ooc", "h5mat", "gemm_bench"):
         for where in (bin, folder):
             (where / name).symlink_to(built(name, device))
