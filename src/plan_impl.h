@@ -65,8 +65,8 @@ double plan_write_rate(const struct problem *p, const struct machine *machine,
                        const struct plan *plan);
 double plan_cache_rate(const struct plan *plan);
 
-/* Seconds that writing so many bytes takes from reading where both are the memory's work. */
-double plan_written_in_memory(const struct machine *machine, double bytes);
+/* Seconds that reading loses while so many bytes are written. */
+double plan_lost_to_writing(const struct machine *machine, double bytes);
 
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct product {

@@ -118,13 +118,13 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     return all;
 }
 
-/* A byte that is read crosses the memory's bus four times (out of the file, twice into the slot,
- * out to the device), one that is written five times (into the slot and out, as a zero and twice
- * into the file), but more than half of that falls between readings: two GPUs lose half a reading
- * to it. */
-double plan_written_in_memory(const struct machine *machine, double bytes)
+/* A disk has one channel for both.  In memory a byte that is read crosses the bus four times (out
+ * of the file, twice into the slot, out to the device), one that is written five times (into the
+ * slot and out, as a zero and twice into the file), but more than half of that falls between
+ * readings: two GPUs lose half a reading to it. */
+double plan_lost_to_writing(const struct machine *machine, double bytes)
 {
-    return machine->files_in_memory ? 0.5 * bytes / machine->disk_read_bytes_per_s : 0;
+    return (machine->files_in_memory ? 0.5 : 1) * bytes / machine->disk_read_bytes_per_s;
 }
 
 /* What all nodes together get of a file system's rate, each through its own link. */
@@ -171,7 +171,7 @@ static double uneven_seconds(const struct problem *p, const struct machine *mach
     bool holds_a = plan_holds(plan, OPERAND_A);
     int64_t firsts = holds_a ? plan->supers_down : plan->supers_across;
     int64_t others = schedule_supers(plan) - firsts;
-    double left = plan_written_in_memory(machine, of_c / (double)schedule_supers(plan));
+    double left = plan_lost_to_writing(machine, of_c / (double)schedule_supers(plan));
     double first = fmax(by_a + by_b + left, link * (a + b));
     double other = fmax((holds_a ? by_b : by_a) + left, link * (holds_a ? b : a));
     return (double)firsts * fmax(first, product) + (double)others * fmax(other, product);
@@ -219,14 +219,14 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
     double busiest = product + exposed + moving;
     plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
+    double last = fmin(of_c, ranks * tile * element); /* the bytes that nothing is read beside */
     for (int link = 0; link < LINK_COUNT; link++) {
-        double beside_it = link == LINK_READ ? plan_written_in_memory(machine, of_c) : 0;
-        if (s[link] + beside_it > busiest) {
-            busiest = s[link] + beside_it;
+        double lost = link == LINK_READ ? plan_lost_to_writing(machine, of_c - last) : 0;
+        if (s[link] + lost > busiest) {
+            busiest = s[link] + lost;
             plan->limit = (enum link)link;
         }
     }
     double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first;
-    double last = fmin(s[LINK_WRITE], ranks * tile * element / write_rate);
-    plan->wall_s = busiest + fill + drain_seconds(plan, last, step);
+    plan->wall_s = busiest + fill + drain_seconds(plan, last / write_rate, step);
 }

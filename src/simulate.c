@@ -98,6 +98,13 @@ static double node_gate(const struct sim *s, const struct node_state *node)
     return gate;
 }
 
+static struct span disk_read(struct sim *s, struct span feed, double bytes, enum operand operand)
+{
+    double seconds = seconds_of(bytes, s->read_rate[operand]) + s->lost;
+    s->lost = 0;
+    return serve(&s->disk_read, feed, bytes, seconds);
+}
+
 /* The node's parts of the panels that it needs, from the files and to the other nodes. */
 static void node_read(struct sim *s, struct node_state *node, const struct step *step)
 {
@@ -114,14 +121,14 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
         double others, part = own_bytes(s, need, step, &others);
         if (part == 0)
             continue;
-        double rate = s->read_rate[need->operand], seconds = seconds_of(part, rate);
         struct span come = {node->ready, node->ready};
-        come = serve(&s->disk_read, come, part, seconds);
+        come = disk_read(s, come, part, need->operand);
         come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
         come =
             serve(&node->link_in, come, part, seconds_of(part, s->machine->node_disk_bytes_per_s));
         if (beyond > 0) /* what the ring does not hold comes once the rest leaves it */
-            come.end = fmax(come.end, gate + beyond * seconds);
+            come.end =
+                fmax(come.end, gate + beyond * seconds_of(part, s->read_rate[need->operand]));
         if (others > 0)
             come = serve(&node->send, come, others,
                          seconds_of(others, s->machine->network_bytes_per_s));
@@ -206,7 +213,7 @@ static struct span c0_come(struct sim *s, struct node_state *node, struct rank_s
                            double bytes)
 {
     struct span come = {node->ready, node->ready};
-    come = serve(&s->disk_read, come, bytes, seconds_of(bytes, s->read_rate[OPERAND_C]));
+    come = disk_read(s, come, bytes, OPERAND_C);
     come = serve(&node->link_in, come, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     return serve(&rank->in, span_after(come, rank->product.start), bytes,
                  bytes / s->machine->in_bytes_per_s);
@@ -228,8 +235,7 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
         serve(&node->link_out, out, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     struct span file =
         serve(&s->disk_write, link, bytes, bytes / plan_write_rate(s->p, s->machine, s->plan));
-    /* Work of the memory that reading does without, whenever that comes to it. */
-    serve(&s->disk_read, (struct span){0}, 0, plan_written_in_memory(s->machine, bytes));
+    s->lost += plan_lost_to_writing(s->machine, bytes);
 
     /* Slots take the tile once they are rid of the one before; what they do not hold waits for
      * the disk. */

@@ -74,6 +74,7 @@ struct sim {
     const struct plan *plan;
     double element, ring_bytes, read_rate[OPERAND_COUNT];
     struct server disk_read, disk_write;
+    double lost;                /* seconds of disk_read, to what was written since it last read */
     double round;               /* when disk_read gets to this step */
     struct panel_state *panels; /* of grid rows, then of grid columns */
     struct need *needs;

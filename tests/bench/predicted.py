@@ -37,19 +37,21 @@ def computed(extent, tile):
 
 
 def machine(run, in_memory):
-    """The rates that the run had: of the file system for all ranks, of the others for each."""
+    """The rates that the run had: of the file system for all ranks, of the others for each.  Of a
+    run with more ranks than GPUs the results name both.  While a disk writes it does not read."""
     m, n, k = extents(run)
-    busy, gpus, result = run["busy_s"], run["gpus"], 8 * m * n
+    busy, ranks, result = run["busy_s"], run.get("ranks", run["gpus"]), 8 * m * n
+    beside = 0 if in_memory else result
     layers = 2 if "--split-k 2" in run["options"] else 1
     rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {
         "files_in_memory": in_memory,
-        "ranks": gpus, "ranks_per_node": gpus,
-        "disk_read_bytes_per_s": run["read_bytes"] / busy["read"],
+        "ranks": ranks, "ranks_per_node": ranks,
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / busy["read"],
         "disk_write_bytes_per_s": result / busy["write"],
-        "in_bytes_per_s": run["in_bytes"] / gpus / busy["in"],
-        "out_bytes_per_s": result / (gpus / layers) / busy["out"],
-        "gemm_double_flops_per_s": 2 * rows * cols * k / gpus / busy["gemm"]}
+        "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
+        "out_bytes_per_s": result / (ranks / layers) / busy["out"],
+        "gemm_double_flops_per_s": 2 * rows * cols * k / ranks / busy["gemm"]}
 
 
 def simulate(folder, run, in_memory):

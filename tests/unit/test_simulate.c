@@ -74,7 +74,11 @@ static void test_one_limit(void **state)
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_READ);
     assert_true(s.usage[RESOURCE_READ].amount == 2 * matrix); /* the host keeps what comes again */
-    assert_near(s.wall_s, 2 * matrix / 2e8, 0.03);
+    /* The first two tiles of four are written while the disk is read. */
+    assert_near(s.wall_s, 2.5 * matrix / 2e8, 0.03);
+    m.files_in_memory = true;
+    s = simulated(&p, &m, &request, &plan);
+    assert_near(s.wall_s, 2.25 * matrix / 2e8, 0.03);
 
     m = fast_machine(1, 1);
     m.disk_write_bytes_per_s = 1e8;
