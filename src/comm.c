@@ -2,6 +2,7 @@
 #include "comm_impl.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,14 @@ enum {
 static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
                 meetings = MPI_COMM_NULL;
 
-static MPI_Request meeting = MPI_REQUEST_NULL;
+/* The newest; one that was given up may still write here. */
+static struct {
+    MPI_Request request;
+    uint64_t sums[MEETING_SUMS];
+    double largest;
+} meeting = {.request = MPI_REQUEST_NULL};
+
+static atomic_bool has_failed;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -252,7 +260,12 @@ bool comm_raised(const struct comm *comm)
     comm_lock();
     MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, all, &waiting, MPI_STATUS_IGNORE);
     comm_unlock();
-    return waiting || comm->raised;
+    return waiting || comm->raised || atomic_load(&has_failed);
+}
+
+void comm_fail(void)
+{
+    atomic_store(&has_failed, true);
 }
 
 /* Take the messages of comm_raise out of the way, so that none is pending at the end. */
@@ -299,14 +312,14 @@ void comm_abort(int code)
     _exit(code);
 }
 
-/* Wait for a request as long as no rank raises. */
-static bool attend(const struct comm *comm, MPI_Request *request)
+/* Wait for the meeting as long as no rank raises. */
+static bool attend(const struct comm *comm)
 {
     static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
     for (int looks = 1;; looks++) {
         int done;
         comm_lock();
-        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        MPI_Test(&meeting.request, &done, MPI_STATUS_IGNORE);
         comm_unlock();
         if (done)
             return true;
@@ -316,33 +329,37 @@ static bool attend(const struct comm *comm, MPI_Request *request)
     }
 }
 
-void comm_meet_begin(const struct comm *comm, uint64_t *sums, int count)
+void comm_meet_begin(const uint64_t *sums, int count)
 {
-    if (comm->size == 1)
-        return;
+    memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
     comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, sums, count, MPI_UINT64_T, MPI_SUM, meetings, &meeting);
+    MPI_Iallreduce(MPI_IN_PLACE, meeting.sums, count, MPI_UINT64_T, MPI_SUM, meetings,
+                   &meeting.request);
     comm_unlock();
 }
 
-bool comm_meet_end(const struct comm *comm)
+bool comm_meet_end(const struct comm *comm, uint64_t *sums, int count)
 {
-    return attend(comm, &meeting);
-}
-
-bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *largest,
-               int largest_count)
-{
-    MPI_Request request;
-    comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, sums, sum_count, MPI_UINT64_T, MPI_SUM, meetings, &request);
-    comm_unlock();
-    if (!attend(comm, &request))
+    if (!attend(comm))
         return false;
+    memcpy(sums, meeting.sums, (size_t)count * sizeof *sums);
+    return true;
+}
+
+bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest)
+{
+    comm_meet_begin(sums, count);
+    if (!comm_meet_end(comm, sums, count))
+        return false;
+    meeting.largest = *largest;
     comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, largest, largest_count, MPI_DOUBLE, MPI_MAX, meetings, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, &meeting.largest, 1, MPI_DOUBLE, MPI_MAX, meetings,
+                   &meeting.request);
     comm_unlock();
-    return attend(comm, &request);
+    if (!attend(comm))
+        return false;
+    *largest = meeting.largest;
+    return true;
 }
 
 void comm_barrier(void)

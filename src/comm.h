@@ -1,5 +1,6 @@
 /* The ranks: who there is, and decisions that all of them take together.  With the exchange between
- * nodes (exchange.h) the only user of MPI; only the main thread calls it, but for comm_raised. */
+ * nodes (exchange.h) the only user of MPI; only the main thread calls it, but for comm_raised,
+ * comm_fail and comm_abort. */
 #ifndef DGEMM_OOC_COMM_H
 #define DGEMM_OOC_COMM_H
 
@@ -50,18 +51,22 @@ void comm_share(void *data, size_t bytes, int root);
  * (ERROR_ELSEWHERE) fails, too. */
 int comm_agree(struct comm *comm, struct error *err);
 
-/* Between agreements: tell the other ranks that this one failed; and whether one of them said
- * so.  The next comm_agree settles it. */
+/* Between agreements: tell the other ranks that this one failed; and whether one of them said so.
+ * The next comm_agree settles it. */
 void comm_raise(struct comm *comm);
 bool comm_raised(const struct comm *comm);
 
-/* Collective, while the exchange between nodes goes on: sums over all ranks, begun now and asked
- * for later, `sums` being nobody's meanwhile; or sums, and largest values, at once.  False, and
- * nothing comes of it, when a rank has raised. */
-void comm_meet_begin(const struct comm *comm, uint64_t *sums, int count);
-bool comm_meet_end(const struct comm *comm);
-bool comm_meet(const struct comm *comm, uint64_t *sums, int sum_count, double *largest,
-               int largest_count);
+/* From any thread, once and for all: this rank cannot go on.  comm_raised is true on it from now
+ * on, so that its main thread, whatever it waits for, comes and raises. */
+void comm_fail(void);
+
+/* Collective, while the exchange between nodes goes on: up to MEETING_SUMS sums over all ranks,
+ * begun now and asked for later; or sums, and the largest of a value, at once.  False, and nothing
+ * comes of it, when a rank has raised; then there is no other meeting. */
+enum { MEETING_SUMS = 32 };
+void comm_meet_begin(const uint64_t *sums, int count);
+bool comm_meet_end(const struct comm *comm, uint64_t *sums, int count);
+bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest);
 
 /* Collective. */
 void comm_barrier(void);

@@ -66,6 +66,7 @@ static void fail(struct intake *in, const struct error *err)
         in->error = *err;
     pthread_mutex_unlock(&in->lock);
     intake_stop(in);
+    comm_fail();
 }
 
 /* Take the next number of the node's sequence, and say what it is.  False at the end. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "comm.h"
 #include "device.h"
 
 /* End all waiting.  Called with the lock held. */
@@ -91,8 +92,10 @@ static void *work(void *argument)
         if (mover_land(&o->mover, slot, &err) == 0 &&
             mover_move(&o->mover, slot, thread, &err) == 0)
             set_written(o, slot);
-    if (err.code)
+    if (err.code) {
         fail(o, &err);
+        comm_fail();
+    }
     return NULL;
 }
 

@@ -16,7 +16,13 @@
 #include "quantity.h"
 #include "run.h"
 
-enum { READ_BYTES = 4 << 20 };             /* of save_sum, at once */
+enum {
+    READ_BYTES = 4 << 20, /* of save_sum, at once */
+    BALLOT_NUMBERS = sizeof(struct ballot) / sizeof(uint64_t),
+};
+
+_Static_assert(sizeof(struct ballot) <= MEETING_SUMS * sizeof(uint64_t), "a meeting adds it up");
+
 static const double meeting_seconds = 0.2; /* between two meetings, as planned */
 
 int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
@@ -98,7 +104,7 @@ static int open_place(struct run *run, bool *there, struct error *err)
         return err->code;
     if (run->comm->rank == 0)
         missing = !make_place(run, &info);
-    if (!comm_meet(run->comm, &missing, 1, &none, 1))
+    if (!comm_meet(run->comm, &missing, 1, &none))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (!*there || *store)
@@ -151,7 +157,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     uint64_t totals[] = {run->checksum_written, s->sum, (uint64_t)run->check.not_finite,
                          (uint64_t)run->check.failures};
     double residual = run->check.residual;
-    if (!comm_meet(run->comm, totals, 4, &residual, 1))
+    if (!comm_meet(run->comm, totals, 4, &residual))
         return err->code = ERROR_ELSEWHERE;
     struct saved saved = {.supers = super + whole,
                           .checksum = totals[0],
@@ -196,7 +202,7 @@ static void ask_begin(struct run *run)
     s->ballot = (struct ballot){.stop = level == STOP_END, .save = level == STOP_SAVE};
     tally_take(run, &s->ballot.tally);
     s->meeting = true;
-    comm_meet_begin(run->comm, (uint64_t *)&s->ballot, sizeof s->ballot / sizeof(uint64_t));
+    comm_meet_begin((uint64_t *)&s->ballot, BALLOT_NUMBERS);
 }
 
 /* False when another rank has failed. */
@@ -204,7 +210,7 @@ static bool ask_end(struct run *run, enum stop_level *level)
 {
     struct saver *s = &run->saver;
     s->meeting = false;
-    if (!comm_meet_end(run->comm))
+    if (!comm_meet_end(run->comm, (uint64_t *)&s->ballot, BALLOT_NUMBERS))
         return false;
     *level = s->ballot.stop ? STOP_END : s->ballot.save ? STOP_SAVE : STOP_NOT;
     s->met(s->context, &s->ballot.tally);

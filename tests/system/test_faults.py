@@ -154,6 +154,15 @@ def test_a_rank_whose_call_fails(problem, counts, case, call, fault):
         assert done.returncode in {0, FAULTS[call][fault]} | ALSO.get(call, set()), done.stderr
 
 
+@pytest.mark.parametrize("ranks, rank", [(3, 2), (3, 0), (2, 1)])
+@pytest.mark.parametrize("at", [3, 6, 9])
+def test_a_reader_that_fails_while_its_rank_waits_for_others(problem, ranks, rank, at):
+    """Of three ranks, the last has no tile: it reads for the others, and waits for them."""
+    done, _ = meet(problem, f"pread:eio@{at}+", "--io", "buffered", "--grid", "2x1", ranks=ranks,
+                   DGEMM_OOC_TEST_FAULT_RANK=str(rank))
+    assert done.returncode in {0, RUNTIME}, done.stderr
+
+
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
