@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "meter.h"
+#include "waits.h"
 #include "window.h"
 
 enum { TAG_RAISE = 1, TAG_DATA };
@@ -316,17 +317,17 @@ void comm_abort(int code)
 static bool attend(const struct comm *comm)
 {
     static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    for (int looks = 1;; looks++) {
-        int done;
+    int done = 0;
+    wait_begin(WAIT_FOR_RANKS);
+    for (int looks = 1; !done && !(looks % LOOKS == 0 && comm_raised(comm)); looks++) {
         comm_lock();
         MPI_Test(&meeting.request, &done, MPI_STATUS_IGNORE);
         comm_unlock();
-        if (done)
-            return true;
-        if (looks % LOOKS == 0 && comm_raised(comm))
-            return false;
-        nanosleep(&nap, NULL);
+        if (!done)
+            nanosleep(&nap, NULL);
     }
+    wait_end();
+    return done;
 }
 
 void comm_meet_begin(const uint64_t *sums, int count)

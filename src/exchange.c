@@ -30,9 +30,7 @@ struct message {
 /* The rank of a node (both of this layer) that serves a transfer. */
 static int server(const struct exchange *x, int node, const struct transfer *t)
 {
-    int64_t per_node = x->cursor.plan->ranks_per_node, first = node * per_node;
-    int64_t ranks = min_i64(per_node, x->comm->peers - first);
-    return x->comm->first + (int)(first + (t->line + t->slab + t->part) % ranks);
+    return x->comm->first + schedule_server(x->cursor.plan, x->comm->peers, node, t);
 }
 
 static struct message *message_at(struct exchange *x, int64_t index)

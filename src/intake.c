@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "device.h"
 #include "quantity.h"
+#include "waits.h"
 #include "window.h"
 
 struct intake_slot {
@@ -237,6 +238,7 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
                 const struct plan *plan, const struct comm *comm, struct error *err)
 {
     *in = (struct intake){.mover = *mover,
+                          .comm = comm,
                           .rank = comm_place(comm),
                           .node = comm->node,
                           .node_rank = comm->node_rank,
@@ -305,11 +307,23 @@ const struct transfer *intake_peek(struct intake *in)
     return find_next(in) && intake_ready(in, in->taking.number, true) ? &in->next : NULL;
 }
 
+/* The rank that sends it here; -1: it does not come from another node. */
+static int sender(const struct intake *in, const struct transfer *t)
+{
+    const struct comm *comm = in->comm;
+    if (t->again || t->fetchers <= 1 || t->reader == in->node)
+        return -1;
+    return comm->first + schedule_server(in->taking.plan, comm->peers, t->reader, t);
+}
+
 int intake_take(struct intake *in, struct slot **taken, struct error *err)
 {
     bool more = find_next(in);
     assert(more);
-    if (!await(in, in->taking.number, true))
+    wait_begin_panel(&in->next, sender(in, &in->next));
+    bool full = await(in, in->taking.number, true);
+    wait_end();
+    if (!full)
         return say_why(in, err);
     *taken = &in->slots[in->taking.number % in->count];
     (*taken)->transfer = in->next;

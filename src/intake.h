@@ -20,6 +20,7 @@ struct intake_ring; /* in the window */
 
 struct intake {
     struct mover mover;
+    const struct comm *comm;
     int rank, node, node_rank, node_size;
     int count; /* slots of the node */
     struct intake_ring *ring;

@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "device.h"
+#include "waits.h"
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -163,9 +164,11 @@ bool outlet_ready(struct outlet *o)
 
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
 {
+    wait_begin(WAIT_FOR_SLOT);
     pthread_mutex_lock(&o->lock);
     while (!o->error.code && o->frees == 0)
         pthread_cond_wait(&o->freed, &o->lock);
+    wait_end();
     if (o->error.code)
         *err = o->error;
     else
@@ -184,9 +187,11 @@ void outlet_give(struct outlet *o, struct slot *slot)
 
 int outlet_drain(struct outlet *o, struct error *err)
 {
+    wait_begin(WAIT_FOR_SLOT);
     pthread_mutex_lock(&o->lock);
     while (!o->error.code && o->written < o->submitted)
         pthread_cond_wait(&o->freed, &o->lock);
+    wait_end();
     if (o->error.code)
         *err = o->error;
     pthread_mutex_unlock(&o->lock);

@@ -44,9 +44,8 @@ static struct panel *panel_next(const struct run *run, enum operand operand)
 static int panel_begin(struct run *run, enum operand operand, const struct block *tile,
                        int64_t slab, struct error *err)
 {
-    struct device *dev = run->device;
     struct panel *panel = panel_next(run, operand);
-    if (dev->sync(dev, panel->used, err) || run_settle_until(run, panel->steps, err))
+    if (run_await(run, panel->used, err) || run_settle_until(run, panel->steps, err))
         return err->code;
     panel->block = schedule_panel(run->problem, run->plan, operand, tile, slab);
     panel->parts = 0;

@@ -8,12 +8,21 @@
 #include "error.h"
 #include "layers.h"
 #include "panels.h"
+#include "waits.h"
+
+int run_await(struct run *run, struct event *event, struct error *err)
+{
+    wait_begin(WAIT_FOR_DEVICE);
+    run->device->sync(run->device, event, err);
+    wait_end();
+    return err->code;
+}
 
 /* Account for a step's time once it is done, so that its events can serve another. */
 static int step_settle(struct run *run, struct step *step, struct error *err)
 {
     struct device *dev = run->device;
-    if (dev->sync(dev, step->events[2], err))
+    if (run_await(run, step->events[2], err))
         return err->code;
     meter_add(&run->products, dev->elapsed(dev, step->events[0], step->events[1]), step->flops);
     meter_add(&run->checks, dev->elapsed(dev, step->events[1], step->events[2]), 0);

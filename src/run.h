@@ -112,6 +112,9 @@ int run_leave(struct run *run, struct error *err);
 int run_take_out(struct run *run, const struct block *tile, const struct block *part,
                  struct error *err);
 
+/* Wait for the device to come to that point. */
+int run_await(struct run *run, struct event *event, struct error *err);
+
 /* Wait for all products that are enqueued, or those before that step, and account for them. */
 int run_settle(struct run *run, struct error *err);
 int run_settle_until(struct run *run, int64_t end, struct error *err);

@@ -100,6 +100,13 @@ int64_t schedule_strips(const struct plan *plan, const struct block *tile)
     return block_empty(tile) ? 0 : ceil_div(tile->rows, plan->strip_rows);
 }
 
+int schedule_server(const struct plan *plan, int ranks, int node, const struct transfer *t)
+{
+    int64_t first = (int64_t)node * plan->ranks_per_node;
+    int64_t there = min_i64(plan->ranks_per_node, ranks - first);
+    return (int)(first + (t->line + t->slab + t->part) % there);
+}
+
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,
                                 int64_t *super)
 {

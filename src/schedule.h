@@ -97,6 +97,10 @@ struct transfer {
     bool again;         /* it is there already, nothing is read */
 };
 
+/* Of the node's ranks, of `ranks` in the layer, the one that sends it to other nodes or gets it from
+ * them. */
+int schedule_server(const struct plan *plan, int ranks, int node, const struct transfer *t);
+
 /* Whether it is for that rank of the node, too. */
 bool schedule_is_for(const struct problem *p, const struct plan *plan, const struct transfer *t,
                      int rank);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "waits.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -66,7 +67,9 @@ int mover_move(struct mover *mover, const struct slot *slot, int thread, struct 
     pthread_mutex_lock(&mover->lock);
     double begin = meter_begin(meter);
     pthread_mutex_unlock(&mover->lock);
+    wait_file(1);
     int code = mover->move(mover->context, t, slot->memory, err);
+    wait_file(-1);
     double since;
     pthread_mutex_lock(&mover->lock);
     double end = meter_end(meter, code ? 0 : span.amount, &since);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,19 +14,35 @@
 #include "comm.h"
 #include "error.h"
 #include "output.h"
+#include "waits.h"
+
+/* Of two containers, processes may be numbered each by its own. */
+struct process {
+    pid_t number;
+    ino_t space;
+};
 
 static struct {
-    pid_t *processes;       /* of the computer's ranks */
-    int count, mine, first; /* the number of the first of them */
+    struct process *processes; /* of the computer's ranks */
+    int count, mine, first;    /* the number of the first of them */
     bool watching, ending;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t end;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 
+static struct process this_process(void)
+{
+    struct stat space;
+    bool known = stat("/proc/self/ns/pid", &space) == 0;
+    return (struct process){getpid(), known ? space.st_ino : 0};
+}
+
 static bool is_dead(int i)
 {
-    return kill(watch.processes[i], 0) != 0 && errno == ESRCH;
+    const struct process *p = &watch.processes[i];
+    return p->space == watch.processes[watch.mine].space && kill(p->number, 0) != 0 &&
+           errno == ESRCH;
 }
 
 /* The first of the computer's ranks that lives speaks for all. */
@@ -38,7 +55,7 @@ static void leave(int dead)
         fprintf(stderr,
                 "dgemm_ooc: rank %d (process %d) has died; the run ends, since nobody can go on "
                 "without it\n",
-                watch.first + dead, (int)watch.processes[dead]);
+                watch.first + dead, (int)watch.processes[dead].number);
     output_abandon();
     comm_abort(EXIT_RUNTIME);
 }
@@ -55,6 +72,8 @@ static void *look(void *ignored)
         for (int i = 0; i < watch.count && !watch.ending; i++)
             if (is_dead(i))
                 leave(i);
+        if (!watch.ending)
+            waits_look();
     }
     pthread_mutex_unlock(&watch.lock);
     return NULL;
@@ -62,9 +81,10 @@ static void *look(void *ignored)
 
 void watch_begin(const struct comm *comm)
 {
-    pid_t mine = getpid();
+    struct process mine = this_process();
+    struct error err = {0};
     watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
-    if (!watch.processes) {
+    if (!watch.processes || waits_open(comm, &err)) {
         fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
         comm_abort(EXIT_RESOURCES);
     }
@@ -72,7 +92,7 @@ void watch_begin(const struct comm *comm)
     watch.count = comm->local_size;
     watch.mine = comm->local_rank;
     watch.first = comm->rank - comm->local_rank;
-    watch.watching = watch.count > 1 && pthread_create(&watch.thread, NULL, look, NULL) == 0;
+    watch.watching = comm->size > 1 && pthread_create(&watch.thread, NULL, look, NULL) == 0;
 }
 
 void watch_end(void)
@@ -84,6 +104,7 @@ void watch_end(void)
         pthread_mutex_unlock(&watch.lock);
         pthread_join(watch.thread, NULL);
     }
+    waits_close();
     free(watch.processes);
     watch.processes = NULL;
 }

@@ -2,6 +2,8 @@
 rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
 import hashlib
 import os
+import re
+import select
 import signal
 import time
 
@@ -140,6 +142,26 @@ def test_an_error_ends_all_ranks(tmp_path, node):
 
 def kill(process, victim):
     os.kill(children(process.pid)[victim], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("node, victim, says", [
+    (4, 2, r"has waited .*; on its node:\n(  rank . .*\n)*  rank 2 .* has been stopped for"),
+    (2, 0, r"has waited .*; on its node:\n  rank 0 .* has been stopped for"),
+    (1, 3, r"rank [0-2] has waited . s for (., slab .*, from rank|other ranks)")],
+    ids=["one node", "two", "four"])
+def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
+    """Of a rank that is stopped; when it runs again the run comes to its end."""
+    process = begin(tmp_path / "input.h5", node, DGEMM_OOC_TEST_WAIT="1")
+    said, rank = "", children(process.pid)[victim]
+    os.kill(rank, signal.SIGSTOP)
+    try:
+        while not re.search(says, said):
+            assert select.select([process.stderr], [], [], 60)[0], said
+            said += os.read(process.stderr.fileno(), 4096).decode()
+    finally:
+        os.kill(rank, signal.SIGCONT)
+    with process:
+        assert "RESULT: C complete" in process.communicate(timeout=60)[0]
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])

@@ -1,0 +1,171 @@
+#include "waits.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "error.h"
+#include "meter.h"
+#include "schedule.h"
+#include "window.h"
+
+enum { LINES = 8, SECONDS = 60, BEAT_SECONDS = 5, NOTHING = -1 };
+
+/* In the window of the node; times as clock_now's, in milliseconds. */
+struct record {
+    pid_t process;
+    _Atomic int what, operand, from; /* enum wait, or NOTHING */
+    _Atomic int64_t slab, since;
+    _Atomic int files;     /* operations at work */
+    _Atomic int64_t moved; /* when the last of them began or ended */
+    _Atomic int64_t beat;  /* when its rank looked last */
+};
+
+static struct record alone;
+static struct {
+    struct window window;
+    struct record *records, *mine;
+    int first, count;   /* ranks */
+    double limit, next; /* seconds */
+} waits = {.mine = &alone};
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(clock_now() * 1e3);
+}
+
+int waits_open(const struct comm *comm, struct error *err)
+{
+    const char *limit = getenv("DGEMM_OOC_TEST_WAIT");
+    if (window_open(&waits.window, comm, (size_t)comm->node_size * sizeof alone, err))
+        return err->code;
+    waits.records = (struct record *)waits.window.memory;
+    waits.first = comm->rank - comm->node_rank;
+    waits.count = comm->node_size;
+    waits.limit = waits.next = limit ? atof(limit) : SECONDS;
+    waits.mine = &waits.records[comm->node_rank];
+    waits.mine->process = getpid();
+    waits.mine->what = NOTHING;
+    waits.mine->beat = now_ms();
+    return 0;
+}
+
+void waits_close(void)
+{
+    waits.mine = &alone;
+    waits.records = NULL;
+    window_close(&waits.window);
+}
+
+static void begin(enum wait what, int operand, int64_t slab, int from)
+{
+    waits.mine->operand = operand;
+    waits.mine->slab = slab;
+    waits.mine->from = from;
+    waits.mine->since = now_ms();
+    waits.mine->what = what;
+}
+
+void wait_begin(enum wait what)
+{
+    begin(what, 0, 0, -1);
+}
+
+void wait_begin_panel(const struct transfer *transfer, int from)
+{
+    begin(WAIT_FOR_PANEL, transfer->operand, transfer->slab, from);
+}
+
+void wait_end(void)
+{
+    waits.mine->what = NOTHING;
+}
+
+void wait_file(int change)
+{
+    atomic_fetch_add(&waits.mine->files, change);
+    waits.mine->moved = now_ms();
+}
+
+static double seconds_since(const _Atomic int64_t *time)
+{
+    return (double)(now_ms() - *time) * 1e-3;
+}
+
+static bool runs(const struct record *r)
+{
+    return seconds_since(&r->beat) < BEAT_SECONDS;
+}
+
+/* For others: a device may take its time for a product. */
+static bool waits_long(const struct record *r, double limit)
+{
+    return r->what != NOTHING && r->what != WAIT_FOR_DEVICE && seconds_since(&r->since) >= limit;
+}
+
+static void say_what(const struct record *r, char *text, size_t size)
+{
+    int used = 0;
+    switch ((enum wait)r->what) {
+    case WAIT_FOR_PANEL:
+        used = snprintf(text, size, "%c, slab %lld",
+                        r->operand == OPERAND_C ? 'C' : 'A' + r->operand, (long long)r->slab);
+        if (r->from >= 0)
+            snprintf(text + used, size - (size_t)used, ", from rank %d", r->from);
+        break;
+    case WAIT_FOR_SLOT: snprintf(text, size, "C to be written"); break;
+    case WAIT_FOR_DEVICE: snprintf(text, size, "its device"); break;
+    case WAIT_FOR_RANKS: snprintf(text, size, "other ranks to come as far"); break;
+    default: snprintf(text, size, "nothing any more");
+    }
+}
+
+/* One of the node's other ranks.  False when there is nothing to say of it. */
+static bool say_other(int index, double limit)
+{
+    const struct record *r = &waits.records[index];
+    char what[64];
+    int rank = waits.first + index, process = (int)r->process;
+    if (!runs(r))
+        fprintf(stderr, "  rank %d (process %d) has been stopped for %.0f s\n", rank, process,
+                seconds_since(&r->beat));
+    else if (r->files > 0 && seconds_since(&r->moved) >= limit)
+        fprintf(stderr, "  rank %d (process %d) has waited %.0f s for a file\n", rank, process,
+                seconds_since(&r->moved));
+    else if (r->what != NOTHING && r != waits.mine) {
+        say_what(r, what, sizeof what);
+        fprintf(stderr, "  rank %d (process %d) has waited %.0f s for %s\n", rank, process,
+                seconds_since(&r->since), what);
+    } else
+        return false;
+    return true;
+}
+
+static void say(double limit)
+{
+    char what[64];
+    say_what(waits.mine, what, sizeof what);
+    fprintf(stderr, "dgemm_ooc: rank %d has waited %.0f s for %s%s\n",
+            waits.first + (int)(waits.mine - waits.records), seconds_since(&waits.mine->since),
+            what, waits.count > 1 ? "; on its node:" : "");
+    for (int i = 0, said = 0; i < waits.count && said < LINES; i++)
+        said += say_other(i, limit);
+}
+
+void waits_look(void)
+{
+    struct record *other = waits.records;
+    bool ran = runs(waits.mine);
+    waits.mine->beat = now_ms();
+    if (!waits_long(waits.mine, waits.limit))
+        waits.next = waits.limit;
+    while (other < waits.mine && !(runs(other) && waits_long(other, waits.limit)))
+        other++;
+    if (other < waits.mine || !ran || !waits_long(waits.mine, waits.next))
+        return;
+    say(waits.limit);
+    waits.next *= 2;
+}

@@ -1,0 +1,31 @@
+/* Who waits for whom: what each rank does, for the others of its node to see.
+ *
+ * A rank that is stopped, or a file system that does not answer, lets all ranks wait, each for
+ * another.  The first of a node's ranks whose main thread waits for the same for a minute says so,
+ * and what the node's other ranks do meanwhile; once more after two, four, eight ... */
+#ifndef DGEMM_OOC_WAITS_H
+#define DGEMM_OOC_WAITS_H
+
+struct comm;
+struct error;
+struct transfer;
+
+enum wait { WAIT_FOR_PANEL, WAIT_FOR_SLOT, WAIT_FOR_DEVICE, WAIT_FOR_RANKS };
+
+/* Collective over the ranks of a node.  Without them the other functions do no harm. */
+int waits_open(const struct comm *comm, struct error *err);
+void waits_close(void);
+
+/* The main thread begins to wait, of a panel for that transfer from that rank (-1: of this node);
+ * and goes on. */
+void wait_begin(enum wait what);
+void wait_begin_panel(const struct transfer *transfer, int from);
+void wait_end(void);
+
+/* Any thread: another file operation has begun (1) or ended (-1). */
+void wait_file(int change);
+
+/* Now and then, from one thread: look, and say it. */
+void waits_look(void);
+
+#endif
