@@ -23,6 +23,7 @@ struct device_info {
     enum device_kind kind;
     char name[96];
     char pci[16];                     /* a GPU's address, 0000:1B:00.0 */
+    char uuid[16];                    /* bytes that no other GPU, or part of one, has */
     size_t memory_free, memory_total; /* bytes, now */
     int units;                        /* multiprocessors, or threads */
     int clock_khz;                    /* 0: not known */

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda_launch.h"
 #include "error.h"
@@ -249,6 +250,7 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
         info->pci[0] = '\0';
     }
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
+    memcpy(info->uuid, &prop.uuid, sizeof info->uuid);
     info->units = prop.multiProcessorCount;
     info->clock_khz = clock_khz;
     info->compute_capability = prop.major * 10 + prop.minor;

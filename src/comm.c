@@ -77,7 +77,8 @@ int comm_launcher_size(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
                                         "SLURM_STEP_NUM_TASKS", NULL};
-    return launcher_number(names, 1);
+    int size = launcher_number(names, 1);
+    return size > 0 ? size : 1;
 }
 
 /* Whether srun started this task with none of the interfaces by which an MPI finds the others.

@@ -29,32 +29,6 @@ int machine_threads(int local_ranks)
     return usable > 1 ? usable : 1;
 }
 
-/* The number after `key` in a file of "key value" lines; a file that is one number has key "". */
-static bool read_number(const char *path, const char *key, uint64_t *value)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    char line[256];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0)
-            found = sscanf(line + strlen(key), "%lu", value) == 1;
-    fclose(file);
-    return found;
-}
-
-/* Host memory that can be had now: what is free, and what the control group allows. */
-static uint64_t host_memory_available(void)
-{
-    uint64_t bytes = (uint64_t)4 << 30, kib, limit;
-    if (read_number("/proc/meminfo", "MemAvailable:", &kib))
-        bytes = kib * 1024;
-    if (read_number("/sys/fs/cgroup/memory.max", "", &limit) && limit < bytes)
-        bytes = limit;
-    return bytes;
-}
-
 /* FLOPs per multiprocessor and clock of the fastest unit for the type. */
 static double gpu_flops_per_clock(int capability, enum scalar type)
 {
@@ -121,7 +95,7 @@ static void apply_limits(const struct options *options, struct machine *m)
 }
 
 void machine_probe(const struct options *options, int ranks, int local_ranks,
-                   const struct device_info *device, struct machine *m)
+                   const struct device_info *device, int sharing, struct machine *m)
 {
     *m = (struct machine){.gpu = device != NULL,
                           .ranks = ranks,
@@ -129,11 +103,9 @@ void machine_probe(const struct options *options, int ranks, int local_ranks,
                           .threads = machine_threads(local_ranks),
                           .network_bytes_per_s = 10e9};
     assume_disk_rates(options->a.file, m);
-    m->host_memory = (size_t)(host_memory_available() / 2 / (uint64_t)local_ranks);
+    m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);
     m->device_memory = m->host_memory;
     if (device) {
-        int gpus = device_gpu_count();
-        int sharing = gpus > 0 ? (local_ranks + gpus - 1) / gpus : 1;
         snprintf(m->name, sizeof m->name, "%s", device->name);
         m->compute_capability = device->compute_capability;
         m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
@@ -240,8 +212,9 @@ int machine_read(const struct options *options, struct machine *m, struct error 
     json_error_t where;
     json_t *root = json_load_file(options->machine, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(root)) {
-        error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine,
-                  root ? "not a JSON object" : where.text, where.line);
+        root ? error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine)
+             : error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine,
+                         where.text, where.line);
         json_decref(root);
         return err->code;
     }

@@ -37,9 +37,13 @@ struct machine {
 };
 
 /* This machine, for one of `ranks` ranks of which `local_ranks` share this node.  `device`: the
- * GPU to use, or null for the CPU. */
+ * GPU to use, which `sharing` of them do, or null for the CPU. */
 void machine_probe(const struct options *options, int ranks, int local_ranks,
-                   const struct device_info *device, struct machine *machine);
+                   const struct device_info *device, int sharing, struct machine *machine);
+
+/* Part of machine_probe: bytes of the host that can be had now: what is free, and what the control
+ * groups of this process allow. */
+uint64_t machine_host_memory(void);
 
 /* Read a little here and there of the largest operand, for a tenth of a second or a little more,
  * and take what the file system gives to this computer, times their number, as its rate.  Small

@@ -134,7 +134,7 @@ static int check_session(struct session *s)
     struct verify *full = &s->report.full;
     if (find_output(s, full))
         return s->err.code;
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, &s->machine);
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, 1, &s->machine);
     session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err))
@@ -189,9 +189,10 @@ static int dry_run(struct session *s, struct simulation *simulation)
     struct device_info info;
     int ranks = o->ranks ? o->ranks : comm_launcher_size();
     int local = o->ranks_per_node ? o->ranks_per_node : ranks;
-    bool gpu = o->device != CHOOSE_CPU && device_gpu_count() > 0 &&
-               device_gpu_info(0, &info, &s->err) == 0;
-    machine_probe(o, ranks, local, gpu ? &info : NULL, &s->machine);
+    int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
+    bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
+    machine_probe(o, ranks, local, gpu ? &info : NULL, gpu ? (int)ceil_div(local, gpus) : 1,
+                  &s->machine);
     if (o->machine[0])
         machine_read(o, &s->machine, &s->err);
     s->machine.ranks = o->ranks ? o->ranks : s->machine.ranks;

@@ -134,8 +134,9 @@ static int note_failures(struct session *s)
                         "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
                         ") failed its check, residual %.3g, limit %.3g; it is multiplied again\n",
                         rank, f.device, f.tiles[i].row, f.tiles[i].col, f.residual, check->limit);
-            if (!save_sum(&s->problem, &s->output.info, &f.tiles[i], &s->comm, &sum, &s->err) ||
-                !work_again(&now->left, &f.tiles[i]))
+            if (!save_sum(&s->problem, &s->output.info, &f.tiles[i], &s->comm, &sum, &s->err))
+                error_add(&s->err, EXIT_RUNTIME, "C cannot be read back");
+            else if (!work_again(&now->left, &f.tiles[i]))
                 error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
             now->checksum -= sum;
         }

@@ -1,4 +1,7 @@
 /* Before the work: what is to be multiplied, on what, how far it is, and the plan. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "device.h"
@@ -6,6 +9,18 @@
 #include "quantity.h"
 #include "session.h"
 #include "verify.h"
+
+/* The lowest rank without a GPU speaks, where others have one. */
+static void say_why_cpu(const struct comm *comm, bool have)
+{
+    int without = (int)comm_min((uint64_t)(have ? comm->size : comm->rank));
+    int with = (int)comm_min((uint64_t)(have ? comm->rank : comm->size));
+    if (comm->rank == without && with < comm->size)
+        fprintf(stderr,
+                "dgemm_ooc: rank %d sees no GPU, others do: all compute on the CPU (--device gpu "
+                "would refuse that)\n",
+                without);
+}
 
 /* Take the GPU that this rank works on; -1 for the CPU.  All ranks use the same kind. */
 static void choose_device(struct session *s)
@@ -20,15 +35,34 @@ static void choose_device(struct session *s)
     if (must && gpus == 0)
         error_add(&s->err, EXIT_RESOURCES,
                   "no GPU can be used here; --device cpu does without one");
+    if (may && !must)
+        say_why_cpu(&s->comm, gpus > 0);
     s->gpu = all_have ? s->comm.local_rank % gpus : -1;
+}
+
+/* Collective over the ranks of a computer: how many of them work on this rank's GPU, whatever each
+ * calls it. */
+static int count_sharing(struct session *s, const struct device_info *info)
+{
+    size_t bytes = sizeof info->uuid;
+    char *everyones = calloc((size_t)s->comm.local_size, bytes);
+    int sharing = 0;
+    if (!everyones)
+        comm_abort(EXIT_RESOURCES);
+    comm_local_gather(info->uuid, bytes, everyones);
+    for (int i = 0; i < s->comm.local_size; i++)
+        sharing += memcmp(everyones + (size_t)i * bytes, info->uuid, bytes) == 0;
+    free(everyones);
+    return sharing;
 }
 
 static void describe_machine(struct session *s)
 {
-    struct device_info info;
+    struct device_info info = {0};
     bool gpu = s->gpu >= 0 && device_gpu_info(s->gpu, &info, &s->err) == 0;
     struct machine *m = &s->machine;
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, gpu ? &info : NULL, m);
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, gpu ? &info : NULL,
+                  count_sharing(s, &info), m);
     if (s->options.machine[0]) {
         machine_read(&s->options, m, &s->err);
         m->gpu = gpu;

@@ -36,6 +36,9 @@ typedef struct emulated_event *cudaEvent_t;
 struct cudaDeviceProp {
     char name[256];
     int multiProcessorCount, major, minor;
+    struct {
+        char bytes[16];
+    } uuid;
 };
 
 #ifdef __cplusplus

@@ -57,9 +57,19 @@ const char *cudaGetErrorString(cudaError_t error)
     return text;
 }
 
+/* DGEMM_OOC_TEST_GPUS=N: so many, which all ranks see; "own": each rank sees one of its own, as its
+ * launcher may have it; "first": only the first rank sees one. */
+static int device_count()
+{
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (gpus && strcmp(gpus, "first") == 0)
+        return !rank || atoi(rank) == 0;
+    return gpus && atoi(gpus) > 0 ? atoi(gpus) : 1;
+}
+
 cudaError_t cudaSetDevice(int index)
 {
-    return result(index == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+    return result(index < device_count() ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDevice(int *index)
@@ -70,13 +80,15 @@ cudaError_t cudaGetDevice(int *index)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = device_count();
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int)
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int index)
 {
-    *prop = {"emulated", MULTIPROCESSORS, MAJOR, MINOR};
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    bool own = gpus && rank && strcmp(gpus, "own") == 0;
+    *prop = {"emulated", MULTIPROCESSORS, MAJOR, MINOR, {{(char)(own ? atoi(rank) : index)}}};
     return cudaSuccess;
 }
 

@@ -1,0 +1,66 @@
+/* How much memory of the host there is to be had. */
+#include <stdio.h>
+#include <string.h>
+
+#include "machine.h"
+
+/* The number after `key` in a file of "key value" lines; a file that is one number has key "". */
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    char line[256];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0)
+            found = sscanf(line + strlen(key), "%lu", value) == 1;
+    fclose(file);
+    return found;
+}
+
+/* The least that a control group and those around it allow.  Where the process sees its own as the
+ * root, as in most containers, `group` is "/" or leads to none. */
+static uint64_t group_limit(const char *root, char *group, const char *file)
+{
+    uint64_t least = UINT64_MAX, limit;
+    char path[4608];
+    for (;;) {
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
+        if (read_number(path, "", &limit) && limit < least)
+            least = limit;
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* What the process's control groups allow, of version 2 ("0::/path") or 1 ("4:memory:/path"). */
+static uint64_t groups_limit(void)
+{
+    uint64_t least = UINT64_MAX;
+    char line[4096];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        char *path = strchr(line, '/');
+        line[strcspn(line, "\n")] = '\0';
+        uint64_t limit = UINT64_MAX;
+        if (path && strncmp(line, "0::", 3) == 0)
+            limit = group_limit("/sys/fs/cgroup", path, "memory.max");
+        else if (path && strstr(line, ":memory:"))
+            limit = group_limit("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
+        least = limit < least ? limit : least;
+    }
+    if (file)
+        fclose(file);
+    return least;
+}
+
+uint64_t machine_host_memory(void)
+{
+    uint64_t bytes = (uint64_t)4 << 30, limit = groups_limit(), kib;
+    if (read_number("/proc/meminfo", "MemAvailable:", &kib))
+        bytes = kib * 1024;
+    return limit < bytes ? limit : bytes;
+}
