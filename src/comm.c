@@ -14,13 +14,9 @@
 #include "waits.h"
 #include "window.h"
 
-enum { TAG_RAISE = 1, TAG_DATA };
-
 enum {
     ABORT_SECONDS = 3,
-    NAP_NANOSECONDS = 20000, /* between two looks at a meeting */
-    LOOKS = 50,              /* so often it asks whether another rank has failed */
-    SUM_MAX = 1 << 20,       /* numbers of one reduction */
+    SUM_MAX = 1 << 20, /* numbers of one reduction */
 };
 
 /* In the program's order: all ranks, those of a computer, of a node.  Meetings have a communicator
@@ -70,6 +66,14 @@ int comm_launcher_rank(void)
                                         "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
                                         "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
     return launcher_number(names, 0);
+}
+
+int comm_launcher_local_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
+    int size = launcher_number(names, comm_launcher_size());
+    return size > 0 ? size : 1;
 }
 
 int comm_launcher_size(void)
@@ -270,14 +274,16 @@ void comm_fail(void)
     atomic_store(&has_failed, true);
 }
 
-/* Take the messages of comm_raise out of the way, so that none is pending at the end. */
-static void settle_raised(struct comm *comm)
+/* Take the messages of comm_raise out of the way, so that none is pending at the end.  How many
+ * ranks had raised. */
+static int settle_raised(struct comm *comm)
 {
     int raised = comm->raised, raisers;
     MPI_Allreduce(&raised, &raisers, 1, MPI_INT, MPI_SUM, all);
     for (int i = raised; i < raisers; i++)
         MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_RAISE, all, MPI_STATUS_IGNORE);
     comm->raised = false;
+    return raisers;
 }
 
 int comm_agree(struct comm *comm, struct error *err)
@@ -289,14 +295,15 @@ int comm_agree(struct comm *comm, struct error *err)
         first = 2 * comm->size;
     MPI_Allreduce(&first, &lowest, 1, MPI_INT, MPI_MIN, all);
     MPI_Allreduce(&failing, &failed, 1, MPI_INT, MPI_SUM, all);
-    settle_raised(comm);
+    int raisers = settle_raised(comm);
     if (lowest == 2 * comm->size)
         return 0;
     int speaker = lowest % comm->size;
     if (comm->rank == speaker && lowest >= comm->size) {
         *err = (struct error){0};
         error_add(err, EXIT_RUNTIME, "a rank stopped the run and did not say why");
-    } else if (comm->rank == speaker && speaker > 0 && err->code != EXIT_STOPPED) {
+    } else if (comm->rank == speaker && err->code != EXIT_STOPPED &&
+               (speaker > 0 || (raisers > 0 && comm->size > 1))) {
         char host[MPI_MAX_PROCESSOR_NAME];
         int length;
         MPI_Get_processor_name(host, &length);

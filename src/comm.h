@@ -22,9 +22,10 @@ struct comm {
 };
 
 /* Rank and size as the launcher's environment states them, before MPI runs: 0 and 1 without a
- * launcher. */
+ * launcher; and the ranks of this computer: all, where it does not say. */
 int comm_launcher_rank(void);
 int comm_launcher_size(void);
+int comm_launcher_local_size(void);
 
 /* Collective.  Ranks are numbered node by node.  The ranks of a computer share memory; where
  * computers have different numbers of them, in groups of a size that divides them all; where /proc
@@ -33,8 +34,8 @@ int comm_launcher_size(void);
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
-/* Collective, once.  Form layers of equally many ranks, in their order, with nodes of so many; from
- * then on `nodes` and `node` are those of the layer. */
+/* Collective, always with the same numbers.  Form layers of equally many ranks, in their order, with
+ * nodes of so many; from then on `nodes` and `node` are those of the layer. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);
 
 /* Where this rank is in its layer's grid. */
@@ -46,9 +47,9 @@ static inline int comm_place(const struct comm *comm)
 /* Collective.  Send `bytes` of plain data from `root` to all. */
 void comm_share(void *data, size_t bytes, int root);
 
-/* Collective.  All ranks leave with the complaint of the lowest failing rank, which it names but
- * for a stop, and with its code: 0 when none failed.  A rank that has only heard of a failure
- * (ERROR_ELSEWHERE) fails, too. */
+/* Collective.  All ranks leave with the complaint of the lowest failing rank, which it names (but
+ * for a stop, and rank 0 only where it had raised), and with its code: 0 when none failed.  A rank
+ * that has only heard of a failure (ERROR_ELSEWHERE) fails, too. */
 int comm_agree(struct comm *comm, struct error *err);
 
 /* Between agreements: tell the other ranks that this one failed; and whether one of them said so.

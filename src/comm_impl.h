@@ -4,11 +4,15 @@
 
 #include <mpi.h>
 
-/* All ranks, in the program's order. */
+/* All ranks, in the program's order; what is sent between them. */
 MPI_Comm comm_world(void);
+enum { TAG_RAISE = 1, TAG_DATA, TAG_PANEL };
 
 /* While two threads use MPI, one at a time: around every call. */
 void comm_lock(void);
 void comm_unlock(void);
+
+/* Who waits for MPI naps between two looks, and asks now and then whether a rank has failed. */
+enum { NAP_NANOSECONDS = 20000, LOOKS = 50 };
 
 #endif

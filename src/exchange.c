@@ -12,12 +12,6 @@
 #include "quantity.h"
 #include "trace.h"
 
-enum {
-    TAG_PANEL = 3,
-    NAP_NANOSECONDS = 20000, /* between two looks at what is on its way */
-    LOOKS = 50,              /* so often it asks whether another rank has failed */
-};
-
 struct message {
     MPI_Request request;
     struct transfer transfer;

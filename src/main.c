@@ -188,7 +188,8 @@ static int dry_run(struct session *s, struct simulation *simulation)
     const struct options *o = &s->options;
     struct device_info info;
     int ranks = o->ranks ? o->ranks : comm_launcher_size();
-    int local = o->ranks_per_node ? o->ranks_per_node : ranks;
+    int launched = o->ranks ? ranks : comm_launcher_local_size();
+    int local = o->ranks_per_node ? o->ranks_per_node : launched;
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
     machine_probe(o, ranks, local, gpu ? &info : NULL, gpu ? (int)ceil_div(local, gpus) : 1,

@@ -97,7 +97,7 @@ struct transfer {
     bool again;         /* it is there already, nothing is read */
 };
 
-/* Of the node's ranks, of `ranks` in the layer, the one that sends it to other nodes or gets it from
+/* Of a node's ranks, of `ranks` in the layer, the one that sends it to other nodes or gets it from
  * them. */
 int schedule_server(const struct plan *plan, int ranks, int node, const struct transfer *t);
 
