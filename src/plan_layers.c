@@ -35,7 +35,8 @@ struct machine plan_layer_machine(const struct machine *machine, int layers)
     struct machine own = *machine;
     own.ranks = machine->ranks / layers;
     own.ranks_per_node = (int)min_i64(machine->ranks_per_node, own.ranks);
-    double on_a_node = (double)machine->ranks_per_node / own.ranks_per_node;
+    double on_a_node =
+        (double)min_i64(machine->ranks_per_node, machine->ranks) / own.ranks_per_node;
     own.disk_read_bytes_per_s /= layers;
     own.node_disk_bytes_per_s /= on_a_node;
     own.network_bytes_per_s /= on_a_node;

@@ -309,6 +309,25 @@ static void test_random(void **state)
             fail_msg("never limited by %s", simulate_resource_name((enum resource)i));
 }
 
+/* A node with fewer ranks than others would have all of its link for them. */
+static void test_few_ranks(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(8192, 8192, 8192, 1);
+    struct machine m = fast_machine(2, 2);
+    m.node_disk_bytes_per_s = 1e8;
+    m.network_bytes_per_s = 1e8;
+    struct plan_request request = plain;
+    for (request.layers = 1; request.layers <= 2; request.layers++) {
+        struct plan plan = planned(&p, &m, &request);
+        double alone = simulated(&p, &m, &request, &plan).wall_s;
+        m.ranks_per_node = 8;
+        plan = planned(&p, &m, &request);
+        assert_true(simulated(&p, &m, &request, &plan).wall_s == alone);
+        m.ranks_per_node = 2;
+    }
+}
+
 /* Many ranks and slabs: several slabs make a step, which costs neither time nor truth. */
 static void test_many_ranks(void **state)
 {
@@ -343,7 +362,7 @@ int main(void)
         cmocka_unit_test(test_one_limit),        cmocka_unit_test(test_two_slabs),
         cmocka_unit_test(test_shared_on_a_node), cmocka_unit_test(test_four_nodes),
         cmocka_unit_test(test_side_by_side),     cmocka_unit_test(test_random),
-        cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_few_ranks),        cmocka_unit_test(test_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
