@@ -171,7 +171,8 @@ static double uneven_seconds(const struct problem *p, const struct machine *mach
     bool holds_a = plan_holds(plan, OPERAND_A);
     int64_t firsts = holds_a ? plan->supers_down : plan->supers_across;
     int64_t others = schedule_supers(plan) - firsts;
-    double left = plan_lost_to_writing(machine, of_c / (double)schedule_supers(plan));
+    double supers = (double)schedule_supers(plan); /* all but the last are written beside reading */
+    double left = plan_lost_to_writing(machine, of_c / supers) * (supers - 1) / supers;
     double first = fmax(by_a + by_b + left, link * (a + b));
     double other = fmax((holds_a ? by_b : by_a) + left, link * (holds_a ? b : a));
     return (double)firsts * fmax(first, product) + (double)others * fmax(other, product);
