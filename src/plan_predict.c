@@ -219,7 +219,9 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     bool held = plan->slabs > 1 && (plan_holds(plan, OPERAND_A) || plan_holds(plan, OPERAND_B));
     double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
     double busiest = product + exposed + moving;
-    plan->limit = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
+    enum link feeding = s[LINK_READ] >= s[LINK_IN] ? LINK_READ : LINK_IN;
+    enum link pace = product > s[LINK_GEMM] ? feeding : LINK_GEMM;
+    plan->limit = product >= exposed ? pace : LINK_OUT;
     double last = fmin(of_c, ranks * tile * element); /* the bytes that nothing is read beside */
     for (int link = 0; link < LINK_COUNT; link++) {
         double lost = link == LINK_READ ? plan_lost_to_writing(machine, of_c - last) : 0;

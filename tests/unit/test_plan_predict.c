@@ -49,10 +49,37 @@ static void test_last_tile(void **state)
     assert_near(plan.wall_s, simulated_s(&p, &m, &request, &plan), 0.1);
 }
 
+/* One and the same product, from a slow disk, through a slow bus, on a slow device. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4096, 4096, 4096, 1);
+    struct plan_request request = {
+        .layers = 1, .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
+    const enum link links[] = {LINK_READ, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        enum link slow = links[i];
+        struct machine m = make_machine(1, (size_t)1 << 30, (size_t)4 << 30, true);
+        double rates[] = {1e11, 1e11, 1e11, 1e15, 1e11, 1e11};
+        rates[slow] /= 1000;
+        m.disk_run_bytes = 1;
+        m.disk_read_bytes_per_s = rates[LINK_READ];
+        m.in_bytes_per_s = rates[LINK_IN];
+        m.gemm_flops_per_s[SCALAR_DOUBLE] = rates[LINK_GEMM];
+        m.out_bytes_per_s = rates[LINK_OUT];
+        m.disk_write_bytes_per_s = rates[LINK_WRITE];
+        struct plan plan = planned(&p, &m, &request);
+        if (plan.limit != slow)
+            fail_msg("limited by %s, not by %s", plan_link_name(plan.limit), plan_link_name(slow));
+        assert_true(plan_holds(&plan, OPERAND_B));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_last_tile),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
