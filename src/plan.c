@@ -218,11 +218,12 @@ static int complain_memory(const struct problem *p, const struct machine *machin
 }
 
 static int check_request(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *r, struct error *err)
+                         const struct plan_request *r, const struct plan *plan, struct error *err)
 {
     if (r->grid_rows && (int64_t)r->grid_rows * r->grid_cols > machine->ranks)
-        error_add(err, EXIT_USAGE, "--grid %dx%d needs %" PRId64 " ranks, there are %d",
-                  r->grid_rows, r->grid_cols, (int64_t)r->grid_rows * r->grid_cols, machine->ranks);
+        error_add(err, EXIT_USAGE, "--grid %dx%d needs %" PRId64 " ranks, %s %d", r->grid_rows,
+                  r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
+                  plan->layers > 1 ? "a layer of --split-k has" : "there are", machine->ranks);
     if (r->tile_rows > p->m || r->tile_cols > p->n)
         error_add(err, EXIT_USAGE, "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64,
                   r->tile_rows, r->tile_cols, p->m, p->n);
@@ -281,7 +282,7 @@ int plan_search(const struct problem *p, const struct machine *machine,
                 const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct plan best = {0};
-    if (check_request(p, machine, request, err))
+    if (check_request(p, machine, request, plan, err))
         return err->code;
     plan_choose_slots(p, machine, request, plan);
     set_product_rate(p, machine, request, plan);

@@ -64,18 +64,19 @@ static double adding_seconds(const struct problem *p, const struct machine *mach
             tile / machine->in_bytes_per_s);
 }
 
-/* The best plan that has all of C on the devices at once.  False when there is none. */
+/* The best plan that has all of C on the devices at once.  False when there is none, with the
+ * search's complaint. */
 static bool search_whole(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan)
+                         const struct plan_request *request, struct plan *plan, struct error *err)
 {
-    struct error ignored = {0};
-    return plan_search(p, machine, request, plan, &ignored) == 0 && schedule_supers(plan) == 1;
+    return plan_search(p, machine, request, plan, err) == 0 && schedule_supers(plan) == 1;
 }
 
 /* The best plan with so many layers, which have all of C on their devices at once.  False when
- * there is none. */
+ * there is none, with the search's complaint. */
 static bool with_layers(const struct problem *p, const struct machine *machine,
-                        const struct plan_request *request, int layers, struct plan *plan)
+                        const struct plan_request *request, int layers, struct plan *plan,
+                        struct error *err)
 {
     struct plan_request all_of_c = *request;
     all_of_c.whole = true;
@@ -83,7 +84,7 @@ static bool with_layers(const struct problem *p, const struct machine *machine,
         (struct plan){.layers = layers, .layer_k = round_up(ceil_div(p->k, layers), GEMM_QUANTUM)};
     struct problem part = plan_layer_problem(p, plan, 0);
     struct machine own = plan_layer_machine(machine, layers);
-    if (!search_whole(&part, &own, &all_of_c, plan))
+    if (!search_whole(&part, &own, &all_of_c, plan, err))
         return false;
     plan->add_s = adding_seconds(p, &own, plan);
     plan->wall_s += plan->add_s;
@@ -99,12 +100,12 @@ static int forced(const struct problem *p, const struct machine *machine,
                          " do not make %d equal layers",
                          request->layers, machine->ranks, machine->ranks_per_node, p->k,
                          request->layers);
-    if (!with_layers(p, machine, request, request->layers, plan))
+    if (!with_layers(p, machine, request, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
                          "--split-k %d: the devices of %d ranks cannot hold all of C at once; "
                          "give more --gpu-memory, more ranks or fewer layers",
                          request->layers, machine->ranks / request->layers);
-    return 0;
+    return err->code;
 }
 
 static void choose(const struct problem *p, const struct machine *machine,
@@ -112,13 +113,16 @@ static void choose(const struct problem *p, const struct machine *machine,
 {
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     double least = flops / (plan->gemm_flops_per_s * machine->ranks), most = clearly * plan->wall_s;
-    struct plan candidate;
-    for (int layers = 2; layers <= machine->ranks && least < most; layers++)
-        if (can_form(p, machine, layers) && with_layers(p, machine, request, layers, &candidate) &&
+    for (int layers = 2; layers <= machine->ranks && least < most; layers++) {
+        struct plan candidate;
+        struct error ignored = {0};
+        if (can_form(p, machine, layers) &&
+            with_layers(p, machine, request, layers, &candidate, &ignored) &&
             candidate.wall_s < most) {
             *plan = candidate;
             most = candidate.wall_s;
         }
+    }
 }
 
 int plan_make(const struct problem *p, const struct machine *machine,
@@ -126,9 +130,10 @@ int plan_make(const struct problem *p, const struct machine *machine,
 {
     const struct plan none = {.layers = 1, .layer_k = p->k};
     struct plan_request any = *request;
+    struct error ignored = {0};
     any.whole = false;
     *plan = none;
-    if (request->whole && search_whole(p, machine, request, plan)) {
+    if (request->whole && search_whole(p, machine, request, plan, &ignored)) {
         plan_account(p, machine, plan);
         return 0;
     }

@@ -427,22 +427,6 @@ static void test_decoders(void **state)
     }
 }
 
-static void test_impossible_requests(void **state)
-{
-    (void)state;
-    struct problem p = make_problem(10, 10, 10, 1);
-    struct machine m = make_machine(4, 1 << 30, 1 << 30, true);
-    struct plan plan;
-    struct plan_request grid = {.grid_rows = 3, .grid_cols = 2};
-    struct plan_request tile = {.tile_rows = 11, .tile_cols = 1, .slab = 1};
-    struct error err = {0};
-    assert_int_equal(plan_make(&p, &m, &grid, &plan, &err), EXIT_USAGE);
-    assert_non_null(strstr(err.text, "--grid 3x2 needs 6 ranks"));
-    err = (struct error){0};
-    assert_int_equal(plan_make(&p, &m, &tile, &plan, &err), EXIT_USAGE);
-    assert_non_null(strstr(err.text, "C is only 10x10"));
-}
-
 /* Files in memory: panels are not kept on the host a second time, slots fit a cache, and tiles are
  * small enough that they leave beside the product.  Elsewhere the same rate is that of disks. */
 static void test_files_in_memory(void **state)
@@ -490,11 +474,10 @@ static void test_too_many_tiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans),        cmocka_unit_test(test_serpentine),
-        cmocka_unit_test(test_kept_panels),         cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),          cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_impossible_requests), cmocka_unit_test(test_files_in_memory),
-        cmocka_unit_test(test_too_many_tiles),
+        cmocka_unit_test(test_random_plans),    cmocka_unit_test(test_serpentine),
+        cmocka_unit_test(test_kept_panels),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small_fits),      cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_files_in_memory), cmocka_unit_test(test_too_many_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,49 @@
+/* What the user forces, where that is impossible. */
+#include "plan_fixture.h"
+
+#include "error.h"
+
+/* The complaint has these words and no other line. */
+static void assert_refused(const struct plan_request *request, int code, const char *words)
+{
+    struct problem p = make_problem(1000, 1000, 1000, 1);
+    struct machine m = make_machine(4, 1 << 22, 1 << 30, true);
+    struct plan plan;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, request, &plan, &err), code);
+    assert_int_equal(err.complaints, 1);
+    if (!strstr(err.text, words))
+        fail_msg("%s", err.text);
+}
+
+static void test_impossible_requests(void **state)
+{
+    (void)state;
+    struct plan_request request = {.grid_rows = 3, .grid_cols = 2};
+    assert_refused(&request, EXIT_USAGE, "--grid 3x2 needs 6 ranks, there are 4");
+    request = (struct plan_request){.tile_rows = 1001, .tile_cols = 1, .slab = 1};
+    assert_refused(&request, EXIT_USAGE, "C is only 1000x1000");
+}
+
+/* Of layers, too; these need more memory only where nothing else is wrong. */
+static void test_impossible_layers(void **state)
+{
+    (void)state;
+    struct plan_request request = {.layers = 3};
+    assert_refused(&request, EXIT_USAGE, "do not make 3 equal layers");
+    request = (struct plan_request){.layers = 2, .grid_rows = 4, .grid_cols = 1};
+    assert_refused(&request, EXIT_USAGE, "--grid 4x1 needs 4 ranks, a layer of --split-k has 2");
+    request = (struct plan_request){.layers = 2, .tile_rows = 1001, .tile_cols = 1, .slab = 1};
+    assert_refused(&request, EXIT_USAGE, "C is only 1000x1000");
+    request = (struct plan_request){.layers = 2};
+    assert_refused(&request, EXIT_RESOURCES, "the devices of 2 ranks cannot hold all of C");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_impossible_requests),
+        cmocka_unit_test(test_impossible_layers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
