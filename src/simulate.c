@@ -105,10 +105,10 @@ static struct span disk_read(struct sim *s, struct span feed, double bytes, enum
     return serve(&s->disk_read, feed, bytes, seconds);
 }
 
-/* The node's parts of the panels that it needs, from the files and to the other nodes. */
-static void node_read(struct sim *s, struct node_state *node, const struct step *step)
+/* The node's parts of the panels of A or B that it needs, from the files and to the other nodes. */
+static void node_read(struct sim *s, struct node_state *node, const struct step *step,
+                      enum operand operand)
 {
-    ring_enter(s, node, step);
     if (node->step_bytes == 0)
         return;
     double beyond = 1 - s->ring_bytes * node->ranks / node->step_bytes;
@@ -116,19 +116,18 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
     for (int i = 0; i < node->needs; i++) {
         struct need *need = &node->need[i];
         struct panel_state *panel = &s->panels[need->panel];
-        if (need->extent == 0)
+        if (need->operand != operand || need->extent == 0)
             continue;
         double others, part = own_bytes(s, need, step, &others);
         if (part == 0)
             continue;
         struct span come = {node->ready, node->ready};
-        come = disk_read(s, come, part, need->operand);
+        come = disk_read(s, come, part, operand);
         come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
         come =
             serve(&node->link_in, come, part, seconds_of(part, s->machine->node_disk_bytes_per_s));
         if (beyond > 0) /* what the ring does not hold comes once the rest leaves it */
-            come.end =
-                fmax(come.end, gate + beyond * seconds_of(part, s->read_rate[need->operand]));
+            come.end = fmax(come.end, gate + beyond * seconds_of(part, s->read_rate[operand]));
         if (others > 0)
             come = serve(&node->send, come, others,
                          seconds_of(others, s->machine->network_bytes_per_s));
@@ -136,28 +135,33 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
     }
 }
 
-/* What the node has not read itself. */
-static void node_receive(struct sim *s, struct node_state *node, const struct step *step)
+/* What the node has not read itself.  Panels for several lines of the grid come in turns, slot by
+ * slot, so all of them together. */
+static void node_receive(struct sim *s, struct node_state *node, const struct step *step,
+                         enum operand operand)
 {
+    struct span turns = {0};
     for (int i = 0; i < node->needs; i++) {
         struct need *need = &node->need[i];
-        const struct panel_state *panel = &s->panels[need->panel];
-        if (need->extent == 0)
+        if (need->operand != operand || need->extent == 0)
             continue;
         double others, kept = kept_bytes(s, need, step);
         double read = own_bytes(s, need, step, &others);
-        need->arrived = panel->sent;
-        if (others > 0) {
-            need->arrived = serve(&node->receive, panel->sent, others,
-                                  seconds_of(others, s->machine->network_bytes_per_s));
-        }
+        struct span come = s->panels[need->panel].sent;
+        if (others > 0)
+            come = serve(&node->receive, come, others,
+                         seconds_of(others, s->machine->network_bytes_per_s));
         if (kept > 0) {
             struct span ready = {node->ready, node->ready};
             double seconds = kept / (plan_cache_rate(s->plan) * node->ranks);
             struct span again = serve(&node->cache, ready, kept, seconds);
-            need->arrived = read > 0 ? span_join(need->arrived, again) : again;
+            come = read > 0 ? span_join(come, again) : again;
         }
+        turns = turns.end > 0 ? span_join(turns, come) : come;
     }
+    for (int i = 0; i < node->needs; i++)
+        if (node->need[i].operand == operand)
+            node->need[i].arrived = turns;
 }
 
 /* On the CPU the cores that multiply move every byte twice: between file and slot, and on. */
@@ -172,7 +176,7 @@ static struct span rank_copy(struct sim *s, const struct node_state *node, struc
 {
     struct span come = {rank->gate, rank->gate};
     bool first = true;
-    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+    for (int operand = OPERAND_B; operand >= OPERAND_A; operand--) {
         const struct need *need = &node->need[rank->need[operand]];
         if (!rank->copies[operand])
             continue;
@@ -293,9 +297,13 @@ static void step_pass(struct sim *s, const struct step *step)
         s->panels[i].sent = (struct span){0};
     s->round = s->disk_read.free;
     for (int i = 0; i < s->node_count; i++)
-        node_read(s, &s->nodes[i], step);
+        ring_enter(s, &s->nodes[i], step);
+    for (int operand = OPERAND_B; operand >= OPERAND_A; operand--)
+        for (int i = 0; i < s->node_count; i++)
+            node_read(s, &s->nodes[i], step, (enum operand)operand);
     for (int i = 0; i < s->node_count; i++) {
-        node_receive(s, &s->nodes[i], step);
+        node_receive(s, &s->nodes[i], step, OPERAND_B);
+        node_receive(s, &s->nodes[i], step, OPERAND_A);
         node_work(s, &s->nodes[i], step);
     }
 }

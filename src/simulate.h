@@ -10,6 +10,7 @@
  *
  * - Ranks of a node share a ring of slots: a panel comes to a node once and is copied to every
  *   device there that needs it.  Reading stays ahead of copying by what the ring holds.
+ * - B's panel comes before A's, those of several rows or columns of the grid in turns.
  * - Nodes that need the same panel read equal parts of it and send each other theirs.
  * - A device is filled for one slab while it multiplies the one before.  Panels that it holds, or
  *   that the host keeps, are not read again.

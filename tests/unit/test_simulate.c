@@ -309,6 +309,28 @@ static void test_random(void **state)
             fail_msg("never limited by %s", simulate_resource_name((enum resource)i));
 }
 
+/* B comes first and goes to all devices at once, then A's rows in turns: no device waits for the
+ * others' rows, nor does its bus stand still meanwhile. */
+static void test_turns(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(1024, 1024, 16384, 1);
+    struct plan_request request = plain;
+    request.grid_rows = 4;
+    request.grid_cols = 1;
+    request.tile_rows = 256;
+    request.tile_cols = 1024;
+    request.slab = 4096;
+    struct machine m = fast_machine(4, 4);
+    const double matrix = 8.0 * 1024 * 16384, seconds = 10;
+    m.node_disk_bytes_per_s = 2 * matrix / seconds;
+    m.in_bytes_per_s = 1.25 * matrix / (0.8 * seconds); /* a quarter of A, and B */
+    struct plan plan = planned(&p, &m, &request);
+    double wall_s = simulated(&p, &m, &request, &plan).wall_s;
+    assert_int_equal(plan.slabs, 4);
+    assert_near(wall_s, seconds + 8.0 * 1024 * 1024 / m.node_disk_bytes_per_s, 0.03);
+}
+
 /* A node with fewer ranks than others would have all of its link for them. */
 static void test_few_ranks(void **state)
 {
@@ -359,10 +381,15 @@ static void test_many_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_limit),        cmocka_unit_test(test_two_slabs),
-        cmocka_unit_test(test_shared_on_a_node), cmocka_unit_test(test_four_nodes),
-        cmocka_unit_test(test_side_by_side),     cmocka_unit_test(test_random),
-        cmocka_unit_test(test_few_ranks),        cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_one_limit),
+        cmocka_unit_test(test_two_slabs),
+        cmocka_unit_test(test_shared_on_a_node),
+        cmocka_unit_test(test_four_nodes),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_few_ranks),
+        cmocka_unit_test(test_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
