@@ -98,11 +98,16 @@ static double node_gate(const struct sim *s, const struct node_state *node)
     return gate;
 }
 
+/* Memory takes a tile at once.  Beside a disk's writing reading goes on at half its pace, or slower
+ * where the writing would not end with the super-block. */
 static struct span disk_read(struct sim *s, struct span feed, double bytes, enum operand operand)
 {
-    double seconds = seconds_of(bytes, s->read_rate[operand]) + s->lost;
-    s->lost = 0;
-    return serve(&s->disk_read, feed, bytes, seconds);
+    double seconds = seconds_of(bytes, s->read_rate[operand]);
+    double most = s->machine->files_in_memory ? s->lost : fmax(s->due, seconds);
+    double lost = fmin(s->lost, most);
+    s->lost -= lost;
+    s->due = fmax(0, s->due - lost);
+    return serve(&s->disk_read, feed, bytes, seconds + lost);
 }
 
 /* The node's parts of the panels of A or B that it needs, from the files and to the other nodes. */
@@ -296,6 +301,7 @@ static void step_pass(struct sim *s, const struct step *step)
     for (int i = 0; i < s->plan->grid_rows + s->plan->grid_cols; i++)
         s->panels[i].sent = (struct span){0};
     s->round = s->disk_read.free;
+    s->due = s->lost / (double)ceil_div(max_i64(s->plan->slabs - step->first, 1), s->slabs_a_step);
     for (int i = 0; i < s->node_count; i++)
         ring_enter(s, &s->nodes[i], step);
     for (int operand = OPERAND_B; operand >= OPERAND_A; operand--)

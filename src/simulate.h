@@ -16,8 +16,8 @@
  *   that the host keeps, are not read again.
  * - A tile leaves strip by strip beside its last product and the next tile's first one, as far as
  *   slots out are free or the disk takes what is in them.
- * - Where bytes are written and others are to be read, the file system reads as many less; one in
- *   memory half as many.
+ * - Where bytes are written and others are to be read, the file system reads as many less, as long
+ *   as it writes; one in memory half as many, at once.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, and that C0's strips take slots of the ring too. */

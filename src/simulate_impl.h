@@ -74,7 +74,8 @@ struct sim {
     const struct plan *plan;
     double element, ring_bytes, read_rate[OPERAND_COUNT];
     struct server disk_read, disk_write;
-    double lost;                /* seconds of disk_read, to what was written since it last read */
+    double lost;                /* seconds of disk_read, to what was written in the meantime */
+    double due;                 /* of that, to this step at least */
     double round;               /* when disk_read gets to this step */
     struct panel_state *panels; /* of grid rows, then of grid columns */
     struct need *needs;

@@ -331,6 +331,29 @@ static void test_turns(void **state)
     assert_near(wall_s, seconds + 8.0 * 1024 * 1024 / m.node_disk_bytes_per_s, 0.03);
 }
 
+/* A disk that is read half of the time has the other half for the tile before. */
+static void test_beside_writing(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4096, 4096, 4096, 1);
+    struct plan_request request = plain;
+    request.tile_rows = 2048;
+    request.tile_cols = 4096;
+    request.slab = 256;
+    struct machine m = fast_machine(1, 1);
+    m.device_memory = (size_t)128 << 20; /* too little to keep B */
+    m.disk_read_bytes_per_s = 1e8;
+    const double read = 8.0 * (2048 + 4096) * 4096 / m.disk_read_bytes_per_s;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 2.0 * 4096 * 4096 * 2048 * 1.25 / (2 * read);
+    struct plan plan = planned(&p, &m, &request);
+    plan.slots_in = 1; /* reading is hardly ahead */
+    plan.kept[OPERAND_B] = 0;
+    assert_int_equal(plan.supers_down * plan.slabs, 32);
+    struct simulation s = simulated(&p, &m, &request, &plan);
+    assert_near(s.usage[RESOURCE_READ].busy_s, 2 * read + read / 3, 0.01);
+    assert_near(s.wall_s, read / 16 + s.usage[RESOURCE_GEMM].busy_s, 0.01);
+}
+
 /* A node with fewer ranks than others would have all of its link for them. */
 static void test_few_ranks(void **state)
 {
@@ -388,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_beside_writing),
         cmocka_unit_test(test_few_ranks),
         cmocka_unit_test(test_many_ranks),
     };
