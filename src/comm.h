@@ -34,8 +34,8 @@ int comm_launcher_local_size(void);
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
-/* Collective, always with the same numbers.  Form layers of equally many ranks, in their order, with
- * nodes of so many; from then on `nodes` and `node` are those of the layer. */
+/* Collective, always with the same numbers.  Form layers of equally many ranks, in their order,
+ * with nodes of so many; from then on `nodes` and `node` are those of the layer. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);
 
 /* Where this rank is in its layer's grid. */
