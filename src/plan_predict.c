@@ -60,6 +60,28 @@ double plan_cache_rate(const struct plan *plan)
     return cache_bytes_per_s * plan->readers;
 }
 
+/* What all nodes together get of a file system's rate, each through its own link. */
+static double through_links(const struct machine *machine, double rate)
+{
+    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+    double links = nodes * machine->node_disk_bytes_per_s;
+    return links > 0 ? fmin(rate, links) : rate;
+}
+
+/* A line of the grid lies on so many nodes, each of which has its own copy of its panels. */
+static double nodes_of_line(const struct plan *plan, enum operand operand)
+{
+    return operand == OPERAND_A ? (double)plan->grid_cols / (double)plan->node_lines[OPERAND_B]
+                                : (double)plan->grid_rows / (double)plan->node_lines[OPERAND_A];
+}
+
+/* The part of an operand's panels that the host keeps. */
+static double kept_part(const struct plan *plan, enum operand operand)
+{
+    int64_t all = plan->slabs * (operand == OPERAND_A ? 1 : plan->supers_across);
+    return all ? (double)plan->kept[operand] / (double)all : 0;
+}
+
 /* What all ranks read. */
 struct reading {
     double seconds; /* from the disk or, in its turn, from what the host keeps */
@@ -78,29 +100,25 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     const double once[] = {mk, kn, (double)p->m * (double)p->n};
     double reads[] = {mk * (double)plan->supers_across, kn * (double)plan->supers_down,
                       once[OPERAND_C]};
-    double all_b = (double)(plan->supers_across * plan->slabs);
-    double kept_a = plan->slabs ? (double)plan->kept[OPERAND_A] / (double)plan->slabs : 0;
-    double kept_b = plan->slabs ? (double)plan->kept[OPERAND_B] / all_b : 0;
     if (plan_holds(plan, OPERAND_A)) /* a row of super-blocks finds them there */
         reads[OPERAND_A] /= (double)plan->supers_across;
     if (plan_holds(plan, OPERAND_B)) /* at the turns */
         reads[OPERAND_B] *= ((double)plan->supers_across - 1 + 1 / (double)plan->supers_down) /
                             (double)plan->supers_across;
-    double again[] = {kept_a * (reads[OPERAND_A] - mk), kept_b * (reads[OPERAND_B] - kn)};
+    double again[] = {kept_part(plan, OPERAND_A) * (reads[OPERAND_A] - mk),
+                      kept_part(plan, OPERAND_B) * (reads[OPERAND_B] - kn)};
     double slab = (double)min_i64(plan->slab, p->k),
            ranks = (double)plan->grid_rows * plan->grid_cols;
-    /* A line of the grid lies on so many nodes, each of which has its own copy; and so many of its
-     * ranks share what they copy from there. */
-    const double nodes[] = {(double)plan->grid_cols / (double)plan->node_lines[1],
-                            (double)plan->grid_rows / (double)plan->node_lines[0]};
+    /* So many ranks of a node share what they copy from there. */
     const double users[] = {(double)ceil_div(p->n, plan->tile_cols) / (double)plan->supers_across,
                             (double)ceil_div(p->m, plan->tile_rows) / (double)plan->supers_down};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        double nodes = nodes_of_line(plan, (enum operand)operand);
         double wanted = problem_reads(p, (enum operand)operand) ? reads[operand] : 0;
         reads[operand] -= again[operand];
         all.copied += wanted * users[operand];
-        all.sent += (wanted - again[operand]) * fmax(0, nodes[operand] - 1);
-        all.seconds += again[operand] * nodes[operand] * element / (plan_cache_rate(plan) * ranks);
+        all.sent += (wanted - again[operand]) * fmax(0, nodes - 1);
+        all.seconds += again[operand] * nodes * element / (plan_cache_rate(plan) * ranks);
     }
     all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
     if (plan->slabs)
@@ -127,14 +145,6 @@ double plan_lost_to_writing(const struct machine *machine, double bytes)
     return (machine->files_in_memory ? 0.5 : 1) * bytes / machine->disk_read_bytes_per_s;
 }
 
-/* What all nodes together get of a file system's rate, each through its own link. */
-static double through_links(const struct machine *machine, double rate)
-{
-    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
-    double links = nodes * machine->node_disk_bytes_per_s;
-    return links > 0 ? fmin(rate, links) : rate;
-}
-
 static double whole_blocks(int64_t extent)
 {
     return (double)round_up(extent, GEMM_BLOCK);
@@ -155,27 +165,63 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
            slabs * STEP_MICROSECONDS * 1e-6;
 }
 
-/* Where the device holds A's panels for a row of super-blocks, or B's for a column, its first tile
- * reads both and the others one: seconds of all tiles, each at the pace of its reading or its
- * product. */
-static double uneven_seconds(const struct problem *p, const struct machine *machine,
-                             const struct plan *plan)
+/* What a super-block's panels take: seconds of each link. */
+struct feed {
+    double disk, network, host, bus;
+};
+
+/* Those of A, which are new in the first of a row of super-blocks, or of B, which are new in the
+ * first row; others are on the device, or come again from the host as far as it keeps them. */
+static void add_panels(const struct problem *p, const struct machine *machine,
+                       const struct plan *plan, enum operand operand, bool new, struct feed *feed)
 {
-    double of_c = (double)p->m * (double)p->n * (double)scalar_size(p->type);
+    bool of_a = operand == OPERAND_A;
     double of_k = (double)p->k * (double)scalar_size(p->type);
-    double link = of_k / machine->in_bytes_per_s,
-           disk = of_k / through_links(machine, machine->disk_read_bytes_per_s);
-    double a = (double)plan->tile_rows, b = (double)plan->tile_cols;
-    double by_a = disk * a * plan->grid_rows, by_b = disk * b * plan->grid_cols;
-    double product = plan->link_s[LINK_GEMM] / (double)schedule_supers(plan);
-    bool holds_a = plan_holds(plan, OPERAND_A);
-    int64_t firsts = holds_a ? plan->supers_down : plan->supers_across;
-    int64_t others = schedule_supers(plan) - firsts;
-    double supers = (double)schedule_supers(plan); /* all but the last are written beside reading */
-    double left = plan_lost_to_writing(machine, of_c / supers) * (supers - 1) / supers;
-    double first = fmax(by_a + by_b + left, link * (a + b));
-    double other = fmax((holds_a ? by_b : by_a) + left, link * (holds_a ? b : a));
-    return (double)firsts * fmax(first, product) + (double)others * fmax(other, product);
+    double bytes = of_k * (of_a ? (double)p->m / (double)plan->supers_down
+                                : (double)p->n / (double)plan->supers_across);
+    double again = new ? 0 : kept_part(plan, operand) * bytes, nodes = nodes_of_line(plan, operand);
+    double ranks = (double)plan->grid_rows * plan->grid_cols;
+    feed->disk +=
+        (bytes - again) / through_links(machine, plan_read_rate(p, machine, plan, operand));
+    feed->network += (bytes - again) * fmax(0, nodes - 1) /
+                     (machine->network_bytes_per_s * ceil(ranks / plan->ranks_per_node));
+    feed->host += again * nodes / (plan_cache_rate(plan) * ranks);
+    feed->bus +=
+        of_k * (double)(of_a ? plan->tile_rows : plan->tile_cols) / machine->in_bytes_per_s;
+}
+
+/* Seconds that the links need for a super-block that is the first of its row or not, in the first
+ * row or not. */
+static double fed_seconds(const struct problem *p, const struct machine *machine,
+                          const struct plan *plan, bool first_col, bool first_row)
+{
+    double of_c =
+        (double)p->m * (double)p->n * (double)scalar_size(p->type) / (double)schedule_supers(plan);
+    struct feed feed = {0};
+    if (problem_reads_c(p))
+        feed.disk = of_c / through_links(machine, plan_read_rate(p, machine, plan, OPERAND_C));
+    if (!first_col || !first_row) /* the one before is written beside it */
+        feed.disk += plan_lost_to_writing(machine, of_c);
+    if (first_col || !plan_holds(plan, OPERAND_A))
+        add_panels(p, machine, plan, OPERAND_A, first_col, &feed);
+    if (first_row || !first_col || !plan_holds(plan, OPERAND_B))
+        add_panels(p, machine, plan, OPERAND_B, first_row, &feed);
+    return fmax(fmax(feed.disk, feed.network), fmax(feed.host, feed.bus));
+}
+
+/* Panels come unevenly: nearly all of them with the first row and column of super-blocks, where
+ * later ones find theirs on the device or the host.  Seconds of all, each at the pace of what it
+ * needs most: a link for its panels, or the device, which takes `each`.  `first`: of the first,
+ * which waits `fill` for its first slab or multiplies its last one when all have come. */
+static double paced_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan *plan, double each, double fill, double *first)
+{
+    double down = (double)plan->supers_down - 1, across = (double)plan->supers_across - 1;
+    *first =
+        fmax(fed_seconds(p, machine, plan, true, true) + each / (double)plan->slabs, each + fill);
+    return *first + across * fmax(fed_seconds(p, machine, plan, false, true), each) +
+           down * fmax(fed_seconds(p, machine, plan, true, false), each) +
+           down * across * fmax(fed_seconds(p, machine, plan, false, false), each);
 }
 
 /* Seconds after the last product, of tiles that take `leave` to the disk: their first strip leaves
@@ -216,20 +262,26 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - 2 * step);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
-    bool held = plan->slabs > 1 && (plan_holds(plan, OPERAND_A) || plan_holds(plan, OPERAND_B));
-    double product = held ? fmax(s[LINK_GEMM], uneven_seconds(p, machine, plan)) : s[LINK_GEMM];
-    double busiest = product + exposed + moving;
+    double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first;
+    double device = s[LINK_GEMM] + exposed + moving;
+    double first = 0;
+    double busiest =
+        plan->slabs ? paced_seconds(p, machine, plan, device / tiles, fill, &first) : device;
     enum link feeding = s[LINK_READ] >= s[LINK_IN] ? LINK_READ : LINK_IN;
-    enum link pace = product > s[LINK_GEMM] ? feeding : LINK_GEMM;
-    plan->limit = product >= exposed ? pace : LINK_OUT;
+    enum link own = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
+    plan->limit = busiest > (device + fill) * (1 + 1e-9) ? feeding : own;
     double last = fmin(of_c, ranks * tile * element); /* the bytes that nothing is read beside */
-    for (int link = 0; link < LINK_COUNT; link++) {
-        double lost = link == LINK_READ ? plan_lost_to_writing(machine, of_c - last) : 0;
-        if (s[link] + lost > busiest) {
-            busiest = s[link] + lost;
+    const double before[] = {plan_lost_to_writing(machine, of_c - last),
+                             fill,
+                             fill,
+                             fill,
+                             fill,
+                             first - last / write_rate};
+    /* How A and B are read is in that already. */
+    for (int link = plan->slabs ? LINK_NETWORK : LINK_READ; link < LINK_COUNT; link++)
+        if (s[link] + before[link] > busiest) {
+            busiest = s[link] + before[link];
             plan->limit = (enum link)link;
         }
-    }
-    double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first;
-    plan->wall_s = busiest + fill + drain_seconds(plan, last / write_rate, step);
+    plan->wall_s = busiest + drain_seconds(plan, last / write_rate, step);
 }

@@ -75,11 +75,83 @@ static void test_limit(void **state)
     }
 }
 
+/* Panels that the host keeps come once from the disk, too: the first super-block waits for nearly
+ * all that is read, and the others not. */
+static void test_kept(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(4096, 4096, 4096, 1);
+    struct machine m = make_machine(1, (size_t)80 << 20, (size_t)4 << 30, true);
+    struct plan_request request = {
+        .layers = 1, .tile_rows = 1024, .tile_cols = 4096, .slab = 256, .algorithm = ALGORITHM_CPU};
+    m.disk_read_bytes_per_s = 1e9;
+    m.disk_write_bytes_per_s = 1e11;
+    m.disk_run_bytes = 1;
+    const double matrix = 8.0 * 4096 * 4096, of_a = matrix / 4 / 1e9, of_b = matrix / 1e9;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 2.0 * 1024 * 4096 * 4096 * 1.25 / (2 * of_a);
+    struct plan plan = planned(&p, &m, &request);
+    assert_true(plan.supers_down == 4 && !plan_holds(&plan, OPERAND_B));
+    assert_int_equal(plan.kept[OPERAND_B], plan.slabs);
+    assert_near(plan.wall_s, of_a + of_b + 3 * (2 * of_a), 0.05);
+    assert_near(plan.wall_s, simulated_s(&p, &m, &request, &plan), 0.05);
+}
+
+/* A cluster: 4 GPUs on a node, a file system for all, a link to it for each node. */
+static struct machine cluster(int ranks, size_t device_memory)
+{
+    struct machine m = make_machine(ranks, device_memory, (size_t)120e9, true);
+    m.ranks_per_node = ranks < 4 ? ranks : 4;
+    m.threads = 16;
+    m.disk_read_bytes_per_s = 200e9;
+    m.disk_write_bytes_per_s = 150e9;
+    m.disk_run_bytes = 256 << 10;
+    m.node_disk_bytes_per_s = 20e9;
+    m.network_bytes_per_s = 180e9;
+    return m;
+}
+
+/* The planner's choice is simulated to take no longer than another grid, more or less, and as long
+ * as was predicted. */
+static void test_chosen_grid(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n, k;
+        int ranks;
+        size_t device_memory;
+    } cases[] = {
+        {100000, 100000, 100000, 4, (size_t)140e9},  {100000, 100000, 100000, 8, (size_t)140e9},
+        {100000, 100000, 100000, 12, (size_t)4e9},   {50000, 50000, 400000, 8, (size_t)16e9},
+        {400000, 10000, 100000, 2, (size_t)4e9},     {832000, 832000, 832000, 256, (size_t)140e9},
+        {832000, 832000, 832000, 256, (size_t)16e9}, {200000, 200000, 50000, 100, (size_t)4e9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct problem p = make_problem(cases[i].m, cases[i].n, cases[i].k, 1);
+        struct machine m = cluster(cases[i].ranks, cases[i].device_memory);
+        struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+        struct plan plan = planned(&p, &m, &request);
+        double chosen = simulated_s(&p, &m, &request, &plan);
+        assert_near(plan.wall_s, chosen, 0.2);
+        for (int rows = 1; rows <= m.ranks; rows++) {
+            if (m.ranks % rows)
+                continue;
+            request.grid_rows = rows;
+            request.grid_cols = m.ranks / rows;
+            struct plan other = planned(&p, &m, &request);
+            double wall_s = simulated_s(&p, &m, &request, &other);
+            if (chosen > 1.15 * wall_s)
+                fail_msg("case %zu: %dx%d takes %g s, %dx%d %g", i, plan.grid_rows, plan.grid_cols,
+                         chosen, rows, request.grid_cols, wall_s);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_last_tile),
         cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_chosen_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
