@@ -1,59 +1,32 @@
 """Many ranks as one machine: each byte is read once, whoever needs it, and the bits are those of one
 rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
-import hashlib
 import os
 import re
 import select
 import signal
-import time
 
 import h5py
 import numpy as np
 import pytest
 
-from launch import start
-from matrices import children, multiply, operands, output_of, part_of, read, wait_until
-
-M, N, K = 203, 187, 350
-SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
-LIMITS = ["--gpu-memory", "90K", "--host-memory", "12M"]
+from launch import run
+from matrices import multiply, operands, output_of, read, whole
+from ranks import (K, LIMITS, M, N, begin, complaints, kill, limits, on_one_rank, processes,
+                   same_product)
 
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory):
-    """A file of random operands, and the bits of their product on one rank."""
-    source = tmp_path_factory.mktemp("ranks") / "input.h5"
-    operands(source, M, N, K, "f8", "NT")
-    multiply(source, *SCALARS, "-o", source.with_name("one.h5"))
-    return source, bits(source.with_name("one.h5"))
+    return on_one_rank(tmp_path_factory.mktemp("ranks"))
 
 
-def bits(output):
-    return hashlib.sha256(read(output).tobytes()).hexdigest()
-
-
-def product(problem, ranks, node, *options, device="cpu", **how):
-    """Multiply on nodes of so many ranks; the bits must be those of one rank, the bytes those
-    that the plan promised."""
-    source, reference = problem
-    output = source.with_name(f"{ranks}-{node}.h5")
-    report = multiply(source, *SCALARS, *options, "-o", output, "--force", ranks=ranks,
-                      device=device, DGEMM_OOC_TEST_NODE=str(node), **how)
-    plan, stages = report["plan"], report["stages"]
-    assert bits(output) == reference
-    assert stages["read"]["bytes"] == plan["read_bytes"]
-    assert stages["network"]["bytes"] == plan["sent_bytes"]
-    assert stages["in"]["bytes"] == plan["in_bytes"]
-    assert stages["write"]["bytes"] == plan["write_bytes"] == 8 * M * N
-    return report
-
-
-def limits(device):
-    return LIMITS if device == "cpu" else ["--gpu-memory", "200K"]
+def product(problem, ranks, node, *options, **how):
+    """Multiply on nodes of so many ranks."""
+    return same_product(problem, *options, ranks=ranks, DGEMM_OOC_TEST_NODE=str(node), **how)
 
 
 @pytest.mark.parametrize("ranks, node", [
-    (ranks, node) for ranks in (2, 3, 4, 5, 7, 8) for node in (1, 2, 3, 8) if node <= max(3, ranks)])
+    (ranks, node) for ranks in range(2, 9) for node in (1, 2, 3, 8) if node <= max(3, ranks)])
 def test_any_ranks_and_nodes(problem, device, ranks, node):
     report = product(problem, ranks, node, *limits(device), device=device)
     assert (report["plan"]["sent_bytes"] > 0) == (ranks > node)
@@ -63,6 +36,37 @@ def test_any_ranks_and_nodes(problem, device, ranks, node):
 @pytest.mark.parametrize("node", [1, 2, 4, 6])
 def test_any_grid(problem, device, grid, node):
     product(problem, 6, node, *limits(device), "--grid", grid, device=device)
+
+
+GRIDS = [(7, "7x1"), (7, "1x7"), (8, "8x1"), (8, "1x8"), (8, "2x4"), (8, "4x2"), (8, "3x1")]
+
+
+@pytest.mark.parametrize("ranks, grid", GRIDS)
+@pytest.mark.parametrize("node", [3, 5, 7])
+def test_grids_across_nodes(problem, ranks, grid, node):
+    """Nodes begin within rows of the grid, and the last has fewer ranks than the others."""
+    product(problem, ranks, node, *LIMITS, "--grid", grid)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("ranks, grid, node", [(7, "7x1", 3), (8, "2x4", 3), (8, "4x2", 5)])
+def test_gpus_of_grids_across_nodes(problem, gpu, ranks, grid, node):
+    product(problem, ranks, node, *limits(gpu), "--grid", grid, device=gpu)
+
+
+@pytest.mark.parametrize("m, n, options, said", [
+    (3, 2, [], "1 rank without a tile"), (1, 1, [], "3 ranks without a tile"),
+    (40, 30, ["--grid", "1x2"], "2 ranks without a tile"), (40, 30, [], None)])
+@pytest.mark.parametrize("node", [1, 4])
+def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
+    """The plan says how many have none; they wait for the others, and the product is right."""
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, m, n, 50, kind=whole)
+    done = run("dgemm_ooc", source, *options, ranks=4, timeout=60, DGEMM_OOC_TEST_NODE=str(node))
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "without a tile" in line]
+    assert len(lines) == (said is not None) and all(said in line for line in lines)
+    assert np.array_equal(read(output_of(source)), a @ b)
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])
@@ -106,42 +110,17 @@ def test_chunked(tmp_path, node):
     assert np.allclose(read(output_of(source)), a @ b, rtol=1e-12)
 
 
-SLOW = ["--tile", "64x64x16"]  # so many small steps that this takes many seconds
-
-
-def begin(source, node, **how):
-    """Start a long run on four ranks, and come back when something of C is there."""
-    operands(source, 1200, 1000, 1100)
-    process = start("dgemm_ooc", source, *SLOW, ranks=4, DGEMM_OOC_TEST_NODE=str(node), **how)
-    part = part_of(source)
-    wait_until(lambda: part.exists() and part.read_bytes()[8192:].strip(b"\0"), process)
-    return process
-
-
-def complaints(process):
-    """What it says when it ends, which it does soon."""
-    began = time.monotonic()
-    with process:
-        out, text = process.communicate(timeout=60)
-    assert time.monotonic() - began < 10 and "RESULT" not in out
-    return [line for line in text.splitlines() if line.startswith("dgemm_ooc:")]
-
-
 @pytest.mark.parametrize("node", [1, 2, 4])
 def test_an_error_ends_all_ranks(tmp_path, node):
     """Whichever rank meets it first: one message, one code, soon."""
     source = tmp_path / "input.h5"
-    process = begin(source, node)
+    process = begin(source, DGEMM_OOC_TEST_NODE=str(node))
     os.truncate(source, 8192)
     lines = complaints(process)
     assert process.returncode == 1
     assert "input.h5" in lines[0]
     assert len(lines) == 2 and re.match(r"dgemm_ooc: on rank \d \(", lines[1])
     assert not list(tmp_path.glob("*.part"))
-
-
-def kill(process, victim):
-    os.kill(children(process.pid)[victim], signal.SIGKILL)
 
 
 @pytest.mark.parametrize("node, victim, says", [
@@ -151,8 +130,8 @@ def kill(process, victim):
     ids=["one node", "two", "four"])
 def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
     """Of a rank that is stopped; when it runs again the run comes to its end."""
-    process = begin(tmp_path / "input.h5", node, DGEMM_OOC_TEST_WAIT="1")
-    said, rank = "", children(process.pid)[victim]
+    process = begin(tmp_path / "input.h5", DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_WAIT="1")
+    said, rank = "", processes(process)[victim]
     os.kill(rank, signal.SIGSTOP)
     try:
         while not re.search(says, said):
@@ -168,7 +147,7 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
 @pytest.mark.parametrize("victim", [0, 3])
 def test_a_killed_rank_ends_the_job(tmp_path, node, victim):
     source = tmp_path / "input.h5"
-    process = begin(source, node)
+    process = begin(source, DGEMM_OOC_TEST_NODE=str(node))
     kill(process, victim)
     complaints(process)
     assert process.returncode != 0
@@ -178,7 +157,7 @@ def test_a_killed_rank_ends_the_job(tmp_path, node, victim):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, victim):
     source = tmp_path / "input.h5"
-    process = begin(source, 4, OMPI_MCA_orte_enable_recovery="1")
+    process = begin(source, OMPI_MCA_orte_enable_recovery="1")
     kill(process, victim)
     lines = complaints(process)
     assert [line for line in lines if f"rank {victim} (process" in line and "has died" in line]

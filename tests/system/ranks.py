@@ -1,0 +1,98 @@
+"""Runs on several ranks: what holds of all of them, and long ones that something is done to."""
+import hashlib
+import os
+import re
+import signal
+from pathlib import Path
+
+from launch import start
+from matrices import children, multiply, operands, part_of, read, wait_until
+
+M, N, K = 203, 187, 350
+SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
+LIMITS = ["--gpu-memory", "90K", "--host-memory", "12M"]
+SLOW = ["--tile", "24x24x16"]  # so many small steps that this takes many seconds
+SOON = 10  # seconds, in which a run ends that cannot go on
+
+
+def limits(device):
+    return LIMITS if device == "cpu" else ["--gpu-memory", "200K"]
+
+
+def bits(output):
+    return hashlib.sha256(read(output).tobytes()).hexdigest()
+
+
+def on_one_rank(folder):
+    """A file of random operands, and the bits of their product on one rank."""
+    source = folder / "input.h5"
+    operands(source, M, N, K, "f8", "NT")
+    multiply(source, *SCALARS, "-o", source.with_name("one.h5"))
+    return source, bits(source.with_name("one.h5"))
+
+
+def same_product(problem, *options, **how):
+    """Multiply on ranks; the bits must be those of one rank, the bytes those that the plan
+    promised."""
+    source, reference = problem
+    output = source.with_name("many.h5")
+    report = multiply(source, *SCALARS, *options, "-o", output, "--force", timeout=60, **how)
+    plan, stages = report["plan"], report["stages"]
+    assert bits(output) == reference
+    assert stages["read"]["bytes"] == plan["read_bytes"]
+    assert stages["network"]["bytes"] == plan["sent_bytes"]
+    assert stages["in"]["bytes"] == plan["in_bytes"]
+    assert stages["write"]["bytes"] == plan["write_bytes"] == 8 * M * N
+    return report
+
+
+def begin(source, **how):
+    """Start a long run on four ranks, and come back when something of C is there."""
+    operands(source, 1200, 1000, 1100)
+    process = start("dgemm_ooc", source, *SLOW, ranks=4, **how)
+    part = part_of(source)
+    try:
+        wait_until(lambda: part.exists() and part.read_bytes()[8192:].strip(b"\0"), process)
+    except BaseException:
+        process.kill()
+        raise
+    return process
+
+
+def descendants(pid):
+    """Whoever is left of the processes that it started, and they."""
+    try:
+        return [x for child in children(pid) for x in (child, *descendants(child))]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it has ended
+
+
+def environment_in(pid):
+    """The environment of a process, as it was started; nothing when that has ended."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def processes(launcher):
+    """The ranks that it started, by their numbers in the order of the launcher."""
+    found = {pid: re.search(rb"\0OMPI_COMM_WORLD_RANK=(\d+)\0", b"\0" + environment_in(pid))
+             for pid in descendants(launcher.pid)}
+    return {int(match[1]): pid for pid, match in found.items() if match}
+
+
+def kill(launcher, rank):
+    os.kill(processes(launcher)[rank], signal.SIGKILL)
+
+
+def complaints(process):
+    """What it says when it ends, which it does soon."""
+    with process:
+        try:
+            out, text = process.communicate(timeout=SOON)
+        except BaseException:
+            process.kill()
+            raise
+    assert "RESULT" not in out
+    return [line for line in text.splitlines() if line.startswith("dgemm_ooc:")]
