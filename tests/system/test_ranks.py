@@ -1,5 +1,6 @@
 """Many ranks as one machine: each byte is read once, whoever needs it, and the bits are those of one
 rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
+import json
 import os
 import re
 import select
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import run
+from launch import BUILD, FAULTY, run
 from matrices import multiply, operands, output_of, read, whole
 from ranks import (K, LIMITS, M, N, begin, complaints, kill, limits, on_one_rank, processes,
                    same_product)
@@ -129,7 +130,7 @@ def test_an_error_ends_all_ranks(tmp_path, node):
     (1, 3, r"rank [0-2] has waited . s for (., slab .*, from rank|other ranks)")],
     ids=["one node", "two", "four"])
 def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
-    """Of a rank that is stopped; when it runs again the run comes to its end."""
+    """Of a rank that is stopped; when it runs again the run goes on, until it is to save and end."""
     process = begin(tmp_path / "input.h5", DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_WAIT="1")
     said, rank = "", processes(process)[victim]
     os.kill(rank, signal.SIGSTOP)
@@ -139,8 +140,29 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
             said += os.read(process.stderr.fileno(), 4096).decode()
     finally:
         os.kill(rank, signal.SIGCONT)
+    process.send_signal(signal.SIGUSR2)
     with process:
-        assert "RESULT: C complete" in process.communicate(timeout=60)[0]
+        assert "goes on from there" in process.communicate(timeout=60)[1]
+    assert process.returncode == 75
+
+
+@pytest.mark.parametrize("node", [2, 4])
+@pytest.mark.parametrize("at", [3, 4, 5, 6])
+def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):
+    """Also those that wait in a meeting for the ranks that lack what was to be read."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    source, machine = tmp_path / "input.h5", tmp_path / "machine.json"
+    operands(source, 300, 280, 260)
+    machine.write_text(json.dumps({"gemm_double_flops_per_s": 1e5}))  # they meet at every slab
+    before = set(tmp_path.iterdir())
+    done = run(FAULTY, source, "--machine", machine, "--tile", "64x64x16", "--io", "buffered",
+               ranks=4, timeout=30, DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_FAULT_RANK="3",
+               DGEMM_OOC_TEST_FAULTS=f"pread:eio@{at}+,pread:delay%100")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc:")]
+    assert done.returncode in (1, 3) and len(lines) == 2, done.stderr
+    assert "Input/output error" in lines[0] and "on rank 3 " in lines[1]
+    assert set(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])
