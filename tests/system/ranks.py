@@ -36,7 +36,7 @@ def same_product(problem, *options, **how):
     promised."""
     source, reference = problem
     output = source.with_name("many.h5")
-    report = multiply(source, *SCALARS, *options, "-o", output, "--force", timeout=60, **how)
+    report = multiply(source, *SCALARS, *options, "-o", output, "--force", **how)
     plan, stages = report["plan"], report["stages"]
     assert bits(output) == reference
     assert stages["read"]["bytes"] == plan["read_bytes"]
