@@ -25,7 +25,7 @@ RUNS = {
     "three nodes": (3, "f8", OUT_OF_CORE, {"DGEMM_OOC_TEST_NODE": "1"}),
     "k split": (4, "f8", ["--split-k", 2, "--transa", "T", "--alpha", 3], {}),
     "not checked": (6, "f8", ["--verify", "off", "--tile", "16x32x64"], {}),
-    "groups of ranks": (33, "f4", ["--tile", "16x16x190"], {}),
+    "groups of ranks": (33, "f4", ["--tile", "16x16x190", "--grid", "3x11"], {}),
 }
 
 
