@@ -60,6 +60,12 @@ static int launcher_number(const char *const *names, int otherwise)
     return otherwise;
 }
 
+static int launcher_count(const char *const *names, int otherwise)
+{
+    int count = launcher_number(names, otherwise);
+    return count > 0 ? count : 1;
+}
+
 int comm_launcher_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
@@ -72,8 +78,7 @@ int comm_launcher_local_size(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                         "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
-    int size = launcher_number(names, comm_launcher_size());
-    return size > 0 ? size : 1;
+    return launcher_count(names, comm_launcher_size());
 }
 
 int comm_launcher_size(void)
@@ -81,8 +86,7 @@ int comm_launcher_size(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
                                         "SLURM_STEP_NUM_TASKS", NULL};
-    int size = launcher_number(names, 1);
-    return size > 0 ? size : 1;
+    return launcher_count(names, 1);
 }
 
 /* Whether srun started this task with none of the interfaces by which an MPI finds the others.

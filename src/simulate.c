@@ -100,7 +100,7 @@ static double node_gate(const struct sim *s, const struct node_state *node)
 
 /* Memory takes a tile at once.  Beside a disk's writing reading goes on at half its pace, or slower
  * where the writing would not end with the super-block. */
-static struct span disk_read(struct sim *s, struct span feed, double bytes, enum operand operand)
+static struct span read_disk(struct sim *s, struct span feed, double bytes, enum operand operand)
 {
     double seconds = seconds_of(bytes, s->read_rate[operand]);
     double most = s->machine->files_in_memory ? s->lost : fmax(s->due, seconds);
@@ -127,7 +127,7 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
         if (part == 0)
             continue;
         struct span come = {node->ready, node->ready};
-        come = disk_read(s, come, part, operand);
+        come = read_disk(s, come, part, operand);
         come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
         come =
             serve(&node->link_in, come, part, seconds_of(part, s->machine->node_disk_bytes_per_s));
@@ -222,7 +222,7 @@ static struct span c0_come(struct sim *s, struct node_state *node, struct rank_s
                            double bytes)
 {
     struct span come = {node->ready, node->ready};
-    come = disk_read(s, come, bytes, OPERAND_C);
+    come = read_disk(s, come, bytes, OPERAND_C);
     come = serve(&node->link_in, come, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     return serve(&rank->in, span_after(come, rank->product.start), bytes,
                  bytes / s->machine->in_bytes_per_s);

@@ -12,12 +12,17 @@
 #include "schedule.h"
 #include "window.h"
 
-enum { LINES = 8, SECONDS = 60, BEAT_SECONDS = 5, NOTHING = -1 };
+enum {
+    SECONDS = 60,     /* that a wait is long from */
+    BEAT_SECONDS = 5, /* from which on a rank that has not looked is stopped */
+    LINES = 8,        /* of a node's ranks, at most */
+    NOTHING = -1,     /* beside enum wait */
+};
 
 /* In the window of the node; times as clock_now's, in milliseconds. */
 struct record {
     pid_t process;
-    _Atomic int what, operand, from; /* enum wait, or NOTHING */
+    _Atomic int what, operand, from;
     _Atomic int64_t slab, since;
     _Atomic int files;     /* operations at work */
     _Atomic int64_t moved; /* when the last of them began or ended */
@@ -123,8 +128,8 @@ static void say_what(const struct record *r, char *text, size_t size)
     }
 }
 
-/* One of the node's other ranks.  False when there is nothing to say of it. */
-static bool say_other(int index, double limit)
+/* One of the node's ranks.  False when there is nothing else to say of it. */
+static bool say_rank(int index, double limit)
 {
     const struct record *r = &waits.records[index];
     char what[64];
@@ -152,7 +157,7 @@ static void say(double limit)
             waits.first + (int)(waits.mine - waits.records), seconds_since(&waits.mine->since),
             what, waits.count > 1 ? "; on its node:" : "");
     for (int i = 0, said = 0; i < waits.count && said < LINES; i++)
-        said += say_other(i, limit);
+        said += say_rank(i, limit);
 }
 
 void waits_look(void)

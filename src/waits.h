@@ -2,7 +2,8 @@
  *
  * A rank that is stopped, or a file system that does not answer, lets all ranks wait, each for
  * another.  The first of a node's ranks whose main thread waits for the same for a minute says so,
- * and what the node's other ranks do meanwhile; once more after two, four, eight ... */
+ * and what the node's ranks do meanwhile; once more after two, four, eight ...  For tests
+ * DGEMM_OOC_TEST_WAIT=S makes S seconds of the minute. */
 #ifndef DGEMM_OOC_WAITS_H
 #define DGEMM_OOC_WAITS_H
 

@@ -151,7 +151,7 @@ def test_machine_file_that_is_no_object(source, text):
     path.write_text(text)
     done = dry_run(source, "--machine", path)
     assert done.returncode == 2 and str(path) in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert len(done.stderr.splitlines()) == 1 and "line -1" not in done.stderr
 
 
 def test_missing_machine_file(source):
@@ -245,3 +245,9 @@ def test_a_launcher_says_how_many_ranks(tmp_path):
     done = run("dgemm_ooc", tmp_path / "input.h5", "--dry-run", ranks=3)
     assert done.returncode == 0 and "3 ranks, 3 on a node" in done.stdout
     assert done.stdout.count("Plan ") == 1
+
+
+def test_a_launcher_says_how_many_ranks_share_a_computer(source):
+    text = plan(source, OMPI_COMM_WORLD_SIZE="8", OMPI_COMM_WORLD_LOCAL_SIZE="4")
+    assert "8 ranks, 4 on a node" in text
+    assert "1 rank" in plan(source, OMPI_COMM_WORLD_SIZE="0")  # a launcher that says nonsense

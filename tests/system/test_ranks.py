@@ -5,14 +5,16 @@ import os
 import re
 import select
 import signal
+import subprocess
+import time
 
 import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, run
+from launch import BUILD, FAULTY, environment, run
 from matrices import multiply, operands, output_of, read, whole
-from ranks import (K, LIMITS, M, N, begin, complaints, kill, limits, on_one_rank, processes,
+from ranks import (K, LIMITS, M, N, SLOW, begin, complaints, kill, limits, on_one_rank, processes,
                    same_product)
 
 
@@ -163,6 +165,22 @@ def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):
     assert done.returncode in (1, 3) and len(lines) == 2, done.stderr
     assert "Input/output error" in lines[0] and "on rank 3 " in lines[1]
     assert set(tmp_path.iterdir()) == before
+
+
+def test_ranks_that_are_numbered_apart_are_not_taken_for_dead(tmp_path):
+    """Each in a process space of its own, as in containers."""
+    apart = ["unshare", "--fork", "--pid", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("a process cannot have a process space of its own here")
+    operands(tmp_path / "input.h5", 1200, 1000, 1100)
+    line = ["mpirun", "-n", "2", *apart, "sh", "-c",  # of which one has other numbers than the other
+            '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || for i in 1 2 3 4; do true & wait; done; "$@"; exit $?',
+            "sh", BUILD / "dgemm_ooc", tmp_path / "input.h5", *SLOW]
+    began = time.monotonic()
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, env=environment(
+        DGEMM_OOC_DEVICE="cpu", OMPI_MCA_btl="tcp,self"))
+    assert done.returncode == 0 and "RESULT: C complete" in done.stdout, done.stderr
+    assert "has died" not in done.stderr and time.monotonic() - began > 1.5  # they have looked
 
 
 @pytest.mark.parametrize("node", [1, 2, 4])

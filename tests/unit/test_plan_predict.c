@@ -1,34 +1,5 @@
 /* What a plan is predicted to take: against times known by hand, and against its simulation. */
-#include "plan_fixture.h"
-
-#include <math.h>
-
-#include "simulate.h"
-
-static struct plan planned(const struct problem *p, const struct machine *m,
-                           const struct plan_request *request)
-{
-    struct plan plan;
-    struct error err = {0};
-    if (plan_make(p, m, request, &plan, &err))
-        fail_msg("%s", err.text);
-    return plan;
-}
-
-static double simulated_s(const struct problem *p, const struct machine *m,
-                          const struct plan_request *request, const struct plan *plan)
-{
-    struct simulation s;
-    struct error err = {0};
-    assert_int_equal(simulate(p, m, request, plan, &s, &err), 0);
-    return s.wall_s;
-}
-
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance * expected))
-        fail_msg("%g is not within %g of %g", value, tolerance, expected);
-}
+#include "simulate_fixture.h"
 
 /* Two tiles, one above the other, from a slow disk; B stays on the device.  The first tile is
  * written while the second one's A is read, and the second when nothing is read any more. */
@@ -46,7 +17,7 @@ static void test_last_tile(void **state)
     struct plan plan = planned(&p, &m, &request);
     assert_true(plan_holds(&plan, OPERAND_B));
     assert_near(plan.wall_s, read + matrix / 2 / 1e8, 0.1);
-    assert_near(plan.wall_s, simulated_s(&p, &m, &request, &plan), 0.1);
+    assert_near(plan.wall_s, simulated(&p, &m, &request, &plan).wall_s, 0.1);
 }
 
 /* One and the same product, from a slow disk, through a slow bus, on a slow device. */
@@ -93,7 +64,7 @@ static void test_kept(void **state)
     assert_true(plan.supers_down == 4 && !plan_holds(&plan, OPERAND_B));
     assert_int_equal(plan.kept[OPERAND_B], plan.slabs);
     assert_near(plan.wall_s, of_a + of_b + 3 * (2 * of_a), 0.05);
-    assert_near(plan.wall_s, simulated_s(&p, &m, &request, &plan), 0.05);
+    assert_near(plan.wall_s, simulated(&p, &m, &request, &plan).wall_s, 0.05);
 }
 
 /* A cluster: 4 GPUs on a node, a file system for all, a link to it for each node. */
@@ -129,7 +100,7 @@ static void test_chosen_grid(void **state)
         struct machine m = cluster(cases[i].ranks, cases[i].device_memory);
         struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
         struct plan plan = planned(&p, &m, &request);
-        double chosen = simulated_s(&p, &m, &request, &plan);
+        double chosen = simulated(&p, &m, &request, &plan).wall_s;
         assert_near(plan.wall_s, chosen, 0.2);
         for (int rows = 1; rows <= m.ranks; rows++) {
             if (m.ranks % rows)
@@ -137,7 +108,7 @@ static void test_chosen_grid(void **state)
             request.grid_rows = rows;
             request.grid_cols = m.ranks / rows;
             struct plan other = planned(&p, &m, &request);
-            double wall_s = simulated_s(&p, &m, &request, &other);
+            double wall_s = simulated(&p, &m, &request, &other).wall_s;
             if (chosen > 1.15 * wall_s)
                 fail_msg("case %zu: %dx%d takes %g s, %dx%d %g", i, plan.grid_rows, plan.grid_cols,
                          chosen, rows, request.grid_cols, wall_s);

@@ -1,39 +1,12 @@
 /* The simulated run: against times and bytes worked out by hand, and what holds for all of them. */
-#include "plan_fixture.h"
+#include "simulate_fixture.h"
 
-#include <math.h>
 #include <time.h>
 
 #include "plan_impl.h"
 #include "quantity.h"
-#include "simulate.h"
 
 static const struct plan_request plain = {.layers = 1, .algorithm = ALGORITHM_CPU};
-
-static struct simulation simulated(const struct problem *p, const struct machine *m,
-                                   const struct plan_request *request, const struct plan *plan)
-{
-    struct simulation s;
-    struct error err = {0};
-    assert_int_equal(simulate(p, m, request, plan, &s, &err), 0);
-    return s;
-}
-
-static struct plan planned(const struct problem *p, const struct machine *m,
-                           const struct plan_request *request)
-{
-    struct plan plan;
-    struct error err = {0};
-    if (plan_make(p, m, request, &plan, &err))
-        fail_msg("%s", err.text);
-    return plan;
-}
-
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance * expected))
-        fail_msg("%g is not within %g of %g", value, tolerance, expected);
-}
 
 /* Rates at which nothing takes long. */
 static struct machine fast_machine(int ranks, int ranks_per_node)

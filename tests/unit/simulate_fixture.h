@@ -1,0 +1,37 @@
+/* Plans and their simulation, which must come about; times that are near. */
+#ifndef DGEMM_OOC_SIMULATE_FIXTURE_H
+#define DGEMM_OOC_SIMULATE_FIXTURE_H
+
+#include "plan_fixture.h"
+
+#include <math.h>
+
+#include "simulate.h"
+
+static inline struct plan planned(const struct problem *p, const struct machine *m,
+                                  const struct plan_request *request)
+{
+    struct plan plan;
+    struct error err = {0};
+    if (plan_make(p, m, request, &plan, &err))
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+static inline struct simulation simulated(const struct problem *p, const struct machine *m,
+                                          const struct plan_request *request,
+                                          const struct plan *plan)
+{
+    struct simulation s;
+    struct error err = {0};
+    assert_int_equal(simulate(p, m, request, plan, &s, &err), 0);
+    return s;
+}
+
+static inline void assert_near(double value, double expected, double tolerance)
+{
+    if (!(fabs(value - expected) <= tolerance * expected))
+        fail_msg("%g is not within %g of %g", value, tolerance, expected);
+}
+
+#endif
