@@ -79,6 +79,10 @@ def run(program, *args, timeout=300, **how):
     with start(program, *args, **how) as process:
         try:
             out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            raise AssertionError(f"still at work after {timeout} s, and has said:\n"
+                                 f"{(late.stdout or b'').decode()}{(late.stderr or b'').decode()}") from None
         except BaseException:
             process.kill()
             raise
