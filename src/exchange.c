@@ -145,7 +145,7 @@ static void *work(void *argument)
     int looks = 0;
     while (more && cursor_next(&x->cursor, &transfer))
         more = serve(x, &transfer);
-    while (more && x->done < x->posted)
+    while (more && (x->done < x->posted || !atomic_load(&x->ending)))
         more = look(x, &looks);
     return NULL;
 }
@@ -177,6 +177,7 @@ struct meter exchange_meter(const struct exchange *x)
 
 void exchange_finish(struct exchange *x)
 {
+    atomic_store(&x->ending, true);
     if (x->running)
         pthread_join(x->thread, NULL);
     x->running = false;

@@ -9,6 +9,8 @@
 #define DGEMM_OOC_EXCHANGE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "meter.h"
 #include "schedule.h"
@@ -31,6 +33,7 @@ struct exchange {
     int64_t *sent, *received; /* messages posted so far, to and from each rank */
     pthread_t thread;
     bool open, running;
+    atomic_bool ending;
     double arrived;     /* when the newest message did */
     struct meter meter; /* what came; guarded by comm_lock as long as the thread runs */
 };
@@ -40,8 +43,9 @@ struct exchange {
 int exchange_open(struct exchange *exchange, struct comm *comm, struct intake *in,
                   struct cache *cache, struct trace *trace, struct error *err);
 
-/* Wait for the thread, which serves until the end of the sequence or until the node's ring is
- * stopped.  From then on only the main thread uses MPI. */
+/* End the thread, once it has served the sequence to its end, unless the node's ring was stopped.
+ * Until then it lets MPI proceed with what this rank has sent, whatever the main thread waits for.
+ * From then on only the main thread uses MPI. */
 void exchange_finish(struct exchange *exchange);
 
 /* What has come by now. */
