@@ -11,7 +11,10 @@
 enum {
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
     HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
+    LEFT_OUT = 8,        /* at most one rank of so many is left out of the grid */
+    LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
 };
+static const double clearly = 0.95; /* of the cost without */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct problem *p, const struct machine *machine,
@@ -169,6 +172,30 @@ static void search_grid(const struct problem *p, const struct machine *machine,
     compare(p, machine, request, plan, best);
 }
 
+/* Grids that leave a few ranks out, for numbers of ranks without a good divisor: only where that is
+ * clearly better. */
+static void search_smaller_grids(const struct problem *p, const struct machine *machine,
+                                 const struct plan_request *request, struct plan *plan,
+                                 struct plan *best)
+{
+    struct plan smaller = {0};
+    int all = machine->ranks;
+    for (int lines = 2; lines <= LINES_MAX && lines * lines <= all; lines++) {
+        int others = all / lines, out = all - lines * others;
+        if (out == 0 || out > all / LEFT_OUT)
+            continue;
+        plan->grid_rows = lines;
+        plan->grid_cols = others;
+        search_grid(p, machine, request, plan, &smaller);
+        plan->grid_rows = others;
+        plan->grid_cols = lines;
+        search_grid(p, machine, request, plan, &smaller);
+    }
+    bool none = best->wall_s == 0, found = smaller.wall_s > 0;
+    if (found && (none || cost(machine, &smaller) < clearly * cost(machine, best)))
+        *best = smaller;
+}
+
 static void search_grids(const struct problem *p, const struct machine *machine,
                          const struct plan_request *request, struct plan *plan, struct plan *best)
 {
@@ -185,6 +212,7 @@ static void search_grids(const struct problem *p, const struct machine *machine,
         plan->grid_cols = machine->ranks / rows;
         search_grid(p, machine, request, plan, best);
     }
+    search_smaller_grids(p, machine, request, plan, best);
 }
 
 /* The smallest plan does not fit: say what it needs. */

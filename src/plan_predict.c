@@ -60,11 +60,16 @@ double plan_cache_rate(const struct plan *plan)
     return cache_bytes_per_s * plan->readers;
 }
 
-/* What all nodes together get of a file system's rate, each through its own link. */
-static double through_links(const struct machine *machine, double rate)
+/* Nodes that have ranks in the grid. */
+static double nodes_of_grid(const struct plan *plan)
 {
-    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
-    double links = nodes * machine->node_disk_bytes_per_s;
+    return ceil((double)plan->grid_rows * plan->grid_cols / plan->ranks_per_node);
+}
+
+/* What all nodes together get of a file system's rate, each through its own link. */
+static double through_links(const struct machine *machine, const struct plan *plan, double rate)
+{
+    double links = nodes_of_grid(plan) * machine->node_disk_bytes_per_s;
     return links > 0 ? fmin(rate, links) : rate;
 }
 
@@ -182,9 +187,9 @@ static void add_panels(const struct problem *p, const struct machine *machine,
     double again = new ? 0 : kept_part(plan, operand) * bytes, nodes = nodes_of_line(plan, operand);
     double ranks = (double)plan->grid_rows * plan->grid_cols;
     feed->disk +=
-        (bytes - again) / through_links(machine, plan_read_rate(p, machine, plan, operand));
-    feed->network += (bytes - again) * fmax(0, nodes - 1) /
-                     (machine->network_bytes_per_s * ceil(ranks / plan->ranks_per_node));
+        (bytes - again) / through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
+    feed->network +=
+        (bytes - again) * fmax(0, nodes - 1) / (machine->network_bytes_per_s * nodes_of_grid(plan));
     feed->host += again * nodes / (plan_cache_rate(plan) * ranks);
     feed->bus +=
         of_k * (double)(of_a ? plan->tile_rows : plan->tile_cols) / machine->in_bytes_per_s;
@@ -199,7 +204,8 @@ static double fed_seconds(const struct problem *p, const struct machine *machine
         (double)p->m * (double)p->n * (double)scalar_size(p->type) / (double)schedule_supers(plan);
     struct feed feed = {0};
     if (problem_reads_c(p))
-        feed.disk = of_c / through_links(machine, plan_read_rate(p, machine, plan, OPERAND_C));
+        feed.disk =
+            of_c / through_links(machine, plan, plan_read_rate(p, machine, plan, OPERAND_C));
     if (!first_col || !first_row) /* the one before is written beside it */
         feed.disk += plan_lost_to_writing(machine, of_c);
     if (first_col || !plan_holds(plan, OPERAND_A))
@@ -240,9 +246,9 @@ void plan_predict(const struct problem *p, const struct machine *machine,
            tiles = (double)schedule_supers(plan);
     double ranks = (double)plan->grid_rows * plan->grid_cols, *s = plan->link_s;
     struct reading reading = predict_reading(p, machine, plan);
-    s[LINK_READ] = fmax(reading.seconds, reading.read * element / through_links(machine, INFINITY));
-    s[LINK_NETWORK] = reading.sent * element /
-                      (machine->network_bytes_per_s * ceil(ranks / plan->ranks_per_node));
+    s[LINK_READ] =
+        fmax(reading.seconds, reading.read * element / through_links(machine, plan, INFINITY));
+    s[LINK_NETWORK] = reading.sent * element / (machine->network_bytes_per_s * nodes_of_grid(plan));
     s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;
@@ -250,7 +256,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     s[LINK_GEMM] =
         plan->slabs ? tiles * plan_product_seconds(p, machine, request, plan, &all_k) : 0;
     double of_c = (double)p->m * (double)p->n * element;
-    double write_rate = through_links(machine, plan_write_rate(p, machine, plan));
+    double write_rate = through_links(machine, plan, plan_write_rate(p, machine, plan));
     s[LINK_WRITE] = of_c / write_rate;
 
     /* A tile leaves while its last slab and the next tile's first one are multiplied: into slots

@@ -45,6 +45,12 @@ static void print_problem(const struct problem *p)
         print_operand(p, (enum operand)operand);
 }
 
+static void print_idle(int ranks, const char *why)
+{
+    if (ranks > 0)
+        printf("            %d rank%s without a tile: %s\n", ranks, ranks == 1 ? "" : "s", why);
+}
+
 static void print_shape(const struct machine *m, const struct plan *plan)
 {
     printf("Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks, m->ranks == 1 ? "" : "s",
@@ -66,9 +72,9 @@ static void print_shape(const struct machine *m, const struct plan *plan)
                " of k each, added in %s;\n            the bits are those of %d partial sums\n",
                plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
                plan->layer_k, quantity_time(plan->add_s), plan->layers);
-    if (plan->idle_ranks)
-        printf("            %d rank%s without a tile: C is too small for so many\n",
-               plan->idle_ranks, plan->idle_ranks == 1 ? "" : "s");
+    int out = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
+    print_idle(out, "left out of the grid");
+    print_idle(plan->idle_ranks - out, "C is too small for so many");
     if (!m->gpu && plan->compute_threads < m->threads)
         printf("            %d of %d threads compute: the memory is too little for more\n",
                plan->compute_threads, m->threads);

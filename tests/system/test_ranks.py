@@ -58,8 +58,8 @@ def test_gpus_of_grids_across_nodes(problem, gpu, ranks, grid, node):
 
 
 @pytest.mark.parametrize("m, n, options, said", [
-    (3, 2, [], "1 rank without a tile"), (1, 1, [], "3 ranks without a tile"),
-    (40, 30, ["--grid", "1x2"], "2 ranks without a tile"), (40, 30, [], None)])
+    (3, 2, [], "1 rank without a tile: C is too small"), (1, 1, [], "3 ranks without a tile: C is"),
+    (40, 30, ["--grid", "1x2"], "2 ranks without a tile: left out of the grid"), (40, 30, [], None)])
 @pytest.mark.parametrize("node", [1, 4])
 def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
     """The plan says how many have none; they wait for the others, and the product is right."""

@@ -116,13 +116,43 @@ static void test_chosen_grid(void **state)
     }
 }
 
+/* Of a number of ranks without a good divisor a few are left out of the grid, where the others then
+ * take clearly less; of others none. */
+static void test_ranks_left_out(void **state)
+{
+    (void)state;
+    static const struct {
+        int ranks;
+        bool all;
+    } cases[] = {{3, true}, {7, true}, {256, true}, {251, false}, {1021, false}};
+    struct problem p = make_problem(300000, 300000, 300000, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct machine m = cluster(cases[i].ranks, (size_t)140e9);
+        struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+        struct plan plan = planned(&p, &m, &request);
+        int in = plan.grid_rows * plan.grid_cols;
+        assert_int_equal(in == m.ranks, cases[i].all);
+        assert_true(in >= m.ranks - m.ranks / 8);
+        assert_true(plan.idle_ranks >= m.ranks - in);
+        if (cases[i].all)
+            continue;
+        request.grid_rows = m.ranks;
+        request.grid_cols = 1;
+        struct plan all = planned(&p, &m, &request);
+        double chosen = simulated(&p, &m, &request, &plan).wall_s,
+               other = simulated(&p, &m, &request, &all).wall_s;
+        if (plan.wall_s > 0.95 * all.wall_s || chosen > 0.95 * other)
+            fail_msg("%d of %d ranks take %g s (simulated %g), all of them %g (%g)", in, m.ranks,
+                     plan.wall_s, chosen, all.wall_s, other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_last_tile),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_chosen_grid),
+        cmocka_unit_test(test_last_tile),      cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_kept),           cmocka_unit_test(test_chosen_grid),
+        cmocka_unit_test(test_ranks_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
