@@ -247,7 +247,17 @@ void comm_close(void)
 
 void comm_share(void *data, size_t bytes, int root)
 {
+    wait_begin(WAIT_FOR_RANKS);
     MPI_Bcast(data, (int)bytes, MPI_BYTE, root, all);
+    wait_end();
+}
+
+/* Of all ranks, in place. */
+static void reduce(void *numbers, int count, MPI_Datatype type, MPI_Op how)
+{
+    wait_begin(WAIT_FOR_RANKS);
+    MPI_Allreduce(MPI_IN_PLACE, numbers, count, type, how, all);
+    wait_end();
 }
 
 void comm_raise(struct comm *comm)
@@ -282,9 +292,9 @@ void comm_fail(void)
  * ranks had raised. */
 static int settle_raised(struct comm *comm)
 {
-    int raised = comm->raised, raisers;
-    MPI_Allreduce(&raised, &raisers, 1, MPI_INT, MPI_SUM, all);
-    for (int i = raised; i < raisers; i++)
+    int raisers = comm->raised;
+    reduce(&raisers, 1, MPI_INT, MPI_SUM);
+    for (int i = comm->raised; i < raisers; i++)
         MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_RAISE, all, MPI_STATUS_IGNORE);
     comm->raised = false;
     return raisers;
@@ -293,12 +303,11 @@ static int settle_raised(struct comm *comm)
 int comm_agree(struct comm *comm, struct error *err)
 {
     /* First those who have a complaint; after them those who only know that somebody has. */
-    int first = err->code > 0 ? comm->rank : comm->size + comm->rank, failing = err->code > 0,
-        lowest, failed;
+    int lowest = err->code > 0 ? comm->rank : comm->size + comm->rank, failed = err->code > 0;
     if (!err->code)
-        first = 2 * comm->size;
-    MPI_Allreduce(&first, &lowest, 1, MPI_INT, MPI_MIN, all);
-    MPI_Allreduce(&failing, &failed, 1, MPI_INT, MPI_SUM, all);
+        lowest = 2 * comm->size;
+    reduce(&lowest, 1, MPI_INT, MPI_MIN);
+    reduce(&failed, 1, MPI_INT, MPI_SUM);
     int raisers = settle_raised(comm);
     if (lowest == 2 * comm->size)
         return 0;
@@ -314,7 +323,7 @@ int comm_agree(struct comm *comm, struct error *err)
         error_add(err, err->code, "on rank %d (%s)%s", comm->rank, host,
                   failed > 1 ? ", and on others" : "");
     }
-    MPI_Bcast(err, sizeof *err, MPI_BYTE, speaker, all);
+    comm_share(err, sizeof *err, speaker);
     return err->code;
 }
 
@@ -377,19 +386,21 @@ bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *large
 
 void comm_barrier(void)
 {
+    wait_begin(WAIT_FOR_RANKS);
     if (all != MPI_COMM_NULL)
         MPI_Barrier(all);
+    wait_end();
 }
 
 uint64_t comm_min(uint64_t value)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_MIN, all);
+    reduce(&value, 1, MPI_UINT64_T, MPI_MIN);
     return value;
 }
 
 uint64_t comm_sum(uint64_t value)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, all);
+    reduce(&value, 1, MPI_UINT64_T, MPI_SUM);
     return value;
 }
 
@@ -397,16 +408,16 @@ void comm_sum_vector(double *vector, int64_t count)
 {
     for (int64_t done = 0; done < count; done += SUM_MAX) {
         int64_t rest = count - done;
-        MPI_Allreduce(MPI_IN_PLACE, vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX),
-                      MPI_DOUBLE, MPI_SUM, all);
+        reduce(vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX), MPI_DOUBLE, MPI_SUM);
     }
 }
 
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most)
 {
-    MPI_Allreduce(values, least, count, MPI_DOUBLE, MPI_MIN, all);
-    MPI_Allreduce(values, sum, count, MPI_DOUBLE, MPI_SUM, all);
-    MPI_Allreduce(values, most, count, MPI_DOUBLE, MPI_MAX, all);
+    size_t bytes = (size_t)count * sizeof *values;
+    reduce(memcpy(least, values, bytes), count, MPI_DOUBLE, MPI_MIN);
+    reduce(memcpy(sum, values, bytes), count, MPI_DOUBLE, MPI_SUM);
+    reduce(memcpy(most, values, bytes), count, MPI_DOUBLE, MPI_MAX);
 }
 
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from)
@@ -430,12 +441,16 @@ void comm_local_gather(const void *mine, size_t bytes, void *everyones)
 
 void comm_send(const void *data, size_t bytes, int to)
 {
+    wait_begin_rank(to);
     MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, all);
+    wait_end();
 }
 
 void comm_receive(void *data, size_t bytes, int from)
 {
+    wait_begin_rank(from);
     MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, all, MPI_STATUS_IGNORE);
+    wait_end();
 }
 
 void comm_version(char *text, size_t size)

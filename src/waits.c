@@ -84,6 +84,11 @@ void wait_begin_panel(const struct transfer *transfer, int from)
     begin(WAIT_FOR_PANEL, transfer->operand, transfer->slab, from);
 }
 
+void wait_begin_rank(int rank)
+{
+    begin(WAIT_FOR_RANK, 0, 0, rank);
+}
+
 void wait_end(void)
 {
     waits.mine->what = NOTHING;
@@ -124,25 +129,26 @@ static void say_what(const struct record *r, char *text, size_t size)
     case WAIT_FOR_SLOT: snprintf(text, size, "C to be written"); break;
     case WAIT_FOR_DEVICE: snprintf(text, size, "its device"); break;
     case WAIT_FOR_RANKS: snprintf(text, size, "other ranks to come as far"); break;
+    case WAIT_FOR_RANK: snprintf(text, size, "rank %d to come as far", (int)r->from); break;
     default: snprintf(text, size, "nothing any more");
     }
 }
 
 /* One of the node's ranks.  False when there is nothing else to say of it. */
-static bool say_rank(int index, double limit)
+static bool say_rank(FILE *to, int index, double limit)
 {
     const struct record *r = &waits.records[index];
     char what[64];
     int rank = waits.first + index, process = (int)r->process;
     if (!runs(r))
-        fprintf(stderr, "  rank %d (process %d) has been stopped for %.0f s\n", rank, process,
+        fprintf(to, "  rank %d (process %d) has been stopped for %.0f s\n", rank, process,
                 seconds_since(&r->beat));
     else if (r->files > 0 && seconds_since(&r->moved) >= limit)
-        fprintf(stderr, "  rank %d (process %d) has waited %.0f s for a file\n", rank, process,
+        fprintf(to, "  rank %d (process %d) has waited %.0f s for a file\n", rank, process,
                 seconds_since(&r->moved));
     else if (r->what != NOTHING && r != waits.mine) {
         say_what(r, what, sizeof what);
-        fprintf(stderr, "  rank %d (process %d) has waited %.0f s for %s\n", rank, process,
+        fprintf(to, "  rank %d (process %d) has waited %.0f s for %s\n", rank, process,
                 seconds_since(&r->since), what);
     } else
         return false;
@@ -151,13 +157,18 @@ static bool say_rank(int index, double limit)
 
 static void say(double limit)
 {
-    char what[64];
+    char what[64], *others = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&others, &bytes);
+    for (int i = 0, said = 0; i < waits.count && said < LINES && to; i++)
+        said += say_rank(to, i, limit);
+    if (to)
+        fclose(to);
     say_what(waits.mine, what, sizeof what);
-    fprintf(stderr, "dgemm_ooc: rank %d has waited %.0f s for %s%s\n",
+    fprintf(stderr, "dgemm_ooc: rank %d has waited %.0f s for %s%s%s",
             waits.first + (int)(waits.mine - waits.records), seconds_since(&waits.mine->since),
-            what, waits.count > 1 ? "; on its node:" : "");
-    for (int i = 0, said = 0; i < waits.count && said < LINES; i++)
-        said += say_rank(i, limit);
+            what, others && *others ? "; on its node:\n" : "\n", others ? others : "");
+    free(others);
 }
 
 void waits_look(void)

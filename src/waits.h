@@ -11,16 +11,17 @@ struct comm;
 struct error;
 struct transfer;
 
-enum wait { WAIT_FOR_PANEL, WAIT_FOR_SLOT, WAIT_FOR_DEVICE, WAIT_FOR_RANKS };
+enum wait { WAIT_FOR_PANEL, WAIT_FOR_SLOT, WAIT_FOR_DEVICE, WAIT_FOR_RANKS, WAIT_FOR_RANK };
 
 /* Collective over the ranks of a node.  Without them the other functions do no harm. */
 int waits_open(const struct comm *comm, struct error *err);
 void waits_close(void);
 
-/* The main thread begins to wait, of a panel for that transfer from that rank (-1: of this node);
- * and goes on. */
+/* The main thread begins to wait, of a panel for that transfer from that rank (-1: of this node),
+ * or for that rank; and goes on. */
 void wait_begin(enum wait what);
 void wait_begin_panel(const struct transfer *transfer, int from);
+void wait_begin_rank(int rank);
 void wait_end(void);
 
 /* Any thread: another file operation has begun (1) or ended (-1). */

@@ -12,6 +12,7 @@ M, N, K = 203, 187, 350
 SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
 LIMITS = ["--gpu-memory", "90K", "--host-memory", "12M"]
 SLOW = ["--tile", "24x24x16"]  # so many small steps that this takes many seconds
+ALIGNED = 1 << 20  # where a new contiguous dataset begins in its file
 SOON = 10  # seconds, in which a run ends that cannot go on
 
 
@@ -48,11 +49,12 @@ def same_product(problem, *options, **how):
 
 def begin(source, **how):
     """Start a long run on four ranks, and come back when something of C is there."""
-    operands(source, 1200, 1000, 1100)
+    m, n = 1200, 1000
+    operands(source, m, n, 1100)
     process = start("dgemm_ooc", source, *SLOW, ranks=4, **how)
-    part = part_of(source)
+    part, c = part_of(source), slice(ALIGNED, ALIGNED + 8 * m * n)
     try:
-        wait_until(lambda: part.exists() and part.read_bytes()[8192:].strip(b"\0"), process)
+        wait_until(lambda: part.exists() and part.read_bytes()[c].strip(b"\0"), process)
     except BaseException:
         process.kill()
         raise

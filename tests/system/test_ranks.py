@@ -148,6 +148,19 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
     assert process.returncode == 75
 
 
+def test_it_is_said_who_keeps_the_others_from_the_end(tmp_path):
+    """Of a rank that writes when all others are through."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    operands(tmp_path / "input.h5", 200, 200, 300)
+    done = run(FAULTY, tmp_path / "input.h5", "--tile", "50x50x48", "--grid", "2x2",
+               "--io", "buffered", ranks=4, timeout=60, DGEMM_OOC_TEST_WAIT="1",
+               DGEMM_OOC_TEST_FAULT_RANK="3", DGEMM_OOC_TEST_FAULTS="pwrite:delay%100")
+    assert done.returncode == 0
+    assert re.search(r"rank 0 has waited . s for other ranks .*; on its node:\n"
+                     r"  rank 1 .* for other ranks .*\n  rank 2 .* for other ranks", done.stderr), done.stderr
+
+
 @pytest.mark.parametrize("node", [2, 4])
 @pytest.mark.parametrize("at", [3, 4, 5, 6])
 def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):

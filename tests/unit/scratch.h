@@ -33,6 +33,33 @@ static inline struct block random_block(int64_t rows, int64_t cols)
     return b;
 }
 
+/* Standard error, in place of which there is a file until it is read. */
+struct ear {
+    FILE *file;
+    int terminal;
+};
+
+static inline struct ear ear_open(void)
+{
+    struct ear ear = {tmpfile(), dup(STDERR_FILENO)};
+    fflush(stderr);
+    dup2(fileno(ear.file), STDERR_FILENO);
+    return ear;
+}
+
+/* What was said since; until the next call. */
+static inline const char *ear_close(struct ear *ear)
+{
+    static char text[2000];
+    fflush(stderr);
+    dup2(ear->terminal, STDERR_FILENO);
+    close(ear->terminal);
+    rewind(ear->file);
+    text[fread(text, 1, sizeof text - 1, ear->file)] = '\0';
+    fclose(ear->file);
+    return text;
+}
+
 static inline void succeed(int rc, const struct error *err)
 {
     if (rc || err->complaints)

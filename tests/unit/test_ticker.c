@@ -1,34 +1,19 @@
 /* How far a run is said to be: when, and in which words. */
 #include "scratch.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "meter.h"
 #include "ticker.h"
-
-enum { LINES_BYTES = 2000 };
 
 /* What is printed while `time` passes once for each tally, as if the clock were set forward. */
 static const char *told(struct ticker *t, double time, const struct tally *tallies, int count)
 {
-    static char text[LINES_BYTES];
-    FILE *file = tmpfile();
-    int terminal = dup(STDERR_FILENO);
-    fflush(stderr);
-    dup2(fileno(file), STDERR_FILENO);
+    struct ear ear = ear_open();
     for (int i = 0; i < count; i++) {
         t->told -= time;
         t->started -= time;
         ticker_tell(t, &tallies[i]);
     }
-    fflush(stderr);
-    dup2(terminal, STDERR_FILENO);
-    close(terminal);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
+    return ear_close(&ear);
 }
 
 static struct tally at(double tflop, double read_gb)

@@ -1,0 +1,69 @@
+/* What is said of a rank alone on its node that waits. */
+#include "scratch.h"
+
+#include "comm.h"
+#include "schedule.h"
+#include "waits.h"
+
+/* After it has begun to wait, since no time. */
+static void assert_said(const char *words)
+{
+    struct ear ear = ear_open();
+    waits_look();
+    const char *text = ear_close(&ear);
+    wait_end();
+    if (!strstr(text, words))
+        fail_msg("\"%s\" is not in \"%s\"", words, text);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    const struct comm comm = {.rank = 3, .size = 8, .node = 3, .node_size = 1};
+    const struct transfer transfer = {.operand = OPERAND_B, .slab = 7};
+    struct error err = {0};
+    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
+    succeed(waits_open(&comm, &err), &err);
+    wait_begin_panel(&transfer, 5);
+    assert_said("dgemm_ooc: rank 3 has waited 0 s for B, slab 7, from rank 5\n");
+    wait_begin_panel(&transfer, -1);
+    assert_said("for B, slab 7\n");
+    wait_begin_rank(2);
+    assert_said("for rank 2 to come as far\n");
+    wait_begin(WAIT_FOR_RANKS);
+    assert_said("for other ranks to come as far\n");
+    wait_begin(WAIT_FOR_SLOT);
+    assert_said("for C to be written\n");
+    wait_file(1);
+    wait_begin(WAIT_FOR_SLOT);
+    assert_said("for C to be written; on its node:\n  rank 3 (process ");
+    wait_file(-1);
+    waits_close();
+}
+
+/* A device may take its time, and so may who does not wait. */
+static void test_silence(void **state)
+{
+    (void)state;
+    const struct comm comm = {.size = 1, .node_size = 1};
+    struct error err = {0};
+    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
+    succeed(waits_open(&comm, &err), &err);
+    struct ear ear = ear_open();
+    waits_look();
+    wait_begin(WAIT_FOR_DEVICE);
+    waits_look();
+    wait_end();
+    waits_look();
+    assert_string_equal(ear_close(&ear), "");
+    waits_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
