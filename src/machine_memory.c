@@ -43,12 +43,12 @@ static uint64_t groups_limit(void)
     char line[4096];
     FILE *file = fopen("/proc/self/cgroup", "re");
     while (file && fgets(line, sizeof line, file)) {
-        char *path = strchr(line, '/');
+        char *path = strchr(line, '/'), *memory = strstr(line, "memory");
         line[strcspn(line, "\n")] = '\0';
         uint64_t limit = UINT64_MAX;
         if (path && strncmp(line, "0::", 3) == 0)
             limit = group_limit("/sys/fs/cgroup", path, "memory.max");
-        else if (path && strstr(line, ":memory:"))
+        else if (path && memory && memory < path)
             limit = group_limit("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
         least = limit < least ? limit : least;
     }

@@ -1,8 +1,12 @@
 """Memory stays under the limits, and every byte that the plan counts moves, once."""
+import json
+import os
+import subprocess
+
 import h5py
 import pytest
 
-from launch import GPU, SANITIZED, WAYS
+from launch import GPU, SANITIZED, WAYS, run
 from matrices import multiply, operands, whole
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
@@ -95,3 +99,41 @@ def test_the_device_keeps_panels_for_a_row(tmp_path, device, trans):
               for memory in ([], ["--gpu-memory", "120K"])]
     once, b_and_c = a.nbytes, 3 * b.nbytes + c.nbytes
     assert copied == [once + b_and_c, 3 * once + b_and_c]
+
+
+@pytest.fixture(scope="module")
+def in_group():
+    """What makes a program believe in control groups that are files of a folder, and in its place
+    among them that another file states; skips where that cannot be had."""
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    wrapper = ["unshare", *user, "--mount", "sh", "-c", 'mount --bind "$0" /sys/fs/cgroup && '
+               'mount --bind "$1" /proc/$$/cgroup && shift && exec "$@"']
+    done = subprocess.run([*wrapper, "/sys/fs/cgroup", "/proc/self/cgroup", "true"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"control groups cannot be feigned here: {done.stderr.strip()}")
+    return wrapper
+
+
+@pytest.mark.parametrize("place, limits, limit", [
+    ("0::/job/task", {"job/memory.max": 512, "job/task/memory.max": "max"}, 512),
+    ("0::/job/task", {"job/memory.max": "max", "job/task/memory.max": 384}, 384),
+    ("0::/../elsewhere", {"memory.max": 256}, 256),  # of a container, which sees its own alone
+    ("9:pids:/p\n4:memory:/job", {"memory/memory.limit_in_bytes": 8 << 40,
+                                  "memory/job/memory.limit_in_bytes": 512}, 512),
+    ("4:cpu,memory:/job\n0::/", {"memory/memory.limit_in_bytes": 256}, 256),
+    ("3:cpu:/memory\n0::/job", {"memory/memory.limit_in_bytes": 256}, None)])
+def test_limits_of_control_groups(tmp_path, in_group, place, limits, limit):
+    """Half of what is free, or of what the groups around a process leave it."""
+    source, report, groups = tmp_path / "input.h5", tmp_path / "report.json", tmp_path / "groups"
+    operands(source, 50, 40, 30)
+    groups.mkdir()
+    (tmp_path / "place").write_text(place + "\n")
+    for name, value in limits.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(f"{value if value == 'max' else value << 20}\n")
+    done = run("dgemm_ooc", "--dry-run", source, "--report", report,
+               wrapper=[*in_group, groups, tmp_path / "place"])
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(report.read_text())["machine"]["host_memory_bytes"]
+    assert planned == limit << 19 if limit else planned > 512 << 19
