@@ -208,6 +208,13 @@ def test_sums_that_the_device_always_gets_wrong(problem, ranks):
     assert done.returncode == VERIFY and "failed its check" in done.stderr
 
 
+def test_a_wrong_tile_that_cannot_be_read_back(problem, counts):
+    """Whose part of C's checksum is not known, then."""
+    reads = counts("buffered", 0)["pread"]  # when all goes well
+    done, _ = meet(problem, f"gemm:flip@2,pread:eio@{reads + 1}+", *CASES["buffered"])
+    assert done.returncode == RUNTIME and "C cannot be read back" in done.stderr
+
+
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("call", ["pwrite:enospc", "pwrite:eio", "fdatasync:eio",
                                   "ftruncate:enospc", "sync:fail", "copy:fail",
