@@ -136,13 +136,15 @@ static void divide(void *in, void *inout, int *count, MPI_Datatype *type)
         ((int *)inout)[i] = greatest_divisor(((int *)in)[i], ((int *)inout)[i]);
 }
 
-/* A number that divides the ranks of every computer. */
+/* The largest size of groups none of which lies on two computers: it divides the ranks of all but
+ * the last, whose last group may be smaller. */
 static int common_size(const struct comm *comm)
 {
     MPI_Op op;
-    int size;
+    bool last = comm->rank - comm->local_rank + comm->local_size == comm->size;
+    int size = last ? 0 : comm->local_size;
     MPI_Op_create(divide, 1, &op);
-    MPI_Allreduce(&comm->local_size, &size, 1, MPI_INT, op, all);
+    MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, op, all);
     MPI_Op_free(&op);
     return size;
 }

@@ -76,16 +76,17 @@ def product(problem, folder, slots, shared, policy="slot", device="cpu"):
 
 
 @pytest.mark.parametrize("policy, slots, shared", [
-    ("slot", (2, 2), 2), ("slot", (2, 1), 1), ("slot", (1, 1, 1), 1), ("slot", (3, 2), 1),
-    ("slot", (4, 2), 2), ("node", (2, 2), 2), ("node", (3, 2), 1)])
+    ("slot", (2, 2), 2), ("slot", (2, 1), 2), ("slot", (1, 1, 1), 1), ("slot", (3, 2), 3),
+    ("slot", (4, 2), 4), ("slot", (2, 3), 2), ("slot", (1, 3), 1), ("slot", (2, 2, 1), 2),
+    ("slot", (4, 2, 3), 2), ("slot", (2, 3, 1), 1), ("node", (2, 2), 2), ("node", (3, 2), 3)])
 def test_the_bits_of_one_rank(problem, folder, policy, slots, shared):
     """Ranks are numbered computer by computer, however they were started; nodes are groups of as
-    many as divide those of every computer."""
+    many as divide those of every computer but the last."""
     product(problem, folder, slots, shared, policy)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("slots, shared", [((2, 2), 2), ((2, 1), 1)])
+@pytest.mark.parametrize("slots, shared", [((2, 2), 2), ((2, 1), 2), ((1, 2), 1)])
 def test_gpus_of_computers(problem, folder, gpu, slots, shared):
     product(problem, folder, slots, shared, device=gpu)
 
