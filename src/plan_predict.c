@@ -27,6 +27,17 @@ static double chunks_cut(int64_t extent, int64_t piece, int64_t chunk)
     return cuts ? (double)(piece + chunk) / (double)piece : 1;
 }
 
+/* Nodes that have ranks in the grid, whose ranks all read. */
+static double nodes_of_grid(const struct plan *plan)
+{
+    return ceil((double)plan->grid_rows * plan->grid_cols / plan->ranks_per_node);
+}
+
+static double reading_ranks(const struct machine *machine, const struct plan *plan)
+{
+    return fmin(machine->ranks, nodes_of_grid(plan) * plan->ranks_per_node);
+}
+
 double plan_read_rate(const struct problem *p, const struct machine *machine,
                       const struct plan *plan, enum operand operand)
 {
@@ -38,11 +49,11 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
     double run = (double)(cols == file_cols ? rows * cols : cols) * (double)scalar_size(p->type);
     double disk = machine->disk_read_bytes_per_s;
     if (problem_through_hdf5(p, operand)) /* one thread of each rank */
-        return fmin(disk, hdf5_bytes_per_s * machine->ranks);
+        return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
     if (info->chunk_rows == 0)
         return disk * run_factor(machine, run);
     if (info->pipeline.count > 0)
-        disk = fmin(disk, decode_bytes_per_s * plan->readers * machine->ranks);
+        disk = fmin(disk, decode_bytes_per_s * plan->readers * reading_ranks(machine, plan));
     return disk / chunks_cut(file_rows, rows, info->chunk_rows) /
            chunks_cut(file_cols, cols, info->chunk_cols);
 }
@@ -60,12 +71,6 @@ double plan_cache_rate(const struct plan *plan)
     return cache_bytes_per_s * plan->readers;
 }
 
-/* Nodes that have ranks in the grid. */
-static double nodes_of_grid(const struct plan *plan)
-{
-    return ceil((double)plan->grid_rows * plan->grid_cols / plan->ranks_per_node);
-}
-
 /* What all nodes together get of a file system's rate, each through its own link. */
 static double through_links(const struct machine *machine, const struct plan *plan, double rate)
 {
@@ -73,11 +78,26 @@ static double through_links(const struct machine *machine, const struct plan *pl
     return links > 0 ? fmin(rate, links) : rate;
 }
 
-/* A line of the grid lies on so many nodes, each of which has its own copy of its panels. */
+/* A line of the grid lies on so many nodes, more or less, each of which has its own copy of its
+ * panels. */
 static double nodes_of_line(const struct plan *plan, enum operand operand)
 {
-    return operand == OPERAND_A ? (double)plan->grid_cols / (double)plan->node_lines[OPERAND_B]
-                                : (double)plan->grid_rows / (double)plan->node_lines[OPERAND_A];
+    double rows = plan->grid_rows, cols = plan->grid_cols, node = plan->ranks_per_node;
+    if (plan->block_rows * plan->block_cols == plan->ranks_per_node)
+        return operand == OPERAND_A ? cols / plan->block_cols : rows / plan->block_rows;
+    /* Ranks go row by row; a line's first and last are so far apart, and it begins anywhere on a
+     * node. */
+    double ranks = operand == OPERAND_A ? cols : rows;
+    double apart = operand == OPERAND_A ? cols - 1 : (rows - 1) * cols;
+    return fmin(fmin(ranks, nodes_of_grid(plan)), 1 + apart / node);
+}
+
+/* The part of an operand that comes by the network to the node with most lines, each of which is
+ * read in turns by the nodes that it lies on. */
+static double part_received(const struct plan *plan, enum operand operand)
+{
+    double lines = operand == OPERAND_A ? plan->grid_rows : plan->grid_cols;
+    return (double)plan->node_lines[operand] / lines * (1 - 1 / nodes_of_line(plan, operand));
 }
 
 /* The part of an operand's panels that the host keeps. */
@@ -89,11 +109,11 @@ static double kept_part(const struct plan *plan, enum operand operand)
 
 /* What all ranks read. */
 struct reading {
-    double seconds; /* from the disk or, in its turn, from what the host keeps */
-    double read;    /* elements that come from the disk */
-    double copied;  /* elements that come to the devices, all of them */
-    double sent;    /* elements from node to node */
-    double first;   /* the part of A and B that is the first slab of all ranks */
+    double seconds;  /* from the disk or, in its turn, from what the host keeps */
+    double read;     /* elements that come from the disk */
+    double copied;   /* elements that come to the devices, all of them */
+    double received; /* elements by the network, to the node with most lines */
+    double first;    /* the part of A and B that is the first slab of all ranks */
 };
 
 static struct reading predict_reading(const struct problem *p, const struct machine *machine,
@@ -122,7 +142,7 @@ static struct reading predict_reading(const struct problem *p, const struct mach
         double wanted = problem_reads(p, (enum operand)operand) ? reads[operand] : 0;
         reads[operand] -= again[operand];
         all.copied += wanted * users[operand];
-        all.sent += (wanted - again[operand]) * fmax(0, nodes - 1);
+        all.received += (wanted - again[operand]) * part_received(plan, (enum operand)operand);
         all.seconds += again[operand] * nodes * element / (plan_cache_rate(plan) * ranks);
     }
     all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
@@ -188,8 +208,7 @@ static void add_panels(const struct problem *p, const struct machine *machine,
     double ranks = (double)plan->grid_rows * plan->grid_cols;
     feed->disk +=
         (bytes - again) / through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
-    feed->network +=
-        (bytes - again) * fmax(0, nodes - 1) / (machine->network_bytes_per_s * nodes_of_grid(plan));
+    feed->network += (bytes - again) * part_received(plan, operand) / machine->network_bytes_per_s;
     feed->host += again * nodes / (plan_cache_rate(plan) * ranks);
     feed->bus +=
         of_k * (double)(of_a ? plan->tile_rows : plan->tile_cols) / machine->in_bytes_per_s;
@@ -248,7 +267,7 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     struct reading reading = predict_reading(p, machine, plan);
     s[LINK_READ] =
         fmax(reading.seconds, reading.read * element / through_links(machine, plan, INFINITY));
-    s[LINK_NETWORK] = reading.sent * element / (machine->network_bytes_per_s * nodes_of_grid(plan));
+    s[LINK_NETWORK] = reading.received * element / machine->network_bytes_per_s;
     s[LINK_IN] = reading.copied * element / ranks / machine->in_bytes_per_s;
     s[LINK_OUT] = tiles * tile * element / machine->out_bytes_per_s;
     double steps = tiles * (double)plan->slabs;

@@ -147,12 +147,29 @@ static void test_ranks_left_out(void **state)
     }
 }
 
+/* Nodes whose ranks are in different numbers of the grid's lines, on a slow network: the one with
+ * most of them counts. */
+static void test_uneven_nodes(void **state)
+{
+    (void)state;
+    static const int cases[][2] = {{23, 4}, {37, 4}, {37, 8}, {58, 4}, {58, 8}, {127, 8}};
+    struct problem p = make_problem(300000, 300000, 300000, 1);
+    struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct machine m = cluster(cases[i][0], (size_t)140e9);
+        m.ranks_per_node = cases[i][1];
+        m.network_bytes_per_s = 10e9;
+        struct plan plan = planned(&p, &m, &request);
+        assert_near(plan.wall_s, simulated(&p, &m, &request, &plan).wall_s, 0.1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_last_tile),      cmocka_unit_test(test_limit),
         cmocka_unit_test(test_kept),           cmocka_unit_test(test_chosen_grid),
-        cmocka_unit_test(test_ranks_left_out),
+        cmocka_unit_test(test_ranks_left_out), cmocka_unit_test(test_uneven_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
