@@ -11,6 +11,7 @@
 #include "intake.h"
 #include "quantity.h"
 #include "trace.h"
+#include "waits.h"
 
 struct message {
     MPI_Request request;
@@ -178,8 +179,10 @@ struct meter exchange_meter(const struct exchange *x)
 void exchange_finish(struct exchange *x)
 {
     atomic_store(&x->ending, true);
+    wait_begin(WAIT_FOR_RANKS);
     if (x->running)
         pthread_join(x->thread, NULL);
+    wait_end();
     x->running = false;
 }
 
@@ -212,11 +215,13 @@ void exchange_close(struct exchange *x)
     int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent);
     if (!sent || !x->sent || !x->received)
         comm_abort(EXIT_RESOURCES);
+    wait_begin(WAIT_FOR_RANKS);
     MPI_Alltoall(x->sent, 1, MPI_INT64_T, sent, 1, MPI_INT64_T, comm_world());
     for (int peer = 0; peer < x->comm->size; peer++)
         settle_with(x, peer, sent[peer]);
     for (; x->done < x->posted; x->done++)
         MPI_Wait(&message_at(x, x->done)->request, MPI_STATUS_IGNORE);
+    wait_end();
     free(sent);
     free(x->messages);
     free(x->sent);

@@ -354,7 +354,9 @@ static void join(struct intake *in)
 
 int intake_finish(struct intake *in, struct error *err)
 {
+    wait_begin(WAIT_FOR_RANKS); /* who have copies to make yet */
     join(in);
+    wait_end();
     return intake_stopped(in) ? say_why(in, err) : 0;
 }
 

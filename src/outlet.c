@@ -218,7 +218,9 @@ static void join(struct outlet *o)
 
 int outlet_finish(struct outlet *o, struct error *err)
 {
+    wait_begin(WAIT_FOR_SLOT);
     join(o); /* all that was given is still written */
+    wait_end();
     return outlet_check(o, err);
 }
 

@@ -289,7 +289,9 @@ static int finish(struct run *run, struct error *err)
 {
     if (check_judge(&run->check, err) || run_settle(run, err))
         return err->code;
-    return intake_finish(&run->in, err) || outlet_finish(&run->out, err) ? err->code : 0;
+    if (intake_finish(&run->in, err) || outlet_finish(&run->out, err))
+        return err->code;
+    return store_sync(run->output, err);
 }
 
 /* A super-block in which this rank has no tile.  What it needs first of the next one is loaded
@@ -341,7 +343,7 @@ static int all_tiles(struct run *run, struct error *err)
     }
     if (save_finish(run, err))
         return err->code;
-    return plan->layers > 1 ? 0 : finish(run, err);
+    return plan->layers > 1 ? run_settle(run, err) : finish(run, err);
 }
 
 /* The sum of all layers is in the first one's tile. */
@@ -363,8 +365,6 @@ static int add_layers(struct run *run, struct error *err)
     struct slot *slots[2] = {0};
     for (int i = 0; i < 2 && !err->code; i++)
         outlet_take(&run->out, &slots[i], err);
-    if (!err->code)
-        run_settle(run, err);
     if (err->code > 0)
         comm_raise(run->comm); /* others may be at their last steps */
     if (comm_agree(run->comm, err))

@@ -246,8 +246,7 @@ static int execute(struct session *s)
     s->piece_started = clock_now();
     if (s->report.startup_s == 0)
         s->report.startup_s = s->piece_started - s->started;
-    if (run_execute(&s->run, &s->err) == 0)
-        store_sync(s->run.output, &s->err);
+    run_execute(&s->run, &s->err);
     if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
         comm_raise(&s->comm);
     ticker_hide(&s->ticker);

@@ -57,6 +57,16 @@ def test_gpus_of_grids_across_nodes(problem, gpu, ranks, grid, node):
     product(problem, ranks, node, *limits(gpu), "--grid", grid, device=gpu)
 
 
+@pytest.mark.parametrize("node", [4, 13])
+def test_a_rank_that_the_planner_leaves_out(problem, tmp_path, node):
+    """Of 13, where the bus is slow: a grid of 6 x 2 takes half as much over it as one of 13 x 1."""
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps({"in_bytes_per_s": 1e6}))
+    report = product(problem, 13, node, "--machine", machine, "--host-memory", "24M")
+    rows, cols = report["plan"]["grid"]
+    assert rows * cols == 12
+
+
 @pytest.mark.parametrize("m, n, options, said", [
     (3, 2, [], "1 rank without a tile: C is too small"), (1, 1, [], "3 ranks without a tile: C is"),
     (40, 30, ["--grid", "1x2"], "2 ranks without a tile: left out of the grid"), (40, 30, [], None)])
@@ -152,7 +162,7 @@ def test_it_is_said_who_keeps_the_others_from_the_end(tmp_path):
     """Of a rank that writes when all others are through."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
-    operands(tmp_path / "input.h5", 200, 200, 300)
+    operands(tmp_path / "input.h5", 300, 200, 300)
     done = run(FAULTY, tmp_path / "input.h5", "--tile", "50x50x48", "--grid", "2x2",
                "--io", "buffered", ranks=4, timeout=60, DGEMM_OOC_TEST_WAIT="1",
                DGEMM_OOC_TEST_FAULT_RANK="3", DGEMM_OOC_TEST_FAULTS="pwrite:delay%100")
