@@ -115,7 +115,7 @@ def in_group():
     return wrapper
 
 
-@pytest.mark.parametrize("place, limits, limit", [
+@pytest.mark.parametrize("place, files, limit", [
     ("0::/job/task", {"job/memory.max": 512, "job/task/memory.max": "max"}, 512),
     ("0::/job/task", {"job/memory.max": "max", "job/task/memory.max": 384}, 384),
     ("0::/../elsewhere", {"memory.max": 256}, 256),  # of a container, which sees its own alone
@@ -123,13 +123,13 @@ def in_group():
                                   "memory/job/memory.limit_in_bytes": 512}, 512),
     ("4:cpu,memory:/job\n0::/", {"memory/memory.limit_in_bytes": 256}, 256),
     ("3:cpu:/memory\n0::/job", {"memory/memory.limit_in_bytes": 256}, None)])
-def test_limits_of_control_groups(tmp_path, in_group, place, limits, limit):
+def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
     """Half of what is free, or of what the groups around a process leave it."""
     source, report, groups = tmp_path / "input.h5", tmp_path / "report.json", tmp_path / "groups"
     operands(source, 50, 40, 30)
     groups.mkdir()
     (tmp_path / "place").write_text(place + "\n")
-    for name, value in limits.items():
+    for name, value in files.items():
         (groups / name).parent.mkdir(parents=True, exist_ok=True)
         (groups / name).write_text(f"{value if value == 'max' else value << 20}\n")
     done = run("dgemm_ooc", "--dry-run", source, "--report", report,

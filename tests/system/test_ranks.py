@@ -59,7 +59,7 @@ def test_gpus_of_grids_across_nodes(problem, gpu, ranks, grid, node):
 
 @pytest.mark.parametrize("node", [4, 13])
 def test_a_rank_that_the_planner_leaves_out(problem, tmp_path, node):
-    """Of 13, where the bus is slow: a grid of 6 x 2 takes half as much over it as one of 13 x 1."""
+    """Of 13, where the bus is slow: all in one row or column would take more over it."""
     machine = tmp_path / "machine.json"
     machine.write_text(json.dumps({"in_bytes_per_s": 1e6}))
     report = product(problem, 13, node, "--machine", machine, "--host-memory", "24M")
