@@ -1,6 +1,7 @@
 #include "comm.h"
 #include "comm_impl.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "error.h"
 #include "meter.h"
@@ -97,25 +99,37 @@ static bool srun_without_pmi(void)
            !getenv("PMIX_RANK") && !getenv("PMI_RANK");
 }
 
+/* The same on all ranks of a computer.  What the MPI takes for one (MPI_COMM_TYPE_SHARED) is not
+ * asked: Open MPI 4.1 puts ranks of others into it where PMIX_MCA_gds=hash is set, and hangs. */
+static uint64_t identify_computer(void)
+{
+    char text[512] = {0};
+    gethostname(text, sizeof text / 2);
+    size_t length = strlen(text);
+    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (boot) {
+        length += fread(text + length, 1, sizeof text - length, boot);
+        fclose(boot);
+    }
+    return XXH3_64bits(text, length);
+}
+
 /* Number the ranks computer by computer, in the order of their lowest ranks. */
 static void order_ranks(struct comm *comm)
 {
-    MPI_Comm leaders;
-    int world, before = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &world);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world, MPI_INFO_NULL, &computer);
+    MPI_Comm alike;
+    int lowest;
+    uint64_t identity = identify_computer();
+    MPI_Comm_rank(MPI_COMM_WORLD, &lowest);
+    MPI_Comm_split(MPI_COMM_WORLD, (int)(identity >> 32 & INT_MAX), lowest, &alike);
+    MPI_Comm_split(alike, (int)(identity & INT_MAX), lowest, &computer);
+    MPI_Comm_free(&alike);
     MPI_Comm_rank(computer, &comm->local_rank);
     MPI_Comm_size(computer, &comm->local_size);
-    MPI_Comm_split(MPI_COMM_WORLD, comm->local_rank == 0, world, &leaders);
-    if (comm->local_rank == 0) {
-        MPI_Scan(&comm->local_size, &before, 1, MPI_INT, MPI_SUM, leaders);
-        before -= comm->local_size;
-    }
-    MPI_Bcast(&before, 1, MPI_INT, 0, computer);
-    MPI_Comm_split(MPI_COMM_WORLD, 0, before + comm->local_rank, &all);
+    MPI_Bcast(&lowest, 1, MPI_INT, 0, computer);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &all); /* of one computer in the MPI's order */
     MPI_Comm_rank(all, &comm->rank);
     MPI_Comm_size(all, &comm->size);
-    MPI_Comm_free(&leaders);
     MPI_Comm_dup(all, &meetings);
 }
 

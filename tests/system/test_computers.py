@@ -85,6 +85,14 @@ def test_the_bits_of_one_rank(problem, folder, policy, slots, shared):
     product(problem, folder, slots, shared, policy)
 
 
+@pytest.mark.parametrize("slots, shared", [((2, 2), 2), ((2, 1), 2), ((1, 2), 1)])
+def test_an_mpi_that_mixes_up_computers(problem, folder, slots, shared, monkeypatch):
+    """With this setting ranks of other computers are among those that Open MPI 4.1 believes to
+    share memory."""
+    monkeypatch.setenv("PMIX_MCA_gds", "hash")
+    product(problem, folder, slots, shared)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("slots, shared", [((2, 2), 2), ((2, 1), 2), ((1, 2), 1)])
 def test_gpus_of_computers(problem, folder, gpu, slots, shared):
