@@ -29,8 +29,8 @@ int comm_launcher_local_size(void);
 
 /* Collective.  Ranks are numbered node by node.  The ranks of a computer share memory; where
  * computers have different numbers of them, in groups of a size that divides them all but those of
- * the last; where /proc does not let them, not at all.  DGEMM_OOC_TEST_NODE=R makes groups of R,
- * for tests.
+ * the last; where /proc does not let them, not at all.  For tests DGEMM_OOC_TEST_NODE=R makes
+ * groups of R on a single computer, and DGEMM_OOC_TEST_COMPUTER=NAME, of each rank, several of it.
  * Complains when the launcher started several ranks that MPI sees as one each. */
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);

@@ -33,6 +33,15 @@ static struct message *message_at(struct exchange *x, int64_t index)
     return &x->messages[index % x->in->count];
 }
 
+static void note_oldest(struct exchange *x)
+{
+    const struct message *oldest = message_at(x, x->done);
+    if (x->done < x->posted)
+        wait_begin_message(oldest->peer, oldest->comes);
+    else
+        wait_end_message();
+}
+
 /* Post one message, whose slot is ready. */
 static void post(struct exchange *x, const struct transfer *t, int peer, bool comes)
 {
@@ -50,6 +59,8 @@ static void post(struct exchange *x, const struct transfer *t, int peer, bool co
         message->begin = meter_begin(&x->meter);
     comm_unlock();
     (comes ? x->received : x->sent)[peer]++;
+    if (x->posted - x->done == 1)
+        note_oldest(x);
 }
 
 /* What a message has brought is there for the node's ranks, and kept where it is to be. */
@@ -81,6 +92,7 @@ static bool settle(struct exchange *x)
     if (!done)
         return false;
     x->done++;
+    note_oldest(x);
     if (message->comes)
         arrive(x, message);
     else
@@ -221,6 +233,7 @@ void exchange_close(struct exchange *x)
         settle_with(x, peer, sent[peer]);
     for (; x->done < x->posted; x->done++)
         MPI_Wait(&message_at(x, x->done)->request, MPI_STATUS_IGNORE);
+    wait_end_message();
     wait_end();
     free(sent);
     free(x->messages);

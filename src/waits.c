@@ -24,9 +24,12 @@ struct record {
     pid_t process;
     _Atomic int what, operand, from;
     _Atomic int64_t slab, since;
-    _Atomic int files;     /* operations at work */
-    _Atomic int64_t moved; /* when the last of them began or ended */
-    _Atomic int64_t beat;  /* when its rank looked last */
+    _Atomic int peer; /* of the oldest message, if there is one */
+    atomic_bool comes;
+    _Atomic int64_t oldest; /* since when it is that */
+    _Atomic int files;      /* operations at work */
+    _Atomic int64_t moved;  /* when the last of them began or ended */
+    _Atomic int64_t beat;   /* when its rank looked last */
 };
 
 static struct record alone;
@@ -54,6 +57,7 @@ int waits_open(const struct comm *comm, struct error *err)
     waits.mine = &waits.records[comm->node_rank];
     waits.mine->process = getpid();
     waits.mine->what = NOTHING;
+    waits.mine->peer = NOTHING;
     waits.mine->beat = now_ms();
     return 0;
 }
@@ -92,6 +96,18 @@ void wait_begin_rank(int rank)
 void wait_end(void)
 {
     waits.mine->what = NOTHING;
+}
+
+void wait_begin_message(int peer, bool comes)
+{
+    waits.mine->comes = comes;
+    waits.mine->oldest = now_ms();
+    waits.mine->peer = peer;
+}
+
+void wait_end_message(void)
+{
+    waits.mine->peer = NOTHING;
 }
 
 void wait_file(int change)
@@ -155,13 +171,26 @@ static bool say_rank(FILE *to, int index, double limit)
     return true;
 }
 
+/* What its slots wait for, if it is not what it waits for itself. */
+static bool say_message(FILE *to, int index, double limit)
+{
+    const struct record *r = &waits.records[index];
+    bool is_said = r->what == WAIT_FOR_PANEL && r->comes && r->from == r->peer;
+    bool late = r->peer != NOTHING && runs(r) && seconds_since(&r->oldest) >= limit && !is_said;
+    if (late)
+        fprintf(to, "  rank %d (process %d) has waited %.0f s for rank %d to %s a panel\n",
+                waits.first + index, (int)r->process, seconds_since(&r->oldest), (int)r->peer,
+                r->comes ? "send" : "take");
+    return late;
+}
+
 static void say(double limit)
 {
     char what[64], *others = NULL;
     size_t bytes;
     FILE *to = open_memstream(&others, &bytes);
     for (int i = 0, said = 0; i < waits.count && said < LINES && to; i++)
-        said += say_rank(to, i, limit);
+        said += say_rank(to, i, limit) + say_message(to, i, limit);
     if (to)
         fclose(to);
     say_what(waits.mine, what, sizeof what);

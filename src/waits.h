@@ -7,6 +7,8 @@
 #ifndef DGEMM_OOC_WAITS_H
 #define DGEMM_OOC_WAITS_H
 
+#include <stdbool.h>
+
 struct comm;
 struct error;
 struct transfer;
@@ -23,6 +25,11 @@ void wait_begin(enum wait what);
 void wait_begin_panel(const struct transfer *transfer, int from);
 void wait_begin_rank(int rank);
 void wait_end(void);
+
+/* The exchange's thread: the oldest message that is not through is from now on one from or to that
+ * rank; or there is none. */
+void wait_begin_message(int peer, bool comes);
+void wait_end_message(void);
 
 /* Any thread: another file operation has begun (1) or ended (-1). */
 void wait_file(int change);

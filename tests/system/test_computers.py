@@ -21,6 +21,7 @@ AGENT = """\
 #!/bin/sh
 host=$1
 shift
+export DGEMM_OOC_TEST_COMPUTER="$host"
 exec unshare {user} --uts sh -c 'hostname "$0" && exec sh -c "$*"' "$host" "$@"
 """
 SOCKETS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo",

@@ -38,6 +38,15 @@ static void test_words(void **state)
     wait_begin(WAIT_FOR_SLOT);
     assert_said("for C to be written; on its node:\n  rank 3 (process ");
     wait_file(-1);
+    wait_begin_message(1, false);
+    wait_begin_panel(&transfer, -1);
+    assert_said(" s for rank 1 to take a panel\n");
+    wait_begin_message(1, true);
+    wait_begin_panel(&transfer, -1);
+    assert_said(" s for rank 1 to send a panel\n");
+    wait_end_message();
+    wait_begin_panel(&transfer, -1);
+    assert_said("for B, slab 7\n");
     waits_close();
 }
 
