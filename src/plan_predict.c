@@ -294,7 +294,8 @@ void plan_predict(const struct problem *p, const struct machine *machine,
         plan->slabs ? paced_seconds(p, machine, plan, device / tiles, fill, &first) : device;
     enum link feeding = s[LINK_READ] >= s[LINK_IN] ? LINK_READ : LINK_IN;
     enum link own = s[LINK_GEMM] >= exposed ? LINK_GEMM : LINK_OUT;
-    plan->limit = busiest > (device + fill) * (1 + 1e-9) ? feeding : own;
+    bool is_fed = fill > device || busiest > (device + fill) * (1 + 1e-9);
+    plan->limit = is_fed ? feeding : own;
     double last = fmin(of_c, ranks * tile * element); /* the bytes that nothing is read beside */
     const double before[] = {plan_lost_to_writing(machine, of_c - last),
                              fill,
@@ -306,7 +307,11 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     for (int link = plan->slabs ? LINK_NETWORK : LINK_READ; link < LINK_COUNT; link++)
         if (s[link] + before[link] > busiest) {
             busiest = s[link] + before[link];
-            plan->limit = (enum link)link;
+            if (s[link] >= before[link])
+                plan->limit = (enum link)link;
         }
-    plan->wall_s = busiest + drain_seconds(plan, last / write_rate, step);
+    double drain = drain_seconds(plan, last / write_rate, step);
+    if (drain > busiest)
+        plan->limit = LINK_WRITE;
+    plan->wall_s = busiest + drain;
 }

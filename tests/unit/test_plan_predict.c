@@ -20,13 +20,9 @@ static void test_last_tile(void **state)
     assert_near(plan.wall_s, simulated(&p, &m, &request, &plan).wall_s, 0.1);
 }
 
-/* One and the same product, from a slow disk, through a slow bus, on a slow device. */
-static void test_limit(void **state)
+static void assert_limits(const struct plan_request *request)
 {
-    (void)state;
     struct problem p = make_problem(4096, 4096, 4096, 1);
-    struct plan_request request = {
-        .layers = 1, .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
     const enum link links[] = {LINK_READ, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         enum link slow = links[i];
@@ -39,11 +35,23 @@ static void test_limit(void **state)
         m.gemm_flops_per_s[SCALAR_DOUBLE] = rates[LINK_GEMM];
         m.out_bytes_per_s = rates[LINK_OUT];
         m.disk_write_bytes_per_s = rates[LINK_WRITE];
-        struct plan plan = planned(&p, &m, &request);
+        struct plan plan = planned(&p, &m, request);
         if (plan.limit != slow)
             fail_msg("limited by %s, not by %s", plan_link_name(plan.limit), plan_link_name(slow));
         assert_true(plan_holds(&plan, OPERAND_B));
     }
+}
+
+/* One and the same product, from a slow disk, through a slow bus, on a slow device; piece by piece,
+ * and where nothing begins before all has come. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct plan_request request = {
+        .layers = 1, .tile_rows = 2048, .tile_cols = 4096, .slab = 512, .algorithm = ALGORITHM_CPU};
+    assert_limits(&request);
+    request.tile_rows = request.slab = 4096;
+    assert_limits(&request);
 }
 
 /* Panels that the host keeps come once from the disk, too: the first super-block waits for nearly
