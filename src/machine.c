@@ -212,9 +212,13 @@ int machine_read(const struct options *options, struct machine *m, struct error 
     json_error_t where;
     json_t *root = json_load_file(options->machine, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(root)) {
-        root ? error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine)
-             : error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine,
-                         where.text, where.line);
+        if (root)
+            error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine);
+        else if (where.line < 0)
+            error_add(err, EXIT_USAGE, "--machine: %s", where.text);
+        else
+            error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine, where.text,
+                      where.line);
         json_decref(root);
         return err->code;
     }

@@ -20,19 +20,21 @@ static const char checksum_unknown[] = "----------------";
 enum { DIGITS = sizeof checksum_unknown - 1 };
 
 /* What is to be removed if the process ends; empty: nothing. */
-static char part_path[PATH_MAX], journal_path[PATH_MAX];
+static const char *const endings[] = {".part", ".journal", ".part.sums0", ".part.sums1"};
+enum { LEFTOVERS = sizeof endings / sizeof *endings };
+static char leftovers[LEFTOVERS][PATH_MAX];
 
 void output_abandon(void)
 {
-    if (part_path[0])
-        unlink(part_path);
-    if (journal_path[0])
-        unlink(journal_path);
+    for (int i = 0; i < LEFTOVERS; i++)
+        if (leftovers[i][0])
+            unlink(leftovers[i]);
 }
 
 void output_keep(void)
 {
-    part_path[0] = journal_path[0] = '\0';
+    for (int i = 0; i < LEFTOVERS; i++)
+        leftovers[i][0] = '\0';
 }
 
 static int part_name(const char *file, char part[PATH_MAX], struct error *err)
@@ -313,11 +315,9 @@ int output_create(struct output *output, const struct options *options, const st
     if (again ? find_dataset(output, options, p, err)
               : create_dataset(output, options, p, identity, layers, err))
         return err->code;
-    if (!again) {
-        snprintf(part_path, sizeof part_path, "%s", output->info.file);
-        snprintf(journal_path, sizeof journal_path, "%.*s.journal",
-                 (int)(sizeof journal_path - sizeof ".journal"), options->output.file);
-    }
+    for (int i = 0; i < LEFTOVERS && !again; i++)
+        snprintf(leftovers[i], PATH_MAX, "%.*s%s", (int)(PATH_MAX - 1 - strlen(endings[i])),
+                 options->output.file, endings[i]);
     output->lock = open(output->info.file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0 || (flock(output->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) {
         error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", output->info.file,

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import run, start
+from launch import BUILD, FAULTY, run, start
 from matrices import (catches, children, multiply, operands, output_of, part_of, read, snapshot,
                       start_late, wait_until)
 
@@ -121,6 +121,25 @@ def deep(tmp_path_factory):
     operands(source, *DEEP)
     multiply(source, "--alpha", "0.5")
     return source, read(output_of(source))
+
+
+def test_a_second_signal_leaves_nothing(tmp_path):
+    """Of what was never saved, not even the sums that are being written."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    source = tmp_path / "input.h5"
+    operands(source, *DEEP)
+    sums = part_of(source).with_name(part_of(source).name + ".sums0")
+    with start(FAULTY, source, *WHOLE, "--io", "buffered",
+               DGEMM_OOC_TEST_FAULTS="pwrite:delay%100") as process:
+        wait_until(part_of(source).exists, process)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        wait_until(sums.exists, process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert list(tmp_path.iterdir()) == [source]
 
 
 def stop_within_k(source, ranks, *options, **env):
