@@ -19,7 +19,7 @@
 static const char checksum_unknown[] = "----------------";
 enum { DIGITS = sizeof checksum_unknown - 1 };
 
-/* What is to be removed if the process ends; empty: nothing. */
+/* Removed if the process ends: files beside C's (journal.h, save.h); empty: nothing. */
 static const char *const endings[] = {".part", ".journal", ".part.sums0", ".part.sums1"};
 enum { LEFTOVERS = sizeof endings / sizeof *endings };
 static char leftovers[LEFTOVERS][PATH_MAX];

@@ -303,7 +303,8 @@ void plan_predict(const struct problem *p, const struct machine *machine,
                              fill,
                              fill,
                              first - last / write_rate};
-    /* How A and B are read is in that already. */
+    /* How A and B are read is in that already.  A link that waits for most of its time is not the
+     * limit. */
     for (int link = plan->slabs ? LINK_NETWORK : LINK_READ; link < LINK_COUNT; link++)
         if (s[link] + before[link] > busiest) {
             busiest = s[link] + before[link];

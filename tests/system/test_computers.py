@@ -126,9 +126,9 @@ def cleared(process, folder):
             process.kill()
 
 
-def long_run(tmp_path, folder, policy="slot", **how):
-    """On two ranks of each of two computers."""
-    how |= environment_of(folder, (2, 2), policy)
+def long_run(tmp_path, folder, policy="slot", slots=(2, 2), **how):
+    """On four ranks of two computers."""
+    how |= environment_of(folder, slots, policy)
     return cleared(begin(tmp_path / "input.h5", **how), folder)
 
 
@@ -152,10 +152,10 @@ def test_an_error_on_another_computer(tmp_path, folder, rank, fault, code):
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize("rank", [0, 3])
-def test_a_killed_rank_ends_the_job(tmp_path, folder, rank):
-    """On both computers."""
-    with long_run(tmp_path, folder) as process:
+@pytest.mark.parametrize("slots, rank", [((2, 2), 0), ((2, 2), 3), ((3, 1), 3)])
+def test_a_killed_rank_ends_the_job(tmp_path, folder, slots, rank):
+    """On both computers; one that is alone on its own the launcher misses."""
+    with long_run(tmp_path, folder, slots=slots) as process:
         started = processes(process).values()
         assert len(started) == 4
         kill(process, rank)
