@@ -69,17 +69,18 @@ LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
-BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),rival_xt))
+BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check rival_xt))
 
 # The program with faults for tests, which the linker puts between it and the system: tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
-WRAPPED := pread preadv pwrite fallocate sync_file_range fdatasync fsync rename open ftruncate madvise malloc \
+WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open ftruncate madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open
 
 # Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
-FUZZED    := $(wildcard io/*.c) $(addprefix src/,error.c journal.c machine.c options.c quantity.c)
+FUZZED    := $(wildcard io/*.c) $(addprefix src/,environment.c error.c file.c journal.c lock.c machine.c operand_state.c \
+                                   option_values.c options.c quantity.c)
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # For `make test`, which does without: whether it can be.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -108,7 +109,7 @@ help:
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make check      unit tests;  make test: everything;  make test-gpu: what a GPU computes"
-	@echo "make soak       kill runs at random and continue them, KILLS=200 times"
+	@echo "make soak       kill runs and flip bits at random, KILLS=400 and FLIPS=1000 times"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
@@ -179,7 +180,7 @@ $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
 
 # A usage error ends the process, which a fuzzer is not to do.
-$(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
+$(BUILD)/fuzz/src/option_values.o $(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
 
 $(BUILD)/fuzz/fuzzed.a: $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@rm -f $@
@@ -207,19 +208,18 @@ $(BUILD)/emulated/%.o: % $(BUILD)/flags
 	@echo "  CXX     $< (emulated)"
 	$(Q)$(CXX) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
 
+# And the whole program, on an emulated GPU.
+$(BUILD)/emulated/tests/%: private LIBS += -lcmocka
 define LINK_EMULATED
 @echo "  LINK    $@"
-$(Q)$(CXX) $(EMUFLAGS) $^ -lcmocka -lm -o $@
+$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lstdc++ -o $@
 endef
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
-
-# The whole program, on an emulated GPU.
 $(EMUPROGRAM): $(BUILD)/src/main.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
-	@echo "  LINK    $@"
-	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -lstdc++ -o $@
+	$(LINK_EMULATED)
 
 # Odd leading dimensions, and such as the widest copies need, both ragged.  synccheck takes it for an
 # error that warps come to a barrier from two places, which block_barrier of kernels/ptx.cuh is for;
@@ -246,10 +246,13 @@ test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(
 fuzz: $(FUZZERS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/fuzz/fuzz.py $(FUZZ)
 
-# Runs killed at random, and continued; long.
-KILLS ?= 200
-soak: all
-	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_KILLS=$(KILLS) $(PYTHON) -m pytest -q tests/system/test_restart.py -k killed
+# Runs killed at random, and continued; bits that flip.  Long; SOAK="--seed 2 --json FILE", or --help.
+KILLS ?= 400
+FLIPS ?= 1000
+soak: all $(FAULTY)
+	@status=0; for campaign in "kills --count $(KILLS)" "flips --count $(FLIPS)"; do \
+	  DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/soak/soak.py $$campaign $(SOAK) || status=1; \
+	done; exit $$status
 
 # Which lines the tests run, in a build of its own.
 coverage:

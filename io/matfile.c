@@ -30,6 +30,9 @@ enum {
 struct matfile {
     hid_t file, dataset;
     struct matrix_info info;
+    bool gaps, nothing; /* part of it may, or all of it does, have no storage: it reads as ... */
+    double fill_double; /* ... this, */
+    float fill_float;   /* or converted at once to what is wanted */
 };
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -117,6 +120,32 @@ static hid_t dataset_access(const struct matrix_info *info, bool write)
     return access;
 }
 
+/* Where nothing was ever written, the library may leave the memory of a read as it was. */
+static void find_gaps(struct matfile *m)
+{
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    hid_t plist = H5Dget_create_plist(m->dataset);
+    H5D_layout_t layout = H5Pget_layout(plist);
+    H5Pfill_value_defined(plist, &defined);
+    m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
+    if (defined != H5D_FILL_VALUE_UNDEFINED) {
+        H5Pget_fill_value(plist, H5T_NATIVE_DOUBLE, &m->fill_double);
+        H5Pget_fill_value(plist, H5T_NATIVE_FLOAT, &m->fill_float);
+    }
+    if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
+        m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
+    h5_close(plist);
+}
+
+static void fill(const struct matfile *m, enum scalar type, void *to, int64_t elements)
+{
+    for (int64_t i = 0; i < elements; i++)
+        if (type == SCALAR_DOUBLE)
+            ((double *)to)[i] = m->fill_double;
+        else
+            ((float *)to)[i] = m->fill_float;
+}
+
 static int open_dataset(struct matfile *m, bool write, struct error *err)
 {
     m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
@@ -128,6 +157,8 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
     if (m->dataset < 0)
         rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", m->info.file,
                        m->info.dataset, h5_why());
+    else if (!write)
+        find_gaps(m);
     h5_close(access);
     return rc;
 }
@@ -237,7 +268,9 @@ static int transfer_all(struct matfile *m, enum scalar type, const struct block 
 int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
                  struct error *err)
 {
-    return transfer_all(file, type, block, to, NULL, err);
+    if (file->gaps || file->nothing)
+        fill(file, type, to, block->rows * block->cols);
+    return file->nothing ? 0 : transfer_all(file, type, block, to, NULL, err);
 }
 
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,

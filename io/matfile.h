@@ -39,7 +39,11 @@ struct matrix_info {
     bool by_chunks;                 /* chunks can be read and decoded without HDF5 */
     struct chunk_pipeline pipeline; /* their filters; all of them when by_chunks */
     double fill;                    /* chunks that were never written are full of it */
-    int64_t sources;  /* datasets that a virtual one is put together from; 0 when not virtual */
+    int64_t sources;  /* datasets that a virtual one is drawn from; 0 when not virtual */
+    char netcdf[160]; /* "scale_factor = 0.1, ...": attributes by which its elements are packed or
+                         missing; empty: none are */
+    bool has_missing; /* no attribute says so, but netCDF takes elements equal to ... */
+    double missing;   /* ... this one for missing */
     char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
 
@@ -55,13 +59,24 @@ typedef void matfile_visit(const struct matrix_info *info, const struct error *p
                            void *context);
 int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err);
 
-/* Whether that file is one that the matrix is read from: the one named, one that links lead to, or
- * one that a virtual or external dataset names, but for names with block numbers in them. */
+/* Call `visit` for every file that the matrix is read from and that is there, some more than once:
+ * the one named, one that links lead to, those of virtual and external datasets.  `visit` must not
+ * call matfile functions. */
+typedef void matfile_source(const char *file, void *context);
+int matfile_each_source(const struct matrix_info *info, matfile_source *visit, void *context,
+                        struct error *err);
+
+/* Whether that file is one of them. */
 bool matfile_draws_on(const struct matrix_info *info, const char *file);
 
 /* What a name of a file stands for. */
 enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };
 int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
+                   struct error *err);
+
+/* Name in `text` what a file holds beside that dataset and the groups on its way, of much the first
+ * few: empty where that is nothing.  Of links, where they lead to is no matter. */
+int matfile_others(const char *file, const char *dataset, char *text, size_t size,
                    struct error *err);
 
 /* Where a chunk is stored, and which of its filters were left out; bytes 0: never written. */
@@ -125,6 +140,7 @@ struct matfile_value {
     bool found; /* and readable as one of the two */
     char text[MATFILE_NAME_MAX];
     double number;
+    size_t bytes; /* in the file */
 };
 
 /* Look up attributes of a dataset; `values` ends with a null name. */

@@ -80,6 +80,7 @@ static bool read_value(hid_t dataset, struct matfile_value *value)
     hid_t id = H5Aopen(dataset, value->name, H5P_DEFAULT);
     hid_t type = H5Aget_type(id), space = H5Aget_space(id);
     bool single = H5Sget_simple_extent_npoints(space) == 1, found = false;
+    value->bytes = H5Tget_size(type);
     if (single && H5Tget_class(type) == H5T_STRING)
         found = read_text(id, type, value);
     else if (single && H5Tget_class(type) == H5T_FLOAT)

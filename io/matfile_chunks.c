@@ -3,99 +3,14 @@
  * The library tells the address of a chunk by its number (H5Dget_chunk_info), but walks through all
  * chunks before it to find out, which takes minutes for 10^5 chunks, and forgets the user block;
  * H5Dchunk_iter, which does not walk, came with 1.12.3 and had errors of its own.  Reading a raw
- * chunk is quick in all versions, so chunks are "read" from a file driver of our own, which takes
- * down the address where raw data would be and touches nothing: about a microsecond each. */
-#include <fcntl.h>
+ * chunk is quick in all versions, so chunks are "read" from a file driver of our own
+ * (matfile_driver.c), which takes down the address where raw data would be and touches nothing:
+ * about a microsecond each. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "error.h"
 #include "matfile_impl.h"
-
-#if H5_VERSION_GE(1, 13, 0)
-#include <H5FDdevelop.h>
-#endif
-
-/* The one file that is open so, and where its last raw data was to be read; guarded by h5_enter. */
-static struct witness {
-    H5FD_t base;
-    int descriptor;
-    haddr_t allocated;
-} witness;
-static haddr_t witnessed;
-
-static H5FD_t *witness_open(const char *name, unsigned flags, hid_t access, haddr_t limit)
-{
-    (void)flags, (void)access, (void)limit;
-    witness = (struct witness){.descriptor = open(name, O_RDONLY | O_CLOEXEC)};
-    return witness.descriptor >= 0 ? &witness.base : NULL;
-}
-
-static herr_t witness_close(H5FD_t *file)
-{
-    (void)file;
-    close(witness.descriptor);
-    return 0;
-}
-
-static haddr_t witness_get_eoa(const H5FD_t *file, H5FD_mem_t kind)
-{
-    (void)file, (void)kind;
-    return witness.allocated;
-}
-
-static herr_t witness_set_eoa(H5FD_t *file, H5FD_mem_t kind, haddr_t allocated)
-{
-    (void)file, (void)kind;
-    witness.allocated = allocated;
-    return 0;
-}
-
-static haddr_t witness_get_eof(const H5FD_t *file, H5FD_mem_t kind)
-{
-    (void)file, (void)kind;
-    struct stat status;
-    return fstat(witness.descriptor, &status) ? 0 : (haddr_t)status.st_size;
-}
-
-static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
-                           size_t bytes, void *to)
-{
-    (void)file, (void)transfer;
-    if (kind == H5FD_MEM_DRAW) {
-        witnessed = address;
-        return 0;
-    }
-    return h5_read_bytes(witness.descriptor, to, bytes, address) == 0 ? 0 : -1;
-}
-
-static herr_t witness_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
-                            size_t bytes, const void *from)
-{
-    (void)file, (void)kind, (void)transfer, (void)address, (void)bytes, (void)from;
-    return -1;
-}
-
-static const H5FD_class_t witness_class = {
-#ifdef H5FD_CLASS_VERSION
-    .version = H5FD_CLASS_VERSION,
-    .value = (H5FD_class_value_t)600, /* of those that are free for everybody */
-#endif
-    .name = "witness",
-    .maxaddr = INT64_MAX,
-    .fc_degree = H5F_CLOSE_WEAK,
-    .open = witness_open,
-    .close = witness_close,
-    .get_eoa = witness_get_eoa,
-    .set_eoa = witness_set_eoa,
-    .get_eof = witness_get_eof,
-    .read = witness_read,
-    .write = witness_write,
-    .fl_map = H5FD_FLMAP_SINGLE,
-};
 
 static herr_t read_raw(hid_t dataset, const hsize_t at[2], hsize_t bytes, uint32_t *mask)
 {
@@ -127,11 +42,11 @@ static bool locate(hid_t dataset, const hsize_t at[2], struct matfile_chunk *chu
 {
     hsize_t bytes = 0;
     *chunk = (struct matfile_chunk){0};
-    witnessed = HADDR_UNDEF;
+    h5_witnessed(); /* of another read */
     if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX ||
-        read_raw(dataset, at, bytes, &chunk->mask) < 0 || witnessed == HADDR_UNDEF)
+        read_raw(dataset, at, bytes, &chunk->mask) < 0 ||
+        (chunk->address = h5_witnessed()) == HADDR_UNDEF)
         return false;
-    chunk->address = witnessed;
     chunk->bytes = (uint32_t)bytes;
     return true;
 }
@@ -177,11 +92,10 @@ int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *ch
                         struct error *err)
 {
     h5_enter();
-    hid_t driver = H5FDregister(&witness_class), access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_driver(access, driver, NULL);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    h5_set_driver(access, H5_WITNESS);
     int rc = open_and_locate(access, info, chunks, err);
     h5_close(access);
-    H5FDunregister(driver);
     h5_leave();
     return rc;
 }

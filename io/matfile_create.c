@@ -1,19 +1,37 @@
 /* New datasets, and renaming and removing them. */
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "matfile_impl.h"
 
-/* Readable by every version since 1.8, whatever library this is. */
-static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
+/* Readable by every version since 1.8, whatever library this is.  What the library has made before
+ * it failed is removed, not what was there before it. */
+static hid_t try_create(const char *file, enum h5_mode mode, bool locking, const char **why)
 {
-    hid_t access = h5_file_access(mode, true);
+    struct stat made;
+    hid_t access = h5_file_access(mode, locking);
     H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110);
     hid_t id = H5Fcreate(file, H5F_ACC_EXCL, H5P_DEFAULT, access);
+    if (id < 0) {
+        *why = h5_why();
+        if (h5_errno() != EEXIST && lstat(file, &made) == 0 && made.st_size == 0)
+            unlink(file);
+    }
+    H5Pclose(access);
+    return id;
+}
+
+static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
+{
+    const char *why;
+    hid_t id = try_create(file, mode, true, &why);
+    if (id < 0 && h5_lock_unsupported(h5_errno()))
+        id = try_create(file, mode, false, &why);
     if (id < 0)
-        error_add(err, EXIT_INPUT, "%s cannot be created: %s", file, h5_why());
-    h5_close(access);
+        error_add(err, EXIT_INPUT, "%s cannot be created: %s", file, why);
     return id;
 }
 

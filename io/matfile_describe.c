@@ -51,6 +51,8 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     h5_close(type);
     if (real && info->element_bytes == 0)
         return refuse(info, err, "has elements of no size: is it damaged?");
+    if (real && info->element_bytes > H5_ELEMENT_MAX)
+        return refuse(info, err, "has elements of more bytes than any number: is it damaged?");
     if (real)
         return 0;
     if (strcmp(text, "complex") == 0)
@@ -103,6 +105,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
 {
     int rc = 0;
     size_t sources = 0;
+    int64_t found = 0;
     hid_t plist = H5Dget_create_plist(dataset);
     H5D_layout_t layout = H5Pget_layout(plist);
     int external = H5Pget_external_count(plist);
@@ -114,13 +117,15 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
         rc = check_storage(dataset, info, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
-        info->sources = (int64_t)sources;
+        rc = h5_check_sources(dataset, info, &found, err);
+        info->sources = found > (int64_t)sources ? found : (int64_t)sources;
         h5_append(text, size, "virtual of %zu sources", sources);
         *reason = "put together from others";
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,
                   external > 1 ? "s" : "");
         *reason = "its bytes are elsewhere";
+        rc = h5_check_sources(dataset, info, &found, err);
     } else {
         h5_append(text, size, "contiguous");
         rc = check_storage(dataset, info, err);
@@ -223,6 +228,7 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     info->by_offset = !reason && info->chunk_rows == 0;
     info->by_chunks = !reason && info->chunk_rows > 0;
     info->file_bytes = h5_file_bytes(info->file);
+    h5_netcdf(dataset, info);
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)
         h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);

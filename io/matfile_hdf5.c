@@ -29,6 +29,7 @@ void h5_enter(void)
         H5dont_atexit();
         entered = true;
     }
+    h5_forget_refused();
     H5Eget_auto2(H5E_DEFAULT, &saved_printer, &saved_printer_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
@@ -56,6 +57,8 @@ const char *h5_why(void)
     why_errno = number ? atoi(number + strlen("errno = ")) : 0;
     if (why_errno)
         snprintf(why, sizeof why, "%s (errno %d)", strerror(why_errno), why_errno);
+    if (h5_refused()[0])
+        snprintf(why, sizeof why, "%s", h5_refused());
     return why;
 }
 
@@ -87,7 +90,10 @@ void h5_close(hid_t id)
 hid_t h5_file_access(enum h5_mode mode, bool locking)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fapl_sec2(access); /* offsets are bytes of one plain file with this driver */
+    if (mode == H5_READ) /* offsets are bytes of one plain file with both drivers */
+        h5_set_driver(access, H5_PLAIN);
+    else
+        H5Pset_fapl_sec2(access);
     if (mode == H5_WRITE_ALIGNED)
         H5Pset_alignment(access, 64 << 10, 1 << 20);
 #if (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)) || H5_VERSION_GE(1, 12, 1)
@@ -153,9 +159,10 @@ static int check_plain_file(const char *file, bool write, struct error *err)
 }
 
 /* Linux's numbers of "this file system has no locks"; ENOTSUPP (524) leaks out of some NFS. */
-static bool lock_unsupported(int number)
+bool h5_lock_unsupported(int number)
 {
-    return number == ENOLCK || number == ENOSYS || number == EOPNOTSUPP || number == 524;
+    return number == ENOLCK || number == ENOSYS || number == EOPNOTSUPP || number == EINVAL ||
+           number == 524;
 }
 
 static hid_t try_open(const char *file, enum h5_mode mode, bool locking)
@@ -173,7 +180,7 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
     if (check_plain_file(file, mode != H5_READ, err))
         return -1;
     hid_t id = try_open(file, mode, true);
-    if (id < 0 && lock_unsupported(why_errno))
+    if (id < 0 && h5_lock_unsupported(why_errno))
         id = try_open(file, mode, false);
     if (id >= 0)
         return id;
@@ -182,7 +189,7 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
                   "%s is open %s elsewhere (errno %d): close it there, or set "
                   "HDF5_USE_FILE_LOCKING=FALSE if you are sure",
                   file, mode == H5_READ ? "for writing" : "or being read", why_errno);
-    else if (lock_unsupported(why_errno))
+    else if (h5_lock_unsupported(why_errno))
         error_add(err, EXIT_INPUT,
                   "%s is on a file system without file locks (errno %d): set "
                   "HDF5_USE_FILE_LOCKING=FALSE",

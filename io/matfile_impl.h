@@ -28,6 +28,9 @@ void h5_close(hid_t id);
 /* Aligned: what is created then starts at a multiple of 1 MiB, unless it is small. */
 enum h5_mode { H5_READ, H5_WRITE, H5_WRITE_ALIGNED };
 
+/* Whether that number says that a file system has no locks. */
+bool h5_lock_unsupported(int number);
+
 /* Open an existing file.  Negative after a complaint. */
 hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err);
 
@@ -39,6 +42,18 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
 
 /* How this program accesses files. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
+
+/* The drivers of its own: for reading plain files and nothing else; for finding out where the
+ * library would read raw data, without reading it. */
+enum h5_driver { H5_PLAIN, H5_WITNESS };
+void h5_set_driver(hid_t access, enum h5_driver driver);
+
+/* Where raw data was to be read last; HADDR_UNDEF: none since this was asked. */
+haddr_t h5_witnessed(void);
+
+/* Which file the library was kept from opening since h5_enter, and why; empty: none. */
+const char *h5_refused(void);
+void h5_forget_refused(void);
 
 /* Read so many bytes at an offset, however many calls that takes: 0, an errno, or -1 where the file
  * ends before. */
@@ -69,6 +84,14 @@ bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MA
 /* What a dataset is; names info->file and info->dataset are set. */
 int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 
+/* Bytes of the largest number that there is. */
+enum { H5_ELEMENT_MAX = 16 };
+
+/* Complain where a virtual or external dataset leads to what cannot be read; say how many datasets
+ * a virtual one is drawn from, and those in their turn. */
+int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
+                     struct error *err);
+
 /* Parts of that: rows and cols; elements and element_bytes, with the type's name in `text`. */
 int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err);
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err);
@@ -81,6 +104,9 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
 
 /* Why its chunks cannot be read without HDF5, apart from their filters; null when they can. */
 const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
+
+/* What netCDF says of a dataset. */
+void h5_netcdf(hid_t dataset, struct matrix_info *info);
 
 /* What is read where nothing was written. */
 double h5_fill_value(hid_t plist);

@@ -24,6 +24,7 @@ static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, vo
     (void)link;
     herr_t stop = 0;
     struct walk *walk = context;
+    h5_forget_refused();
     hid_t object = H5Oopen(root, path, H5P_DEFAULT);
     if (object >= 0 && H5Iget_type(object) == H5I_DATASET) {
         hid_t space = H5Dget_space(object);
@@ -83,7 +84,7 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" is a %s, not a dataset; %s", info->file,
                        info->dataset, H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
                        list_datasets(file, text, sizeof text));
-    else if (!h5_first_missing(file, info->dataset, missing))
+    else if (h5_refused()[0] || !h5_first_missing(file, info->dataset, missing))
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
                        info->dataset, reason);
     else
@@ -161,4 +162,47 @@ int matfile_lookup(const char *file, const char *name, enum matfile_object *obje
     h5_close(id);
     h5_leave();
     return id < 0 ? err->code : 0;
+}
+
+/* The names of a path without what may stand between them. */
+static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
+{
+    size_t length = 0;
+    for (; *path && length + 1 < MATFILE_NAME_MAX; path++)
+        if (*path != '/' || (length > 0 && path[1] && path[1] != '/'))
+            plain[length++] = *path;
+    plain[length] = '\0';
+}
+
+static herr_t list_other(hid_t root, const char *path, const H5L_info_t *link, void *context)
+{
+    (void)root, (void)link;
+    struct walk *walk = context;
+    const char *ours = walk->context;
+    size_t length = strlen(path);
+    if (strncmp(path, ours, length) == 0 && (ours[length] == '/' || ours[length] == '\0'))
+        return 0;
+    if (walk->count++ == LISTED_MAX) {
+        h5_append(walk->text, walk->size, ", ...");
+        return 1;
+    }
+    h5_append(walk->text, walk->size, "%s/%s", walk->count > 1 ? ", " : "", path);
+    return 0;
+}
+
+int matfile_others(const char *file, const char *dataset, char *text, size_t size,
+                   struct error *err)
+{
+    char plain[MATFILE_NAME_MAX];
+    struct walk walk = {.context = plain, .text = text, .size = size};
+    plain_path(dataset, plain);
+    text[0] = '\0';
+    h5_enter();
+    hid_t id = h5_open_file(file, H5_READ, err);
+    int rc = id < 0 ? err->code : 0;
+    if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, list_other, &walk) < 0)
+        rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
+    h5_close(id);
+    h5_leave();
+    return rc;
 }

@@ -1,71 +1,328 @@
 /* The files that a dataset is read from: links lead to others, and so do virtual and external
- * ones. */
+ * ones.
+ *
+ * The library opens the sources of a virtual dataset while it reads, and theirs, without end where
+ * one is drawn from itself; so all of them are looked at before. */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "error.h"
 #include "matfile_impl.h"
 
-struct search {
-    char holder[PATH_MAX]; /* the file that holds the dataset */
-    struct stat wanted;
+enum {
+    DEPTH_MAX = 16,        /* virtual datasets of virtual datasets */
+    SOURCES_MAX = 1 << 16, /* in all */
 };
 
-static bool is_wanted(const struct search *search, const char *file)
-{
+struct search {
+    const struct matrix_info *info;
+    matfile_source *visit; /* may be null */
+    void *context;
+    struct error *err;
+    hid_t kept;    /* the file of the last source, which is likely to be that of the next one too */
+    int64_t count; /* datasets that were looked at */
+};
+
+/* A dataset on the way from the matrix to what is looked at. */
+struct step {
+    const struct step *before;
+    const char *file, *dataset;
     struct stat status;
-    return stat(file, &status) == 0 && status.st_dev == search->wanted.st_dev &&
-           status.st_ino == search->wanted.st_ino;
+    int depth;
+};
+
+/* What a dataset names: another file, and for a virtual one a dataset in it. */
+struct named {
+    struct search *search;
+    const struct step *from;
+    const char *file, *dataset;
+    const char *prefixes; /* variable of the environment: where the library looks first */
+    bool external, found;
+};
+
+static int refuse(const struct search *s, const char *why, const char *name)
+{
+    return error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\" %s%s", s->info->file, s->info->dataset,
+                     why, name);
 }
 
-/* A name in a dataset: relative ones are looked for here and beside the holder. */
-static bool names_wanted(const struct search *search, const char *name)
+static bool is_same(const struct step *a, const struct step *b)
 {
-    char beside[2 * PATH_MAX];
-    const char *slash = strrchr(search->holder, '/');
-    int folder = slash ? (int)(slash - search->holder) + 1 : 0;
-    snprintf(beside, sizeof beside, "%.*s%s", folder, search->holder, name);
-    return is_wanted(search, name) || is_wanted(search, beside);
+    return a->status.st_dev == b->status.st_dev && a->status.st_ino == b->status.st_ino &&
+           strcmp(a->dataset + strspn(a->dataset, "/"), b->dataset + strspn(b->dataset, "/")) == 0;
 }
 
-static bool draws_on(hid_t dataset, struct search *search)
+/* The way from one step to another, in words. */
+static void describe_way(const struct step *from, const struct step *to, char *text, size_t size)
 {
-    char name[PATH_MAX];
-    size_t sources = 0;
-    bool found = false;
-    ssize_t length = H5Fget_name(dataset, search->holder, sizeof search->holder);
-    if (length <= 0 || length >= (ssize_t)sizeof search->holder)
-        return false;
-    hid_t plist = H5Dget_create_plist(dataset);
-    int external = H5Pget_external_count(plist);
-    if (H5Pget_layout(plist) == H5D_VIRTUAL)
-        H5Pget_virtual_count(plist, &sources);
-    for (size_t i = 0; i < sources && !found; i++)
-        found =
-            H5Pget_virtual_filename(plist, i, name, sizeof name) > 0 && names_wanted(search, name);
-    for (int i = 0; i < external && !found; i++) {
-        name[sizeof name - 1] = '\0'; /* a longer one is cut without it */
-        found = H5Pget_external(plist, (unsigned)i, sizeof name - 1, name, NULL, NULL) >= 0 &&
-                names_wanted(search, name);
+    if (to != from)
+        describe_way(from, to->before, text, size);
+    h5_append(text, size, "%s%s:/%s", to == from ? "" : ", from ", to->file,
+              to->dataset + strspn(to->dataset, "/"));
+}
+
+static int check_step(const struct search *s, const struct step *step)
+{
+    for (const struct step *before = step->before; before; before = before->before)
+        if (is_same(before, step)) {
+            char text[1500] = "";
+            describe_way(before, step, text, sizeof text);
+            error_make_plain(text);
+            return refuse(s, "is drawn from itself: ", text);
+        }
+    if (step->depth > DEPTH_MAX)
+        return refuse(s, "is drawn from too many datasets, each drawn from the next", "");
+    if (s->count > SOURCES_MAX)
+        return refuse(s, "is drawn from too many datasets", "");
+    return 0;
+}
+
+static int look_at(struct search *s, hid_t dataset, const struct step *step);
+
+/* Whether the dataset is there; what it is drawn from in its turn is looked at. */
+static bool follow(struct named *n, const char *path, const struct stat *status)
+{
+    struct search *s = n->search;
+    h5_forget_refused();
+    hid_t access = h5_file_access(H5_READ, true);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, n->dataset, H5P_DEFAULT);
+    struct step step = {n->from, path, n->dataset, *status, n->from->depth + 1};
+    h5_close(access);
+    n->found |= dataset >= 0;
+    if (dataset >= 0)
+        look_at(s, dataset, &step);
+    else if (h5_refused()[0])
+        refuse(s, "cannot be read: ", h5_refused());
+    h5_close(dataset);
+    if (file >= 0) {
+        h5_close(s->kept);
+        s->kept = file;
     }
+    return file >= 0;
+}
+
+/* Whether the search ends at this path: the library takes the first file that it can open. */
+static bool try_path(struct named *n, const char *path)
+{
+    struct search *s = n->search;
+    struct stat status;
+    if (s->err->code)
+        return true;
+    if (stat(path, &status))
+        return false;
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        refuse(s, "leads to a device or pipe: ", path);
+        return true;
+    }
+    if (S_ISREG(status.st_mode) && s->visit)
+        s->visit(path, s->context);
+    n->found |= n->external;
+    return n->external || follow(n, path, &status);
+}
+
+static bool try_in(struct named *n, const char *folder, int length, const char *name)
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%.*s%s%s", length, folder,
+             length > 0 && folder[length - 1] != '/' ? "/" : "", name);
+    return try_path(n, path);
+}
+
+static int folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash - path) + 1 : 0;
+}
+
+/* Folders with ":" between them; ${ORIGIN} is that of the file that names another. */
+static bool try_prefixes(struct named *n, const char *name)
+{
+    static const char origin[] = "${ORIGIN}";
+    const char *prefix = getenv(n->prefixes), *holder = n->from->file;
+    bool ends = false;
+    while (prefix && *prefix && !ends) {
+        char folder[2 * PATH_MAX];
+        int length = (int)strcspn(prefix, ":"), skipped = 0;
+        if (strncmp(prefix, origin, sizeof origin - 1) == 0)
+            skipped = (int)sizeof origin - 1;
+        snprintf(folder, sizeof folder, "%.*s%.*s", skipped ? folder_length(holder) : 0, holder,
+                 length - skipped, prefix + skipped);
+        ends = length > 0 && try_in(n, folder, (int)strlen(folder), name);
+        prefix += length + (prefix[length] == ':');
+    }
+    return ends;
+}
+
+/* In the order of the library; an external file is not looked for beside its holder by it. */
+static void try_all(struct named *n)
+{
+    const char *slash = strrchr(n->file, '/'), *holder = n->from->file;
+    const char *last = n->file[0] == '/' && !n->external ? slash + 1 : n->file;
+    char *real = NULL;
+    if (strcmp(n->file, ".") == 0)
+        try_path(n, holder);
+    else if (!(n->file[0] == '/' && try_path(n, n->file)) && !try_prefixes(n, last) &&
+             !(!n->external && try_in(n, holder, folder_length(holder), last)) &&
+             !try_path(n, last) && !n->external && (real = realpath(holder, NULL)))
+        try_in(n, real, folder_length(real), last);
+    free(real);
+}
+
+/* A name of a source, in which %b is the number of a block and %% a percent sign; whether it has a
+ * number. */
+static bool put_block(const char *name, int64_t block, char *to, size_t size)
+{
+    bool numbered = false;
+    size_t used = 0;
+    for (; *name && used + 24 < size; name++) {
+        bool number = name[0] == '%' && name[1] == 'b';
+        used += (size_t)(number ? sprintf(to + used, "%" PRId64, block)
+                                : sprintf(to + used, "%c", *name));
+        name += number || (name[0] == '%' && name[1] == '%');
+        numbered |= number;
+    }
+    to[used] = '\0';
+    return numbered;
+}
+
+/* One source, or all blocks of a row of them, which ends where one is missing. */
+static int look_at_source(struct search *s, const struct step *step, const char *file_name,
+                          const char *dataset_name)
+{
+    char file[PATH_MAX + 24], dataset[MATFILE_NAME_MAX + 24];
+    struct named n = {
+        .search = s, .from = step, .file = file, .dataset = dataset, .prefixes = "HDF5_VDS_PREFIX"};
+    bool numbered = true;
+    for (int64_t block = 0; numbered && !s->err->code; block++) {
+        bool in_file = put_block(file_name, block, file, sizeof file);
+        numbered = put_block(dataset_name, block, dataset, sizeof dataset) || in_file;
+        n.found = false;
+        try_all(&n);
+        numbered &= n.found;
+    }
+    return s->err->code;
+}
+
+static int look_at_virtual(struct search *s, hid_t plist, const struct step *step)
+{
+    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    size_t sources = 0;
+    H5Pget_virtual_count(plist, &sources);
+    for (size_t i = 0; i < sources && !s->err->code; i++) {
+        ssize_t length = H5Pget_virtual_filename(plist, i, file, sizeof file);
+        ssize_t name = H5Pget_virtual_dsetname(plist, i, dataset, sizeof dataset);
+        if (length <= 0 || name <= 0 || length >= PATH_MAX || name >= MATFILE_NAME_MAX)
+            return refuse(s, "has a source whose name cannot be read", "");
+        look_at_source(s, step, file, dataset);
+    }
+    return s->err->code;
+}
+
+static int look_at_external(struct search *s, hid_t plist, int files, const struct step *step)
+{
+    for (int i = 0; i < files && !s->err->code; i++) {
+        char file[PATH_MAX] = "";
+        H5Pget_external(plist, (unsigned)i, sizeof file - 1, file, NULL, NULL);
+        struct named n = {.search = s,
+                          .from = step,
+                          .file = file,
+                          .prefixes = "HDF5_EXTFILE_PREFIX",
+                          .external = true};
+        try_all(&n);
+        error_make_plain(file);
+        if (!n.found && !s->err->code)
+            refuse(s, "keeps its elements in a file that is not there: ", file);
+    }
+    return s->err->code;
+}
+
+/* A dataset and all that it is drawn from. */
+static int look_at(struct search *s, hid_t dataset, const struct step *step)
+{
+    s->count++;
+    if (check_step(s, step))
+        return s->err->code;
+    hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
+    int external = H5Pget_external_count(plist);
+    if (H5Tget_size(type) > H5_ELEMENT_MAX)
+        refuse(s, "has elements of more bytes than any number: is it damaged?", "");
+    else if (H5Pget_layout(plist) == H5D_VIRTUAL)
+        look_at_virtual(s, plist, step);
+    else if (external > 0)
+        look_at_external(s, plist, external, step);
     h5_close(plist);
-    return found || is_wanted(search, search->holder);
+    h5_close(type);
+    return s->err->code;
+}
+
+static int look_at_all(struct search *s, hid_t dataset)
+{
+    char holder[PATH_MAX];
+    struct step first = {.file = holder, .dataset = s->info->dataset};
+    ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
+    if (length <= 0 || length >= (ssize_t)sizeof holder)
+        return refuse(s, "is in a file whose name cannot be read", "");
+    stat(holder, &first.status);
+    if (s->visit)
+        s->visit(holder, s->context);
+    s->kept = -1;
+    look_at(s, dataset, &first);
+    h5_close(s->kept);
+    return s->err->code;
+}
+
+int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
+                     struct error *err)
+{
+    struct search search = {.info = info, .err = err};
+    look_at_all(&search, dataset);
+    *found = search.count - 1;
+    return err->code;
+}
+
+int matfile_each_source(const struct matrix_info *info, matfile_source *visit, void *context,
+                        struct error *err)
+{
+    struct search search = {.info = info, .visit = visit, .context = context, .err = err};
+    h5_enter();
+    hid_t file = h5_open_file(info->file, H5_READ, err);
+    hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    visit(info->file, context);
+    if (dataset >= 0)
+        look_at_all(&search, dataset);
+    else if (file >= 0)
+        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", info->file,
+                  info->dataset, h5_why());
+    h5_close(dataset);
+    h5_close(file);
+    h5_leave();
+    return err->code;
+}
+
+struct wanted {
+    struct stat status;
+    bool found;
+};
+
+static void compare(const char *file, void *context)
+{
+    struct wanted *wanted = context;
+    struct stat status;
+    wanted->found |= stat(file, &status) == 0 && status.st_dev == wanted->status.st_dev &&
+                     status.st_ino == wanted->status.st_ino;
 }
 
 bool matfile_draws_on(const struct matrix_info *info, const char *file)
 {
-    struct search search;
+    struct wanted wanted = {.found = false};
     struct error ignored = {0};
-    if (stat(file, &search.wanted))
+    if (stat(file, &wanted.status))
         return false;
-    h5_enter();
-    hid_t id = h5_open_file(info->file, H5_READ, &ignored);
-    hid_t dataset = id < 0 ? -1 : H5Dopen2(id, info->dataset, H5P_DEFAULT);
-    bool found = is_wanted(&search, info->file) || (dataset >= 0 && draws_on(dataset, &search));
-    h5_close(dataset);
-    h5_close(id);
-    h5_leave();
-    return found;
+    matfile_each_source(info, compare, &wanted, &ignored);
+    return wanted.found;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cpu_kernel.h"
 #include "gemm_simt_maps.h"
 
 const struct algorithm_info algorithm_table[] = {
@@ -52,6 +53,16 @@ enum algorithm algorithm_auto(int capability, enum scalar type)
     if (type == SCALAR_FLOAT)
         return ALGORITHM_TENSOR;
     return capability == 90 ? ALGORITHM_TMA : fast_fp64 ? ALGORITHM_TENSOR : ALGORITHM_ASYNC;
+}
+
+bool algorithm_is_running_sum(enum algorithm id)
+{
+    return id == ALGORITHM_CPU ? cpu_kernels(0)->fused : algorithm_of(id)->same_bits;
+}
+
+bool algorithm_reports_peaks(enum algorithm id, enum scalar type)
+{
+    return type == SCALAR_FLOAT && (id == ALGORITHM_TENSOR || id == ALGORITHM_TMA);
 }
 
 int algorithm_shapes(enum algorithm id)

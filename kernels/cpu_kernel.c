@@ -33,11 +33,16 @@ enum {
     LINE_BYTES = 64,
     AHEAD_BYTES = 2048, /* how far before its use a long row is called for */
     PACK_STEPS = 8,     /* k steps that a transposing pack takes at a time: a line of doubles */
-    ROWS = 4,           /* that a sum down the columns takes at a time */
-    DOT_LANES = 16, /* partial sums of a dot product, whatever the vectors: they decide its bits */
+    CHAIN_ROWS = 4,     /* whose sums project makes at a time */
     DOUBLES = VECTOR_BYTES / sizeof(double),
-    DOT_VECTORS = DOT_LANES / DOUBLES,
+    LANE_VECTORS = CLASSES_MAX / DOUBLES,
 };
+
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+#define FUSED true
+#else
+#define FUSED false
+#endif
 
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef double memory_doubles
@@ -63,10 +68,10 @@ static inline doubles absolute(doubles x)
 #include "cpu_kernel_real.h"
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
-    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES,
-                      pack_a_float, pack_b_float, multiply_float, combine_float, project_row_float,
-                      project_cols_float},
-    [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES,
+    [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES, FUSED,
+                      pack_a_float, pack_b_float, multiply_float, combine_float, sketch_row_float,
+                      sketch_cols_float, project_block_float},
+    [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES, FUSED,
                        pack_a_double, pack_b_double, multiply_double, combine_double,
-                       project_row_double, project_cols_double},
+                       sketch_row_double, sketch_cols_double, project_block_double},
 };

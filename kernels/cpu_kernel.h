@@ -2,15 +2,19 @@
  *
  * All tables come from one source, cpu_kernel.c, compiled once an instruction set.  They differ
  * in the width of their vectors and so in the shape of their tiles, but not in the bits: every
- * sum takes the same fma steps in the same order.  (Without fma in the CPU, each step of gemm,
- * dot and axpy is a multiplication and an addition: such CPUs agree among themselves alone.) */
+ * sum of gemm takes the same fma steps in the same order.  (Without fma in the CPU, each step is a
+ * multiplication and an addition: such CPUs agree among themselves alone.)  The sums of the product
+ * check differ by their rounding. */
 #ifndef DGEMM_OOC_CPU_KERNEL_H
 #define DGEMM_OOC_CPU_KERNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "freivalds.h"
 #include "vector.h"
+
+enum { SKETCH_PIECE = 128 };
 
 /* Elements [begin, begin + count) of one dimension. */
 struct range {
@@ -38,6 +42,7 @@ struct cpu_panel {
 struct cpu_kernel {
     int64_t tile_rows, tile_cols;
     int vector_bytes;
+    bool fused; /* each step of gemm is one fma */
 
     /* Missing rows of a panel become zeros: they meet only sums that are thrown away. */
     void (*pack_a)(const struct cpu_panel *panel, void *to);
@@ -47,11 +52,14 @@ struct cpu_kernel {
     /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y takes its term away; out may be x
      * or y. */
     void (*combine)(int64_t n, double alpha, const void *x, double beta, const void *y, void *out);
-    /* sum[0] = row i . x, sum[1] = |row i| . x_abs */
-    void (*project_row)(const struct project *p, int64_t i, double sum[2]);
-    /* The same down the columns `cols`, added to plain and magnitude. */
-    void (*project_cols)(const struct project *p, struct range cols, double *plain,
-                         double *magnitude);
+    /* The inner loops of sketch, in CLASSES_MAX lanes: all lanes of a row, or one of them down the
+     * columns `cols`, SKETCH_PIECE at most; how many elements did not count.  And of project, for
+     * some rows and k. */
+    int64_t (*sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,
+                          double *squares);
+    int64_t (*sketch_cols)(const struct sketch *s, struct range cols, int64_t lane, double largest,
+                           double *sums, double *squares);
+    void (*project_block)(const struct project *p, struct range rows, struct range k);
 };
 
 /* The tables, indexed by enum scalar, that this CPU can run: the best has rank 0; null after the

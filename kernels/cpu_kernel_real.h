@@ -9,8 +9,6 @@
 typedef REAL NAME(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef REAL NAME(memory_vector)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
-typedef REAL NAME(memory_elements)
-    __attribute__((vector_size(DOUBLES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
 /* k is contiguous: transpose, a few k steps of all rows at a time, so that lines are used while
  * they are in the first-level cache. */
@@ -155,88 +153,153 @@ static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, c
             to[i] = FMA(a, xs[i], b * ys[i]);
 }
 
-/* DOT_LANES products.  w null: |x|. */
-static inline void NAME(dot_step)(const REAL *row, const double *x, const double *w,
-                                  doubles s[2][DOT_VECTORS])
+/* Whether the element counts, for sums and squares. */
+static inline bool NAME(is_counted)(REAL element, double weight, double largest)
 {
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < DOT_VECTORS; v++, row += DOUBLES, x += DOUBLES) {
-        doubles element = __builtin_convertvector(*(const NAME(memory_elements) *)row, doubles);
-        doubles factor = *(const memory_doubles *)x;
-        doubles weight = absolute(factor);
-        if (w)
-            weight = *(const memory_doubles *)(w + v * DOUBLES);
-        s[0][v] += element * factor;
-        s[1][v] += absolute(element) * weight;
+    return fabs((double)element) <= largest && weight != 0;
+}
+
+typedef REAL NAME(memory_elements)
+    __attribute__((vector_size(DOUBLES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+
+/* CLASSES_MAX elements of a row, one for each lane; `odd` counts those that do not count. */
+static inline __attribute__((always_inline)) void NAME(add_lanes)(const REAL *row,
+                                                                  const double *weights,
+                                                                  double largest, doubles *sums,
+                                                                  doubles *squares, bits *odd)
+{
+#pragma GCC unroll 32
+    for (int v = 0; v < LANE_VECTORS; v++, row += DOUBLES, weights += DOUBLES) {
+        doubles m = __builtin_convertvector(*(const NAME(memory_elements) *)row, doubles);
+        doubles weight = *(const memory_doubles *)weights;
+        bits counts = ((bits)(absolute(m) <= largest)) & ((bits)(weight != 0));
+        m = (doubles)((bits)m & counts);
+        sums[v] += m * weight;
+        squares[v] += m * m;
+        *odd -= ~counts;
     }
 }
 
-/* What is left is filled up with zeros, which change no sum. */
-static void NAME(dot_rest)(int64_t n, const REAL *row, const double *x, const double *w,
-                           doubles s[2][DOT_VECTORS])
+/* What is left is filled up with zeros of weight 1, which change no sum. */
+static void NAME(sketch_rest)(int64_t n, const REAL *row, const double *weights, double largest,
+                              doubles *sums, doubles *squares, bits *odd)
 {
-    REAL row_copy[DOT_LANES] = {0};
-    double copy[2][DOT_LANES] = {{0}};
-    memcpy(row_copy, row, (size_t)n * sizeof *row);
-    memcpy(copy[0], x, (size_t)n * sizeof *x);
-    memcpy(copy[1], w ? w : x, (size_t)n * sizeof *x);
-    NAME(dot_step)(row_copy, copy[0], w ? copy[1] : NULL, s);
+    REAL elements[CLASSES_MAX] = {0};
+    double factors[CLASSES_MAX];
+    for (int64_t l = 0; l < CLASSES_MAX; l++) {
+        elements[l] = l < n ? row[l] : 0;
+        factors[l] = l < n ? weights[l] : 1;
+    }
+    NAME(add_lanes)(elements, factors, largest, sums, squares, odd);
 }
 
-static void NAME(project_row)(const struct project *p, int64_t i, double sum[2])
+static int64_t NAME(sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,
+                                double *squares)
 {
-    const REAL *row = (const REAL *)p->matrix + i * p->ld;
-    const double *x = p->x, *w = p->x_abs;
-    doubles s[2][DOT_VECTORS] = {{{0}}};
-    int64_t j = 0;
-    for (; j + DOT_LANES <= p->cols; j += DOT_LANES) {
-        for (int64_t l = 0; l < DOT_LANES; l += LINE)
-            __builtin_prefetch((const char *)(row + j + l) + AHEAD_BYTES);
-        if (w)
-            NAME(dot_step)(row + j, x + j, w + j, s);
-        else
-            NAME(dot_step)(row + j, x + j, NULL, s);
-    }
-    NAME(dot_rest)(p->cols - j, row + j, x + j, w ? w + j : NULL, s);
-    sum[0] = sum[1] = 0;
-    for (j = 0; j < DOT_LANES; j++) {
-        sum[0] += s[0][j / DOUBLES][j % DOUBLES];
-        sum[1] += s[1][j / DOUBLES][j % DOUBLES];
-    }
+    const REAL *row = (const REAL *)s->matrix + i * s->ld;
+    doubles sum[LANE_VECTORS] = {{0}}, square[LANE_VECTORS] = {{0}};
+    bits odd = {0};
+    int64_t j = 0, count = 0;
+    for (; j + CLASSES_MAX <= s->cols; j += CLASSES_MAX)
+        NAME(add_lanes)(row + j, s->weights + j, largest, sum, square, &odd);
+    if (j < s->cols)
+        NAME(sketch_rest)(s->cols - j, row + j, s->weights + j, largest, sum, square, &odd);
+    memcpy(sums, sum, sizeof sum);
+    memcpy(squares, square, sizeof square);
+    for (int l = 0; l < DOUBLES; l++)
+        count += odd[l];
+    return count;
 }
 
-/* Add `count` rows, scaled; w null: by |x|. */
-static inline void NAME(add_rows)(const struct project *p, int64_t i, int count, struct range cols,
-                                  double *plain, double *magnitude)
+/* One lane of the rows, down the columns `cols`: a sum of its own, which is added to the others. */
+static int64_t NAME(sketch_cols)(const struct sketch *s, struct range cols, int64_t lane,
+                                 double largest, double *restrict sums, double *restrict squares)
 {
-    const REAL *rows = (const REAL *)p->matrix + i * p->ld + cols.begin;
-    double x[ROWS], w[ROWS];
-    for (int r = 0; r < count; r++) {
-        x[r] = p->x[i + r];
-        w[r] = p->x_abs ? p->x_abs[i + r] : fabs(x[r]);
-    }
-#pragma omp simd
-    for (int64_t j = 0; j < cols.count; j++) {
-        double s = plain[j], t = magnitude[j];
-        for (int r = 0; r < count; r++) {
-            double element = rows[r * p->ld + j];
-            s += x[r] * element;
-            t += w[r] * fabs(element);
+    double chain[SKETCH_PIECE] = {0};
+    int64_t odd = 0;
+    for (int64_t r = lane; r < s->rows; r += CLASSES_MAX) {
+        const REAL *row = (const REAL *)s->matrix + r * s->ld + cols.begin;
+        double weight = s->weights[r];
+#pragma omp simd reduction(+ : odd)
+        for (int64_t l = 0; l < cols.count; l++) {
+            bool counts = NAME(is_counted)(row[l], weight, largest);
+            double m = counts ? (double)row[l] : 0;
+            chain[l] += m * weight;
+            squares[l] += m * m;
+            odd += !counts;
         }
-        plain[j] = s;
-        magnitude[j] = t;
     }
+    for (int64_t l = 0; l < cols.count; l++)
+        sums[l] += chain[l];
+    return odd;
 }
 
-/* Several rows at a time, since the sums go to the cache and back for each. */
-static void NAME(project_cols)(const struct project *p, struct range cols, double *plain,
-                               double *magnitude)
+/* y += M x for some rows, over a chain of k; `along`: elements from one k to the next.  Rows and
+ * classes are constants where this is inlined, so that all sums are in registers. */
+static inline __attribute__((always_inline)) void
+NAME(project_chain)(const REAL *m, int64_t across, int64_t along, int64_t k, const int rows,
+                    const int classes, const double *x, double *restrict y)
+{
+    double chain[CHAIN_ROWS][CLASSES_MAX];
+    for (int i = 0; i < rows; i++)
+        for (int c = 0; c < classes; c++)
+            chain[i][c] = 0;
+    for (int64_t p = 0; p < k; p++)
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++) {
+            double element = m[i * across + p * along];
+#pragma omp simd
+            for (int c = 0; c < classes; c++)
+                chain[i][c] += element * x[p * classes + c];
+        }
+    for (int i = 0; i < rows; i++)
+        for (int c = 0; c < classes; c++)
+            y[i * classes + c] += chain[i][c];
+}
+
+/* Few classes leave room for several rows, whose sums do not wait for each other. */
+static inline __attribute__((always_inline)) void
+NAME(project_rows)(const REAL *m, int64_t across, int64_t along, int64_t k, int64_t rows,
+                   const int classes, const double *x, double *y)
 {
     int64_t i = 0;
-    for (; i + ROWS <= p->rows; i += ROWS)
-        NAME(add_rows)(p, i, ROWS, cols, plain, magnitude);
-    for (; i < p->rows; i++)
-        NAME(add_rows)(p, i, 1, cols, plain, magnitude);
+    for (; classes <= 16 && i + CHAIN_ROWS <= rows; i += CHAIN_ROWS)
+        NAME(project_chain)
+    (m + i * across, across, along, k, CHAIN_ROWS, classes, x, y + i * classes);
+    for (; i < rows; i++)
+        NAME(project_chain)(m + i * across, across, along, k, 1, classes, x, y + i * classes);
+}
+
+/* The squares of the same elements; x - x is NaN unless x is finite. */
+static double NAME(square_chain)(const REAL *m, int64_t along, int64_t k)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t p = 0; p < k; p++) {
+        double x = m[p * along];
+        sum += x * x + (x - x);
+    }
+    return sum;
+}
+
+/* A block of rows of op(M) whose elements stay in the first-level cache. */
+static void NAME(project_block)(const struct project *p, struct range rows, struct range k)
+{
+    int64_t across = p->trans ? 1 : p->ld, along = p->trans ? p->ld : 1;
+    const REAL *m = (const REAL *)p->matrix + rows.begin * across + k.begin * along;
+    const double *x = p->x + k.begin * p->classes;
+    double *y = p->y + rows.begin * p->classes;
+    switch (p->classes) {
+    case 1: NAME(project_rows)(m, across, along, k.count, rows.count, 1, x, y); break;
+    case 2: NAME(project_rows)(m, across, along, k.count, rows.count, 2, x, y); break;
+    case 4: NAME(project_rows)(m, across, along, k.count, rows.count, 4, x, y); break;
+    case 8: NAME(project_rows)(m, across, along, k.count, rows.count, 8, x, y); break;
+    case 16: NAME(project_rows)(m, across, along, k.count, rows.count, 16, x, y); break;
+    case 32: NAME(project_rows)(m, across, along, k.count, rows.count, 32, x, y); break;
+    default: NAME(project_rows)(m, across, along, k.count, rows.count, CLASSES_MAX, x, y); break;
+    }
+    for (int64_t i = 0; i < rows.count; i++)
+        p->squares[rows.begin + i] += NAME(square_chain)(m + i * across, along, k.count);
 }
 
 #undef NAME

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "freivalds.h"
 #include "gemm.h"
 #include "vector.h"
 
@@ -26,9 +27,11 @@ cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);
 
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
+cudaError_t sketch_cuda(const struct sketch *sketch, cudaStream_t stream);
+cudaError_t retire_cuda(const struct retire *retire, cudaStream_t stream);
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream);
-cudaError_t norm_cuda(const struct norm *norm, cudaStream_t stream);
-cudaError_t fill_cuda(const struct fill *fill, cudaStream_t stream);
+cudaError_t norms_cuda(const struct norms *norms, cudaStream_t stream);
+cudaError_t judge_cuda(const struct judge *judge, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

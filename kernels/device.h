@@ -1,4 +1,4 @@
-/* A device: memory, copies, events and kernels, in order on three streams.
+/* A device: memory, copies, events and kernels, in order on streams.
  *
  * Two implementations, CUDA and CPU, behind one table of functions, so that one pipeline runs on
  * both. The CPU device really is asynchronous (a thread a stream), so that what works on it is
@@ -10,6 +10,7 @@
 #ifndef DGEMM_OOC_DEVICE_H
 #define DGEMM_OOC_DEVICE_H
 
+#include "freivalds.h"
 #include "gemm.h"
 #include "vector.h"
 
@@ -17,7 +18,8 @@ struct error;
 
 enum device_kind { DEVICE_CPU, DEVICE_GPU };
 
-enum stream { STREAM_IN, STREAM_COMPUTE, STREAM_OUT, STREAM_COUNT };
+/* That of the clock has no work, so that an event recorded there is reached at once. */
+enum stream { STREAM_IN, STREAM_COMPUTE, STREAM_OUT, STREAM_CLOCK, STREAM_COUNT };
 
 struct device_info {
     enum device_kind kind;
@@ -57,7 +59,8 @@ struct device {
     int (*sync)(struct device *dev, struct event *event, struct error *err);
     /* Whether it would not have to. */
     bool (*reached)(struct device *dev, struct event *event);
-    /* Seconds between two reached events; 0 when one of them was never recorded. */
+    /* Seconds between two reached events, on a GPU rounded to a float of milliseconds; 0 when one
+     * of them was never recorded. */
     double (*elapsed)(struct device *dev, struct event *start, struct event *stop);
 
     /* STREAM_IN carries host to device, STREAM_OUT device to host. */
@@ -66,8 +69,12 @@ struct device {
                 struct error *err); /* STREAM_COMPUTE */
     int (*combine)(struct device *dev, const struct combine *combine,
                    struct error *err); /* STREAM_OUT, ahead of queued work on STREAM_COMPUTE */
-    int (*project)(struct device *dev, const struct project *project,
-                   struct error *err); /* STREAM_COMPUTE */
+    /* The product check (freivalds.h), on STREAM_COMPUTE. */
+    int (*sketch)(struct device *dev, const struct sketch *sketch, struct error *err);
+    int (*retire)(struct device *dev, const struct retire *retire, struct error *err);
+    int (*project)(struct device *dev, const struct project *project, struct error *err);
+    int (*norms)(struct device *dev, const struct norms *norms, struct error *err);
+    int (*judge)(struct device *dev, const struct judge *judge, struct error *err);
 };
 
 /* How many GPUs this process can use; 0 without a GPU, a driver or a build for GPUs. */

@@ -27,7 +27,11 @@ enum action {
     ACTION_COPY,
     ACTION_GEMM,
     ACTION_COMBINE,
+    ACTION_SKETCH,
+    ACTION_RETIRE,
     ACTION_PROJECT,
+    ACTION_NORMS,
+    ACTION_JUDGE,
     ACTION_RECORD,
     ACTION_WAIT
 };
@@ -38,7 +42,11 @@ struct operation {
         struct copy copy;
         struct gemm gemm;
         struct combine combine;
+        struct sketch sketch;
+        struct retire retire;
         struct project project;
+        struct norms norms;
+        struct judge judge;
         struct {
             struct event *event;
             uint64_t turn; /* which of its records */
@@ -114,7 +122,11 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_COPY: copy_run(&o->copy); break;
     case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
+    case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
+    case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
+    case ACTION_NORMS: norms_cpu(&o->norms); break;
+    case ACTION_JUDGE: judge_cpu(&o->judge, cpu->threads); break;
     case ACTION_RECORD: event_reach(cpu, o->event, o->turn); break;
     case ACTION_WAIT: event_await(cpu, o->event, o->turn); break;
     }
@@ -198,10 +210,38 @@ static int cpu_combine(struct device *dev, const struct combine *combine, struct
     return 0;
 }
 
+static int cpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_SKETCH, .sketch = *sketch});
+    return 0;
+}
+
+static int cpu_retire(struct device *dev, const struct retire *retire, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_RETIRE, .retire = *retire});
+    return 0;
+}
+
 static int cpu_project(struct device *dev, const struct project *project, struct error *err)
 {
     (void)err;
     submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_PROJECT, .project = *project});
+    return 0;
+}
+
+static int cpu_norms(struct device *dev, const struct norms *norms, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_NORMS, .norms = *norms});
+    return 0;
+}
+
+static int cpu_judge(struct device *dev, const struct judge *judge, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_JUDGE, .judge = *judge});
     return 0;
 }
 
@@ -370,7 +410,11 @@ static const struct device cpu_functions = {
     .copy = cpu_copy,
     .gemm = cpu_gemm,
     .combine = cpu_combine,
+    .sketch = cpu_sketch,
+    .retire = cpu_retire,
     .project = cpu_project,
+    .norms = cpu_norms,
+    .judge = cpu_judge,
 };
 
 static int streams_start(struct cpu *cpu, struct error *err)

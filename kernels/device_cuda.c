@@ -182,11 +182,39 @@ static int gpu_combine(struct device *dev, const struct combine *combine, struct
                   combine_cuda(combine, gpu->streams[STREAM_OUT]), err);
 }
 
+static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "summing up columns",
+                  sketch_cuda(sketch, gpu->streams[STREAM_COMPUTE]), err);
+}
+
+static int gpu_retire(struct device *dev, const struct retire *retire, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "leaving columns out",
+                  retire_cuda(retire, gpu->streams[STREAM_COMPUTE]), err);
+}
+
 static int gpu_project(struct device *dev, const struct project *project, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying with a vector",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying with vectors",
                   project_cuda(project, gpu->streams[STREAM_COMPUTE]), err);
+}
+
+static int gpu_norms(struct device *dev, const struct norms *norms, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "adding up squares",
+                  norms_cuda(norms, gpu->streams[STREAM_COMPUTE]), err);
+}
+
+static int gpu_judge(struct device *dev, const struct judge *judge, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "judging a tile",
+                  judge_cuda(judge, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 /* Also closes what device_gpu_open left half open. */
@@ -218,7 +246,11 @@ static const struct device gpu_functions = {
     .copy = gpu_copy,
     .gemm = gpu_gemm,
     .combine = gpu_combine,
+    .sketch = gpu_sketch,
+    .retire = gpu_retire,
     .project = gpu_project,
+    .norms = gpu_norms,
+    .judge = gpu_judge,
 };
 
 int device_gpu_count(void)

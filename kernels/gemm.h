@@ -19,6 +19,18 @@
 /* Slab edges are multiples of this, so that no kernel ever splits one of its k steps in two. */
 enum { GEMM_QUANTUM = 16 };
 
+/* How large the running sums of a product were on their way: norms[i / PEAK_ROWS * ld + j] bounds
+ * the 2-norm of PEAK_ROWS elements of column j of C, from element i on, which is a multiple of
+ * PEAK_ROWS; elements that are not finite do not count.  The bound holds before the first step
+ * of k, after every PEAK_STEPS steps, and after the last. */
+enum { PEAK_ROWS = 64, PEAK_STEPS = 256 };
+
+struct peaks {
+    float *norms; /* null: not asked for */
+    int64_t ld;
+    bool grow; /* keep the larger of each: an earlier call multiplied other steps */
+};
+
 struct gemm {
     enum scalar type;
     bool trans_a, trans_b;
@@ -28,6 +40,7 @@ struct gemm {
     void *c;
     int64_t lda, ldb, ldc; /* elements between columns as stored */
     int shape;             /* of a block, below algorithm_shapes: 0 is the algorithm's own */
+    struct peaks peaks;    /* only of an algorithm that reports them */
 };
 
 enum algorithm {
@@ -59,6 +72,13 @@ const struct algorithm_info *algorithm_of(enum algorithm id);
 /* The fastest well-tried algorithm that keeps the bits, for a GPU of this compute capability (90
  * for 9.0; 0: the CPU) and the type: never by the size of tile or problem. */
 enum algorithm algorithm_auto(int capability, enum scalar type);
+
+/* Whether each element is rounded once a step, in one running sum: so do kernels of the same bits,
+ * but for CPUs without fused multiply-adds. */
+bool algorithm_is_running_sum(enum algorithm id);
+
+/* Whether it can report the peaks of its sums. */
+bool algorithm_reports_peaks(enum algorithm id, enum scalar type);
 
 /* How many shapes of a block there are to choose from (gemm_simt_maps.h), all of the same bits. */
 int algorithm_shapes(enum algorithm id);

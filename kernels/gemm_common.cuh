@@ -20,6 +20,7 @@ struct product {
     const T *a, *b;
     T *c;
     int64_t lda, ldb, ldc;
+    peaks report;
 };
 
 __device__ __forceinline__ float multiply_add(float a, float b, float s)
@@ -237,6 +238,7 @@ product<T> product_of(const struct gemm *gemm)
     g.lda = gemm->lda;
     g.ldb = gemm->ldb;
     g.ldc = gemm->ldc;
+    g.report = gemm->peaks;
     return g;
 }
 

@@ -6,12 +6,13 @@
  * numbers of the next k are loaded while those of this one multiply, also across the barrier, of
  * which there is one a step.  The shape of the tiles follows the shape of C. */
 #include "gemm_async.cuh"
+#include "gemm_peaks.cuh"
 
-/* The sums of a thread over all whole steps. */
+/* The sums of a thread over all whole steps; `peaks` records them every PEAK_STEPS. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_A &a, COURIER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
-                                               int steps)
+                                               int steps, warp_peaks<SHAPE> &peaks)
 {
     constexpr int STEP = SHAPE::STEP, STAGES = SHAPE::STAGES;
     typename SHAPE::sums::factors f[2];
@@ -19,6 +20,8 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
 
     f[0].load(&ring[0].a.at[0][x], &ring[0].b.at[0][y]);
     for (int step = 0; step < steps; step++) {
+        if (step % (PEAK_STEPS / STEP) == 0)
+            peaks.update(c);
         const int next = stage + 1 == STAGES ? 0 : stage + 1;
         const bool more = step + STAGES - 1 < steps;
 #pragma unroll
@@ -73,16 +76,19 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g),
                                                                       tile.j);
     typename s::sums c;
+    warp_peaks<s> peaks(g, tile.i + x, tile.j + y);
 
     send_first<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
     cp_async_wait<s::STAGES - 2>();
     __syncthreads();
     if (tile.i + warp.x < g.m && tile.j + warp.y < g.n)
-        multiply_steps<s>(c, a, b, ring, x, y, steps);
+        multiply_steps<s>(c, a, b, ring, x, y, steps, peaks);
     else
         copy_steps<s>(a, b, ring, steps);
     multiply_rest(c, a, b, ring[(steps + s::STAGES - 1) % s::STAGES], x, y, s::STAGES - 1, rest);
+    peaks.update(c);
+    peaks.store(g, tile.i + warp.x, tile.j + y);
     c.finish(g, tile.i + x, tile.j + y);
 }
 

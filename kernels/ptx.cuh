@@ -1,7 +1,8 @@
 /* The instructions that CUDA C++ has no words for: loads from shared memory by its own addresses, a
  * barrier that warps may reach at different places, asynchronous copies into shared memory, and the
- * matrix multiply-add of doubles (the last two for sm_80 and later; compiled for less, they do
- * nothing, and their kernels refuse to start).
+ * matrix multiply-add of doubles.  Before sm_80 an ordinary copy replaces the asynchronous one, and
+ * ordinary multiply-adds the matrix one; cp_async_if does nothing there, and its kernels refuse to
+ * start.
  *
  * Kernels write no assembly of their own: where nvcc does not compile, the emulation of a thread
  * block (tests/kernels/emulation) defines the same functions. */
@@ -55,14 +56,22 @@ template <int BYTES>
 __device__ __forceinline__ void cp_async(unsigned shared, const void *global, int bytes)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async copies");
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    for (int at = 0; at < BYTES; at += 4) {
+        const char *from = static_cast<const char *>(global) + at;
+        const unsigned word = at < bytes ? *reinterpret_cast<const unsigned *>(from) : 0;
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared + at), "r"(word) : "memory");
+    }
+#else
     if (BYTES == 16) /* past the first-level cache */
-        SM_80(asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared),
-                           "l"(__cvta_generic_to_global(global)), "r"(bytes)
-                           : "memory");)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared),
+                     "l"(__cvta_generic_to_global(global)), "r"(bytes)
+                     : "memory");
     else
-        SM_80(asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
-                           "l"(__cvta_generic_to_global(global)), "n"(BYTES), "r"(bytes)
-                           : "memory");)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
+                     "l"(__cvta_generic_to_global(global)), "n"(BYTES), "r"(bytes)
+                     : "memory");
+#endif
 }
 
 template <int BYTES>
@@ -110,9 +119,16 @@ __device__ __forceinline__ void cp_async_wait()
  *                D(g,2t) D(g,2t+1) D(g+8,2t) D(g+8,2t+1) */
 __device__ __forceinline__ void mma_m8n8k4(double d[2], double a, double b)
 {
-    SM_80(asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-              : "+d"(d[0]), "+d"(d[1])
-              : "d"(a), "d"(b));)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
+    for (int k = 0; k < 4; k++)
+        for (int e = 0; e < 2; e++)
+            d[e] = fma(__shfl_sync(~0u, a, row + k), __shfl_sync(~0u, b, column + 4 * e + k), d[e]);
+#else
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(d[0]), "+d"(d[1])
+        : "d"(a), "d"(b));
+#endif
 }
 
 __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], const double b[2])

@@ -1,55 +1,72 @@
 #include "check.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device.h"
 #include "error.h"
 #include "mix.h"
+#include "quantity.h"
 #include "schedule.h"
 #include "tiles.h"
 
-static size_t vector_bytes(int64_t count)
+double check_weight(uint64_t seed, enum check_kind kind, int64_t col)
 {
-    return (size_t)count * sizeof(double);
+    uint64_t bits = mix_number(mix_number(seed, (uint64_t)kind), (uint64_t)col);
+    double magnitude = 0.5 + 0.5 * (double)(bits >> 11) * 0x1p-53;
+    return bits & 1 ? magnitude : -magnitude;
 }
 
-double check_sign(int64_t col)
+static double *carve(double **memory, size_t count)
 {
-    return (mix_number(0, (uint64_t)col) >> 63) ? 1 : -1;
+    double *part = *memory;
+    *memory += count;
+    return part;
 }
 
-double check_roundoff(enum scalar type)
+static void carve_memory(struct check *c, double *memory, bool has_peaks)
 {
-    return type == SCALAR_DOUBLE ? DBL_EPSILON / 2 : FLT_EPSILON / 2;
-}
-
-double check_limit(const struct problem *p)
-{
-    double k = (double)p->k_whole, n = (double)p->n;
-    double ratio = check_roundoff(SCALAR_DOUBLE) / check_roundoff(p->type);
-    return problem_reads_ab(p) ? 1.01 * (k + (2 * n + k) * ratio) : 0;
+    const struct plan *plan = c->plan;
+    size_t classes = (size_t)c->classes, sums = (size_t)plan->tile_rows * classes;
+    c->weights = carve(&memory, (size_t)plan->tile_cols);
+    c->left_out = (int *)carve(&memory, (size_t)plan->tile_cols + 2);
+    c->t = carve(&memory, 2 * (size_t)plan->slab * classes);
+    c->y = carve(&memory, sums);
+    c->before = carve(&memory, sums);
+    c->z = carve(&memory, sums);
+    c->squares = carve(&memory, sums);
+    c->odd = carve(&memory, sums);
+    c->row_squares = carve(&memory, (size_t)plan->tile_rows);
+    c->norms = carve(&memory, classes * check_parts(plan->slab));
+    c->parts = carve(&memory, project_partials(plan->tile_rows, plan->slab, c->classes));
+    if (has_peaks)
+        c->peaks = (float *)carve(&memory, check_peak_numbers(plan->tile_rows, plan->tile_cols));
+    c->verdicts[0] = carve(&memory, check_verdicts(plan->tile_rows));
+    c->verdicts[1] = memory;
 }
 
 int check_open(struct check *c, const struct problem *p, const struct plan *plan,
-               struct device *device, void *memory, struct error *err)
+               enum algorithm algorithm, struct device *device, void *memory, struct error *err)
 {
+    bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
     *c = (struct check){.problem = p,
                         .plan = plan,
                         .device = device,
                         .on = memory != NULL && plan->slabs > 0,
-                        .limit = check_limit(p)};
+                        .running = algorithm_is_running_sum(algorithm),
+                        .classes = check_classes(plan->tile_cols),
+                        .deal = has_peaks ? PEAK_ROWS : 1,
+                        .group_steps = check_group_steps(p->type, p->k_whole, has_peaks)};
     if (!c->on)
         return 0;
-    c->x = memory;
-    c->t = c->x + plan->tile_cols;
-    c->rows = c->t + 2 * plan->slab;
-    size_t bytes = vector_bytes(plan->tile_cols + 3 * plan->tile_rows);
-    void *host = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    carve_memory(c, memory, has_peaks);
+    size_t bytes = check_host_bytes(plan->tile_rows, plan->tile_cols);
+    void *host = aligned_alloc(4096, bytes);
     if (!host)
         return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+    memset(host, 0, bytes);
     if (device->pin(device, host, bytes, err)) {
         free(host);
         return err->code;
@@ -75,182 +92,368 @@ void check_close(struct check *c)
     *c = (struct check){0};
 }
 
+/* The word behind left_out. */
+static int *found_of(const struct check *c)
+{
+    return c->left_out + c->plan->tile_cols;
+}
+
+static double *host_verdicts(const struct check *c)
+{
+    return c->host + 2 * (c->plan->tile_cols + 1);
+}
+
+/* Host to device, before whatever comes next on the compute stream. */
+static int send(struct check *c, void *to, const void *from, size_t bytes, struct error *err)
+{
+    struct copy copy = {to, from, bytes, bytes, bytes, 1};
+    return c->device->copy(c->device, STREAM_IN, &copy, err);
+}
+
 int check_begin(struct check *c, const struct block *tile, struct error *err)
 {
     struct device *dev = c->device;
+    size_t cols = (size_t)c->plan->tile_cols;
     if (!c->on)
         return 0;
     c->tile = *tile;
+    c->turn = 1 - c->turn;
+    c->steps = c->slabs = 0;
+    c->slab = -1;
+    c->judged_before = c->expects = c->resumed = c->compares = false;
+    c->first_tag = c->tag + 1;
     if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err))
         return err->code;
     for (int64_t j = 0; j < tile->cols; j++)
-        c->host[j] = check_sign(tile->col + j);
-    size_t bytes = vector_bytes(tile->cols);
-    struct copy copy = {c->x, c->host, bytes, bytes, bytes, 1};
-    if (dev->copy(dev, STREAM_IN, &copy, err) || dev->record(dev, c->ready, STREAM_IN, err) ||
-        dev->wait(dev, STREAM_COMPUTE, c->ready, err))
+        c->host[j] = check_weight(c->seed, CHECK_ONLINE, tile->col + j);
+    if (send(c, c->weights, c->host, (size_t)tile->cols * sizeof(double), err) ||
+        send(c, c->left_out, c->host + cols, (cols + 1) * sizeof(int), err) ||
+        dev->record(dev, c->ready, STREAM_IN, err) || dev->wait(dev, STREAM_COMPUTE, c->ready, err))
         return err->code;
     return 0;
 }
 
-int check_slab(struct check *c, int64_t slab, const void *panel_a, const void *panel_b,
-               struct error *err)
+/* Of some rows of the tile, `skip` of which come before them, into sums, squares and odd. */
+static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *acc, double *sums,
+                       double *squares, struct error *err)
 {
-    struct device *dev = c->device;
-    if (!c->on)
-        return 0;
-    const struct problem *p = c->problem;
-    const struct plan *plan = c->plan;
-    struct block a = schedule_panel(p, plan, OPERAND_A, &c->tile, slab);
-    struct block b = schedule_panel(p, plan, OPERAND_B, &c->tile, slab);
-    bool grows = slab > 0 || p->continues;
-    double *t_abs = c->t + plan->slab, *y = c->rows, *y_abs = c->rows + plan->tile_rows;
-    struct project inner = {p->type, p->trans[1],         false, b.rows, b.cols,
-                            panel_b, plan->ld[OPERAND_B], c->x,  NULL,   c->t,
-                            t_abs};
-    struct project outer = {p->type, p->trans[0],         grows, a.rows, a.cols,
-                            panel_a, plan->ld[OPERAND_A], c->t,  t_abs,  y,
-                            y_abs};
-    if (dev->project(dev, &inner, err) || dev->project(dev, &outer, err))
-        return err->code;
-    return slab + 1 == plan->slabs ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
-}
-
-int check_rows(struct check *c, const struct block *rows, const void *acc, struct error *err)
-{
-    struct device *dev = c->device;
-    if (!c->on)
-        return 0;
-    int64_t skip = rows->row - c->tile.row;
-    struct project product = {c->problem->type,
-                              false,
-                              false,
-                              rows->rows,
-                              rows->cols,
-                              acc,
-                              c->plan->ld[OPERAND_C],
-                              c->x,
-                              NULL,
-                              c->rows + 2 * c->plan->tile_rows + skip,
-                              NULL};
-    return dev->project(dev, &product, err);
+    int64_t at = skip * c->classes;
+    struct sketch sketch = {.type = c->problem->type,
+                            .rows = rows,
+                            .cols = c->tile.cols,
+                            .matrix = acc,
+                            .ld = c->plan->ld[OPERAND_C],
+                            .classes = c->classes,
+                            .deal = c->deal,
+                            .weights = c->weights,
+                            .left_out = c->left_out,
+                            .sums = sums + at,
+                            .squares = squares + at,
+                            .odd = c->odd + at,
+                            .found = found_of(c)};
+    return c->device->sketch(c->device, &sketch, err);
 }
 
 int check_resume(struct check *c, const void *acc, struct error *err)
 {
     if (!c->on)
         return 0;
-    double *y = c->rows, *y_abs = c->rows + c->plan->tile_rows;
-    struct project saved = {c->problem->type,
-                            false,
-                            false,
-                            c->tile.rows,
-                            c->tile.cols,
-                            acc,
-                            c->plan->ld[OPERAND_C],
-                            c->x,
-                            NULL,
-                            y,
-                            y_abs};
-    return c->device->project(c->device, &saved, err);
+    c->expects = c->resumed = true;
+    return sketch_rows(c, 0, c->tile.rows, acc, c->y, c->before, err);
 }
 
-/* A row of the tile is beyond the limit. */
-static int fail(struct check *c, const struct block *tile, int64_t row, double residual,
+int64_t check_part(const struct check *c, int64_t k)
+{
+    return c->on ? min_i64(c->group_steps, k) : k;
+}
+
+struct peaks check_peaks(const struct check *c, const struct block *rows, int64_t first)
+{
+    struct peaks peaks = {0};
+    if (!c->on || !c->peaks)
+        return peaks;
+    peaks.norms = c->peaks + (rows->row - c->tile.row);
+    peaks.ld = c->plan->tile_rows;
+    peaks.grow = !c->begins && first == 0;
+    return peaks;
+}
+
+/* t = op(B) x of a slab, without the columns that it shows to be left out. */
+static int sketch_columns(struct check *c, int64_t slab, const void *panel_b, const void *acc,
+                          struct error *err)
+{
+    struct device *dev = c->device;
+    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
+    struct sketch sketch = {.type = c->problem->type,
+                            .trans = c->problem->trans[OPERAND_B],
+                            .rows = b.rows,
+                            .cols = b.cols,
+                            .matrix = panel_b,
+                            .ld = c->plan->ld[OPERAND_B],
+                            .classes = c->classes,
+                            .deal = c->deal,
+                            .weights = c->weights,
+                            .left_out = c->left_out,
+                            .sums = c->t,
+                            .squares = c->t + c->plan->slab * c->classes,
+                            .found = found_of(c),
+                            .tag = ++c->tag};
+    struct retire retire = {.type = c->problem->type,
+                            .rows = c->tile.rows,
+                            .cols = c->tile.cols,
+                            .acc = c->expects ? acc : NULL,
+                            .ld = c->plan->ld[OPERAND_C],
+                            .classes = c->classes,
+                            .deal = c->deal,
+                            .weights = c->weights,
+                            .left_out = c->left_out,
+                            .y = c->y,
+                            .found = found_of(c),
+                            .tag = c->tag};
+    if (dev->sketch(dev, &sketch, err) || dev->retire(dev, &retire, err))
+        return err->code;
+    sketch.only_found = true;
+    return dev->sketch(dev, &sketch, err);
+}
+
+int check_columns(struct check *c, int64_t slab, const void *panel_b, const void *acc,
+                  struct error *err)
+{
+    struct device *dev = c->device;
+    if (!c->on)
+        return 0;
+    if (c->compares) { /* what the slab before ended with was a group's end */
+        c->steps = c->slabs = 0;
+        c->judged_before = true;
+    }
+    c->expects |= c->slab >= 0;
+    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
+    int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
+    if (sketch_columns(c, slab, panel_b, acc, err))
+        return err->code;
+    for (int64_t first = 0; first < k; first += part) {
+        const double *squares = c->t + (c->plan->slab + first) * c->classes;
+        struct norms norms = {min_i64(part, k - first), c->classes, squares,
+                              c->norms + first / part * c->classes, first > 0 || c->steps == 0};
+        if (dev->norms(dev, &norms, err))
+            return err->code;
+    }
+    c->slab = slab;
+    c->begins = c->steps == 0;
+    c->steps += k;
+    c->slabs++;
+    c->compares = c->steps >= c->group_steps || slab + 1 == c->plan->slabs;
+    return 0;
+}
+
+static struct judge judge_of(const struct check *c)
+{
+    return (struct judge){.type = c->problem->type,
+                          .rows = c->tile.rows,
+                          .cols = c->tile.cols,
+                          .classes = c->classes,
+                          .deal = c->deal,
+                          .y = c->y,
+                          .z = c->z,
+                          .before = c->before,
+                          .squares = c->squares,
+                          .odd = c->odd,
+                          .weights = c->weights,
+                          .left_out = c->left_out,
+                          .found = found_of(c),
+                          .tag = c->first_tag,
+                          .verdicts = c->verdicts[c->turn],
+                          .counts = c->verdicts[c->turn] + VERDICTS * c->tile.rows,
+                          .stride = c->tile.rows};
+}
+
+/* Some rows at the end of a group: its `part` of the slab, if there are several. */
+struct group_end {
+    int64_t skip, rows, part, steps;
+};
+
+/* Compare y with z, the sketch of the accumulators as they are. */
+static int judge_rows(struct check *c, const struct group_end *end, const void *acc,
+                      struct error *err)
+{
+    int64_t at = end->skip * c->classes;
+    bool first = !c->judged_before && end->part == 0;
+    struct judge judge = judge_of(c);
+    judge.rows = end->rows;
+    judge.y += at;
+    judge.z += at;
+    judge.before += at;
+    judge.squares += at;
+    judge.odd += at;
+    judge.verdicts += end->skip;
+    judge.row_squares = c->row_squares + end->skip;
+    judge.norms = c->norms + end->part * c->classes;
+    /* Kernels with an order of their own add to C once more for each slab. */
+    judge.steps = (double)end->steps + (c->running ? 0 : 2 * (double)c->slabs + 1);
+    judge.roundings = freivalds_roundings(c->tile.cols, c->classes, c->plan->slab, c->slabs);
+    judge.scale = 1;
+    judge.running = c->running;
+    judge.peaks = c->peaks ? c->peaks + end->skip : NULL;
+    judge.peaks_ld = c->plan->tile_rows;
+    judge.from_zero = first && !c->resumed;
+    judge.unknown_rows = c->resumed;
+    judge.begin = first;
+    if (sketch_rows(c, end->skip, end->rows, acc, c->z, c->squares, err))
+        return err->code;
+    return c->device->judge(c->device, &judge, err);
+}
+
+int check_rows(struct check *c, const struct check_product *product, struct error *err)
+{
+    struct device *dev = c->device;
+    if (!c->on)
+        return 0;
+    bool trans = c->problem->trans[OPERAND_A];
+    int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
+    struct project project = {.type = c->problem->type,
+                              .trans = trans,
+                              .begin = c->begins || product->first > 0,
+                              .from_zero = !c->expects && product->first == 0,
+                              .rows = trans ? k : rows,
+                              .cols = trans ? rows : k,
+                              .matrix = product->a,
+                              .ld = c->plan->ld[OPERAND_A],
+                              .classes = c->classes,
+                              .x = c->t + product->first * c->classes,
+                              .y = c->y + skip * c->classes,
+                              .squares = c->row_squares + skip,
+                              .partial = c->parts};
+    if (dev->project(dev, &project, err))
+        return err->code;
+    bool split = check_part(c, c->plan->slab) < c->plan->slab; /* each part is a group */
+    struct group_end end = {skip, rows, split ? product->first / c->group_steps : 0,
+                            split ? k : c->steps};
+    if (c->compares && judge_rows(c, &end, product->acc, err))
+        return err->code;
+    return c->compares ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
+}
+
+/* A row of the tile is beyond its limit. */
+static int fail(struct check *c, const struct block *tile, int64_t row, double ratio,
                 struct error *err)
 {
     bool known = c->failures > 0 && block_equal(&c->failed[c->failures - 1], tile);
-    c->failed_residual = fmax(c->failed_residual, residual);
-    if (c->patient && (known || c->failures < CHECK_AGAIN_MAX)) {
+    c->failed_ratio = fmax(c->failed_ratio, ratio);
+    if (c->retry_on_failure && (known || c->failures < CHECK_AGAIN_MAX)) {
         if (!known)
             c->failed[c->failures++] = *tile;
         return 0;
     }
     return error_add(err, EXIT_VERIFY,
                      "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
-                     ", %" PRId64 ") has residual %.3g, limit %.3g; the device (%s) or its "
-                     "memory may be faulty",
-                     c->patient ? "" : " again", tile->row + row, tile->row, tile->col, residual,
-                     c->limit, c->device->info.name);
+                     ", %" PRId64 ") differs by %.3g times what rounding can do; the device (%s) "
+                     "or its memory may be faulty",
+                     c->retry_on_failure ? "" : " again", tile->row + row, tile->row, tile->col,
+                     ratio, c->device->info.name);
 }
 
 /* As check_judge; `whole`: the sums are those of all of k, not of a part. */
-static int judge(struct check *c, bool whole, struct error *err)
+static int look(struct check *c, bool whole, struct error *err)
 {
     struct block tile = c->judged;
+    struct findings found = {0};
     c->judged = (struct block){0};
     if (block_empty(&tile))
         return 0;
     if (c->device->sync(c->device, c->done, err))
         return err->code;
-    bool is_double = c->problem->type == SCALAR_DOUBLE;
-    double u = check_roundoff(c->problem->type), largest = is_double ? DBL_MAX : FLT_MAX;
-    double underflow = (double)tile.cols * (is_double ? 0x1p-1074 : 0x1p-149);
-    const double *y = c->host + c->plan->tile_cols;
-    const double *y_abs = y + c->plan->tile_rows, *z = y_abs + c->plan->tile_rows;
-    double worst = -1; /* no row could be judged */
-    int64_t not_finite = 0;
-    for (int64_t i = 0; i < tile.rows; i++) {
-        if (!(y_abs[i] <= largest)) {
-            not_finite++;
-            continue;
-        }
-        double residual = fabs(z[i] - y[i]) / (u * y_abs[i] + underflow);
-        if (!(residual <= c->limit))
-            return fail(c, &tile, i, residual, err);
-        worst = fmax(worst, residual);
+    int64_t wrong = findings_collect(&found, host_verdicts(c), tile.rows, tile.cols, c->classes);
+    if (wrong >= 0)
+        return fail(c, &tile, wrong, found.ratio, err);
+    c->partial = (struct findings){0};
+    if (!whole) { /* the tile comes again */
+        c->partial = found;
+        return 0;
     }
-    c->residual = fmax(c->residual, worst);
-    if (whole)
-        c->not_finite += not_finite;
-    if (whole && c->tiles)
-        tiles_judge(c->tiles, &tile, worst, not_finite);
+    findings_merge(&c->findings, &found);
+    if (c->tiles)
+        tiles_judge(c->tiles, &tile, found.rows > 0 ? found.ratio : -1, found.not_finite);
     return 0;
 }
 
 int check_judge(struct check *c, struct error *err)
 {
-    return judge(c, true, err);
+    return look(c, true, err);
+}
+
+/* The verdicts on their way to the host, after what the compute stream has to do first. */
+static int fetch(struct check *c, const struct block *tile, struct error *err)
+{
+    struct device *dev = c->device;
+    size_t bytes = check_verdicts(tile->rows) * sizeof(double);
+    bool newest = block_equal(tile, &c->tile);
+    const double *verdicts = c->verdicts[newest ? c->turn : 1 - c->turn];
+    struct copy copy = {host_verdicts(c), verdicts, bytes, bytes, bytes, 1};
+    c->judged = *tile;
+    if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &copy, err))
+        return err->code;
+    return dev->record(dev, c->done, STREAM_OUT, err);
+}
+
+static int fetch_now(struct check *c, struct error *err)
+{
+    if (c->device->record(c->device, c->summed, STREAM_COMPUTE, err) || fetch(c, &c->tile, err))
+        return err->code;
+    return look(c, false, err);
 }
 
 int check_now(struct check *c, const void *acc, struct error *err)
 {
-    struct device *dev = c->device;
-    double *host = c->host + c->plan->tile_cols;
-    size_t pitch = vector_bytes(c->plan->tile_rows);
-    struct copy sums = {host, c->rows, pitch, pitch, vector_bytes(c->tile.rows), CHECK_SUMS + 1};
+    struct group_end end = {0, c->tile.rows, 0, c->steps};
+    if (!c->on || c->slab < 0)
+        return 0;
+    if (check_judge(c, err))
+        return err->code;
+    if (!c->compares && judge_rows(c, &end, acc, err))
+        return err->code;
+    c->compares = true; /* a group has ended here */
+    return fetch_now(c, err);
+}
+
+double *check_sizes(const struct check *c)
+{
+    return c->verdicts[c->turn] + VERDICT_SIZE * c->tile.rows;
+}
+
+bool check_left_out(const struct check *c)
+{
+    const double *counts = c->on ? host_verdicts(c) + VERDICTS * c->tile.rows : NULL;
+    return counts && counts[0] + counts[1] > 0;
+}
+
+int check_layers(struct check *c, int layers, bool left_out, const void *acc, struct error *err)
+{
     if (!c->on)
         return 0;
-    if (check_judge(c, err) || check_rows(c, &c->tile, acc, err) ||
-        dev->record(dev, c->summed, STREAM_COMPUTE, err) ||
-        dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &sums, err) ||
-        dev->record(dev, c->done, STREAM_OUT, err))
+    if (left_out) {
+        c->findings.not_judged += (double)(c->tile.rows * c->tile.cols);
+        c->on = false;
+        return 0;
+    }
+    struct judge judge = judge_of(c);
+    judge.scale = 1;
+    judge.steps = layers;
+    judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, layers);
+    judge.unknown_rows = true;
+    if (sketch_rows(c, 0, c->tile.rows, acc, c->z, c->squares, err) ||
+        c->device->judge(c->device, &judge, err))
         return err->code;
-    c->judged = c->tile;
-    return judge(c, false, err);
+    return c->device->record(c->device, c->summed, STREAM_COMPUTE, err);
 }
 
 int check_leave(struct check *c, const struct block *tile, const struct block *rows,
                 struct error *err)
 {
-    struct device *dev = c->device;
-    size_t stride = (size_t)c->plan->tile_rows, skip = (size_t)(rows->row - tile->row);
-    double *host = c->host + c->plan->tile_cols;
-    if (!c->on)
+    bool first = rows->row == tile->row, last = rows->row + rows->rows == tile->row + tile->rows;
+    if (!c->on || (first && check_judge(c, err)))
+        return err->code;
+    if (!last)
         return 0;
-    if (skip == 0 && check_judge(c, err))
-        return err->code;
-    size_t bytes = vector_bytes(rows->rows), pitch = stride * sizeof *host;
-    struct copy acc_x = {
-        host + 2 * stride + skip, c->rows + 2 * stride + skip, bytes, bytes, bytes, 1};
-    if (dev->copy(dev, STREAM_OUT, &acc_x, err))
-        return err->code;
-    if (rows->row + rows->rows < tile->row + tile->rows)
-        return 0;
-    c->judged = *tile;
-    struct copy sums = {host, c->rows, pitch, pitch, vector_bytes(tile->rows), 2};
-    if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &sums, err) ||
-        dev->record(dev, c->done, STREAM_OUT, err) || dev->wait(dev, STREAM_COMPUTE, c->done, err))
-        return err->code;
-    return 0;
+    return fetch(c, tile, err) ? err->code
+                               : c->device->wait(c->device, STREAM_COMPUTE, c->done, err);
 }

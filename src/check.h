@@ -1,16 +1,22 @@
-/* The online check of the product (after Freivalds): while the panels of a tile are on the
- * device, y = op(A) (op(B) x) is accumulated from the very same bytes for a vector x of signs,
- * and at the end acc x is compared with y.
+/* The online check of the product (after Freivalds).  While the panels of a tile are on the device,
+ * y = op(A) (op(B) x) is accumulated from the very same bytes for random vectors x, and compared
+ * with acc x.  kernels/freivalds.h has the operations, freivalds_judge.h the limit and its proof.
  *
- * The limit is proven, not fitted.  With unit roundoff u of the product's type and v of double,
- * sums of k products in any order obey |acc - op(A) op(B)| <= k u |op(A)| |op(B)|, and the two
- * sides are evaluated in double with at most (2n + k) v of the same |op(A)| |op(B)| |x|, which
- * is accumulated too (Higham, Accuracy and Stability, 3.1 and 3.5; second-order terms are
- * covered by a factor 1.01).  So in every row
- *     |acc x - y| <= limit * u |op(A)| |op(B)| |x|,   limit = 1.01 (k + (2n + k) v / u). */
+ * - x is drawn anew in every run: its signs are what the limit rests on, and no error is hidden
+ *   from one run after the other.
+ * - The columns of a tile are dealt to up to CLASSES_MAX vectors.
+ * - The sums of floats are compared after groups of steps, since what rounding may do grows with
+ *   the square of these; where the algorithm reports the peaks of its sums, after larger ones.
+ *   Those of doubles are compared at the end of the tile, or where all is saved.
+ * - Columns of op(B) with NaN, Inf or huge elements lose their weight before the slab that has them
+ *   is multiplied, so the other columns are checked without them; they, and the rows of op(A) with
+ *   NaN or Inf, are checked for being NaN or Inf in C. */
 #ifndef DGEMM_OOC_CHECK_H
 #define DGEMM_OOC_CHECK_H
 
+#include "check_size.h"
+#include "findings.h"
+#include "freivalds.h"
 #include "plan.h"
 
 struct device;
@@ -19,72 +25,114 @@ struct error;
 struct tiles;
 
 enum {
-    CHECK_SUMS = 2,      /* vectors that grow with k: y and |y| */
     CHECK_AGAIN_MAX = 4, /* tiles of a rank that may fail before its device is not trusted */
 };
+
+/* Which of the checks draws: each has weights of its own. */
+enum check_kind { CHECK_ONLINE, CHECK_FULL };
 
 struct check {
     bool on;
     const struct problem *problem;
     const struct plan *plan;
     struct device *device;
-    double *x, *t, *rows; /* device: x; op(B) x and |op(B)| |x|; y, |y| and acc x */
-    double *host;         /* pinned: x, then y, |y| and acc x */
-    struct event *ready;  /* x is on the device */
-    struct event *summed; /* the tile's sums are complete, and x is free */
-    struct event *done;   /* they are on the host */
-    struct block tile;    /* that is being multiplied */
-    struct block judged;  /* whose sums are on their way to the host; empty when none is */
+    uint64_t seed;       /* of the weights */
+    bool running;        /* the algorithm makes each element in one running sum */
+    int classes, deal;   /* for a tile */
+    int64_t group_steps; /* of k, after which sums are compared */
+
+    /* On the device. */
+    double *weights;           /* a column */
+    int *left_out;             /* a column, and one more: the newest slab that found such */
+    double *t;                 /* op(B) x, and its squares: steps of a slab x classes, twice */
+    double *y, *before;        /* tile rows x classes: expected, and squares when the group began */
+    double *z, *squares, *odd; /* likewise: of the accumulators */
+    double *row_squares, *norms;
+    double *parts;       /* of sums, for project to work with */
+    float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */
+    double *verdicts[2]; /* tiles take turns: one is on its way to the host */
+    int turn;            /* whose the newest tile's are */
+
+    double *host;          /* pinned: weights, and zeros for left_out; then the verdicts */
+    struct event *ready;   /* the weights are on the device */
+    struct event *summed;  /* the tile has been judged, and its weights are free */
+    struct event *done;    /* the verdicts are on the host */
+    struct block tile;     /* that is being multiplied */
+    struct block judged;   /* whose verdicts are on their way to the host; empty: none */
+    int64_t slab;          /* the newest; -1: none of this tile */
+    int64_t steps, slabs;  /* of its group so far */
+    bool begins, compares; /* the newest slab begins, ends a group */
+    int tag, first_tag;    /* of the newest slab, and of the tile's first */
+    bool judged_before;    /* the tile has been, after an earlier slab */
+    bool expects;          /* y holds what earlier slabs, or earlier runs, have summed up */
+    bool resumed;          /* the tile's sums began with what had been saved */
 
     struct tiles *tiles; /* set by the caller: to be told of every tile; may be null */
 
-    bool patient; /* a tile that fails is noted, to be multiplied again, and no error yet */
+    bool
+        retry_on_failure; /* a tile that fails is noted, to be multiplied again, and no error yet */
     struct block failed[CHECK_AGAIN_MAX];
     int failures;
-    double failed_residual; /* the largest of theirs */
+    double failed_ratio; /* the largest of theirs */
 
-    double residual;    /* largest |acc x - y| / (u |A||B||x|) so far */
-    double limit;       /* that it may have */
-    int64_t not_finite; /* rows of tiles with NaN, Inf or overflow in |A||B|: not judged */
+    struct findings findings; /* so far, of whole tiles */
+    struct findings partial;  /* of the tile at work, as check_now has last seen it */
 };
 
-/* +1 or -1 for a column of C, the same in every run. */
-double check_sign(int64_t col);
+/* The weight of a column of C: its sign is random, its magnitude from 1/2 to 1. */
+double check_weight(uint64_t seed, enum check_kind kind, int64_t col);
 
-/* The unit roundoff. */
-double check_roundoff(enum scalar type);
-
-/* That a residual may have. */
-double check_limit(const struct problem *p);
-
-/* `memory`: plan_check_bytes of device memory, which stay the caller's; null: no check. */
+/* `memory`: check_device_bytes of device memory, which stay the caller's; null: no check. */
 int check_open(struct check *check, const struct problem *p, const struct plan *plan,
-               struct device *device, void *memory, struct error *err);
+               enum algorithm algorithm, struct device *device, void *memory, struct error *err);
 void check_close(struct check *check);
 
-/* Of a tile: before its first slab, and after the products of each slab.  Before that, of the last
- * slab: after the product of some of its rows, the first of which `acc` points to.  These only
- * enqueue work on the device. */
-int check_begin(struct check *check, const struct block *tile, struct error *err);
-int check_rows(struct check *check, const struct block *rows, const void *acc, struct error *err);
-int check_slab(struct check *check, int64_t slab, const void *panel_a, const void *panel_b,
-               struct error *err);
+/* A product of some rows of the tile, for some steps of the newest slab. */
+struct check_product {
+    struct block rows; /* of C */
+    int64_t first, k;  /* steps of the slab, as check_part cuts it */
+    const void *a;     /* their elements of the panel of A */
+    const void *acc;   /* and accumulators, at the first of the rows */
+};
 
-/* With every strip of a tile that leaves, in order and after its products: take their sums to the
- * host.  Strips of the next tile may follow in its place, whole slabs only after the last one.  The
- * sums are judged when the next tile leaves, or by check_judge. */
+/* The operations of a tile, in this order; they only enqueue work on the device.
+ *   check_begin     before its first slab
+ *   check_resume    then, when the sums begin with what was saved, once `acc` has it
+ *   check_columns   before the products of each slab; `acc`: all of the tile
+ *   check_peaks     what each product is to report of its sums; it begins with step `first`
+ *   check_rows      after it; it has no more steps than check_part allows */
+int check_begin(struct check *check, const struct block *tile, struct error *err);
+int check_resume(struct check *check, const void *acc, struct error *err);
+int check_columns(struct check *check, int64_t slab, const void *panel_b, const void *acc,
+                  struct error *err);
+int64_t check_part(const struct check *check, int64_t k);
+struct peaks check_peaks(const struct check *check, const struct block *rows, int64_t first);
+int check_rows(struct check *check, const struct check_product *product, struct error *err);
+
+/* With every strip of a tile that leaves, in order and after its products; with the last one the
+ * verdicts go to the host.  Strips of the next tile may follow in its place, whole slabs only after
+ * the last one.  The verdicts are looked at when the next tile leaves, or by check_judge. */
 int check_leave(struct check *check, const struct block *tile, const struct block *strip,
                 struct error *err);
 
-/* The sums of this tile begin with what has been saved of it: after check_begin, once `acc` is on
- * the device. */
-int check_resume(struct check *check, const void *acc, struct error *err);
-
-/* Compare the tile's sums as they are after a slab. */
+/* Compare the tile's sums as they are after a slab, and look at the verdicts.  Blocks. */
 int check_now(struct check *check, const void *acc, struct error *err);
 
-/* Wait for the sums of the tile that ended last and compare them.  A row beyond the limit:
- * EXIT_VERIFY, or one more failure. */
+/* Where k is split.  Whether columns were left out of the check of this layer's product, which
+ * check_now has seen. */
+bool check_left_out(const struct check *check);
+
+/* Two vectors of the tile's rows on the device that add up over layers: the errors that may go
+ * unnoticed, and the classes that were not judged. */
+double *check_sizes(const struct check *check);
+
+/* `acc` is now the sum of the products of so many layers, and y, `before` and check_sizes are
+ * the sums of theirs: compare.  `left_out`: by some of them, so that nothing is known of it. */
+int check_layers(struct check *check, int layers, bool left_out, const void *acc,
+                 struct error *err);
+
+/* Wait for the verdicts of the tile that ended last.  A row beyond its limit: EXIT_VERIFY, or one
+ * more failure. */
 int check_judge(struct check *check, struct error *err);
 
 #endif

@@ -29,7 +29,8 @@ static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_
 /* The newest; one that was given up may still write here. */
 static struct {
     MPI_Request request;
-    uint64_t sums[MEETING_SUMS];
+    double sums[MEETING_SUMS];
+    uint64_t totals[MEETING_SUMS];
     double largest;
 } meeting = {.request = MPI_REQUEST_NULL};
 
@@ -368,16 +369,21 @@ static bool attend(const struct comm *comm)
     return done;
 }
 
-void comm_meet_begin(const uint64_t *sums, int count)
+/* Of the meeting's own numbers, in place. */
+static void convene(void *numbers, int count, MPI_Datatype type, MPI_Op how)
 {
-    memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
     comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, meeting.sums, count, MPI_UINT64_T, MPI_SUM, meetings,
-                   &meeting.request);
+    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, meetings, &meeting.request);
     comm_unlock();
 }
 
-bool comm_meet_end(const struct comm *comm, uint64_t *sums, int count)
+void comm_meet_begin(const double *sums, int count)
+{
+    memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
+    convene(meeting.sums, count, MPI_DOUBLE, MPI_SUM);
+}
+
+bool comm_meet_end(const struct comm *comm, double *sums, int count)
 {
     if (!attend(comm))
         return false;
@@ -387,14 +393,13 @@ bool comm_meet_end(const struct comm *comm, uint64_t *sums, int count)
 
 bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest)
 {
-    comm_meet_begin(sums, count);
-    if (!comm_meet_end(comm, sums, count))
+    memcpy(meeting.totals, sums, (size_t)count * sizeof *sums);
+    convene(meeting.totals, count, MPI_UINT64_T, MPI_SUM);
+    if (!attend(comm))
         return false;
+    memcpy(sums, meeting.totals, (size_t)count * sizeof *sums);
     meeting.largest = *largest;
-    comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, &meeting.largest, 1, MPI_DOUBLE, MPI_MAX, meetings,
-                   &meeting.request);
-    comm_unlock();
+    convene(&meeting.largest, 1, MPI_DOUBLE, MPI_MAX);
     if (!attend(comm))
         return false;
     *largest = meeting.largest;

@@ -9,12 +9,13 @@
 
 enum exit_code {
     EXIT_COMPLETE = 0,
-    EXIT_RUNTIME = 1,   /* something failed while running */
-    EXIT_USAGE = 2,     /* the command line is wrong */
-    EXIT_INPUT = 3,     /* a file or matrix is not what it must be */
-    EXIT_RESOURCES = 4, /* not enough memory, disk or GPUs */
-    EXIT_VERIFY = 5,    /* the product failed its check */
-    EXIT_STOPPED = 75,  /* stopped as asked; run again to continue */
+    EXIT_RUNTIME = 1,     /* something failed while running */
+    EXIT_USAGE = 2,       /* the command line is wrong */
+    EXIT_INPUT = 3,       /* a file or matrix is not what it must be */
+    EXIT_RESOURCES = 4,   /* not enough memory, disk or GPUs */
+    EXIT_VERIFY = 5,      /* the product failed its check */
+    EXIT_NOT_CHECKED = 6, /* C is complete, but its check could not have found enough */
+    EXIT_STOPPED = 75,    /* stopped as asked; run again to continue */
 };
 
 /* In place of a code, without a complaint: another rank has failed, and has the complaint. */

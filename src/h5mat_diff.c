@@ -1,4 +1,4 @@
-/* h5mat diff: compare two matrices, larger than memory if need be.
+/* h5mat diff: compare two matrices, larger than memory if need be; or those of two files.
  *
  * The sums are taken block by block and then over the blocks in order, so that the same two
  * matrices give the same digits whatever the threads do. */
@@ -25,8 +25,12 @@ struct difference {
 };
 
 struct diff {
-    const char *names[2];
+    const char *names[2]; /* as they were given: */
+    char file[2][PATH_MAX];
+    char dataset[2][MATFILE_NAME_MAX]; /* empty: not named */
     double tolerance;
+    bool different; /* one of the pairs so far */
+    /* Of the pair at work: */
     struct matrix_info info[2];
     enum scalar type; /* in which both are read */
     struct store *store[2];
@@ -55,7 +59,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!d->names[1])
-            argp_error(state, "which two? For example: %s x.h5:/C y.h5:/C", state->name);
+            argp_error(state, "which two? For example: %s x.h5:/C y.h5:/C, or %s x.h5 y.h5",
+                       state->name, state->name);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -143,34 +148,29 @@ static int compare_all(struct diff *d, struct difference *sum, struct error *err
     return rc;
 }
 
-static int describe_both(struct diff *d, struct error *err)
+/* "x.h5:/A", fit to be printed; the caller frees it. */
+static char *full_name(const struct matrix_info *info)
 {
-    char file[PATH_MAX], dataset[2][MATFILE_NAME_MAX] = {"/A", ""};
-    int failed = 0;
-    for (int i = 0; i < 2; i++) {
-        const char *otherwise = dataset[0];
-        failed |= matname_split(d->names[i], otherwise, file, dataset[1], err) ||
-                  matfile_describe(file, dataset[1], &d->info[i], err);
-        memcpy(dataset[0], dataset[1], sizeof dataset[0]);
-    }
-    return failed ? err->code : 0;
+    char *name = NULL;
+    if (asprintf(&name, "%s:%s%s", info->file, info->dataset[0] == '/' ? "" : "/", info->dataset) <
+        0)
+        return NULL;
+    error_make_plain(name);
+    return name;
 }
 
 static int open_both(struct diff *d, struct error *err)
 {
-    int rc = describe_both(d, err);
-    if (rc)
-        return rc;
     const struct matrix_info *a = &d->info[0], *b = &d->info[1];
     if (a->rows != b->rows || a->cols != b->cols)
-        return error_add(err, EXIT_INPUT,
-                         "%s is %" PRId64 "x%" PRId64 " but %s is %" PRId64 "x%" PRId64,
-                         d->names[0], a->rows, a->cols, d->names[1], b->rows, b->cols);
+        return error_add(
+            err, EXIT_INPUT, "%s:%s is %" PRId64 "x%" PRId64 " but %s:%s is %" PRId64 "x%" PRId64,
+            a->file, a->dataset, a->rows, a->cols, b->file, b->dataset, b->rows, b->cols);
     bool floats = a->elements == ELEMENT_FLOAT && b->elements == ELEMENT_FLOAT;
     d->type = floats ? SCALAR_FLOAT : SCALAR_DOUBLE;
-    for (int i = 0; i < 2 && !rc; i++)
-        rc = store_open(&d->info[i], d->type, STORE_READ, STORE_AUTO, &d->store[i], err);
-    return rc;
+    if (store_open(&d->info[0], d->type, STORE_READ, STORE_AUTO, &d->store[0], err))
+        return err->code;
+    return store_open(&d->info[1], d->type, STORE_READ, STORE_AUTO, &d->store[1], err);
 }
 
 static double ratio(double part, double whole)
@@ -182,8 +182,11 @@ static void print_difference(const struct diff *d, const struct difference *sum)
 {
     double elements = (double)d->info[0].rows * (double)d->info[0].cols;
     double mse = ratio(sum->square_sum, elements);
-    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g\n", d->names[0], d->names[1],
-           d->info[0].rows, d->info[0].cols, d->tolerance);
+    char *first = full_name(&d->info[0]), *second = full_name(&d->info[1]);
+    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g\n", first, second, d->info[0].rows,
+           d->info[0].cols, d->tolerance);
+    free(first);
+    free(second);
     printf("  max abs difference  %g", sum->largest);
     if (sum->largest > 0)
         printf(" at row %" PRId64 ", column %" PRId64 ": %.17g and %.17g", sum->row, sum->col,
@@ -197,26 +200,148 @@ static void print_difference(const struct diff *d, const struct difference *sum)
                                        : "equal within the tolerance");
 }
 
+static void compare_pair(struct diff *d, const char *first, const char *second, struct error *err)
+{
+    struct difference sum = {0};
+    struct error own = {0};
+    d->store[0] = d->store[1] = NULL;
+    int failed = matfile_describe(d->file[0], first, &d->info[0], &own);
+    failed |= matfile_describe(d->file[1], second, &d->info[1], &own);
+    if (!failed && open_both(d, &own) == 0 && compare_all(d, &sum, &own) == 0) {
+        print_difference(d, &sum);
+        d->different |= sum.over > 0;
+    }
+    store_close(d->store[0]);
+    store_close(d->store[1]);
+    if (own.code)
+        error_add(err, own.code, "%s", own.text);
+}
+
+/* The matrices of a file. */
+struct list {
+    char **names;
+    int count;
+    bool incomplete; /* for want of memory */
+};
+
+static void add_name(const struct matrix_info *info, const struct error *problem, void *context)
+{
+    (void)problem;
+    struct list *list = context;
+    char **names = realloc(list->names, ((size_t)list->count + 1) * sizeof *names);
+    if (names)
+        list->names = names;
+    char *name = names ? strdup(info->dataset) : NULL;
+    if (name)
+        list->names[list->count++] = name;
+    list->incomplete |= !name;
+}
+
+static int list_open(struct list *list, const char *file, struct error *err)
+{
+    *list = (struct list){0};
+    if (matfile_each(file, add_name, list, err))
+        return err->code;
+    if (list->incomplete)
+        return error_add(err, EXIT_RESOURCES, "no memory for the names in %s", file);
+    if (list->count == 0)
+        return error_add(err, EXIT_INPUT, "%s: there is no two-dimensional dataset in it", file);
+    return 0;
+}
+
+static void list_close(struct list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        free(list->names[i]);
+    free(list->names);
+}
+
+/* With or without its first slash. */
+static bool list_has(const struct list *list, const char *name)
+{
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->names[i] + (list->names[i][0] == '/'), name + (name[0] == '/')) == 0)
+            return true;
+    return false;
+}
+
+/* Say which matrices the other file does not have, and so are not compared. */
+static void print_alone(const char *file, const struct list *list, const struct list *other)
+{
+    for (int i = 0; i < list->count; i++)
+        if (!list_has(other, list->names[i])) {
+            error_make_plain(list->names[i]);
+            printf("only in %s: %s\n", file, list->names[i]);
+        }
+}
+
+/* The only matrix of each, or all that have the same name. */
+static void compare_files(struct diff *d, const struct list *a, const struct list *b,
+                          struct error *err)
+{
+    bool both = false;
+    if (a->count == 1 && b->count == 1) {
+        compare_pair(d, a->names[0], b->names[0], err);
+        return;
+    }
+    for (int i = 0; i < a->count; i++)
+        if (list_has(b, a->names[i])) {
+            compare_pair(d, a->names[i], a->names[i], err);
+            both = true;
+        }
+    if (!both)
+        error_add(err, EXIT_INPUT, "%s and %s have no matrix of the same name; name one of each",
+                  d->file[0], d->file[1]);
+    print_alone(d->file[0], a, b);
+    print_alone(d->file[1], b, a);
+}
+
+/* Where one of them is named: the other is that of the same name, or the only one. */
+static const char *partner(const struct list *list, const char *name)
+{
+    return list->count == 1 && !list_has(list, name) ? list->names[0] : name;
+}
+
+static void compare_named(struct diff *d, struct error *err)
+{
+    struct list lists[2] = {0};
+    const char *a = d->dataset[0], *b = d->dataset[1];
+    for (int i = 0; i < 2 && !err->code; i++)
+        if (!d->dataset[i][0])
+            list_open(&lists[i], d->file[i], err);
+    if (!err->code && !*a && !*b)
+        compare_files(d, &lists[0], &lists[1], err);
+    else if (!err->code)
+        compare_pair(d, *a ? a : partner(&lists[0], b), *b ? b : partner(&lists[1], a), err);
+    list_close(&lists[0]);
+    list_close(&lists[1]);
+}
+
+static int split_names(struct diff *d, struct error *err)
+{
+    static const char all[] = "*";
+    for (int i = 0; i < 2; i++) {
+        if (matname_split(d->names[i], all, d->file[i], d->dataset[i], err) == 0 &&
+            strcmp(d->dataset[i], all) == 0)
+            d->dataset[i][0] = '\0';
+    }
+    return err->code;
+}
+
 int h5mat_diff(int argc, char **argv, struct error *err)
 {
     static const struct argp argp = {
         .options = option_table,
         .parser = parse_option,
-        .args_doc = "FILE1.h5:/path FILE2.h5:/path",
-        .doc = "Compare two matrices; the relative difference is relative to the first.  A NaN "
-               "equals a NaN only.  Exit code 0: no difference over the tolerance, 5: there is.",
+        .args_doc = "FILE1.h5[:/path] FILE2.h5[:/path]",
+        .doc = "Compare two matrices; the relative difference is relative to the first.  Of files "
+               "without a path the only matrices are compared, or all that have the same name.  A "
+               "NaN equals a NaN only.  Exit code 0: no difference over the tolerance, 5: there "
+               "is.",
         .children = standard_options};
-    struct diff d = {0};
-    struct difference sum = {0};
+    static struct diff d;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &d);
-    int rc = open_both(&d, err);
-    if (!rc)
-        rc = compare_all(&d, &sum, err);
-    if (!rc) {
-        print_difference(&d, &sum);
-        rc = sum.over ? EXIT_VERIFY : 0;
-    }
-    store_close(d.store[0]);
-    store_close(d.store[1]);
-    return rc;
+    if (split_names(&d, err) == 0)
+        compare_named(&d, err);
+    return err->code ? err->code : d.different ? EXIT_VERIFY : 0;
 }

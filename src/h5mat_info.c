@@ -59,6 +59,10 @@ static void print_matrix(const struct matrix_info *info)
     else
         printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5",
                info->elements > ELEMENT_DOUBLE ? ", with --type d or s" : "");
+    if (info->netcdf[0])
+        printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
+    if (info->has_missing)
+        printf("  netCDF: elements equal to %g are missing\n", info->missing);
 }
 
 static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)

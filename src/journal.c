@@ -14,38 +14,26 @@
 #include <xxhash.h>
 
 #include "error.h"
+#include "file.h"
+#include "lock.h"
 #include "meter.h"
-#include "output.h"
 
-enum { SAMPLES = 64, SAMPLE_BYTES = 4096, HASH_DIGITS = 16 };
-
-/* Of pieces from the first to the last byte of the file. */
-static uint64_t sample_hash(const char *file, uint64_t file_bytes)
-{
-    char sample[SAMPLE_BYTES];
-    XXH64_hash_t hash = file_bytes;
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    uint64_t last = file_bytes > SAMPLE_BYTES ? file_bytes - SAMPLE_BYTES : 0;
-    for (uint64_t i = 0; i < SAMPLES && fd >= 0; i++) {
-        ssize_t got = pread(fd, sample, sizeof sample, (off_t)(last / (SAMPLES - 1) * i));
-        hash = XXH3_64bits_withSeed(sample, got > 0 ? (size_t)got : 0, hash);
-    }
-    if (fd >= 0)
-        close(fd);
-    return hash;
-}
+enum {
+    HASH_DIGITS = 16,
+    JOURNAL_BYTES = 1 << 30, /* at most, of which a line has at most: */
+    LINE_BYTES = 1 << 20,
+};
 
 static json_t *hex(uint64_t value)
 {
     return json_sprintf("%016" PRIx64, value);
 }
 
-static void add_operand(json_t *product, const char *letter, const struct matrix_info *info)
+static void add_operand(json_t *product, const char *letter, const struct matrix_info *info,
+                        const struct operand_file *file)
 {
-    struct stat status = {0};
     char key[32];
     json_t *name = json_string(info->dataset); /* null where that is no UTF-8 */
-    stat(info->file, &status);
     const struct {
         const char *name;
         json_t *value;
@@ -55,8 +43,8 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
         {"columns", json_integer(info->cols)},
         {"file's size", json_integer((json_int_t)info->file_bytes)},
         {"file's time of change",
-         json_sprintf("%lld.%09ld", (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec)},
-        {"file's content", hex(sample_hash(info->file, info->file_bytes))},
+         json_sprintf("%lld.%09ld", (long long)file->changed.tv_sec, file->changed.tv_nsec)},
+        {"file's content", hex(file->content)},
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         snprintf(key, sizeof key, "%s's %s", letter, members[i].name);
@@ -69,7 +57,8 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
 }
 
 int journal_describe(struct journal *journal, const struct options *options,
-                     const struct problem *p, struct error *err)
+                     const struct problem *p, const struct operand_state *operands,
+                     struct error *err)
 {
     static const char *const letters[] = {"A", "B", "C"};
     const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
@@ -77,10 +66,11 @@ int journal_describe(struct journal *journal, const struct options *options,
                                                  : algorithm_of((enum algorithm)options->algorithm);
     bool own = !algorithm || algorithm->same_bits;
     json_t *product = json_object();
-    *journal = (struct journal){.product = product, .descriptor = -1};
+    *journal = (struct journal){.product = product, .descriptor = -1, .bytes = -1};
     for (int i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, (enum operand)i))
-            add_operand(product, letters[i], &p->matrix[i]);
+            add_operand(product, letters[i], &p->matrix[i],
+                        operand_state_file(operands, &p->matrix[i]));
     json_object_set_new(product, "type", json_string(scalar_name(p->type)));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
@@ -88,7 +78,8 @@ int journal_describe(struct journal *journal, const struct options *options,
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
     json_object_set_new(product, "kernels", json_string(own ? "own" : algorithm->name));
-    if (snprintf(journal->path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX)
+    if (snprintf(journal->path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX ||
+        snprintf(journal->lock, PATH_MAX, "%s.lock", options->output.file) >= PATH_MAX)
         return error_add(err, EXIT_INPUT, "the path %.60s... is too long", options->output.file);
     return 0;
 }
@@ -115,16 +106,42 @@ static json_t *parse_line(const char *line)
     return json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 }
 
+static bool write_all(int descriptor, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t moved = write(descriptor, bytes, count);
+        if (moved < 0 && errno != EINTR)
+            return false;
+        bytes += moved > 0 ? moved : 0;
+        count -= moved > 0 ? (size_t)moved : 0;
+    }
+    return true;
+}
+
 static int append(struct journal *journal, json_t *line, struct error *err)
 {
+    if (!lock_is_held()) {
+        json_decref(line);
+        return error_add(err, EXIT_RUNTIME,
+                         "another run has taken %s over, since this one gave no sign of life for "
+                         "%d s; it ends",
+                         journal->lock, LOCK_STALE_SECONDS);
+    }
     char *text = json_dumps(line, JSON_COMPACT), *whole = NULL;
     int length =
         text ? asprintf(&whole, "\n%016" PRIx64 " %s\n", XXH3_64bits(text, strlen(text)), text)
              : -1; /* the first newline ends what a killed run may have begun */
-    if (length < 0 || write(journal->descriptor, whole, (size_t)length) != length ||
-        fdatasync(journal->descriptor))
+    struct stat before;
+    if (length < 0 || fstat(journal->descriptor, &before))
+        error_add(err, EXIT_RUNTIME, "cannot write the journal %s", journal->path);
+    else if (!write_all(journal->descriptor, whole, (size_t)length) ||
+             fdatasync(journal->descriptor)) {
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
                   journal->path, strerror(errno));
+        if (ftruncate(journal->descriptor, before.st_size))
+            error_add(err, EXIT_RUNTIME, "cannot take back what was written to it: %s",
+                      strerror(errno));
+    }
     free(whole);
     free(text);
     json_decref(line);
@@ -155,23 +172,48 @@ static bool read_piece(json_t *json, struct piece *piece)
     return true;
 }
 
-static void read_progress(json_t *line, struct progress *progress)
+static json_t *bands_json(const struct bands *bands)
+{
+    json_t *sums = json_array();
+    for (int i = 0; i < BANDS; i++)
+        json_array_append_new(sums, hex(bands->sums[i]));
+    return sums;
+}
+
+static bool read_bands(json_t *json, struct bands *bands)
+{
+    json_t *sum;
+    size_t i;
+    if (json_array_size(json) != BANDS)
+        return false;
+    json_array_foreach(json, i, sum)
+    {
+        if (!json_is_string(sum))
+            return false;
+        bands->sums[i] = strtoull(json_string_value(sum), NULL, 16);
+    }
+    return true;
+}
+
+/* False, and nothing changed, when this program writes no such line. */
+static bool read_progress(json_t *line, struct progress *progress)
 {
     struct progress found = {.saved = true};
-    json_t *left, *piece;
-    json_int_t not_finite;
-    const char *sum;
+    json_t *left, *piece, *bands;
+    struct findings *f = &found.findings;
+    int trusted;
     size_t i;
-    if (json_unpack(line, "{s:o, s:s, s:F, s:I, s:F, s:i}", "left", &left, "checksum", &sum,
-                    "residual", &found.residual, "not_finite", &not_finite, "seconds",
-                    &found.seconds, "layers", &found.layers) ||
-        json_array_size(left) > PIECES_MAX)
-        return;
-    json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return;
+    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F], s:F, s:i, s:b}", "left", &left, "checksums",
+                    &bands, "findings", &f->ratio, &f->detectable, &f->rows, &f->weak,
+                    &f->not_finite, &f->not_judged, "seconds", &found.seconds, "layers",
+                    &found.layers, "trusted", &trusted) ||
+        json_array_size(left) > PIECES_MAX || !read_bands(bands, &found.bands))
+        return false;
+    json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return false;
     found.left.count = (int)json_array_size(left);
-    found.checksum = strtoull(sum, NULL, 16);
-    found.not_finite = not_finite;
+    found.trusted = trusted;
     *progress = found;
+    return true;
 }
 
 int journal_save(struct journal *journal, const struct progress *progress, struct error *err)
@@ -179,10 +221,12 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     json_t *left = json_array();
     for (int i = 0; i < progress->left.count; i++)
         json_array_append_new(left, piece_json(&progress->left.pieces[i]));
-    json_t *line = json_pack("{s:o, s:o, s:f, s:I, s:f, s:i}", "left", left, "checksum",
-                             hex(progress->checksum), "residual", progress->residual, "not_finite",
-                             (json_int_t)progress->not_finite, "seconds", progress->seconds,
-                             "layers", progress->layers);
+    const struct findings *f = &progress->findings;
+    json_t *line =
+        json_pack("{s:o, s:o, s:[f,f,f,f,f,f], s:f, s:i, s:b}", "left", left, "checksums",
+                  bands_json(&progress->bands), "findings", f->ratio, f->detectable, f->rows,
+                  f->weak, f->not_finite, f->not_judged, "seconds", progress->seconds, "layers",
+                  progress->layers, "trusted", progress->trusted);
     if (append(journal, line, err) == 0)
         journal->saved = true;
     return err->code;
@@ -227,13 +271,14 @@ static void complain_owner(const char *path, json_t *owner, struct error *err)
 struct lines {
     json_t *product, *owner;
     struct progress progress;
+    bool unknown; /* the last of what was saved is no line that this program writes */
 };
 
+/* Of a line that is longer than any that is written, no part is whole. */
 static void read_lines(FILE *file, struct lines *lines)
 {
-    char *text = NULL;
-    size_t size = 0;
-    while (getline(&text, &size, file) > 0) {
+    static char text[LINE_BYTES];
+    while (fgets(text, sizeof text, file)) {
         json_t *line = parse_line(text), *product = json_object_get(line, "product"),
                *owner = json_object_get(line, "owner");
         if (product && !lines->product)
@@ -243,10 +288,9 @@ static void read_lines(FILE *file, struct lines *lines)
             lines->owner = json_incref(owner);
         }
         if (json_object_get(line, "left"))
-            read_progress(line, &lines->progress);
+            lines->unknown = !read_progress(line, &lines->progress);
         json_decref(line);
     }
-    free(text);
 }
 
 static bool is_part(const struct piece *piece, const struct problem *p)
@@ -274,24 +318,50 @@ static bool is_work(const struct work *work, const struct problem *p)
     return good;
 }
 
-int journal_read(const struct journal *journal, enum restart restart, const struct problem *p,
+/* Open it to be read; null where there is none, or none that may be. */
+static FILE *open_to_read(struct journal *journal, struct error *err)
+{
+    const char *path = journal->path, *why = NULL;
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = fd >= 0 && fstat(fd, &status) == 0 ? fdopen(fd, "r") : NULL;
+    if (fd < 0 && errno != ENOENT)
+        error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path,
+                  errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    if (!file)
+        return NULL;
+    if (!(why = file_why_foreign(path, &status)) && status.st_size > JOURNAL_BYTES)
+        why = "is too large for a journal";
+    if (!why) {
+        journal->bytes = status.st_size;
+        return file;
+    }
+    error_add(err, EXIT_INPUT, "%s %s; remove it, or choose another output with --output", path,
+              why);
+    fclose(file);
+    return NULL;
+}
+
+int journal_read(struct journal *journal, enum restart restart, const struct problem *p,
                  struct progress *progress, struct error *err)
 {
     const char *path = journal->path;
     struct lines lines = {0};
     *progress = (struct progress){0};
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (fd < 0 && errno != ENOENT)
-        error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path,
-                  errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    journal->bytes = 0;
+    lock_look(journal->lock, err);
+    FILE *file = open_to_read(journal, err);
     if (file) {
-        bool busy = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+        bool busy = lock_file(fileno(file), LOCK_SH) == LOCK_BUSY;
         read_lines(file, &lines);
         if (busy)
             complain_owner(path, lines.owner, err);
         fclose(file);
     }
+    if (lines.unknown && restart != RESTART_NEVER && !err->code)
+        error_add(err, EXIT_INPUT,
+                  "%s was written by another version of this program; --restart never starts anew",
+                  path);
     if (lines.progress.saved && restart != RESTART_NEVER && !err->code) {
         if (!json_equal(journal->product, lines.product))
             complain_difference(path, lines.product, journal->product, err);
@@ -316,38 +386,60 @@ static int say_who(struct journal *journal, bool again, struct error *err)
     if (!again &&
         append(journal, json_pack("{s:i, s:O}", "journal", 1, "product", journal->product), err))
         return err->code;
-    return append(journal,
-                  json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
-                            "since", since),
-                  err);
+    struct error ignored = {0}; /* a disk that is full now need not be when it is saved */
+    append(journal,
+           json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
+                     "since", since),
+           again ? &ignored : err);
+    return err->code;
+}
+
+/* One run has it at a time. */
+static int take(struct journal *journal, struct error *err)
+{
+    enum lock_state state = lock_file(journal->descriptor, LOCK_EX);
+    if (state == LOCK_UNSUPPORTED) {
+        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s stands in for its lock\n",
+                journal->path, strerror(errno), journal->lock);
+        if (lock_take(journal->lock, err))
+            return err->code;
+    }
+    if (state == LOCK_BUSY || !file_has_name(journal->descriptor, journal->path))
+        return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    return 0;
 }
 
 int journal_open(struct journal *journal, bool again, struct error *err)
 {
+    struct stat status;
     journal->saved = again;
-    struct stat open_now, named;
-    journal->descriptor = output_open_beside(journal->path, O_APPEND | O_CREAT);
-    if (journal->descriptor < 0)
+    journal->descriptor = file_open_own(journal->path, O_APPEND | O_CREAT);
+    if (journal->descriptor < 0 || fstat(journal->descriptor, &status))
         return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", journal->path,
                          strerror(errno));
-    if ((flock(journal->descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
-        fstat(journal->descriptor, &open_now) || stat(journal->path, &named) ||
-        open_now.st_dev != named.st_dev || open_now.st_ino != named.st_ino)
-        return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    if (take(journal, err))
+        return err->code;
+    if (fstat(journal->descriptor, &status) ||
+        (journal->bytes >= 0 && status.st_size != journal->bytes))
+        return error_add(err, EXIT_INPUT,
+                         "another run has just been at work on %s; give the command again",
+                         journal->path);
     journal->locked = true;
-    if (!again && open_now.st_size > 0 && ftruncate(journal->descriptor, 0))
+    if (!again && status.st_size > 0 && ftruncate(journal->descriptor, 0))
         return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", journal->path,
                          strerror(errno));
-    output_sync_name(journal->path); /* of the part file, too, which is beside it */
+    file_sync_name(journal->path); /* of the part file, too, which is beside it */
     return say_who(journal, again, err);
 }
 
 void journal_close(struct journal *journal, bool stays)
 {
-    if (!stays && journal->locked)
+    if (!stays && journal->locked && lock_is_held() &&
+        file_has_name(journal->descriptor, journal->path))
         unlink(journal->path);
     if (journal->descriptor >= 0)
         close(journal->descriptor);
+    lock_release();
     json_decref(journal->product);
     *journal = (struct journal){.descriptor = -1};
 }

@@ -86,7 +86,7 @@ static void receive_part(struct run *run, const struct matrix *matrix, const str
     size_t bytes = part_bytes(matrix, part);
     struct span span = {.stage = STAGE_NETWORK,
                         .operand = OPERAND_C,
-                        .amount = matrix->memory == run->acc ? bytes : 0};
+                        .amount = matrix->memory == run->acc ? (double)bytes : 0};
     double since, begin = meter_begin(meter);
     comm_receive(slot->memory, bytes, from);
     double end = meter_end(meter, span.amount, &since);
@@ -131,10 +131,12 @@ void layers_add(struct run *run, const struct block *tile, struct slot *const sl
                 struct error *err)
 {
     const struct check *check = &run->check;
+    const int64_t sums = run->plan->tile_rows * check->classes;
     const struct matrix matrices[] = {
         {run->problem->type, run->acc, run->plan->ld[OPERAND_C], {0, 0, tile->rows, tile->cols}},
-        {SCALAR_DOUBLE, check->rows, run->plan->tile_rows, {0, 0, CHECK_SUMS, tile->rows}}};
-    climb(run, matrices, check->on ? 2 : 1, slots, err);
+        {SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}}, /* and its `before` */
+        {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 2, tile->rows}}};
+    climb(run, matrices, check->on ? 3 : 1, slots, err);
     for (int i = 0; i < 2 && !err->code; i++)
         run->device->sync(run->device, run->c0_used[i], err);
 }

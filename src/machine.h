@@ -2,7 +2,7 @@
  *
  * Memories are read from the machine or given; rates are assumed from the kind of device unless
  * a machine file states them.  They steer the plan and its prediction, never the bits of the
- * result. */
+ * result, unless --split-k auto lets the plan choose the parts of k. */
 #ifndef DGEMM_OOC_MACHINE_H
 #define DGEMM_OOC_MACHINE_H
 

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "error.h"
 #include "meter.h"
+#include "paper.h"
 #include "quantity.h"
 #include "session.h"
 #include "simulate.h"
@@ -39,7 +41,7 @@ static void print_header(const struct session *s)
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
     printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->command, date);
     if (progress->left.count > 0)
-        plan_print(&s->problem, &s->machine, &s->plan);
+        plan_print(&s->problem, &s->machine, &s->plan, &s->all, progress->left.count);
     double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
     if (save_s > STOP_SECONDS)
         printf("Note        a stop takes about %s, to save: ask for it so long before the end\n",
@@ -68,6 +70,16 @@ static int open_device(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* The device is opened for what is left, which is known when what was saved has been compared; a
+ * new output is begun when there is a device. */
+static int open_all(struct session *s)
+{
+    bool again = s->progress.saved;
+    if (again && (session_open_output(s) || session_compare(s)))
+        return s->err.code;
+    return open_device(s) || again ? s->err.code : session_open_output(s);
+}
+
 /* The page of the run, where one is wanted.  A failure is a complaint like others. */
 static void write_page(struct session *s)
 {
@@ -79,8 +91,12 @@ static void write_page(struct session *s)
                                      .output = &s->options.output,
                                      .command = s->command};
     bool multiplied = s->report.planned.pieces > 0; /* and not all by an earlier run */
-    if (!s->options.html[0] || !multiplied)
+    if (!s->options.html[0])
         return;
+    if (!multiplied) {
+        session_say_unwritten(s, "page", s->options.html);
+        return;
+    }
     page_write(&s->page, &facts, &s->comm, s->options.html, &of_page);
     if (of_page.code && s->comm.rank == 0)
         error_add(&s->err, of_page.code, "%s", of_page.text);
@@ -99,7 +115,7 @@ static int finish_report(struct session *s)
     if (s->comm.rank == 0) {
         if (s->of_trace.code)
             error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
-        report_result(r);
+        s->verdict = report_result(r);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
     }
@@ -114,6 +130,7 @@ static int find_output(struct session *s, struct verify *full)
     const struct matrix_info *c = &recall.info;
     if (s->comm.rank == 0 && output_recall(&s->options, &recall, &s->err) == 0 &&
         (s->described = problem_open(&s->options, &s->problem, &s->err) == 0) &&
+        operand_state_take(&s->operands, &s->problem, &s->err) == 0 &&
         output_check_beside(&s->options, &s->problem, &s->err) == 0 &&
         (c->rows != p->m || c->cols != p->n))
         error_add(&s->err, EXIT_INPUT,
@@ -124,7 +141,9 @@ static int find_output(struct session *s, struct verify *full)
     comm_share(&recall, sizeof recall, 0);
     comm_share(&s->problem, sizeof s->problem, 0);
     s->output.info = recall.info;
-    *full = (struct verify){.has_expected = recall.has_checksum, .expected = recall.checksum};
+    *full = (struct verify){.seed = s->options.check_seed,
+                            .has_expected = recall.has_checksum,
+                            .expected = recall.checksum};
     return 0;
 }
 
@@ -139,7 +158,8 @@ static int check_session(struct session *s)
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    if (verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err)) {
+    verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+    if (session_check_operands(s)) {
         if (s->err.code == EXIT_STOPPED)
             error_add(&s->err, EXIT_STOPPED, "stopped by %s before all was read", stop_reason());
         return s->err.code;
@@ -148,9 +168,26 @@ static int check_session(struct session *s)
         s->done = 1;
         if (!s->options.quiet)
             report_full_check(full);
-        report_check_result(full);
+        s->verdict = report_check_result(full);
     }
     return comm_agree(&s->comm, &s->err);
+}
+
+/* Rank 0: what no earlier run, and nobody who wrote the files, can have known. */
+static void draw_check_seed(struct options *o)
+{
+    while (o->check_seed == 0)
+        if (getrandom(&o->check_seed, sizeof o->check_seed, 0) != sizeof o->check_seed)
+            o->check_seed = (uint64_t)(1e9 * clock_now());
+}
+
+/* The output was complete before. */
+static int find_complete(struct session *s)
+{
+    if (s->comm.rank == 0)
+        session_say_complete(s);
+    s->options.check_only = s->options.verify == VERIFY_FULL;
+    return s->options.check_only ? check_session(s) : 0;
 }
 
 static int run_session(struct session *s)
@@ -158,19 +195,18 @@ static int run_session(struct session *s)
     if (comm_open(&s->comm, &s->err))
         return s->err.code;
     watch_begin(&s->comm);
+    draw_check_seed(&s->options);
+    s->report.check_seed = s->options.check_seed;
     comm_share(&s->options, sizeof s->options, 0);
     if (s->options.check_only)
         return check_session(s);
     if (session_prepare(s))
         return s->err.code;
-    if (s->complete) {
-        if (s->comm.rank == 0)
-            session_say_complete(s);
-        return 0;
-    }
+    if (s->complete)
+        return find_complete(s);
     if (s->comm.rank == 0 && !s->options.quiet)
         print_header(s);
-    if (open_device(s) == 0 && session_open_output(s) == 0 && session_execute(s) == 0)
+    if (open_all(s) == 0 && session_execute(s) == 0)
         finish_report(s);
     if (s->comm.rank == 0)
         session_leave(s);
@@ -178,6 +214,7 @@ static int run_session(struct session *s)
     trace_close(&s->trace); /* which the run's threads write to until then */
     if (s->device)
         s->device->close(s->device);
+    operand_state_free(&s->operands);
     return s->err.code;
 }
 
@@ -210,7 +247,7 @@ static int dry_run(struct session *s, struct simulation *simulation)
     if (s->err.code ||
         simulate(&s->problem, &s->machine, &s->request, &s->plan, simulation, &s->err))
         return s->err.code;
-    plan_print(&s->problem, &s->machine, &s->plan);
+    plan_print(&s->problem, &s->machine, &s->plan, &s->plan, 1);
     simulate_print(simulation);
     return s->err.code;
 }
@@ -237,7 +274,9 @@ static bool may_report(const struct session *s)
     const struct problem *known = s->described ? &s->problem : NULL;
     struct error why = {0};
     char first = '{';
-    int fd = known ? -1 : open(o->report, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = known || paper_is_standard(o->report)
+                 ? -1
+                 : open(o->report, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && read(fd, &first, 1) <= 0)
         first = '\0';
     if (fd >= 0)
@@ -255,6 +294,7 @@ static void tell(struct session *s, const struct simulation *simulation)
                                               : s->options.check_only ? "checked"
                                                                       : "complete",
                                     .done = s->done,
+                                    .verdict = s->verdict,
                                     .report = &s->report,
                                     .simulation = simulation,
                                     .problem = s->described ? &s->problem : NULL,
@@ -273,7 +313,9 @@ int main(int argc, char **argv)
     session.started = clock_now();
     session.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
+    signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */
     options_parse(argc, argv, !speaks, &session.options);
+    paper_reserve(&session.options);
     if (session.options.dry_run) {
         struct simulation simulation;
         if (speaks)
@@ -284,7 +326,7 @@ int main(int argc, char **argv)
     run_session(&session);
     if (session.comm.rank == 0)
         tell(&session, NULL);
-    int code = session.err.code;
+    int code = session.err.code ? session.err.code : session.verdict;
     comm_barrier();
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */

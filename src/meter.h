@@ -1,16 +1,16 @@
-/* A meter: how long one stage was busy, and what it moved. */
+/* A meter: how long one stage was busy, and what it moved.  Amounts are doubles: a GPU does more
+ * than 2^64 operations within days. */
 #ifndef DGEMM_OOC_METER_H
 #define DGEMM_OOC_METER_H
 
-#include <stdint.h>
 #include <time.h>
 
 struct meter {
     double
         busy_s; /* time with at least one thread at work, or the sum of the device's operations */
-    uint64_t bytes; /* or floating-point operations, of a stage that computes */
-    int active;     /* threads at work now */
-    double since;   /* when the first of them began, or one ended: busy_s is up to then */
+    double amount; /* bytes, or floating-point operations of a stage that computes */
+    int active;    /* threads at work now */
+    double since;  /* when the first of them began, or one ended: busy_s is up to then */
 };
 
 static inline double clock_now(void)
@@ -30,21 +30,21 @@ static inline double meter_begin(struct meter *meter)
     return now;
 }
 
-static inline double meter_end(struct meter *meter, uint64_t bytes, double *since)
+static inline double meter_end(struct meter *meter, double amount, double *since)
 {
     double now = clock_now();
     *since = meter->since;
-    meter->bytes += bytes;
+    meter->amount += amount;
     meter->busy_s += now - meter->since;
     meter->since = now;
     meter->active--;
     return now;
 }
 
-static inline void meter_add(struct meter *meter, double seconds, uint64_t bytes)
+static inline void meter_add(struct meter *meter, double seconds, double amount)
 {
     meter->busy_s += seconds;
-    meter->bytes += bytes;
+    meter->amount += amount;
 }
 
 #endif

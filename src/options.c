@@ -1,15 +1,13 @@
 #include "options.h"
 
-#include <argp.h>
-#include <ctype.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "environment.h"
 #include "error.h"
 #include "matname.h"
+#include "option_values.h"
 #include "quantity.h"
 #include "version.h"
 
@@ -29,6 +27,7 @@ enum {
     KEY_IO,
     KEY_NO_BIND,
     KEY_VERIFY,
+    KEY_CHECK_SEED,
     KEY_RESTART,
     KEY_CHECKPOINT,
     KEY_MAX_TIME,
@@ -48,7 +47,7 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
     {"a", 'a', "NAME", 0, "left operand (default A)", 0},
     {"b", 'b', "NAME", 0, "right operand (default B)", 0},
-    {"c", 'c', "NAME", 0, "C, read only if beta is not 0 (default C)", 0},
+    {"c", 'c', "NAME", 0, "the C that is added to, with --beta (default C)", 0},
     {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
     {"alpha", KEY_ALPHA, "X", 0, "default 1", 0},
     {"beta", KEY_BETA, "X", 0, "default 0", 0},
@@ -71,15 +70,19 @@ static const struct argp_option option_table[] = {
     {"grid", KEY_GRID, "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
     {"tile", KEY_TILE, "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
     {"split-k", KEY_SPLIT_K, "auto|off|N", 0,
-     "parts of k for different ranks: another sum, other bits (auto: where C is small)", 0},
+     "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
     {0, 0, 0, 0, "Run", 4},
     {"verify", KEY_VERIFY, "off|online|full", 0,
      "check the product as it is made (default online); full: and the files, read back", 0},
+    {"check-seed", KEY_CHECK_SEED, "N", 0, "seed of the check's random vectors (default: drawn)",
+     0},
     {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
-    {"restart", KEY_RESTART, "auto|never|require", 0, "go on where a run was stopped or killed", 0},
+    {"restart", KEY_RESTART, "auto|never|require|trust", 0,
+     "go on where a run was stopped or killed (trust: C is not read back first)", 0},
     {"checkpoint", KEY_CHECKPOINT, "TIME", 0, "save so often (90s, 10m, 3h50m; default 15m)", 0},
     {"max-time", KEY_MAX_TIME, "TIME", 0, "save and stop in time for this (also 1-12:00:00)", 0},
-    {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well", 0},
+    {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well (-: standard output)",
+     0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
     {"progress", KEY_PROGRESS, "auto|always|never", 0,
@@ -94,11 +97,6 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
-/* Exits.  A rank that keeps silent leaves with 0: the first code that is not 0 makes a launcher
- * kill the other ranks, and the one that speaks might not have spoken yet. */
-static void usage_error(struct argp_state *state, const char *format, ...)
-    __attribute__((format(printf, 2, 3), noreturn));
-
 static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
                               "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
                               "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
@@ -107,7 +105,7 @@ static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
 #define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
 #define EXIT_STATUSES                                                                              \
     "Exit status: 0 complete; 1 failed; 2 usage; 3 bad input; 4 not enough memory,\n"              \
-    "disk or GPUs; 5 verification failed; 75 stopped, to be continued.\n"
+    "disk or GPUs; 5 verification failed; 6 not checked; 75 stopped, to be continued.\n"
 
 /* One screen of 80 x 24.  All options are those of the table. */
 static const char short_help[] =
@@ -131,119 +129,6 @@ static const char short_help[] =
     "A run that was stopped or killed goes on when the same command is given again.\n" ENVIRONMENT
         EXIT_STATUSES;
 
-struct parse {
-    struct options *options;
-    const char *a, *b, *c, *output, *input;
-};
-
-static void usage_error(struct argp_state *state, const char *format, ...)
-{
-    char text[PATH_MAX + 256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    argp_error(state, "%s", text);
-    exit(EXIT_COMPLETE);
-}
-
-static double parse_number(const char *text, struct argp_state *state, const char *name)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !isfinite(value))
-        usage_error(state, "--%s %s: give a finite number", name, text);
-    return value;
-}
-
-static int parse_count(const char *text, struct argp_state *state, const char *name)
-{
-    int64_t value = 0;
-    if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
-        usage_error(state, "--%s %s: give a positive number", name, text);
-    return (int)value;
-}
-
-static uint64_t parse_bytes(const char *text, struct argp_state *state, const char *name)
-{
-    uint64_t bytes = 0;
-    if (!quantity_parse_bytes(text, &bytes) || bytes == 0)
-        usage_error(state, "--%s %s: give a size such as 512M or 8G", name, text);
-    return bytes;
-}
-
-static double parse_time(const char *text, struct argp_state *state, const char *name)
-{
-    double seconds;
-    if (!quantity_parse_time(text, &seconds))
-        usage_error(state, "--%s %s: give a time such as 90s, 10m, 3h50m or 1-12:00:00", name,
-                    text);
-    return seconds;
-}
-
-/* The index of `text` in the words of "one|two|three"; a usage error when it is none of them. */
-static int parse_word(const char *text, const char *words, struct argp_state *state,
-                      const char *name)
-{
-    size_t length = strlen(text);
-    const char *word = words;
-    for (int i = 0; word; i++) {
-        size_t size = strcspn(word, "|");
-        if (size == length && strncasecmp(word, text, size) == 0)
-            return i;
-        word = strchr(word, '|');
-        word = word ? word + 1 : NULL;
-    }
-    usage_error(state, "--%s %s: choose one of %s", name, text, words);
-}
-
-static int parse_algorithm(const char *text, struct argp_state *state)
-{
-    if (strcmp(text, "auto") == 0)
-        return ALGORITHM_AUTO;
-    const struct algorithm_info *algorithm = algorithm_find(text);
-    if (!algorithm) {
-        char names[128] = "auto";
-        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
-            snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
-        usage_error(state, "--algo %s: this build has %s", text, names);
-    }
-    return (int)algorithm->id;
-}
-
-static void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state)
-{
-    if (snprintf(to, PATH_MAX, "%s", from) >= PATH_MAX)
-        usage_error(state, "the path %.40s... is too long", from);
-}
-
-static void parse_grid(const char *text, struct options *options, struct argp_state *state)
-{
-    int64_t grid[2] = {0, 0};
-    if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
-        usage_error(state, "--grid %s: give PxQ, such as 2x4", text);
-    options->grid_rows = (int)grid[0];
-    options->grid_cols = (int)grid[1];
-}
-
-static void parse_tile(const char *text, struct options *options, struct argp_state *state)
-{
-    int64_t tile[3] = {0, 0, 0};
-    if (!quantity_parse_extents(text, 3, tile))
-        usage_error(state, "--tile %s: give MxNxK, such as 8192x8192x1024", text);
-    options->tile_rows = tile[0];
-    options->tile_cols = tile[1];
-    options->slab = tile[2];
-}
-
-/* 0: the planner chooses. */
-static int parse_split(const char *text, struct argp_state *state)
-{
-    if (strcmp(text, "auto") == 0)
-        return 0;
-    return strcmp(text, "off") == 0 ? 1 : parse_count(text, state, "split-k");
-}
-
 static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)
 {
     switch (key) {
@@ -266,8 +151,9 @@ static error_t parse_run_option(int key, char *arg, struct options *o, struct ar
     case KEY_VERIFY:
         o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
         return 0;
+    case KEY_CHECK_SEED: o->check_seed = parse_seed(arg, state); return 0;
     case KEY_RESTART:
-        o->restart = (enum restart)parse_word(arg, "auto|never|require", state, "restart");
+        o->restart = (enum restart)parse_word(arg, "auto|never|require|trust", state, "restart");
         return 0;
     case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
     case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
@@ -298,7 +184,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         p->b = arg;
         o->given.b = true;
         return 0;
-    case 'c': p->c = arg; return 0;
+    case 'c':
+        p->c = arg;
+        p->c_given_by = is_from_environment(state) ? "DGEMM_OOC_C" : "-c";
+        return 0;
     case 'o': p->output = arg; return 0;
     case KEY_ALPHA:
         o->alpha = parse_number(arg, state, "alpha");
@@ -379,6 +268,13 @@ static void name_output(struct operand_name *output, const char *text, struct ar
 static void finish(struct parse *p, struct argp_state *state)
 {
     struct options *o = p->options;
+    if (p->environment.code)
+        usage_error(state, "%.*s", (int)strcspn(p->environment.text, "\n"), p->environment.text);
+    if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
+        usage_error(state,
+                    "%s %s is the C that is added to, read only with --beta: give that too, or say "
+                    "with --output where the result goes",
+                    p->c_given_by, p->c);
     name_operand(&o->a, p->a, "A", p->input, state);
     name_operand(&o->b, p->b, "B", p->input, state);
     name_operand(&o->c, p->c, "C", p->input, state);
@@ -431,40 +327,18 @@ static void out_of_memory(void)
     exit(EXIT_RESOURCES);
 }
 
-/* DGEMM_OOC_GPU_MEMORY=6G reads as --gpu-memory=6G before the command line's own words. */
-static char *option_from_environment(const struct argp_option *option)
-{
-    char name[64] = "DGEMM_OOC_", *text = NULL;
-    size_t length = strlen(name);
-    for (const char *c = option->name; *c; c++)
-        name[length++] = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
-    const char *value = getenv(name);
-    if (!value || !*value)
-        return NULL;
-    if (!option->arg && strcmp(value, "0") == 0)
-        return NULL;
-    if (asprintf(&text, "--%s%s%s", option->name, option->arg ? "=" : "",
-                 option->arg ? value : "") < 0)
-        out_of_memory();
-    return text;
-}
-
-static char **join_environment(int *argc, char **argv)
+/* The environment's words before the command line's own, which win. */
+static char **join_environment(struct parse *p, int argc, char **argv)
 {
     size_t options = sizeof option_table / sizeof option_table[0];
-    char **all = calloc((size_t)*argc + options + 1, sizeof *all);
+    char **all = calloc((size_t)argc + options + 1, sizeof *all);
     if (!all)
         out_of_memory();
-    int count = 0;
-    all[count++] = argv[0];
-    for (const struct argp_option *o = option_table; o->name || o->doc; o++) {
-        char *text = o->name ? option_from_environment(o) : NULL;
-        if (text)
-            all[count++] = text;
-    }
-    for (int i = 1; i < *argc; i++)
-        all[count++] = argv[i];
-    *argc = count;
+    all[0] = argv[0];
+    p->from_environment = environment_words(option_table, all + 1, &p->environment);
+    if (p->environment.code == EXIT_RESOURCES)
+        out_of_memory();
+    memcpy(all + 1 + p->from_environment, argv + 1, (size_t)(argc - 1) * sizeof *all);
     return all; /* argp keeps pointers into it: lives as long as the program */
 }
 
@@ -479,12 +353,14 @@ void options_parse(int argc, char **argv, bool silent, struct options *options)
     *options = (struct options){.alpha = 1,
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
+                                .layers = 1,
                                 .verify = VERIFY_ONLINE,
                                 .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};
     struct parse parse = {.options = options};
     argp_err_exit_status = EXIT_USAGE;
-    char **all = join_environment(&argc, argv);
+    char **all = join_environment(&parse, argc, argv);
+    argc += parse.from_environment;
     if (argp_parse(&argp, argc, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse))
         exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
 }

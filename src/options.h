@@ -12,7 +12,7 @@
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
 enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
 enum progress_choice { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
-enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE };
+enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE, RESTART_TRUST };
 enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
@@ -34,10 +34,11 @@ struct options {
     bool bind;                        /* each rank's threads near its GPU */
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
     int grid_rows, grid_cols;         /* 0: planned */
-    int layers;                       /* parts of k; 0: planned */
+    int layers;                       /* parts of k, 1 unless given; 0: planned */
     int64_t tile_rows, tile_cols, slab;
     enum store_way io;
     enum verification verify;
+    uint64_t check_seed; /* of the check's vectors; 0: drawn */
     enum restart restart;
     double checkpoint_s, max_s; /* between two saves; until the run is to stop, 0: no end */
     bool check_only;            /* check an output that is there */

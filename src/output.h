@@ -28,24 +28,22 @@ bool output_is_complete(const struct options *options, uint64_t identity);
 /* The part file's name; empty when too long. */
 void output_part(const struct options *options, char part[PATH_MAX]);
 
-/* Open a file beside the output for writing, never one that is elsewhere too: a link, symbolic or
- * hard, is refused.  The descriptor, or -1 with errno. */
-int output_open_beside(const char *file, int flags);
-
-/* Make a file's name durable, where the file system can. */
-void output_sync_name(const char *file);
-
 /* Whether there is a part file. */
 bool output_is_there(const struct options *options);
 
-/* Create the part file, or take it `again`. */
+/* Create the part file, or take it `again`, which must be as the run has left it that made it. */
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   uint64_t identity, int layers, bool again, struct error *err);
 
 /* Everything is written and synced: record the checksum of C in the file. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
-/* Everything is written and synced: give the file its final name. */
+/* Everything is written: make it durable.  Complains where the part file is not this run's any
+ * more. */
+int output_sync(const struct output *output, struct error *err);
+
+/* Give it its final name.  A file that has got this name meanwhile is replaced only by --force, and
+ * only when it may be. */
 int output_finish(struct output *output, const struct options *options, struct error *err);
 
 /* Remove the part file and the journal that this process has made, if it did, before it ends; from

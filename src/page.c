@@ -84,12 +84,12 @@ static void gather_cells(struct tiles *tiles)
         struct cell *cells = &tiles->cells[done];
         int count = (int)min_i64(CELLS_AT_ONCE, tiles->count - done);
         for (int i = 0; i < count; i++) {
-            mine[2 * i] = cells[i].residual;
+            mine[2 * i] = cells[i].ratio;
             mine[2 * i + 1] = cells[i].not_finite;
         }
         comm_statistics(mine, 2 * CELLS_AT_ONCE, least, sum, most);
         for (int i = 0; i < count; i++) {
-            cells[i].residual = most[2 * i];
+            cells[i].ratio = most[2 * i];
             cells[i].not_finite = sum[2 * i + 1];
         }
     }

@@ -33,12 +33,12 @@ static void print_title(const struct sheet *s, const struct cell *cell)
     fprintf(s->file,
             "<title>rows %" PRId64 " to %" PRId64 ", columns %" PRId64 " to %" PRId64 ": rank %d, ",
             b->row, b->row + b->rows - 1, b->col, b->col + b->cols - 1, cell->rank);
-    if (cell->residual < 0)
+    if (cell->ratio < 0)
         fputs("not checked", s->file);
     else
-        fprintf(s->file, "residual %.6g", cell->residual);
+        fprintf(s->file, "residual %.6g of its limit", cell->ratio);
     if (cell->not_finite > 0)
-        fprintf(s->file, ", %.0f rows with NaN, Inf or overflow", cell->not_finite);
+        fprintf(s->file, ", %.0f elements NaN or Inf", cell->not_finite);
     fputs("</title>", s->file);
 }
 
@@ -46,14 +46,14 @@ static void print_cell(const struct sheet *s, const struct map *map, const struc
                        bool by_rank)
 {
     const struct block *b = &cell->block;
-    double largest = s->facts->report->residual;
-    double part = largest > 0 ? fmax(cell->residual, 0) / largest : 0;
+    double largest = s->facts->report->findings.ratio;
+    double part = largest > 0 ? fmax(cell->ratio, 0) / largest : 0;
     fprintf(s->file, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" ",
             LEFT + (double)b->col * map->x_scale, TOP + (double)b->row * map->y_scale,
             (double)b->cols * map->x_scale, (double)b->rows * map->y_scale);
     if (by_rank)
         fprintf(s->file, "class=\"rank%d\">", cell->rank % COLOURS);
-    else if (cell->residual < 0)
+    else if (cell->ratio < 0)
         fputs("class=\"unchecked\">", s->file);
     else
         fprintf(s->file, "class=\"residual\" fill-opacity=\"%.2f\">", 0.1 + 0.9 * part);
@@ -94,10 +94,11 @@ static void print_legend(const struct sheet *s)
 {
     const struct report *r = s->facts->report;
     if (r->checked)
-        fprintf(s->file,
-                "<p class=\"note\">Residual: the stronger the colour, the larger, up to %.3g; the "
-                "limit is %.3g. Grey: not checked.</p>\n",
-                r->residual, r->residual_limit);
+        fprintf(
+            s->file,
+            "<p class=\"note\">Residual: the stronger the colour, the larger, up to %.3g of its "
+            "limit. Grey: not checked.</p>\n",
+            r->findings.ratio);
     else
         fputs("<p class=\"note\">C was not checked.</p>\n", s->file);
     if (s->facts->machine->ranks > COLOURS)

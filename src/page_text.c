@@ -27,14 +27,15 @@ static void print_figure(const struct sheet *s, const char *what, const char *fi
 static void print_verdict(const struct sheet *s)
 {
     const struct report *r = s->facts->report;
-    char note[160];
-    int used = snprintf(note, sizeof note, "residual %.3g, limit %.3g%s", r->residual,
-                        r->residual_limit, r->full.judged ? "; files read back" : "");
-    if (r->not_finite > 0)
-        snprintf(note + used, sizeof note - (size_t)used,
-                 "; but %.0f rows with NaN, Inf or overflow", r->not_finite);
+    const char *verdict = findings_verdict(&r->findings);
+    char note[256];
+    int used = snprintf(note, sizeof note, "%s%s", findings_sentence(&r->findings),
+                        r->full.judged ? "; files read back" : "");
+    if (r->findings.not_finite > 0)
+        snprintf(note + used, sizeof note - (size_t)used, "; %.0f elements are NaN or Inf",
+                 r->findings.not_finite);
     if (r->checked)
-        print_figure(s, "check", "PASSED", note);
+        print_figure(s, "check", verdict ? verdict : "none", note);
     else
         print_figure(s, "check", "none", "C was not checked");
 }

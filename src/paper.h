@@ -1,11 +1,20 @@
 /* What a run leaves for people and programs to read: report, trace, page.  Each has a temporary
- * name until it is whole, which is never that of a link. */
+ * name until it is whole, which is never that of a link; or it goes to standard output. */
 #ifndef DGEMM_OOC_PAPER_H
 #define DGEMM_OOC_PAPER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct error;
+struct options;
+
+/* Whether it is to go to standard output: "-", "/dev/stdout". */
+bool paper_is_standard(const char *path);
+
+/* Where one goes to standard output, all that is printed goes to standard error from here on, so
+ * that a program which reads the paper reads nothing else.  To be called first. */
+void paper_reserve(const struct options *options);
 
 /* `what` it is, for complaints.  Null when it cannot be made. */
 FILE *paper_open(const char *path, const char *what, struct error *err);

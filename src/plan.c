@@ -263,7 +263,7 @@ static void add_layer(const struct problem *p, int layer, struct plan *plan)
 {
     struct problem part = plan_layer_problem(p, plan, layer);
     struct plan own = plan_layer(plan, &part);
-    uint64_t read, sent;
+    double read, sent;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct traffic t = schedule_traffic(&part, &own, rank);
         plan->idle_ranks -= t.write_bytes > 0;
@@ -295,7 +295,7 @@ void plan_account(const struct problem *p, const struct machine *machine, struct
     double once =
         m * k + k * n + m * n + c_in; /* each matrix once: the bound when all of it fits */
     plan->bound_bytes = element * fmax(bound, once);
-    plan->factor = (double)(plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
+    plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
 static void set_product_rate(const struct problem *p, const struct machine *machine,

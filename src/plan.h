@@ -21,10 +21,9 @@ enum {
 
 enum link { LINK_READ, LINK_NETWORK, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
 
-/* What moves and what is computed. */
+/* What moves and what is computed; doubles, since all ranks together may come to more than 2^64. */
 struct traffic {
-    uint64_t in_bytes, out_bytes, write_bytes;
-    double flops;
+    double in_bytes, out_bytes, write_bytes, flops;
 };
 
 /* Plain data; the same on every rank. */
@@ -55,7 +54,7 @@ struct plan {
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
-    uint64_t read_bytes, sent_bytes; /* of all layers: from files; between nodes and layers */
+    double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */
@@ -94,9 +93,8 @@ struct plan plan_layer(const struct plan *plan, const struct problem *part);
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
 
-/* The online check's vectors on the device, in bytes: x; op(B) x and |op(B)||x|; y, |y| and acc
- * x. */
-size_t plan_check_bytes(const struct plan *plan);
+/* What the online check (check.h) takes of the device, in bytes. */
+size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm);
 
 /* Size of one device buffer, rounded as the planner counts it. */
 size_t plan_buffer_bytes(size_t bytes);
@@ -113,9 +111,10 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
     return problem_reads_c(problem) || plan->layers > 1;
 }
 
-/* Print problem and plan, in at most 80 columns. */
+/* Print problem and plan, in at most 80 columns; `all`: what this plan and those of the pieces that
+ * follow predict together. */
 void plan_print(const struct problem *problem, const struct machine *machine,
-                const struct plan *plan);
+                const struct plan *plan, const struct plan *all, int pieces);
 
 const char *plan_link_name(enum link link);
 

@@ -1,6 +1,7 @@
 /* What a plan takes of device and host: panels, slots, what is kept. */
 #include <math.h>
 
+#include "check_size.h"
 #include "checksum.h"
 #include "error.h"
 #include "plan_impl.h"
@@ -15,7 +16,10 @@ enum {
     RING_CACHED = 128 << 20, /* ... it is 2 MiB, with which their slots in take so much */
     SLOTS_OUT_PER_WRITER = 2,
     BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
-    STRIP_SLOTS = 2, /* a strip fills at least so many: enough rows for a fast product */
+    STRIP_SLOTS = 2, /* a strip fills at least so many */
+    STRIPS_FEW = 4,  /* strips at least, if these are not too small: a tile leaves meanwhile */
+    STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
+    STRIP_ROWS = 256,         /* a multiple of which large strips have: whole blocks of threads */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
@@ -68,15 +72,17 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
     return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
 }
 
-size_t plan_check_bytes(const struct plan *plan)
+size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
 {
-    return plan_buffer_bytes((size_t)(plan->tile_cols + 2 * plan->slab + 3 * plan->tile_rows) * 8);
+    bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
+    return plan_buffer_bytes(
+        check_device_bytes(plan->tile_rows, plan->tile_cols, plan->slab, has_peaks));
 }
 
 /* With the table of C's checksum. */
-static size_t check_host_bytes(const struct problem *p, const struct plan *plan)
+static size_t checking_bytes(const struct problem *p, const struct plan *plan)
 {
-    return (size_t)(plan->tile_cols + 3 * plan->tile_rows) * 8 + 4096 +
+    return check_host_bytes(plan->tile_rows, plan->tile_cols) +
            checksum_bytes(p->type, max_i64(p->n, p->n_whole));
 }
 
@@ -90,7 +96,7 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
             bytes +=
                 (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, (enum operand)operand);
         if (request->verify)
-            bytes += plan_check_bytes(plan);
+            bytes += plan_check_bytes(p, plan, request->algorithm);
     }
     if (plan_adds(p, plan))
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
@@ -130,7 +136,7 @@ static size_t host_bytes(const struct problem *p, const struct machine *machine,
     size_t bytes = host_fixed_bytes(p, machine, request, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     if (request->verify)
-        bytes += check_host_bytes(p, plan);
+        bytes += checking_bytes(p, plan);
     if (request->trace)
         bytes += trace_bytes();
     if (request->page)
@@ -232,15 +238,22 @@ void plan_choose_slots(const struct problem *p, const struct machine *machine,
     plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
 }
 
+static int64_t choose_strip_rows(const struct plan *plan)
+{
+    int64_t tile = plan->tile_rows * plan->tile_cols;
+    int64_t few = min_i64(STRIPS_FEW, tile / (STRIP_SLOTS * plan->slot_elements));
+    int64_t strips = max_i64(few, min_i64(STRIPS_MAX, tile / STRIP_ELEMENTS));
+    int64_t rows = ceil_div(plan->tile_rows, max_i64(1, strips));
+    return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
+}
+
 void plan_set_counts(const struct problem *p, struct plan *plan)
 {
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
 
-    int64_t strips = plan->tile_rows * plan->tile_cols / (STRIP_SLOTS * plan->slot_elements);
-    plan->strip_rows =
-        round_up(ceil_div(plan->tile_rows, max_i64(1, min_i64(strips, STRIPS_MAX))), GRANULE);
+    plan->strip_rows = choose_strip_rows(plan);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
     int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);

@@ -1,6 +1,7 @@
 /* What a plan will take: the time of each link, and of all of them together. */
 #include <math.h>
 
+#include "check_size.h"
 #include "plan_impl.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -183,8 +184,12 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
     double slabs = (double)product->slabs, tile = rows * cols;
     double computed =
         machine->gpu ? whole_blocks(product->rows) * whole_blocks(product->cols) : tile;
-    /* Elements that the check passes over: the panels of each slab, once the tile. */
-    double checked = request->verify ? (rows + cols) * k + tile * slabs / (double)plan->slabs : 0;
+    /* Elements that the check passes over: the panels of each slab, the tile after each group. */
+    bool has_peaks = check_has_peaks(request->algorithm, p->type, plan->tile_cols);
+    double group =
+        fmax((double)check_group_steps(p->type, p->k_whole, has_peaks), (double)plan->slab);
+    double groups = fmax(k / group, slabs / (double)plan->slabs);
+    double checked = request->verify ? (rows + cols) * k + tile * groups : 0;
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
            checked * (double)scalar_size(p->type) / machine->device_bytes_per_s +
            slabs * STEP_MICROSECONDS * 1e-6;

@@ -32,6 +32,10 @@ static void print_operand(const struct problem *p, enum operand operand)
            info -> rows, info -> cols,
            operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", name, info->layout,
            how_read(p, operand));
+    if (info->has_missing && problem_reads(p, operand))
+        printf("            elements equal to %g are missing values of netCDF, multiplied as "
+               "numbers\n",
+               info->missing);
 }
 
 static void print_problem(const struct problem *p)
@@ -107,30 +111,33 @@ static void print_links(const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
     printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
-    print_link(LINK_READ, quantity_bytes((double)plan->read_bytes),
-               quantity_rate(m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
-    if (plan->sent_bytes)
-        print_link(LINK_NETWORK, quantity_bytes((double)plan->sent_bytes),
+    print_link(LINK_READ, quantity_bytes(plan->read_bytes), quantity_rate(m->disk_read_bytes_per_s),
+               plan->link_s[LINK_READ]);
+    if (plan->sent_bytes > 0)
+        print_link(LINK_NETWORK, quantity_bytes(plan->sent_bytes),
                    quantity_rate(m->network_bytes_per_s), plan->link_s[LINK_NETWORK]);
-    print_link(LINK_IN, quantity_bytes((double)w->in_bytes), quantity_rate(m->in_bytes_per_s),
+    print_link(LINK_IN, quantity_bytes(w->in_bytes), quantity_rate(m->in_bytes_per_s),
                plan->link_s[LINK_IN]);
     print_link(LINK_GEMM, quantity_work(w->flops), quantity_flops(plan->gemm_flops_per_s),
                plan->link_s[LINK_GEMM]);
-    print_link(LINK_OUT, quantity_bytes((double)w->out_bytes), quantity_rate(m->out_bytes_per_s),
+    print_link(LINK_OUT, quantity_bytes(w->out_bytes), quantity_rate(m->out_bytes_per_s),
                plan->link_s[LINK_OUT]);
-    print_link(LINK_WRITE, quantity_bytes((double)t->write_bytes),
-               quantity_rate(m->disk_write_bytes_per_s), plan->link_s[LINK_WRITE]);
+    print_link(LINK_WRITE, quantity_bytes(t->write_bytes), quantity_rate(m->disk_write_bytes_per_s),
+               plan->link_s[LINK_WRITE]);
 }
 
-void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan)
+void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan,
+                const struct plan *all, int pieces)
 {
     print_problem(p);
     print_shape(m, plan);
     print_links(m, plan);
-    printf("Predicted   %s, limited by %s; disk traffic %s,\n"
+    printf("Predicted   %s", quantity_time(all->wall_s));
+    if (pieces > 1)
+        printf(" for all %d pieces that are left", pieces);
+    printf(", limited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
-           quantity_time(plan->wall_s), plan_link_name(plan->limit),
-           quantity_bytes((double)(plan->read_bytes + plan->total.write_bytes)), plan->factor,
-           quantity_bytes(plan->bound_bytes));
+           plan_link_name(all->limit), quantity_bytes(all->read_bytes + all->total.write_bytes),
+           all->factor, quantity_bytes(all->bound_bytes));
     fflush(stdout);
 }

@@ -1,6 +1,7 @@
 #include "problem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +75,8 @@ static void check_types(struct problem *p, const struct options *options, int co
     enum element_class first = p->matrix[0].elements;
     for (int i = 0; i < count; i++) {
         const struct matrix_info *info = &p->matrix[i];
+        if (info->netcdf[0]) /* refused; of another type when decoded */
+            continue;
         if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
             error_add(err, EXIT_INPUT,
                       "%s:%s holds %s elements; give --type d (or s) to convert them while reading",
@@ -84,6 +87,30 @@ static void check_types(struct problem *p, const struct options *options, int co
                       operand_names[i], element_name(info->elements), element_name(first));
     }
     p->type = first == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+}
+
+/* What is packed would be multiplied as it is stored, and a missing element as a number. */
+static void check_netcdf(const struct matrix_info *info, struct error *err)
+{
+    bool packed = strstr(info->netcdf, "scale_factor") || strstr(info->netcdf, "add_offset");
+    if (info->netcdf[0])
+        error_add(
+            err, EXIT_INPUT,
+            "%s:%s has %s, by which netCDF %s, and would be multiplied as it is stored; decode "
+            "it first (xarray: "
+            "open_dataset(\"%s\").drop_encoding().fillna(0).to_netcdf(\"decoded.nc\"))%s",
+            info->file, info->dataset, info->netcdf,
+            packed ? "packs elements" : "marks missing elements", info->file,
+            packed ? "" : ", or delete the attribute where nothing is missing");
+}
+
+/* Kernels take alpha and beta as numbers of the product's type. */
+static void check_scalar(const struct problem *p, const char *name, double value, struct error *err)
+{
+    float rounded = (float)value;
+    if (p->type == SCALAR_FLOAT && (isinf(rounded) || (rounded == 0 && value != 0)))
+        error_add(err, EXIT_USAGE, "--%s %g is out of the range of float; give --type d", name,
+                  value);
 }
 
 int problem_open(const struct options *options, struct problem *p, struct error *err)
@@ -104,6 +131,8 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
     check_types(p, options, count, err);
+    check_scalar(p, "alpha", p->alpha, err);
+    check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
@@ -115,6 +144,9 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                   p->m, p->n);
     if (problem_reads_c(p))
         check_c(p, err);
+    for (int i = 0; i < count; i++)
+        if (problem_reads(p, (enum operand)i))
+            check_netcdf(&p->matrix[i], err);
     for (int i = 0; i < count; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, (enum operand)i)) ||
             (options->io == STORE_BUFFERED && problem_through_hdf5(p, (enum operand)i)))

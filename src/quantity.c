@@ -124,28 +124,28 @@ static const char *scaled(double value, double step, const char *const *units, i
 
 const char *quantity_bytes(double bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    return scaled(bytes, 1024, units, 6);
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    return scaled(bytes, 1024, units, 7);
 }
 
 const char *quantity_rate(double bytes_per_s)
 {
-    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
-    return scaled(bytes_per_s, 1000, units, 5);
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
+    return scaled(bytes_per_s, 1000, units, 6);
 }
 
 const char *quantity_flops(double flops_per_s)
 {
-    static const char *const units[] = {"FLOP/s",  "kFLOP/s", "MFLOP/s",
-                                        "GFLOP/s", "TFLOP/s", "PFLOP/s"};
-    return scaled(flops_per_s, 1000, units, 6);
+    static const char *const units[] = {"FLOP/s",  "kFLOP/s", "MFLOP/s", "GFLOP/s",
+                                        "TFLOP/s", "PFLOP/s", "EFLOP/s"};
+    return scaled(flops_per_s, 1000, units, 7);
 }
 
 const char *quantity_work(double flops)
 {
     static const char *const units[] = {"FLOP",  "kFLOP", "MFLOP", "GFLOP",
-                                        "TFLOP", "PFLOP", "EFLOP"};
-    return scaled(flops, 1000, units, 7);
+                                        "TFLOP", "PFLOP", "EFLOP", "ZFLOP"};
+    return scaled(flops, 1000, units, 8);
 }
 
 const char *quantity_time(double seconds)

@@ -17,8 +17,6 @@ enum {
     WORKS = AMOUNT + STAGE_COUNT, /* has tiles; others read for those that have */
     HOST_BYTES,
     DEVICE_BYTES,
-    RESIDUAL,
-    NOT_FINITE,
     VALUES
 };
 
@@ -69,12 +67,12 @@ void report_plan(const struct plan *plan, struct report *report)
         enum stage stage;
         double amount;
     } links[LINK_COUNT] = {
-        [LINK_READ] = {STAGE_READ, (double)plan->read_bytes},
-        [LINK_NETWORK] = {STAGE_NETWORK, (double)plan->sent_bytes},
-        [LINK_IN] = {STAGE_IN, (double)plan->total.in_bytes},
+        [LINK_READ] = {STAGE_READ, plan->read_bytes},
+        [LINK_NETWORK] = {STAGE_NETWORK, plan->sent_bytes},
+        [LINK_IN] = {STAGE_IN, plan->total.in_bytes},
         [LINK_GEMM] = {STAGE_GEMM, plan->total.flops},
-        [LINK_OUT] = {STAGE_OUT, (double)plan->total.out_bytes},
-        [LINK_WRITE] = {STAGE_WRITE, (double)plan->total.write_bytes},
+        [LINK_OUT] = {STAGE_OUT, plan->total.out_bytes},
+        [LINK_WRITE] = {STAGE_WRITE, plan->total.write_bytes},
     };
     for (int i = 0; i < LINK_COUNT; i++) {
         planned->busy_s[links[i].stage] += plan->link_s[i];
@@ -104,17 +102,15 @@ void report_gather(const struct run *run, struct report *report)
     tally_take(run, &tally);
     bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
-        double busy = 1e-9 * (double)tally.busy_ns[i];
+        double busy = tally.busy_s[i];
         mine[BUSY + i] = busy;
         mine[BUSY_IF_IT_WORKS + i] = works ? busy : 0;
         mine[BUSY_OR_NEVER + i] = works ? busy : INFINITY;
-        mine[AMOUNT + i] = (double)tally.amount[i];
+        mine[AMOUNT + i] = tally.amount[i];
     }
     mine[WORKS] = works;
     mine[HOST_BYTES] = peak_memory(run->comm);
     mine[DEVICE_BYTES] = (double)run->plan->device_bytes;
-    mine[RESIDUAL] = run->check.residual;
-    mine[NOT_FINITE] = (double)run->check.not_finite;
     comm_statistics(mine, VALUES, least, sum, most);
     for (int i = 0; i < STAGE_COUNT; i++) {
         struct stage_report *stage = &report->stages[i];
@@ -127,9 +123,9 @@ void report_gather(const struct run *run, struct report *report)
     }
     report->host_bytes = fmax(report->host_bytes, most[HOST_BYTES]);
     report->device_bytes = fmax(report->device_bytes, most[DEVICE_BYTES]);
-    report->residual = fmax(report->residual, most[RESIDUAL]);
-    report->not_finite += sum[NOT_FINITE];
-    report->residual_limit = run->check.limit;
+    struct findings findings = run->check.findings;
+    findings_gather(&findings);
+    findings_merge(&report->findings, &findings);
     report->saves += run->saver.saves;
     report->saves_s += run->saver.saves_s;
     name_ways(run, report);

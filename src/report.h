@@ -29,10 +29,13 @@ struct report {
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */
     double host_bytes, device_bytes; /* peak of any rank, measured */
-    double residual, residual_limit;
-    double not_finite; /* rows that could not be checked */
+    struct findings findings; /* of the online check */
+    uint64_t check_seed;
     int saves;
-    double saves_s; /* that they took */
+    double saves_s;                   /* that they took */
+    double compared_bytes, compare_s; /* of C, which earlier runs had completed */
+    int64_t damaged_rows;             /* of it, that were multiplied again */
+    bool trusted;                     /* some of it was not compared */
     bool complete, checked;
     uint64_t checksum;  /* of C, when checked */
     struct verify full; /* judged: C was read back */
@@ -71,6 +74,7 @@ struct account {
     const char *command;
     const char *ending;      /* "complete", or what else it was when all went well */
     const struct error *err; /* how it ended */
+    int verdict;             /* the exit status, when all went well */
     double done;             /* the part of the multiplications that is done and saved */
     const struct report *report;
     const struct simulation *simulation;
@@ -86,11 +90,12 @@ int report_write(const char *path, const struct account *account, struct error *
 /* What the full check found. */
 void report_full_check(const struct verify *full);
 
-/* "RESULT: C complete, residual R (limit L): PASSED", of the online check, or of the full one where
- * nothing was left to multiply. */
-void report_result(const struct report *report);
+/* "RESULT: C complete, checked ...: PASSED", of the online check, or of the full one where nothing
+ * was left to multiply.  EXIT_NOT_CHECKED where a check was wanted that had not the power to
+ * pass. */
+int report_result(const struct report *report);
 
-/* "RESULT: C checked, residual R (limit L): PASSED", without a run. */
-void report_check_result(const struct verify *full);
+/* "RESULT: C is checked ...: PASSED", without a run; likewise. */
+int report_check_result(const struct verify *full);
 
 #endif

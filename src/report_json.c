@@ -14,7 +14,7 @@
 #include "report.h"
 #include "version.h"
 
-enum { SCHEMA = 2 };
+enum { SCHEMA = 3 };
 
 static const char *const stage_keys[] = {"read", "cache", "network", "in",
                                          "gemm", "check", "out",     "write"};
@@ -49,14 +49,36 @@ static json_t *checksum_json(bool has, uint64_t checksum)
     return has ? json_string(text) : json_null();
 }
 
-/* That of a NaN is infinite, for which JSON has no number. */
+/* More than the integers of JSON may be large. */
+static json_t *seed_json(uint64_t seed)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, seed);
+    return json_string(text);
+}
+
+static json_t *finite_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* What a check found, into `to`.  JSON has no number for what is infinite. */
+static json_t *with_findings(json_t *to, const struct findings *f)
+{
+    json_t *found = json_pack("{s:s?, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f),
+                              "residual", finite_json(f->ratio), "detectable",
+                              finite_json(f->detectable), "elements_not_finite", f->not_finite,
+                              "elements_not_judged", f->not_judged);
+    json_object_update_new(to, found);
+    return to;
+}
+
 static json_t *full_json(const struct verify *v)
 {
-    return json_pack("{s:f, s:f, s:o, s:f, s:I, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
-                     "residual", isfinite(v->residual) ? json_real(v->residual) : json_null(),
-                     "residual_limit", v->limit, "rows_not_finite", (json_int_t)v->not_finite,
-                     "checksum", checksum_json(true, v->checksum), "checksum_recorded",
-                     checksum_json(v->has_expected, v->expected));
+    json_t *full = json_pack("{s:f, s:f, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
+                             "checksum", checksum_json(true, v->checksum), "checksum_recorded",
+                             checksum_json(v->has_expected, v->expected));
+    return with_findings(full, &v->findings);
 }
 
 static json_t *problem_json(const struct problem *p)
@@ -69,8 +91,8 @@ static json_t *problem_json(const struct problem *p)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:s, s:f, s:f}",
+        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:f, "
+        "s:f, s:f, s:s, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
         (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
         (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
@@ -78,10 +100,9 @@ static json_t *plan_json(const struct plan *plan)
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
         plan->compute_threads, "slot_bytes", (json_int_t)plan->slot_bytes, "cache_bytes",
         (json_int_t)plan->cache_bytes, "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
-        (json_int_t)plan->host_bytes, "read_bytes", (json_int_t)plan->read_bytes, "sent_bytes",
-        (json_int_t)plan->sent_bytes, "in_bytes", (json_int_t)plan->total.in_bytes, "write_bytes",
-        (json_int_t)plan->total.write_bytes, "limit", plan_link_name(plan->limit), "wall_s",
-        plan->wall_s, "factor", plan->factor);
+        (json_int_t)plan->host_bytes, "read_bytes", plan->read_bytes, "sent_bytes",
+        plan->sent_bytes, "in_bytes", plan->total.in_bytes, "write_bytes", plan->total.write_bytes,
+        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
 }
 
 static json_t *resources_json(const struct simulation *s)
@@ -153,13 +174,22 @@ static json_t *ending_json(const struct account *a)
         directory[0] = '\0';
     error_make_plain(directory);
     int code = a->err->code;
+    int exit_status = code ? code : a->verdict;
     return json_pack("{s:i, s:s, s:s, s:o, s:o, s:s, s:i, s:o, s:f}", "schema", SCHEMA, "program",
                      program, "date", date, "command", text_json(a->command, strlen(a->command)),
                      "directory", text_json(directory, strlen(directory)), "status",
                      code == 0              ? a->ending
                      : code == EXIT_STOPPED ? "stopped"
                                             : "failed",
-                     "exit_status", code, "errors", errors_json(a->err), "done", a->done);
+                     "exit_status", exit_status, "errors", errors_json(a->err), "done", a->done);
+}
+
+/* What earlier runs had completed. */
+static json_t *restart_json(const struct report *r)
+{
+    return json_pack("{s:f, s:f, s:I, s:b}", "compared_bytes", r->compared_bytes, "busy_s",
+                     r->compare_s, "damaged_rows", (json_int_t)r->damaged_rows, "trusted",
+                     r->trusted);
 }
 
 /* What the run measured. */
@@ -167,14 +197,17 @@ static void add_run(json_t *root, const struct report *r)
 {
     json_object_update_new(
         root,
-        json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:f, s:f, s:f, s:o, s:o, s:o, s:o}",
-                  "algorithm", r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s,
-                  "wall_s", r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
-                  r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
-                  "residual", r->residual, "residual_limit", r->residual_limit, "rows_not_finite",
-                  r->not_finite, "checksum", checksum_json(r->checked && r->complete, r->checksum),
-                  "saves", json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s),
-                  "stages", stages_json(r), "io", ways_json(r)));
+        json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:o, s:o, s:o, s:o}", "algorithm",
+                  r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s",
+                  r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes", r->device_bytes,
+                  "busiest_stage", stage_keys[r->limit], "checked", r->checked, "checksum",
+                  checksum_json(r->checked && r->complete, r->checksum), "saves",
+                  json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s), "stages",
+                  stages_json(r), "io", ways_json(r)));
+    if (r->checked)
+        with_findings(root, &r->findings);
+    json_object_set_new(root, "check_seed", seed_json(r->check_seed));
+    json_object_set_new(root, "restart", restart_json(r));
 }
 
 int report_write(const char *path, const struct account *a, struct error *err)

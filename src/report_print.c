@@ -77,6 +77,14 @@ static void print_disk(const struct report *r, const struct problem *p)
            quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);
 }
 
+static void print_findings(const char *title, const struct findings *f)
+{
+    printf("%s     %s\n            (but for a chance of 1e-12; rounding took %.2g of its limit)\n",
+           title, findings_sentence(f), f->ratio);
+    if (f->not_finite > 0)
+        printf("            %.0f elements are NaN or Inf, as A and B make them\n", f->not_finite);
+}
+
 void report_print(const struct report *r, const struct problem *p, const struct machine *m,
                   const struct plan *plan)
 {
@@ -111,9 +119,8 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory));
     printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
-    if (r->not_finite > 0)
-        printf("Note        %.0f rows of tiles hold NaN or Inf, or |A||B| overflows: not checked\n",
-               r->not_finite);
+    if (r->checked)
+        print_findings("Check  ", &r->findings);
 }
 
 void report_print_ranks(const struct run *run)
@@ -130,39 +137,41 @@ void report_print_ranks(const struct run *run)
             comm_receive(&tally, sizeof tally, rank);
         printf("  %8d", rank);
         for (int i = 0; i < STAGE_COUNT; i++)
-            print_seconds(1e-9 * (double)tally.busy_ns[i]);
+            print_seconds(tally.busy_s[i]);
         printf("\n");
     }
 }
 
 void report_full_check(const struct verify *v)
 {
-    printf("Full check  read back: %s, residual %.3g (limit %.3g)\n            %s in %s, %s\n",
-           v->has_expected ? "checksum equal" : "no checksum recorded", v->residual, v->limit,
-           quantity_bytes(v->bytes), quantity_time(v->seconds),
-           quantity_rate(v->bytes / v->seconds));
-    if (v->not_finite > 0)
-        printf("            %" PRId64 " rows hold NaN or Inf, or |A||B| overflows: %s\n",
-               v->not_finite, v->has_expected ? "checksum only" : "not checked");
+    printf("Full check  read back: %s; %s in %s, %s\n",
+           v->has_expected ? "checksum equal" : "no checksum recorded", quantity_bytes(v->bytes),
+           quantity_time(v->seconds), quantity_rate(v->bytes / v->seconds));
+    print_findings("       ", &v->findings);
 }
 
-static void print_passed(const char *what, double residual, double limit, bool all)
+static int print_verdict(const char *what, const struct findings *f)
 {
-    printf("RESULT: C %s, residual %.3g (limit %.3g): PASSED%s\n", what, residual, limit,
-           all ? "" : " but for rows with NaN, Inf or overflow");
-}
-
-void report_check_result(const struct verify *v)
-{
-    print_passed("checked", v->residual, v->limit, v->not_finite == 0);
-}
-
-void report_result(const struct report *r)
-{
-    if (r->checked)
-        print_passed("complete", r->residual, r->residual_limit, r->not_finite == 0);
-    else if (r->full.judged)
-        print_passed("complete", r->full.residual, r->full.limit, r->full.not_finite == 0);
+    const char *verdict = findings_verdict(f);
+    if (verdict)
+        printf("RESULT: C %s checked %s: %s\n", what, findings_summary(f), verdict);
     else
-        printf("RESULT: C complete, not checked\n");
+        printf("RESULT: C %s %s\n", what, findings_summary(f));
+    return !verdict || findings_pass(f) ? EXIT_COMPLETE : EXIT_NOT_CHECKED;
+}
+
+int report_check_result(const struct verify *v)
+{
+    return print_verdict("is", &v->findings);
+}
+
+int report_result(const struct report *r)
+{
+    /* Read back, C itself may hold what the sums did not: alpha and beta C0 come after them. */
+    bool overflows = r->full.judged && r->full.findings.not_judged > 0;
+    if (r->checked || r->full.judged)
+        return print_verdict("complete,",
+                             r->checked && !overflows ? &r->findings : &r->full.findings);
+    printf("RESULT: C complete, not checked\n");
+    return EXIT_COMPLETE;
 }

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "layers.h"
 #include "panels.h"
+#include "quantity.h"
 #include "waits.h"
 
 int run_await(struct run *run, struct event *event, struct error *err)
@@ -47,17 +48,17 @@ int run_settle(struct run *run, struct error *err)
     return run_settle_until(run, run->step_count, err);
 }
 
-/* acc (+)= op(A) slab * op(B) slab, of the current panels and for `rows` of the tile.  Row-major
- * C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere else, rows turn into the
- * columns of BLAS. */
-static int rows_multiply(struct run *run, const struct block *tile, const struct block *rows,
-                         int64_t slab, struct error *err)
+/* acc (+)= op(A) op(B) for `rows` of the tile and `k` steps of the slab from `first` on, of the
+ * current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere
+ * else, rows turn into the columns of BLAS. */
+static int steps_multiply(struct run *run, const struct block *tile, const struct block *rows,
+                          int64_t slab, int64_t first, int64_t k, struct error *err)
 {
     struct panel *a = run->current[OPERAND_A], *b = run->current[OPERAND_B];
     const struct problem *p = run->problem;
     const int64_t *ld = run->plan->ld;
     struct device *dev = run->device;
-    int64_t skip = rows->row - tile->row, k = p->trans[0] ? a->block.rows : a->block.cols;
+    int64_t skip = rows->row - tile->row;
     struct gemm gemm = {
         .type = p->type,
         .trans_a = p->trans[1],
@@ -66,25 +67,39 @@ static int rows_multiply(struct run *run, const struct block *tile, const struct
         .n = rows->rows,
         .k = k,
         .alpha = 1,
-        .a = b->memory,
+        .a = run_element(run, b->memory, ld[OPERAND_B], p->trans[1] ? 0 : first,
+                         p->trans[1] ? first : 0),
         .lda = ld[OPERAND_B],
-        .b = run_element(run, a->memory, ld[OPERAND_A], p->trans[0] ? 0 : skip,
-                         p->trans[0] ? skip : 0),
+        .b = run_element(run, a->memory, ld[OPERAND_A], p->trans[0] ? first : skip,
+                         p->trans[0] ? skip : first),
         .ldb = ld[OPERAND_A],
-        .beta = slab > 0 || p->continues,
+        .beta = slab > 0 || first > 0 || p->continues,
         .c = run_element(run, run->acc, ld[OPERAND_C], skip, 0),
         .ldc = ld[OPERAND_C],
+        .peaks = check_peaks(&run->check, rows, first),
     };
+    struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     if (run_settle_until(run, run->step_count + 1 - STEPS, err))
         return err->code;
     struct step *step = &run->steps[run->step_count++ % STEPS];
-    step->flops = 2 * (uint64_t)(rows->rows * rows->cols) * (uint64_t)k;
+    step->flops = 2 * (double)(rows->rows * rows->cols) * (double)k;
     if (dev->record(dev, step->events[0], STREAM_COMPUTE, err) || dev->gemm(dev, &gemm, err) ||
-        dev->record(dev, step->events[1], STREAM_COMPUTE, err))
-        return err->code;
-    if (slab + 1 == run->plan->slabs && check_rows(&run->check, rows, gemm.c, err))
+        dev->record(dev, step->events[1], STREAM_COMPUTE, err) ||
+        check_rows(&run->check, &product, err))
         return err->code;
     return dev->record(dev, step->events[2], STREAM_COMPUTE, err);
+}
+
+/* All steps of the slab, cut where the check compares. */
+static int rows_multiply(struct run *run, const struct block *tile, const struct block *rows,
+                         int64_t slab, struct error *err)
+{
+    const struct block *a = &run->current[OPERAND_A]->block;
+    int64_t k = run->problem->trans[0] ? a->rows : a->cols, part = check_part(&run->check, k);
+    for (int64_t first = 0; first < k; first += part)
+        if (steps_multiply(run, tile, rows, slab, first, min_i64(part, k - first), err))
+            return err->code;
+    return 0;
 }
 
 /* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
@@ -102,12 +117,12 @@ int run_warm_up(struct run *run, struct error *err)
         return err->code;
     if (run->plan->slabs == 0)
         return 0;
+    int64_t last = run->plan->slabs - 1;
     for (int i = OPERAND_A; i <= OPERAND_B; i++)
-        run->current[i]->block = schedule_panel(p, run->plan, (enum operand)i, &corner, 0);
-    if (check_begin(&run->check, &corner, err) || rows_multiply(run, &corner, &corner, 0, err) ||
-        check_rows(&run->check, &corner, run->acc, err) ||
-        check_slab(&run->check, 0, run->current[OPERAND_A]->memory, run->current[OPERAND_B]->memory,
-                   err))
+        run->current[i]->block = schedule_panel(p, run->plan, (enum operand)i, &corner, last);
+    if (check_begin(&run->check, &corner, err) ||
+        check_columns(&run->check, last, run->current[OPERAND_B]->memory, run->acc, err) ||
+        rows_multiply(run, &corner, &corner, 0, err))
         return err->code;
     struct event *done = run->steps[0].events[2];
     run->step_count = 0; /* that was no step */
@@ -247,15 +262,13 @@ static int slab_multiply(struct run *run, const struct block *tile, int64_t slab
     struct device *dev = run->device;
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs;
     if (dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
-        (!by_strips && dev->wait(dev, STREAM_COMPUTE, a->full, err)))
+        (!by_strips && dev->wait(dev, STREAM_COMPUTE, a->full, err)) ||
+        check_columns(&run->check, slab, b->memory, run->acc, err))
         return err->code;
     if (by_strips ? slab_by_strips(run, tile, slab, err)
                   : rows_multiply(run, tile, tile, slab, err))
         return err->code;
-    struct step *newest = &run->steps[(run->step_count - 1) % STEPS];
-    if (check_slab(&run->check, slab, a->memory, b->memory, err) ||
-        dev->record(dev, newest->events[2], STREAM_COMPUTE, err) ||
-        dev->record(dev, a->used, STREAM_COMPUTE, err) ||
+    if (dev->record(dev, a->used, STREAM_COMPUTE, err) ||
         dev->record(dev, b->used, STREAM_COMPUTE, err))
         return err->code;
     a->steps = b->steps = run->step_count;
@@ -269,7 +282,7 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *bef
 {
     int64_t slabs = run->plan->slabs;
     if (check_begin(&run->check, tile, err) ||
-        (run->problem->continues && save_load(run, tile, err)))
+        (run->problem->continues && check_resume(&run->check, run->acc, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
@@ -346,12 +359,12 @@ static int all_tiles(struct run *run, struct error *err)
     return plan->layers > 1 ? run_settle(run, err) : finish(run, err);
 }
 
-/* The sum of all layers is in the first one's tile. */
-static int sum_leave(struct run *run, struct error *err)
+/* The sum of all layers is in the first one's tile; `left_out`: of the check of some layer. */
+static int sum_leave(struct run *run, bool left_out, struct error *err)
 {
     const struct block *tile = &run->leaving;
     struct device *dev = run->device;
-    if (check_rows(&run->check, tile, run->acc, err))
+    if (check_layers(&run->check, run->plan->layers, left_out, run->acc, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++)
         if (dev->record(dev, run->summed[i], STREAM_COMPUTE, err))
@@ -369,12 +382,16 @@ static int add_layers(struct run *run, struct error *err)
         comm_raise(run->comm); /* others may be at their last steps */
     if (comm_agree(run->comm, err))
         return err->code;
-    if (!block_empty(&run->leaving))
+    bool works = !block_empty(&run->leaving);
+    if (works)
+        check_now(&run->check, run->acc, err);
+    bool left_out = comm_sum(works && check_left_out(&run->check)) > 0;
+    if (works)
         layers_add(run, &run->leaving, slots, err);
     for (int i = 0; i < 2; i++)
         outlet_return(&run->out, slots[i]);
-    if (!err->code && run->comm->layer == 0 && !block_empty(&run->leaving))
-        sum_leave(run, err);
+    if (!err->code && run->comm->layer == 0 && works)
+        sum_leave(run, left_out, err);
     return err->code ? err->code : finish(run, err);
 }
 

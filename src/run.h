@@ -3,9 +3,9 @@
 #ifndef DGEMM_OOC_RUN_H
 #define DGEMM_OOC_RUN_H
 
+#include "bands.h"
 #include "cache.h"
 #include "check.h"
-#include "checksum.h"
 #include "comm.h"
 #include "exchange.h"
 #include "intake.h"
@@ -37,7 +37,7 @@ enum { STEP_EVENTS = 3, STEPS = 2 * STRIPS_MAX + 4 };
 /* Points on the compute stream around one product: begin, product done, check done. */
 struct step {
     struct event *events[STEP_EVENTS];
-    uint64_t flops;
+    double flops;
 };
 
 struct run {
@@ -51,6 +51,7 @@ struct run {
     struct trace *trace;
     struct tiles *map;         /* of C; null: nobody wants to know */
     const struct piece *piece; /* which `problem` is */
+    uint64_t seed;             /* of the check's weights */
     struct saver saver;        /* of it: done, met, context */
 
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
@@ -78,9 +79,9 @@ struct run {
     int64_t settled;                  /* whose time is accounted for */
     int64_t tiles;                    /* that are multiplied */
     struct check check;
-    struct checksum checksum;          /* of C; closed when it is not checked */
-    _Atomic uint64_t checksum_written; /* of all blocks that this rank has written */
-    _Atomic int64_t prepared;          /* pieces of C's file that are ready to be written to */
+    struct checksum checksum;        /* of C; closed when it is not checked */
+    _Atomic uint64_t written[BANDS]; /* the checksum of what this rank has written of C */
+    _Atomic int64_t prepared;        /* pieces of C's file that are ready to be written to */
 
     struct meter products, checks; /* on the device */
 };

@@ -55,8 +55,11 @@ static void carve_memory(struct run *run, void **check)
                 carve(run, plan_panel_bytes(run->problem, plan, (enum operand)operand));
     for (int i = 0; i < 2 && plan_adds(run->problem, run->plan); i++)
         run->c0[i] = carve(run, plan->slot_bytes);
-    *check = run->request->verify && plan->slabs > 0 ? carve(run, plan_check_bytes(plan)) : NULL;
-    assert(run->carved + algorithm_workspace(run->request->algorithm) == plan->device_bytes);
+    enum algorithm algorithm = run->request->algorithm;
+    *check = run->request->verify && plan->slabs > 0
+                 ? carve(run, plan_check_bytes(run->problem, plan, algorithm))
+                 : NULL;
+    assert(run->carved + algorithm_workspace(algorithm) == plan->device_bytes);
 }
 
 /* Call `visit` for every event of the run. */
@@ -113,16 +116,17 @@ static int read_block(void *context, const struct transfer *t, void *memory, str
     return code;
 }
 
-/* Of C; or of sums that are saved (save.h). */
+/* Of C; or of sums that are saved. */
 static int write_block(void *context, const struct transfer *t, void *memory, struct error *err)
 {
     struct run *run = context;
-    struct saver *saver = &run->saver;
-    bool of_sums = saver->of_sums;
+    if (run->saver.of_sums) {
+        save_write(run, &t->block, memory);
+        return 0;
+    }
     if (run->checksum.weights)
-        *(of_sums ? &saver->sum : &run->checksum_written) +=
-            checksum_block(&run->checksum, &t->block, memory);
-    return store_write(of_sums ? saver->stores[saver->place] : run->output, &t->block, memory, err);
+        bands_add(run->written, &run->checksum, run->output_info->rows, &t->block, memory);
+    return store_write(run->output, &t->block, memory, err);
 }
 
 /* The next rows of C of those that are this rank's to prepare, in the order in which they are
@@ -205,12 +209,14 @@ static int open_all(struct run *run, struct error *err)
         for_events(run, create_event, err) || dev->alloc(dev, own, (void **)&run->memory, err))
         return err->code;
     carve_memory(run, &check);
-    if (check_open(&run->check, run->problem, run->plan, dev, check, err) ||
+    if (check_open(&run->check, run->problem, run->plan, run->request->algorithm, dev, check,
+                   err) ||
         (run->request->verify &&
          checksum_open(&run->checksum, run->problem->type, run->output_info->cols, err)) ||
         run_warm_up(run, err))
         return err->code;
-    run->check.patient = !run->piece->again;
+    run->check.retry_on_failure = !run->piece->again;
+    run->check.seed = run->seed;
     run->check.tiles = run->map;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -12,16 +11,16 @@
 
 #include "device.h"
 #include "error.h"
-#include "output.h"
+#include "file.h"
 #include "quantity.h"
 #include "run.h"
 
 enum {
-    READ_BYTES = 4 << 20, /* of save_sum, at once */
-    BALLOT_NUMBERS = sizeof(struct ballot) / sizeof(uint64_t),
+    BALLOT_NUMBERS = sizeof(struct ballot) / sizeof(double),
+    FILE_BLOCK = 4096, /* bytes, of a usual file system */
 };
 
-_Static_assert(sizeof(struct ballot) <= MEETING_SUMS * sizeof(uint64_t), "a meeting adds it up");
+_Static_assert(sizeof(struct ballot) <= MEETING_SUMS * sizeof(double), "a meeting adds it up");
 
 static const double meeting_seconds = 0.2; /* between two meetings, as planned */
 
@@ -37,10 +36,13 @@ int save_name(const struct matrix_info *output, int place, struct matrix_info *i
     return 0;
 }
 
-/* What an earlier run has saved of the super-block that begins stays whole until the first save. */
+/* What a run would find that goes on from here stays whole until the first save is known. */
 static int first_place(const struct run *run)
 {
-    return run->piece->k > 0 ? 1 - run->piece->place : 0;
+    const struct piece *newest = &run->saver.known->pieces[0];
+    if (run->piece->k > 0)
+        return 1 - run->piece->place;
+    return newest->k > 0 ? 1 - newest->place : 0;
 }
 
 void save_open(struct run *run)
@@ -56,6 +58,9 @@ void save_open(struct run *run)
     }
     s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->wall_s, 1e9));
     s->place = first_place(run);
+    s->super_began = clock_now();
+    for (int i = 0; i < PLACES; i++)
+        s->holds[i] = -1;
 }
 
 void save_close(struct run *run)
@@ -66,50 +71,98 @@ void save_close(struct run *run)
     }
 }
 
-/* Rank 0: the file of this turn's sums, made when it is first needed.  False, and noted, where it
- * cannot be or has not the room. */
-static bool make_place(struct run *run, const struct matrix_info *info)
+/* This rank's sums cannot be saved now. */
+static void fail_save(struct saver *s, const struct error *why)
+{
+    if (!s->failed)
+        s->why = *why;
+    s->failed = true;
+}
+
+/* Whether there is room for the tiles at work, whose rows take whole blocks, beside C, all of which
+ * may not have its room yet. */
+static bool has_room(const struct run *run, int fd)
 {
     const struct plan *plan = run->plan;
     struct statvfs fs;
-    struct stat file;
-    double tiles = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows *
-                   (double)plan->tile_cols * (double)scalar_size(run->problem->type);
-    int fd = output_open_beside(info->file, O_CREAT);
-    bool made = fd >= 0 && ftruncate(fd, (off_t)info->file_bytes) == 0 && fstat(fd, &file) == 0 &&
-                fstatvfs(fd, &fs) == 0;
-    int number = errno;
-    if (made &&
-        (double)fs.f_bavail * (double)fs.f_frsize + 512.0 * (double)file.st_blocks < tiles) {
-        made = false;
-        number = ENOSPC;
+    struct stat file, c;
+    double width = (double)plan->tile_cols * (double)scalar_size(run->problem->type);
+    double rows = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
+    if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output_info->file, &c))
+        return false;
+    double missing = fmax(0, (double)c.st_size - 512.0 * (double)c.st_blocks);
+    double room = (double)fs.f_bavail * (double)fs.f_frsize + 512.0 * (double)file.st_blocks;
+    errno = ENOSPC;
+    return room >= rows * (width + FILE_BLOCK) + missing;
+}
+
+/* Rank 0: the file of this turn's sums.  For a new super-block it begins empty, which gives back
+ * what an earlier one took, where nothing in it is needed any more. */
+static void make_place(struct run *run, int64_t super, const struct matrix_info *info)
+{
+    struct saver *s = &run->saver;
+    struct error why = {0};
+    int fd = file_open_own(info->file, O_CREAT);
+    bool empties = s->holds[s->place] != super && !work_refers(s->known, s->place);
+    bool made = fd >= 0 && (!empties || ftruncate(fd, 0) == 0) &&
+                ftruncate(fd, (off_t)info->file_bytes) == 0 && has_room(run, fd);
+    if (!made) {
+        error_add(&why, EXIT_RESOURCES, "%.400s: %s", info->file, strerror(errno));
+        fail_save(s, &why);
     }
+    s->holds[s->place] = super;
     if (fd >= 0)
         close(fd);
-    output_sync_name(info->file);
-    if (!made)
-        snprintf(run->saver.note, sizeof run->saver.note, "%.400s: %s", info->file,
-                 strerror(number));
-    return made;
+    file_sync_name(info->file);
+}
+
+/* Rank 0: what could not be written whole takes no room, which C may need. */
+static void empty_place(struct run *run)
+{
+    struct saver *s = &run->saver;
+    struct matrix_info info;
+    struct error ignored = {0};
+    s->holds[s->place] = -1;
+    if (work_refers(s->known, s->place) || save_name(run->output_info, s->place, &info, &ignored))
+        return;
+    int fd = file_open_own(info.file, 0);
+    if (fd < 0)
+        return;
+    (void)!ftruncate(fd, 0);
+    close(fd);
 }
 
 /* Collective.  Whether there is a place for sums now. */
-static int open_place(struct run *run, bool *there, struct error *err)
+static int open_place(struct run *run, int64_t super, bool *there, struct error *err)
 {
-    struct store **store = &run->saver.stores[run->saver.place];
+    struct saver *s = &run->saver;
+    struct store **store = &s->stores[s->place];
     struct matrix_info info;
-    uint64_t missing = 0;
+    struct error why = {0};
     double none = 0;
-    if (save_name(run->output_info, run->saver.place, &info, err))
+    if (save_name(run->output_info, s->place, &info, err))
         return err->code;
     if (run->comm->rank == 0)
-        missing = !make_place(run, &info);
+        make_place(run, super, &info);
+    uint64_t missing = s->failed;
     if (!comm_meet(run->comm, &missing, 1, &none))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
-    if (!*there || *store)
-        return 0;
-    return store_open(&info, run->problem->type, STORE_WRITE, run->problem->io, store, err);
+    if (*there && !*store &&
+        store_open(&info, run->problem->type, STORE_WRITE, run->problem->io, store, &why))
+        fail_save(s, &why);
+    return 0;
+}
+
+void save_write(struct run *run, const struct block *block, const void *memory)
+{
+    struct saver *s = &run->saver;
+    struct error why = {0};
+    if (run->checksum.weights)
+        s->sum += checksum_block(&run->checksum, block, memory);
+    if (!s->failed && store_write(s->stores[s->place], block, memory, &why) &&
+        !atomic_exchange(&s->failed, true))
+        s->why = why;
 }
 
 /* The sums of the tile at work, as they are now. */
@@ -131,6 +184,68 @@ static int write_sums(struct run *run, const struct block *tile, struct error *e
     return 0;
 }
 
+/* The sums of the tiles at work, durable, where that is possible. */
+static int save_sums(struct run *run, int64_t super, const struct block *tile, struct error *err)
+{
+    struct saver *s = &run->saver;
+    struct error why = {0};
+    bool there = false;
+    if (open_place(run, super, &there, err) || !there)
+        return err->code;
+    s->of_sums = true;
+    if (!block_empty(tile) && (check_now(&run->check, run->acc, err) ||
+                               write_sums(run, tile, err) || outlet_drain(&run->out, err)))
+        return err->code;
+    s->of_sums = false;
+    if (!s->failed && store_sync(s->stores[s->place], &why))
+        fail_save(s, &why);
+    return 0;
+}
+
+/* What all ranks have saved, added up.  Nothing but numbers of 64 bits. */
+struct totals {
+    struct bands bands;
+    uint64_t sum, failures, unsaved;
+};
+enum { TOTAL_NUMBERS = sizeof(struct totals) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct totals) <= MEETING_SUMS * sizeof(uint64_t), "a meeting adds it up");
+
+/* Where sums could not be saved, the lowest rank that failed says why. */
+static int add_up(struct run *run, struct totals *totals, struct saved *saved, struct error *err)
+{
+    struct saver *s = &run->saver;
+    struct comm *comm = run->comm;
+    *totals = (struct totals){.sum = s->sum,
+                              .failures = (uint64_t)run->check.failures,
+                              .unsaved = s->failed};
+    for (int i = 0; i < BANDS; i++)
+        totals->bands.sums[i] = run->written[i];
+    saved->findings = run->check.findings;
+    findings_merge(&saved->findings, &run->check.partial);
+    if (!comm_meet(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}))
+        return err->code = ERROR_ELSEWHERE;
+    findings_gather(&saved->findings);
+    saved->bands = totals->bands;
+    uint64_t unsaved = totals->unsaved;
+    double mine = s->failed ? comm->size - comm->rank : 0, lowest = mine;
+    if (unsaved && !comm_meet(comm, &unsaved, 1, &lowest))
+        return err->code = ERROR_ELSEWHERE;
+    saved->note = mine > 0 && mine == lowest ? s->why.text : "";
+    return 0;
+}
+
+/* Make it known what has been saved; the next one takes the other place. */
+static int make_known(struct run *run, const struct saved *saved, bool sums, struct error *err)
+{
+    struct saver *s = &run->saver;
+    bool known;
+    if (s->done(s->context, saved, &known, err))
+        return err->code;
+    if (sums && known)
+        s->place = 1 - s->place;
+    return 0;
+}
+
 /* On all ranks at the same step. */
 static int save(struct run *run, enum stop_level level, int64_t super, int64_t slabs,
                 const struct block *tile, struct error *err)
@@ -139,58 +254,42 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     const struct plan *plan = run->plan;
     double begin = clock_now();
     bool whole = slabs >= plan->slabs, sums = !whole && plan->layers == 1;
-    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err) ||
-        run_settle(run, err))
-        return err->code;
-    s->note[0] = '\0';
-    if (sums && open_place(run, &sums, err))
-        return err->code;
+    struct saved saved = {.supers = super + whole, .stops = level == STOP_END};
+    struct totals totals;
+    s->failed = false;
+    s->why = (struct error){0};
     s->sum = 0;
-    s->of_sums = sums;
-    if (sums && !block_empty(tile) &&
-        (check_now(&run->check, run->acc, err) || write_sums(run, tile, err) ||
-         outlet_drain(&run->out, err)))
+    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err) ||
+        run_settle(run, err) || (sums && save_sums(run, super, tile, err)) ||
+        store_sync(run->output, err) || add_up(run, &totals, &saved, err))
         return err->code;
-    s->of_sums = false;
-    if (store_sync(run->output, err) || (sums && store_sync(s->stores[s->place], err)))
-        return err->code;
-    uint64_t totals[] = {run->checksum_written, s->sum, (uint64_t)run->check.not_finite,
-                         (uint64_t)run->check.failures};
-    double residual = run->check.residual;
-    if (!comm_meet(run->comm, totals, 4, &residual))
-        return err->code = ERROR_ELSEWHERE;
-    struct saved saved = {.supers = super + whole,
-                          .checksum = totals[0],
-                          .residual = residual,
-                          .not_finite = (int64_t)totals[2],
-                          .note = s->note};
+    if (totals.unsaved && run->comm->rank == 0)
+        empty_place(run);
+    sums = sums && !totals.unsaved;
+    saved.since = sums || whole ? begin : s->super_began;
     if (sums)
         saved.piece = (struct piece){.k = run->problem->k_first + slabs * plan->slab,
                                      .place = s->place,
                                      .hashed = run->request->verify,
-                                     .sum = totals[1]};
+                                     .sum = totals.sum};
     stop_saved();
     /* Of a tile that failed its check nothing is said before it has been multiplied again. */
-    if (totals[3] == 0) {
-        if (sums)
-            s->place = 1 - s->place;
-        if (s->done(s->context, &saved, err))
-            return err->code;
-    }
+    if (totals.failures == 0 && make_known(run, &saved, sums, err))
+        return err->code;
     s->saves++;
     s->saves_s += clock_now() - begin;
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
 }
 
 /* Whether this rank wants to save, when nobody else is to be asked. */
-static enum stop_level ask_alone(struct run *run)
+static enum stop_level ask_alone(struct run *run, struct error *err)
 {
     struct saver *s = &run->saver;
     double now = clock_now();
     if (now > s->met_s + meeting_seconds) {
         s->met_s = now;
         tally_take(run, &s->ballot.tally);
-        s->met(s->context, &s->ballot.tally);
+        s->met(s->context, &s->ballot.tally, err);
     }
     return stop_level(true);
 }
@@ -202,18 +301,18 @@ static void ask_begin(struct run *run)
     s->ballot = (struct ballot){.stop = level == STOP_END, .save = level == STOP_SAVE};
     tally_take(run, &s->ballot.tally);
     s->meeting = true;
-    comm_meet_begin((uint64_t *)&s->ballot, BALLOT_NUMBERS);
+    comm_meet_begin((double *)&s->ballot, BALLOT_NUMBERS);
 }
 
 /* False when another rank has failed. */
-static bool ask_end(struct run *run, enum stop_level *level)
+static bool ask_end(struct run *run, enum stop_level *level, struct error *err)
 {
     struct saver *s = &run->saver;
     s->meeting = false;
-    if (!comm_meet_end(run->comm, (uint64_t *)&s->ballot, BALLOT_NUMBERS))
+    if (!comm_meet_end(run->comm, (double *)&s->ballot, BALLOT_NUMBERS))
         return false;
-    *level = s->ballot.stop ? STOP_END : s->ballot.save ? STOP_SAVE : STOP_NOT;
-    s->met(s->context, &s->ballot.tally);
+    *level = s->ballot.stop > 0 ? STOP_END : s->ballot.save > 0 ? STOP_SAVE : STOP_NOT;
+    s->met(s->context, &s->ballot.tally, err);
     return true;
 }
 
@@ -225,11 +324,13 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
     if (s->steps >= s->common && !s->meeting)
         return 0;
     if (run->comm->size == 1)
-        level = ask_alone(run);
+        level = ask_alone(run, err);
     else if (!s->meeting && s->steps % s->period == 0)
         ask_begin(run);
-    else if (s->meeting && !ask_end(run, &level))
+    else if (s->meeting && !ask_end(run, &level, err))
         return err->code = ERROR_ELSEWHERE;
+    if (err->code)
+        return err->code;
     if (++s->steps >= s->common)
         return 0;
     bool whole = slabs >= run->plan->slabs;
@@ -238,80 +339,69 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
     if (level > STOP_NOT && save(run, level, super, slabs, tile, err))
         return err->code;
     if (whole)
-        s->place = first_place(run);
+        s->super_began = clock_now();
     return 0;
 }
 
 int save_finish(struct run *run, struct error *err)
 {
     enum stop_level ignored;
-    if (run->saver.meeting && !ask_end(run, &ignored))
+    if (run->saver.meeting && !ask_end(run, &ignored, err))
         return err->code = ERROR_ELSEWHERE;
-    return 0;
+    return err->code;
 }
 
 static int load_part(struct run *run, struct store *store, const struct block *tile,
-                     const struct block *part, struct error *err)
+                     const struct block *part, uint64_t *sum, struct error *cannot,
+                     struct error *err)
 {
     struct device *dev = run->device;
     size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
     int64_t ld = run->plan->ld[OPERAND_C];
-    size_t at = (size_t)((part->row - tile->row) * ld + part->col - tile->col) * size;
+    void *acc = run_element(run, run->acc, ld, part->row - tile->row, part->col - tile->col);
     struct slot *slot;
     if (outlet_take(&run->out, &slot, err))
         return err->code;
-    struct copy copy = {(char *)run->acc + at, slot->memory, (size_t)ld * size, width, width,
-                        (size_t)part->rows};
-    if (store_read(store, part, slot->memory, err) == 0 &&
-        dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
-        dev->record(dev, slot->done, STREAM_IN, err) == 0)
-        dev->sync(dev, slot->done, err);
+    struct copy copy = {acc, slot->memory, (size_t)ld * size, width, width, (size_t)part->rows};
+    if (store_read(store, part, slot->memory, cannot) == 0) {
+        if (run->checksum.weights)
+            *sum += checksum_block(&run->checksum, part, slot->memory);
+        if (dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
+            dev->record(dev, slot->done, STREAM_IN, err) == 0)
+            dev->sync(dev, slot->done, err);
+    }
     outlet_return(&run->out, slot);
     return err->code;
 }
 
-int save_load(struct run *run, const struct block *tile, struct error *err)
+/* This rank's tile, of the only super-block. */
+static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struct error *err)
 {
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    int64_t super = 0;
+    struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
     struct matrix_info info;
     struct store *store = NULL;
-    if (save_name(run->output_info, run->piece->place, &info, err) ||
-        store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, err) ||
-        run_leave(run, err))
-        return err->code;
-    for (int i = 0; i < STRIPS_MAX && !err->code; i++)
-        run->device->sync(run->device, run->left[i], err);
-    for (int64_t i = 0; i < block_cut_parts(tile, &cut) && !err->code; i++) {
-        struct block part = block_cut_part(tile, &cut, i);
-        load_part(run, store, tile, &part, err);
+    if (block_empty(&tile))
+        return 0;
+    if (save_name(run->output_info, run->piece->place, &info, cannot) == 0)
+        store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
+    for (int64_t i = 0; i < block_cut_parts(&tile, &cut) && !cannot->code && !err->code; i++) {
+        struct block part = block_cut_part(&tile, &cut, i);
+        load_part(run, store, &tile, &part, sum, cannot, err);
     }
     store_close(store);
-    return err->code ? err->code : check_resume(&run->check, run->acc, err);
+    return err->code;
 }
 
-bool save_sum(const struct problem *p, const struct matrix_info *info, const struct block *all,
-              const struct comm *comm, uint64_t *sum, struct error *err)
+int save_load(struct run *run, bool *whole, struct error *err)
 {
-    struct store *store = NULL;
-    struct checksum table = {0};
     struct error cannot = {0};
-    int64_t share = ceil_div(all->rows, comm->size), first = min_i64(comm->rank * share, all->rows);
-    struct block mine = {all->row + first, all->col, min_i64(share, all->rows - first), all->cols};
-    struct block_cut cut = {READ_BYTES / (int64_t)scalar_size(p->type), 0, 0};
-    void *memory = malloc(READ_BYTES);
-    *sum = 0;
-    if (!memory)
-        error_add(err, EXIT_RESOURCES, "out of host memory");
-    else if (checksum_open(&table, p->type, p->n, err) == 0 &&
-             store_open(info, p->type, STORE_READ, STORE_BUFFERED, &store, &cannot) == 0)
-        for (int64_t i = 0; i < block_cut_parts(&mine, &cut) && !cannot.code; i++) {
-            struct block part = block_cut_part(&mine, &cut, i);
-            if (store_read(store, &part, memory, &cannot) == 0)
-                *sum += checksum_block(&table, &part, memory);
-        }
-    store_close(store);
-    checksum_close(&table);
-    free(memory);
-    *sum = comm_sum(*sum);
-    return comm_min(!cannot.code);
+    uint64_t sum = 0;
+    load_tile(run, &sum, &cannot, err);
+    if (comm_agree(run->comm, err))
+        return err->code;
+    sum = comm_sum(sum);
+    *whole = comm_min(!cannot.code) && (!run->piece->hashed || sum == run->piece->sum);
+    return 0;
 }

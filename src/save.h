@@ -4,16 +4,20 @@
  * stop (stop.h), and how far they are.  All save at the same slab: what is complete of C is made
  * durable, then the sums of the tiles at work, which have been checked, in one of two files beside
  * C that take turns, so that the save before stays whole until this one is; then `done` is called,
- * which makes it known (journal.h). */
+ * which makes it known (journal.h).
+ *
+ * A save that fails, for lack of room or whatever else, ends no run: it is said, and the next one
+ * tries again.  Only C itself must be written. */
 #ifndef DGEMM_OOC_SAVE_H
 #define DGEMM_OOC_SAVE_H
 
+#include "bands.h"
+#include "error.h"
+#include "findings.h"
 #include "stop.h"
 #include "tally.h"
 #include "work.h"
 
-struct comm;
-struct error;
 struct run;
 struct store;
 
@@ -21,34 +25,41 @@ struct store;
 struct saved {
     int64_t supers;     /* super-blocks that are complete */
     struct piece piece; /* of the next one: k, place, sum */
-    uint64_t checksum;  /* of what this run has completed */
-    double residual;    /* largest so far */
-    int64_t not_finite; /* rows */
-    const char *note;   /* why the sums at work are not saved; empty: they are */
+    struct bands bands; /* the checksum of what this run has completed */
+    struct findings findings; /* of the check, by this run so far */
+    double since;       /* what was multiplied after this moment (clock_now) is not saved */
+    bool stops;         /* the run ends now */
+    const char *note;   /* on one rank: why the sums at work are not saved; empty: they are */
 };
 
-/* What the ranks ask each other, added up over them.  Nothing but numbers of 64 bits. */
+/* What the ranks ask each other, added up over them.  Nothing but doubles. */
 struct ballot {
-    uint64_t stop, save; /* who wants that */
+    double stop, save; /* who wants that */
     struct tally tally;
 };
 
 struct saver {
-    int (*done)(void *context, const struct saved *saved, struct error *err); /* on all ranks */
-    void (*met)(void *context, const struct tally *all);                      /* now and then */
+    /* On all ranks; `known`: a run that goes on will find it. */
+    int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
+    int (*met)(void *context, const struct tally *all, struct error *err); /* now and then */
     void *context;
-    char note[512];       /* rank 0: why there is no place for sums now */
-    int place;            /* of the next save */
-    int64_t period;       /* steps between two meetings */
-    int64_t steps;        /* so far */
-    int64_t common;       /* steps that all ranks take: layers may have fewer slabs than others */
-    bool meeting;         /* one has begun */
-    struct ballot ballot; /* of it */
-    double met_s;         /* when the last one was; of a single rank */
-    int saves;            /* so far */
-    double saves_s;       /* that they took */
-    bool of_sums;         /* what the outlet writes now is sums, not C */
-    _Atomic uint64_t sum; /* of them */
+    const struct work *known; /* what another run would find now */
+
+    int place;             /* of the next save */
+    int64_t holds[PLACES]; /* the super-block whose sums a file was made for; -1: none */
+    double super_began;    /* clock_now */
+    _Atomic bool failed;   /* this rank could not write its sums, */
+    struct error why;      /* for this reason */
+    int64_t period;        /* steps between two meetings */
+    int64_t steps;         /* so far */
+    int64_t common;        /* steps that all ranks take: layers may have fewer slabs than others */
+    bool meeting;          /* one has begun */
+    struct ballot ballot;  /* of it */
+    double met_s;          /* when the last one was; of a single rank */
+    int saves;             /* so far */
+    double saves_s;        /* that they took */
+    bool of_sums;          /* what the outlet writes now is sums, not C */
+    _Atomic uint64_t sum;  /* of them */
     struct store *stores[PLACES];
 };
 
@@ -67,12 +78,11 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
 /* After the last step. */
 int save_finish(struct run *run, struct error *err);
 
-/* Collective.  The checksum of a block of C, or of saved sums, as it is in its file.  False when it
- * cannot be read. */
-bool save_sum(const struct problem *problem, const struct matrix_info *info,
-              const struct block *block, const struct comm *comm, uint64_t *sum, struct error *err);
+/* Part of a save, from any thread: write a block of the tile at work. */
+void save_write(struct run *run, const struct block *block, const void *memory);
 
-/* Bring back the sums of a tile that were saved by an earlier run. */
-int save_load(struct run *run, const struct block *tile, struct error *err);
+/* Collective, before run_execute.  Bring back the sums that an earlier run has saved of this piece.
+ * `whole`: they are what was saved; each is read only once. */
+int save_load(struct run *run, bool *whole, struct error *err);
 
 #endif

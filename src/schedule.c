@@ -236,7 +236,7 @@ static int64_t k_of(const struct problem *p, const struct plan *plan, int64_t pa
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    uint64_t element = scalar_size(p->type), copied = 0, written = 0;
+    double element = (double)scalar_size(p->type), copied = 0, written = 0;
     struct block last = {0};
     int64_t k = plan->slabs ? p->k : 0;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
@@ -244,17 +244,17 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         if (block_empty(&tile))
             continue;
         if (!schedule_held(plan, OPERAND_A, &last, &tile))
-            copied += (uint64_t)(tile.rows * k);
+            copied += (double)(tile.rows * k);
         if (!schedule_held(plan, OPERAND_B, &last, &tile))
-            copied += (uint64_t)(k * tile.cols);
+            copied += (double)(k * tile.cols);
         if (problem_reads_c(p))
-            copied += (uint64_t)(tile.rows * tile.cols);
-        written += (uint64_t)(tile.rows * tile.cols);
+            copied += (double)(tile.rows * tile.cols);
+        written += (double)(tile.rows * tile.cols);
         last = tile;
     }
     t.in_bytes = element * copied;
     t.write_bytes = t.out_bytes = element * written;
-    t.flops = plan->slabs > 0 ? 2.0 * (double)written * (double)p->k : 0;
+    t.flops = plan->slabs > 0 ? 2 * written * (double)p->k : 0;
     return t;
 }
 
@@ -269,7 +269,7 @@ static int64_t line_extent(const struct problem *p, const struct plan *plan, enu
 
 /* Add what one line of the grid gets in one super-block, in elements. */
 static void add_line(const struct problem *p, const struct plan *plan, enum operand operand,
-                     int line, int64_t super, uint64_t *read, uint64_t *sent)
+                     int line, int64_t super, double *read, double *sent)
 {
     int64_t before = operand == OPERAND_A ? 0 : schedule_across(plan, super) * plan->slabs;
     int64_t kept = min_i64(max_i64(plan->kept[operand] - before, 0), plan->slabs);
@@ -280,15 +280,14 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
         if (size[i] == 0)
             continue;
         int fetchers = schedule_fetchers(p, plan, operand, line, super, slab[i], 0, NULL);
-        *read += fetchers ? (uint64_t)size[i] : 0;
-        *sent += fetchers ? (uint64_t)size[i] * (uint64_t)(fetchers - 1) : 0;
+        *read += fetchers ? (double)size[i] : 0;
+        *sent += fetchers ? (double)size[i] * (fetchers - 1) : 0;
     }
 }
 
-void schedule_shared(const struct problem *p, const struct plan *plan, uint64_t *read,
-                     uint64_t *sent)
+void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent)
 {
-    *read = problem_reads_c(p) ? (uint64_t)(p->m * p->n) : 0;
+    *read = problem_reads_c(p) ? (double)(p->m * p->n) : 0;
     *sent = 0;
     for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
         for (int row = 0; row < plan->grid_rows; row++)
@@ -296,6 +295,6 @@ void schedule_shared(const struct problem *p, const struct plan *plan, uint64_t 
         for (int col = 0; col < plan->grid_cols; col++)
             add_line(p, plan, OPERAND_B, col, super, read, sent);
     }
-    *read *= scalar_size(p->type);
-    *sent *= scalar_size(p->type);
+    *read *= (double)scalar_size(p->type);
+    *sent *= (double)scalar_size(p->type);
 }

@@ -135,7 +135,6 @@ bool cursor_next(struct cursor *cursor, struct transfer *transfer);
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank);
 
 /* Bytes that all nodes together read from files; those that they send each other. */
-void schedule_shared(const struct problem *p, const struct plan *plan, uint64_t *read,
-                     uint64_t *sent);
+void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent);
 
 #endif

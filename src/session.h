@@ -18,14 +18,19 @@ struct session {
     struct machine machine;
     struct problem problem, piece, part; /* the whole; what is at work; this rank's layer of it */
     int described;                       /* whether the problem is */
+    struct operand_state operands;       /* rank 0: as they were then */
     struct plan_request request;
     struct plan plan, part_plan;
+    struct plan all; /* what the plans of all pieces that were left at first predict together */
     int gpu; /* index, or -1 for the CPU */
     enum algorithm algorithm;
     struct device *device;
     struct place place;
     struct progress progress; /* of the whole; at its newest, what is saved */
     struct progress begun;    /* as it was when the piece at work began */
+    struct work known;        /* what another run would find to be left */
+    bool went_on;             /* from what an earlier run has saved */
+    double safe_s;            /* what was multiplied after this moment would be lost */
     uint64_t identity;
     bool complete; /* the output is there, as asked for, of this run or of one before */
     struct journal journal;
@@ -40,6 +45,7 @@ struct session {
     struct page page; /* these two of all pieces */
     struct trace trace;
     struct error of_trace; /* which is no failure of the run's */
+    int verdict; /* EXIT_COMPLETE or EXIT_NOT_CHECKED, when all went well */
     struct error err;
 };
 
@@ -48,6 +54,10 @@ void session_plan(struct session *session);
 
 /* Complain where this rank does not see the same files as rank 0. */
 void session_check_visible(const struct problem *problem, struct error *err);
+
+/* Collective, after an agreement.  Operands that have changed are what went wrong, whatever it was
+ * that came of it, but for a stop. */
+int session_check_operands(struct session *session);
 
 /* Collective.  Everything that can be found wrong before the work starts. */
 int session_prepare(struct session *session);
@@ -60,11 +70,28 @@ double session_save_seconds(const struct session *session);
 int session_open_output(struct session *session);
 int session_execute(struct session *session);
 
+/* Collective.  Before anything is multiplied: read back what earlier runs have completed, and
+ * compare it with what they wrote.  What is damaged is left to be done. */
+int session_compare(struct session *session);
+
+/* Collective.  Make pieces of the first one until each can be one super-block, where sums of it
+ * were saved by ranks with more memory. */
+int session_split(struct session *session);
+
+/* What was saved of the first piece is damaged: it is multiplied from the beginning. */
+void session_begin_anew(struct session *session);
+
+/* Collective.  Tiles that failed their check are left to be done, once more. */
+int session_note_failures(struct session *session);
+
 /* Rank 0: of what is not complete stays what another run can go on from, everything else goes;
  * `done` is how much of it. */
 void session_leave(struct session *session);
 
 /* Rank 0: the output was complete before. */
 void session_say_complete(struct session *session);
+
+/* Rank 0: nothing was multiplied that a page or a trace could show. */
+void session_say_unwritten(const struct session *session, const char *what, const char *path);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "lock.h"
 #include "meter.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -33,40 +34,77 @@ int session_open_output(struct session *s)
     return 0;
 }
 
-/* All ranks have saved: what is left now is known, and rank 0 writes it down. */
-static int when_saved(void *context, const struct saved *saved, struct error *err)
+/* Write down what is left now; that it cannot be written is said, and ends no run. */
+static bool keep(struct session *s, struct progress *now, const struct saved *saved,
+                 struct error *why)
 {
-    struct session *s = context;
-    struct progress *now = &s->progress;
-    ticker_hide(&s->ticker);
-    if (saved->note[0])
-        fprintf(stderr,
-                "dgemm_ooc: cannot save the sums at work in %s; only what is complete is saved\n",
-                saved->note);
-    bool nothing = saved->supers == 0 && saved->piece.k == 0;
-    struct work left = s->begun.left;
-    if (nothing || !work_advance(&left, &s->plan, saved->supers, &saved->piece))
-        return 0; /* what was saved before stays as it is */
     *now = s->begun;
-    now->left = left;
-    now->checksum += saved->checksum;
-    now->residual = fmax(now->residual, saved->residual);
-    now->not_finite += saved->not_finite;
+    if (!work_advance(&now->left, &s->plan, saved->supers, &saved->piece)) {
+        error_add(why, EXIT_RESOURCES, "what is left is in too many pieces to be saved");
+        return false;
+    }
+    for (int i = 0; i < BANDS; i++)
+        now->bands.sums[i] += saved->bands.sums[i];
+    findings_merge(&now->findings, &saved->findings);
     now->seconds += clock_now() - s->piece_started;
     now->layers = s->plan.layers;
     now->saved = true;
     if (s->comm.rank > 0)
-        return 0;
+        return true;
     output_keep();
-    if (!s->options.quiet)
-        printf("Saved       %.1f %% is done\n", 100 * work_done(&now->left, &s->problem));
-    return journal_save(&s->journal, now, err);
+    return journal_save(&s->journal, now, why) == 0;
 }
 
-static void when_met(void *context, const struct tally *all)
+/* What could not be saved, and what that may cost. */
+static void say_unsaved(const struct session *s, bool stops, const char *what, const char *why)
+{
+    const char *time = quantity_time(clock_now() - s->safe_s);
+    if (stops)
+        fprintf(stderr, "dgemm_ooc: %s%s; the last %s are lost\n", what, why, time);
+    else
+        fprintf(stderr,
+                "dgemm_ooc: %s%s; if the run is stopped now, the last %s are lost; it goes on\n",
+                what, why, time);
+}
+
+/* All ranks have saved: what is left now is known, and rank 0 writes it down. */
+static int when_saved(void *context, const struct saved *saved, bool *known, struct error *err)
+{
+    struct session *s = context;
+    struct progress now;
+    struct error why = {0};
+    double none = 0;
+    uint64_t lost = 0;
+    bool nothing = saved->supers == 0 && saved->piece.k == 0;
+    ticker_hide(&s->ticker);
+    *known = false;
+    if (s->comm.rank == 0 && operand_state_check(&s->operands, err))
+        return err->code;
+    if (!nothing) {
+        lost = !keep(s, &now, saved, &why);
+        if (!comm_meet(&s->comm, &lost, 1, &none))
+            return err->code = ERROR_ELSEWHERE;
+        *known = lost == 0;
+    }
+    if (*known) {
+        s->progress = now;
+        s->known = now.left;
+        s->safe_s = fmax(s->safe_s, saved->since);
+    }
+    if (saved->note[0])
+        say_unsaved(s, saved->stops, "cannot save the sums at work: ", saved->note);
+    if (why.code && s->comm.rank == 0)
+        say_unsaved(s, saved->stops, "", why.text);
+    if (*known && s->comm.rank == 0 && !s->options.quiet)
+        printf("Saved       %.1f %% is done\n", 100 * work_done(&now.left, &s->problem));
+    return 0;
+}
+
+static int when_met(void *context, const struct tally *all, struct error *err)
 {
     struct session *s = context;
     ticker_tell(&s->ticker, all);
+    return s->comm.rank == 0 ? operand_state_glance(&s->operands, err) : 0;
 }
 
 static int open_run(struct session *s)
@@ -76,19 +114,18 @@ static int open_run(struct session *s)
     s->part_plan = plan_layer(&s->plan, &s->part);
     s->progress.layers = s->plan.layers;
     s->begun = s->progress;
-    s->run = (struct run){.problem = &s->part,
-                          .plan = &s->part_plan,
-                          .request = &s->request,
-                          .output_info = &s->output.info,
-                          .comm = &s->comm,
-                          .device = s->device,
-                          .trace = &s->trace,
-                          .map = s->request.page ? &s->page.tiles : NULL,
-                          .piece = &s->begun.left.pieces[0],
-                          .saver = {.done = when_saved, .met = when_met, .context = s}};
-    if (s->request.page)
-        tiles_begin(&s->page.tiles, &s->piece, &s->plan, s->begun.left.count);
-    report_plan(&s->plan, &s->report);
+    s->run = (struct run){
+        .problem = &s->part,
+        .plan = &s->part_plan,
+        .request = &s->request,
+        .output_info = &s->output.info,
+        .comm = &s->comm,
+        .device = s->device,
+        .trace = &s->trace,
+        .map = s->request.page ? &s->page.tiles : NULL,
+        .piece = &s->begun.left.pieces[0],
+        .seed = s->options.check_seed,
+        .saver = {.done = when_saved, .met = when_met, .context = s, .known = &s->known}};
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -98,50 +135,40 @@ static int open_run(struct session *s)
 static int read_back(struct session *s)
 {
     struct verify *full = &s->report.full;
+    struct error why = {0};
     s->progress.saved = true;
-    if (s->comm.rank == 0 && journal_save(&s->journal, &s->progress, &s->err) == 0)
+    if (s->comm.rank == 0 && journal_save(&s->journal, &s->progress, &why) == 0)
         output_keep();
-    if (comm_agree(&s->comm, &s->err))
-        return s->err.code;
-    *full = (struct verify){.has_expected = true, .expected = s->report.checksum};
+    else if (s->comm.rank == 0)
+        say_unsaved(s, false, "", why.text);
+    *full = (struct verify){
+        .seed = s->options.check_seed, .has_expected = true, .expected = s->report.checksum};
     verify_files(&s->problem, &s->output.info, &s->machine, &s->comm, full, &s->err);
+    session_check_operands(s);
+    if (s->err.code == EXIT_VERIFY && s->went_on)
+        error_add(&s->err, EXIT_VERIFY,
+                  "an operand or C may have changed since an earlier run; what was saved is "
+                  "discarded, and the same command starts from the beginning");
     s->journal.saved &= s->err.code != EXIT_VERIFY;
     return s->err.code;
 }
 
-struct failures {
-    int count;
-    struct block tiles[CHECK_AGAIN_MAX];
-    double residual;
-    char device[96];
-};
-
-/* Tiles that failed their check are left to be done, once more. */
-static int note_failures(struct session *s)
+/* Collective.  Whether all is read back: as asked for, or since several runs had a part in C.
+ * Between them an operand may have changed and kept its times, by silent corruption. */
+static bool reads_back(struct session *s)
 {
-    const struct check *check = &s->run.check;
-    struct progress *now = &s->progress;
-    bool any = comm_sum((uint64_t)check->failures) > 0;
-    for (int rank = 0; rank < s->comm.size && any; rank++) {
-        struct failures f = {.count = check->failures, .residual = check->failed_residual};
-        memcpy(f.tiles, check->failed, sizeof f.tiles);
-        snprintf(f.device, sizeof f.device, "%s", s->device->info.name);
-        comm_share(&f, sizeof f, rank);
-        for (int i = 0; i < f.count; i++) {
-            uint64_t sum;
-            if (s->comm.rank == 0)
-                fprintf(stderr,
-                        "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
-                        ") failed its check, residual %.3g, limit %.3g; it is multiplied again\n",
-                        rank, f.device, f.tiles[i].row, f.tiles[i].col, f.residual, check->limit);
-            if (!save_sum(&s->problem, &s->output.info, &f.tiles[i], &s->comm, &sum, &s->err))
-                error_add(&s->err, EXIT_RUNTIME, "C cannot be read back");
-            else if (!work_again(&now->left, &f.tiles[i]))
-                error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
-            now->checksum -= sum;
-        }
-    }
-    return comm_agree(&s->comm, &s->err);
+    struct error why = {0};
+    if (s->options.verify != VERIFY_ONLINE || !s->went_on || s->options.restart == RESTART_TRUST)
+        return s->options.verify == VERIFY_FULL;
+    bool fits = comm_sum(verify_fits(&s->problem, &s->machine, &why) != 0) == 0;
+    if (s->comm.rank == 0 && !fits)
+        fprintf(stderr,
+                "dgemm_ooc: a change of an operand since an earlier run that kept its times is not "
+                "detected: %s\n",
+                why.code ? why.text : "another rank has no memory for the full check");
+    if (s->comm.rank == 0 && fits && !s->options.quiet)
+        printf("            several runs had a part in C: the files are read back\n");
+    return fits;
 }
 
 /* Collective.  What the run of a piece did. */
@@ -165,81 +192,38 @@ static int piece_end(struct session *s)
     struct progress *now = &s->progress;
     *now = s->begun;
     work_advance(&now->left, &s->plan, schedule_supers(&s->plan), &none);
-    now->checksum += comm_sum(s->run.checksum_written);
+    for (int i = 0; i < BANDS; i++)
+        now->bands.sums[i] += comm_sum(s->run.written[i]);
     now->seconds += clock_now() - s->piece_started;
-    now->not_finite += (int64_t)comm_sum((uint64_t)s->run.check.not_finite);
+    struct findings found = s->run.check.findings;
+    findings_gather(&found);
+    findings_merge(&now->findings, &found);
     account(s);
-    now->residual = fmax(now->residual, s->report.residual);
     if (s->request.page)
         page_end(&s->page);
-    return note_failures(s);
+    return session_note_failures(s);
 }
 
-/* Whether the file of a piece's saved sums is there, as long as it must be. */
-static bool sums_are_there(struct session *s, const struct piece *piece, struct matrix_info *info)
+/* With the sums that were saved of it; anew, where these have been damaged since. */
+static int open_whole(struct session *s)
 {
-    struct stat status;
-    bool there = save_name(&s->output.info, piece->place, info, &s->err) == 0 &&
-                 stat(info->file, &status) == 0 && (uint64_t)status.st_size == info->file_bytes;
-    return comm_min(there);
-}
-
-/* What was saved of the first piece may have been damaged since. */
-static int piece_check(struct session *s)
-{
-    struct piece *piece = &s->progress.left.pieces[0];
-    struct matrix_info info;
-    uint64_t sum = piece->sum;
-    if (piece->k == 0)
-        return 0;
-    bool whole = sums_are_there(s, piece, &info);
-    if (whole && piece->hashed)
-        whole = save_sum(&s->problem, &info, &piece->block, &s->comm, &sum, &s->err) &&
-                sum == piece->sum;
-    if (comm_agree(&s->comm, &s->err))
+    bool whole = true;
+    if (open_run(s) || (s->piece.continues && save_load(&s->run, &whole, &s->err)) || whole)
         return s->err.code;
-    if (!whole && s->comm.rank == 0)
-        fprintf(stderr,
-                "dgemm_ooc: what was saved of C from row %" PRId64 ", column %" PRId64
-                " on is damaged; it is multiplied again\n",
-                piece->block.row, piece->block.col);
-    if (!whole) {
-        piece->k = 0;
-        session_plan(s);
-    }
-    return 0;
-}
-
-/* Sums that were saved by ranks with more memory: of one super-block at a time, each with a hash of
- * its own. */
-static int piece_split(struct session *s)
-{
-    struct work *left = &s->progress.left;
-    while (left->pieces[0].k > 0 && schedule_supers(&s->plan) > 1) {
-        int others = left->count - 1;
-        struct matrix_info info;
-        if (!work_split(left, &s->plan))
-            left->pieces[0].k = 0;
-        if (save_name(&s->output.info, left->pieces[0].place, &info, &s->err))
-            return s->err.code;
-        for (int i = 0; i < left->count - others && s->request.verify; i++)
-            left->pieces[i].hashed = save_sum(&s->problem, &info, &left->pieces[i].block, &s->comm,
-                                              &left->pieces[i].sum, &s->err);
-        session_plan(s);
-        if (comm_agree(&s->comm, &s->err))
-            return s->err.code;
-    }
-    return 0;
+    run_close(&s->run);
+    session_begin_anew(s);
+    return comm_agree(&s->comm, &s->err) ? s->err.code : open_run(s);
 }
 
 /* Multiply the first of the pieces that are left, which is planned. */
 static int execute(struct session *s)
 {
-    if (piece_check(s))
-        return s->err.code;
-    if (comm_agree(&s->comm, &s->err) || piece_split(s) || open_run(s))
+    if (session_split(s) || open_whole(s))
         return s->err.code;
     const struct plan *plan = &s->plan;
+    report_plan(plan, &s->report);
+    if (s->request.page)
+        tiles_begin(&s->page.tiles, &s->piece, plan, s->begun.left.count);
     ticker_begin(&s->ticker, work_done(&s->begun.left, &s->problem),
                  (uint64_t)(ceil_div(s->piece.m, plan->tile_rows) *
                             ceil_div(s->piece.n, plan->tile_cols) * plan->layers));
@@ -272,6 +256,8 @@ static int execute_all(struct session *s)
         ticker_open(&s->ticker, s->options.progress, s->options.quiet,
                     problem_reads_ab(p) ? 2 * (double)p->m * (double)p->n * (double)p->k : 0,
                     session_save_seconds(s));
+    s->safe_s = clock_now();
+    s->known = s->progress.left;
     while (s->progress.left.count > 0) {
         if (execute(s))
             return s->err.code;
@@ -284,25 +270,33 @@ static int execute_all(struct session *s)
     return 0;
 }
 
+/* C has its checksum.  Where it cannot have its name, it stays for a run that can give it that. */
+static void publish(struct session *s)
+{
+    struct error of_journal = {0};
+    if (output_sync(&s->output, &s->err) || output_finish(&s->output, &s->options, &s->err) == 0)
+        return;
+    s->progress.saved = true;
+    if (journal_save(&s->journal, &s->progress, &of_journal) == 0)
+        output_keep();
+}
+
 int session_execute(struct session *s)
 {
-    double residual = s->progress.residual;
-    if (execute_all(s))
+    execute_all(s);
+    if (session_check_operands(s))
         return s->err.code;
-    s->report.residual = fmax(residual, s->report.residual);
-    s->report.not_finite = (double)s->progress.not_finite;
-    s->report.checksum = s->progress.checksum;
+    s->report.findings = s->progress.findings; /* of all runs that had a part in it */
+    s->report.checksum = bands_total(&s->progress.bands);
     s->report.complete = true;
-    if (s->report.planned.pieces == 0 && s->options.verify != VERIFY_OFF) {
+    if (s->report.planned.pieces == 0 && s->options.verify != VERIFY_OFF)
         s->report.checked = true; /* by the run that multiplied all, and then read it back */
-        s->report.residual_limit = check_limit(&s->problem);
-    }
     if (s->comm.rank == 0 && s->request.verify)
         output_record(&s->output, s->report.checksum, &s->err);
-    if (comm_agree(&s->comm, &s->err) || (s->options.verify == VERIFY_FULL && read_back(s)))
+    if (comm_agree(&s->comm, &s->err) || (reads_back(s) && read_back(s)))
         return s->err.code;
     if (s->comm.rank == 0)
-        output_finish(&s->output, &s->options, &s->err);
+        publish(s);
     s->complete = comm_agree(&s->comm, &s->err) == 0;
     return s->err.code;
 }
@@ -319,7 +313,7 @@ static void remove_sums(const struct session *s)
 void session_leave(struct session *s)
 {
     bool stays = s->err.code && s->journal.saved && !s->complete;
-    if (s->output.info.file[0] && !stays)
+    if (s->output.info.file[0] && !stays && lock_is_held())
         remove_sums(s);
     if (s->err.code && !stays)
         output_drop(&s->output);
@@ -333,6 +327,15 @@ void session_leave(struct session *s)
                           stop_reason());
 }
 
+void session_say_unwritten(const struct session *s, const char *what, const char *path)
+{
+    if (path[0] && s->comm.rank == 0)
+        fprintf(stderr,
+                "dgemm_ooc: the %s %s is not written, since nothing was multiplied; --force "
+                "multiplies again\n",
+                what, path);
+}
+
 /* A run that was killed as soon as the output was complete may have left the rest. */
 void session_say_complete(struct session *s)
 {
@@ -344,6 +347,12 @@ void session_say_complete(struct session *s)
         journal_close(&s->journal, false);
     }
     s->done = 1;
-    printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
-           o->output.dataset);
+    if (o->verify != VERIFY_FULL)
+        printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
+               o->output.dataset);
+    else if (!o->quiet)
+        printf("Note        %s:%s was made from these operands already; it is checked\n",
+               o->output.file, o->output.dataset);
+    session_say_unwritten(s, "page", o->html);
+    session_say_unwritten(s, "trace", o->trace);
 }

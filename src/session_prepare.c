@@ -74,32 +74,68 @@ static void describe_machine(struct session *s)
     m->threads = (int)comm_min((uint64_t)m->threads);
 }
 
+/* Of a piece that is left: the problem that it is, what is asked of its plan, and the plan. */
+static void plan_piece(struct session *s, const struct piece *piece, struct problem *part,
+                       struct plan_request *request, struct plan *plan)
+{
+    const struct options *o = &s->options;
+    *request = (struct plan_request){.grid_rows = o->grid_rows,
+                                     .grid_cols = o->grid_cols,
+                                     .layers = s->progress.layers ? s->progress.layers : o->layers,
+                                     .whole = piece->k > 0,
+                                     .tile_rows = o->tile_rows,
+                                     .tile_cols = o->tile_cols,
+                                     .slab = o->slab,
+                                     .verify = o->verify != VERIFY_OFF,
+                                     .trace = o->trace[0] != 0,
+                                     .page = o->html[0] != 0,
+                                     .algorithm = s->algorithm};
+    *part = work_problem(&s->problem, piece);
+    if (o->tile_rows <= s->problem.m && o->tile_cols <= s->problem.n) { /* as large as it has */
+        request->tile_rows = min_i64(o->tile_rows, part->m);
+        request->tile_cols = min_i64(o->tile_cols, part->n);
+    }
+    plan_make(part, &s->machine, request, plan, &s->err);
+}
+
 void session_plan(struct session *s)
 {
     const struct options *o = &s->options;
     int capability = s->machine.gpu ? s->machine.compute_capability : 0;
     s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(capability, s->problem.type)
                                                   : (enum algorithm)o->algorithm;
-    s->request =
-        (struct plan_request){.grid_rows = o->grid_rows,
-                              .grid_cols = o->grid_cols,
-                              .layers = s->progress.layers ? s->progress.layers : o->layers,
-                              .whole = s->progress.left.pieces[0].k > 0,
-                              .tile_rows = o->tile_rows,
-                              .tile_cols = o->tile_cols,
-                              .slab = o->slab,
-                              .verify = o->verify != VERIFY_OFF,
-                              .trace = o->trace[0] != 0,
-                              .page = o->html[0] != 0,
-                              .algorithm = s->algorithm};
-    s->piece = work_problem(&s->problem, &s->progress.left.pieces[0]);
-    if (o->tile_rows <= s->problem.m && o->tile_cols <= s->problem.n) { /* as large as it has */
-        s->request.tile_rows = min_i64(o->tile_rows, s->piece.m);
-        s->request.tile_cols = min_i64(o->tile_cols, s->piece.n);
-    }
-    plan_make(&s->piece, &s->machine, &s->request, &s->plan, &s->err);
+    plan_piece(s, &s->progress.left.pieces[0], &s->piece, &s->request, &s->plan);
     if (o->verify == VERIFY_FULL)
         verify_fits(&s->problem, &s->machine, &s->err);
+}
+
+/* Add the plan of a piece that follows. */
+static void add_plan(struct plan *all, const struct plan *plan)
+{
+    all->wall_s += plan->wall_s;
+    all->read_bytes += plan->read_bytes;
+    all->total.write_bytes += plan->total.write_bytes;
+    all->bound_bytes += plan->bound_bytes;
+    all->factor = (double)(all->read_bytes + all->total.write_bytes) / all->bound_bytes;
+    for (int link = 0; link < LINK_COUNT; link++) {
+        all->link_s[link] += plan->link_s[link];
+        if (all->link_s[link] > all->link_s[all->limit])
+            all->limit = (enum link)link;
+    }
+}
+
+/* All that is left: the first piece, whose plan is the session's, and then the others. */
+static void plan_all(struct session *s)
+{
+    session_plan(s);
+    s->all = s->plan;
+    for (int i = 1; i < s->progress.left.count && !s->err.code; i++) {
+        struct problem part;
+        struct plan_request request;
+        struct plan plan;
+        plan_piece(s, &s->progress.left.pieces[i], &part, &request, &plan);
+        add_plan(&s->all, &plan);
+    }
 }
 
 void session_check_visible(const struct problem *p, struct error *err)
@@ -115,6 +151,19 @@ void session_check_visible(const struct problem *p, struct error *err)
                       "node-local storage?",
                       info->file);
     }
+}
+
+int session_check_operands(struct session *s)
+{
+    struct error changed = {0};
+    if (s->err.code == EXIT_STOPPED)
+        return s->err.code;
+    if (s->comm.rank == 0)
+        operand_state_check(&s->operands, &changed);
+    comm_share(&changed, sizeof changed, 0);
+    if (changed.code)
+        s->err = changed;
+    return s->err.code;
 }
 
 /* Every computer probes, all at the same time; the slowest counts for all. */
@@ -134,19 +183,22 @@ static void look_back(struct session *s)
 {
     const struct options *o = &s->options;
     const struct problem *p = &s->problem;
-    if (journal_describe(&s->journal, o, p, &s->err))
+    if (operand_state_take(&s->operands, p, &s->err) ||
+        journal_describe(&s->journal, o, p, &s->operands, &s->err))
         return;
     s->identity = journal_identity(&s->journal);
     s->complete = output_is_complete(o, s->identity);
-    if (s->complete)
+    if (s->complete) {
+        output_check_beside(o, p, &s->err);
         return;
+    }
     journal_read(&s->journal, o->restart, p, &s->progress, &s->err);
     if (s->progress.saved && !output_is_there(o)) /* it was given its name, or away */
         s->progress = (struct progress){0};
     output_check(o, p, s->progress.saved, &s->err);
     if (s->progress.saved && o->layers && o->layers != s->progress.layers)
         error_add(&s->err, EXIT_INPUT,
-                  "what was saved is of --split-k %d; --restart never starts anew",
+                  "what was saved is of --split-k %d; give that, or --restart never to start anew",
                   s->progress.layers);
     if (!s->progress.saved)
         work_begin(&s->progress.left, p);
@@ -177,7 +229,7 @@ int session_prepare(struct session *s)
     if (s->described && !s->complete) {
         session_check_visible(&s->problem, &s->err);
         if (s->progress.left.count > 0)
-            session_plan(s);
+            plan_all(s);
     }
     return comm_agree(&s->comm, &s->err);
 }

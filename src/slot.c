@@ -51,9 +51,9 @@ struct meter mover_meter(const struct mover *mover, const struct meter *meter)
     return now;
 }
 
-uint64_t mover_bytes(const struct mover *mover, const struct transfer *transfer)
+double mover_bytes(const struct mover *mover, const struct transfer *transfer)
 {
-    return (uint64_t)(transfer->block.rows * transfer->block.cols) * mover->element_bytes;
+    return (double)(transfer->block.rows * transfer->block.cols) * (double)mover->element_bytes;
 }
 
 int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err)

@@ -51,7 +51,7 @@ int slot_pin(const struct mover *mover, struct slot *first, int count, struct er
 /* One of its meters, as it is now. */
 struct meter mover_meter(const struct mover *mover, const struct meter *meter);
 
-uint64_t mover_bytes(const struct mover *mover, const struct transfer *transfer);
+double mover_bytes(const struct mover *mover, const struct transfer *transfer);
 
 /* Move a slot's bytes from or to files or cache; `thread`: of which thread the timeline says so. */
 int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err);

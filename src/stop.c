@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lock.h"
 #include "meter.h"
 #include "output.h"
 
@@ -19,6 +20,7 @@ static void ask_end(int number)
 {
     if (urged && number != SIGUSR2) {
         output_abandon();
+        lock_abandon();
         signal(number, SIG_DFL);
         raise(number);
     }

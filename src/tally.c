@@ -4,14 +4,13 @@
 
 static void note(struct tally *tally, enum stage stage, struct meter meter)
 {
-    double busy = meter.busy_s + (meter.active > 0 ? clock_now() - meter.since : 0);
-    tally->amount[stage] = meter.bytes;
-    tally->busy_ns[stage] = (uint64_t)(1e9 * busy);
+    tally->amount[stage] = meter.amount;
+    tally->busy_s[stage] = meter.busy_s + (meter.active > 0 ? clock_now() - meter.since : 0);
 }
 
 void tally_take(const struct run *run, struct tally *tally)
 {
-    *tally = (struct tally){.ranks = 1, .tiles = (uint64_t)run->tiles};
+    *tally = (struct tally){.ranks = 1, .tiles = (double)run->tiles};
     note(tally, STAGE_READ, mover_meter(&run->in.mover, &run->in.mover.file));
     note(tally, STAGE_CACHE, mover_meter(&run->in.mover, &run->in.mover.cache));
     note(tally, STAGE_NETWORK, exchange_meter(&run->exchange));

@@ -2,18 +2,17 @@
 #ifndef DGEMM_OOC_TALLY_H
 #define DGEMM_OOC_TALLY_H
 
-#include <stdint.h>
-
 #include "trace.h"
 
 struct run;
 
-/* Nothing but numbers of 64 bits (save.c adds them up over the ranks as such). */
+/* Nothing but doubles (save.c adds them up over the ranks as such): no number of ranks and days
+ * is too large for them. */
 struct tally {
-    uint64_t ranks;               /* that it counts */
-    uint64_t tiles;               /* multiplied */
-    uint64_t amount[STAGE_COUNT]; /* bytes, or floating-point operations */
-    uint64_t busy_ns[STAGE_COUNT];
+    double ranks;               /* that it counts */
+    double tiles;               /* multiplied */
+    double amount[STAGE_COUNT]; /* bytes, or floating-point operations */
+    double busy_s[STAGE_COUNT];
 };
 
 /* Of this rank, now.  By the main thread; the others go on. */

@@ -1,5 +1,6 @@
 #include "ticker.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,10 +49,10 @@ static void remember(struct ticker *t, const struct tally *now, double elapsed)
     double fade = exp(-elapsed / memory_s);
     t->seconds = t->seconds * fade + elapsed;
     for (int i = 0; i < STAGE_COUNT; i++) {
-        double amount = (double)now->amount[i] - (double)t->before.amount[i];
-        double busy_ns = (double)now->busy_ns[i] - (double)t->before.busy_ns[i];
+        double amount = now->amount[i] - t->before.amount[i];
+        double busy_s = now->busy_s[i] - t->before.busy_s[i];
         t->amount[i] = t->amount[i] * fade + amount;
-        t->busy_s[i] = t->busy_s[i] * fade + 1e-9 * busy_ns / (double)now->ranks;
+        t->busy_s[i] = t->busy_s[i] * fade + busy_s / now->ranks;
     }
     t->before = *now;
 }
@@ -60,7 +61,7 @@ static void compose(const struct ticker *t, char line[LINE_BYTES])
 {
     char elapsed[32], left[32] = "?";
     enum stage limit = STAGE_READ;
-    double done = fmin(t->done + (double)t->before.amount[STAGE_GEMM], t->flops);
+    double done = fmin(t->done + t->before.amount[STAGE_GEMM], t->flops);
     double rate = t->amount[STAGE_GEMM] / t->seconds;
     for (int i = 0; i < STAGE_COUNT; i++)
         if (t->busy_s[i] > t->busy_s[limit])
@@ -71,10 +72,9 @@ static void compose(const struct ticker *t, char line[LINE_BYTES])
                           clock_text(clock_now() - t->started, elapsed), 100 * done / t->flops,
                           left, quantity_flops(rate), report_stage_title(limit),
                           fmin(100, 100 * t->busy_s[limit] / t->seconds));
-    snprintf(line + length, LINE_BYTES - (size_t)length, "  read %s  write %s  tile %llu/%llu",
+    snprintf(line + length, LINE_BYTES - (size_t)length, "  read %s  write %s  tile %.0f/%" PRIu64,
              quantity_rate(t->amount[STAGE_READ] / t->seconds),
-             quantity_rate(t->amount[STAGE_WRITE] / t->seconds),
-             (unsigned long long)t->before.tiles, (unsigned long long)t->tiles);
+             quantity_rate(t->amount[STAGE_WRITE] / t->seconds), t->before.tiles, t->tiles);
 }
 
 static int columns(void)

@@ -4,6 +4,7 @@
 #define DGEMM_OOC_TICKER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "options.h"
 #include "tally.h"

@@ -34,11 +34,11 @@ void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *pl
                 .block = {p->row + row, p->col + col, min_i64(t->cell_rows, p->m - row),
                           min_i64(t->cell_cols, p->n - col)},
                 .rank = schedule_rank(plan, (int)(i % plan->grid_rows), (int)(j % plan->grid_cols)),
-                .residual = -1};
+                .ratio = -1};
         }
 }
 
-void tiles_judge(struct tiles *t, const struct block *tile, double residual, int64_t not_finite)
+void tiles_judge(struct tiles *t, const struct block *tile, double ratio, double not_finite)
 {
     if (t->cell_rows == 0)
         return;
@@ -46,6 +46,6 @@ void tiles_judge(struct tiles *t, const struct block *tile, double residual, int
     int64_t index = (tile->row - t->block.row) / t->cell_rows * across +
                     (tile->col - t->block.col) / t->cell_cols;
     struct cell *cell = &t->first[index];
-    cell->residual = fmax(cell->residual, residual);
-    cell->not_finite += (double)not_finite;
+    cell->ratio = fmax(cell->ratio, ratio);
+    cell->not_finite += not_finite;
 }

@@ -10,8 +10,8 @@ enum { CELLS_MAX = 4096 };
 struct cell {
     struct block block; /* of C */
     int rank;           /* of its first tile; where k is split, the one that adds the products */
-    double residual;    /* the largest; negative: not checked */
-    double not_finite;  /* rows that could not be checked */
+    double ratio;       /* the largest difference, as a share of its limit; negative: not checked */
+    double not_finite;  /* elements that are NaN or Inf */
 };
 
 /* All that this process multiplies, one piece (work.h) after the other; a tile that failed its
@@ -32,7 +32,6 @@ void tiles_begin(struct tiles *tiles, const struct problem *problem, const struc
                  int left);
 
 /* A tile of this rank was checked. */
-void tiles_judge(struct tiles *tiles, const struct block *tile, double residual,
-                 int64_t not_finite);
+void tiles_judge(struct tiles *tiles, const struct block *tile, double ratio, double not_finite);
 
 #endif

@@ -1,6 +1,7 @@
 #include "trace.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,9 +15,10 @@
 enum {
     LANES = 1000, /* numbers of threads for each kind of them */
     KINDS = 6,
-    ORIGIN_TRIES = 20,
+    ANCHOR_TRIES = 20,
 };
-static const double origin_seconds = 1e-4;
+static const double anchor_seconds = 1e-4, /* that the host may be late to see it */
+    anchor_lasts_s = 60;                   /* floats of milliseconds are 4 us apart then */
 
 static const struct {
     const char *action, *lane;
@@ -33,18 +35,36 @@ size_t trace_bytes(void)
     return TRACE_SPANS * sizeof(struct span);
 }
 
-/* The same moment on both clocks: at most as far apart as the host takes to see that it has passed,
- * which is asked for again where the host was late.  The device's times are early by that, so that
- * nothing seems to be done after its end. */
-static void set_origin(struct trace *t, struct error *err)
+/* Record an anchor now.  Its time on the host's clock lies between the two looks at that clock,
+ * which are repeated where they are far apart.  Between them it is where the anchor before puts it,
+ * by the device's clock; without one it is the first look, so that no work seems to end late. */
+static void set_anchor(struct device *dev, const struct anchor *before, struct anchor *now,
+                       struct error *err)
 {
-    struct device *dev = t->device;
-    for (int i = 0; i < ORIGIN_TRIES && !err->code; i++) {
-        t->start = clock_now();
-        if (dev->record(dev, t->origin, STREAM_COMPUTE, err) || dev->sync(dev, t->origin, err) ||
-            clock_now() - t->start < origin_seconds)
+    for (int i = 0; i < ANCHOR_TRIES && !err->code; i++) {
+        double begin = clock_now(), time = begin;
+        if (dev->record(dev, now->event, STREAM_CLOCK, err) || dev->sync(dev, now->event, err))
+            return;
+        double end = clock_now();
+        if (before)
+            time = before->time + dev->elapsed(dev, before->event, now->event);
+        now->time = fmin(fmax(begin, time), end);
+        if (end - begin < anchor_seconds)
             return;
     }
+}
+
+/* The anchor for what has happened now; the caller holds the lock.  A device that fails keeps the
+ * one that it had: others complain. */
+static const struct anchor *anchor_now(struct trace *t)
+{
+    struct error ignored = {0};
+    const struct anchor *newest = &t->anchors[t->newest];
+    if (clock_now() - newest->time > anchor_lasts_s) {
+        set_anchor(t->device, newest, &t->anchors[1 - t->newest], &ignored);
+        t->newest = ignored.code ? t->newest : 1 - t->newest;
+    }
+    return &t->anchors[t->newest];
 }
 
 int trace_open(struct trace *t, struct device *device, bool spans, struct timeline *timeline,
@@ -55,10 +75,11 @@ int trace_open(struct trace *t, struct device *device, bool spans, struct timeli
     t->spans = spans ? malloc(trace_bytes()) : NULL;
     if (spans && !t->spans)
         error_add(err, EXIT_RESOURCES, "no host memory for the trace");
-    else
-        device->event_create(device, &t->origin, err);
+    for (int i = 0; i < 2 && !err->code; i++)
+        device->event_create(device, &t->anchors[i].event, err);
     comm_barrier();
-    set_origin(t, err);
+    set_anchor(device, NULL, &t->anchors[0], err);
+    t->start = t->anchors[0].time;
     if (timeline)
         timeline_begin(timeline, t->start);
     return err->code;
@@ -66,8 +87,9 @@ int trace_open(struct trace *t, struct device *device, bool spans, struct timeli
 
 void trace_close(struct trace *t)
 {
-    if (t->origin)
-        t->device->event_destroy(t->device, t->origin);
+    for (int i = 0; i < 2; i++)
+        if (t->anchors[i].event)
+            t->device->event_destroy(t->device, t->anchors[i].event);
     if (t->device)
         pthread_mutex_destroy(&t->lock);
     free(t->spans);
@@ -84,7 +106,7 @@ void trace_host(struct trace *t, struct span span, double begin, double end, dou
     if (t->spans && t->count++ < TRACE_SPANS)
         t->spans[t->count - 1] = span;
     if (t->timeline)
-        timeline_add(t->timeline, (enum stage)span.stage, since, end, (double)span.amount);
+        timeline_add(t->timeline, (enum stage)span.stage, since, end, span.amount);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -93,7 +115,10 @@ void trace_device(struct trace *t, struct span span, struct event *begin, struct
     struct device *dev = t->device;
     if (!t->spans && !t->timeline)
         return;
-    double from = t->start + dev->elapsed(dev, t->origin, begin);
+    pthread_mutex_lock(&t->lock);
+    const struct anchor *anchor = anchor_now(t);
+    double from = anchor->time + dev->elapsed(dev, anchor->event, begin);
+    pthread_mutex_unlock(&t->lock);
     trace_host(t, span, from, from + dev->elapsed(dev, begin, end), from);
 }
 
@@ -106,7 +131,7 @@ static void print_span(FILE *file, int rank, const struct span *s)
              "ABC"[s->operand]);
     fprintf(file,
             ",\n{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
-            "\"dur\": %.3f, \"args\": {\"%s\": %" PRIu64 "}}",
+            "\"dur\": %.3f, \"args\": {\"%s\": %.0f}}",
             name, rank, stages[s->stage].order * LANES + s->thread, 1e6 * s->begin,
             1e6 * (s->end - s->begin), computes ? "flops" : "bytes", s->amount);
 }

@@ -18,20 +18,28 @@ struct event;
 /* Something that a stage did, in seconds since the trace began. */
 struct span {
     double begin, end;
-    uint64_t amount; /* bytes, or floating-point operations */
+    double amount; /* bytes, or floating-point operations */
     uint8_t stage, operand;
     uint16_t thread; /* of those of its stage */
 };
 
 enum { TRACE_SPANS = 1 << 18 }; /* of each rank; what comes later is left out, and counted */
 
+/* A moment on both clocks, from which later ones on the device are measured.  There are new anchors
+ * all the time, since the device's float milliseconds are coarse far from one. */
+struct anchor {
+    struct event *event;
+    double time; /* clock_now */
+};
+
 struct trace {
     struct timeline *timeline; /* the caller's; null: none */
     struct span *spans;        /* null: none */
     int64_t count;             /* that there would be */
     struct device *device;
-    struct event *origin; /* the beginning on the device */
-    double start;         /* and on the host's clock */
+    double start;             /* on the host's clock */
+    struct anchor anchors[2]; /* in turn */
+    int newest;               /* of them */
     pthread_mutex_t lock;
 };
 

@@ -1,6 +1,5 @@
 #include "verify.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -10,46 +9,61 @@
 #include "check.h"
 #include "checksum.h"
 #include "error.h"
+#include "freivalds.h"
 #include "meter.h"
 #include "quantity.h"
 #include "stop.h"
 #include "store.h"
-#include "vector.h"
 
 /* Bytes that a thread reads at a time: more where chunks are larger, and then decoded once. */
 enum { PART_MIN = 64 << 10, PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20, PAGE = 4096 };
 
+enum { CLASS_COLUMNS = 16 }; /* at least, where there is more than one class */
+
 struct full_check {
     const struct problem *problem;
     struct comm *comm;
-    int threads;
+    int threads, classes;
     size_t part_bytes;
-    char *parts;             /* a part for each thread */
-    double *x;               /* n signs, scaled */
-    double *t, *t_abs;       /* k: op(B) x and |op(B)| |x|; the second behind the first */
-    double *y, *y_abs;       /* m, likewise: what C x is compared with; the sum of all ranks' */
+    char *parts;               /* a part for each thread */
+    double *numbers;           /* all that follow, carved up by allocate */
+    double *weights, *scratch; /* n */
+    double *t, *t_squares;     /* k x classes: op(B) x */
+    double *row_squares;       /* m: of op(A) */
+    double *y, *before, *odd0; /* m x classes: alpha op(A) t + beta C0 x; C0's squares, and ... */
+    double *z, *squares, *odd; /* m x classes: of C */
+    double *norms, *verdicts;
+    int *left_out, found;
     struct checksum table;   /* of C */
     _Atomic uint64_t summed; /* of what this rank has read of C */
     uint64_t bytes;          /* that this rank has read */
 };
 
-/* One matrix, to be read once: `project` says what to do with each part of it, with vectors that
- * begin where the matrix does. */
+/* One matrix, to be read once: `sketch` or `project` says what to do with each part of it, with
+ * vectors that begin where the matrix does. */
 struct sweep {
     struct store *store;
     struct block share; /* this rank's rows */
     struct block_cut cut;
+    bool projects, is_c;
+    struct sketch sketch;
     struct project project;
-    bool is_c;
 };
 
-static size_t vector_bytes(const struct problem *p)
+static size_t number_count(const struct problem *p, int classes)
 {
-    return (size_t)(p->n + 2 * p->k + 2 * p->m) * sizeof(double) + checksum_bytes(p->type, p->n);
+    size_t m = (size_t)p->m, k = (size_t)p->k, n = (size_t)p->n, each = (size_t)classes;
+    return 2 * n + m + 2 * k * each + 6 * m * each + each + check_verdicts(p->m);
+}
+
+static size_t vector_bytes(const struct problem *p, int classes)
+{
+    return number_count(p, classes) * sizeof(double) + (size_t)p->n * sizeof(int) +
+           checksum_bytes(p->type, p->n);
 }
 
 /* What all of it takes but for the parts; C is a contiguous file. */
-static size_t fixed_bytes(const struct problem *p, int threads)
+static size_t fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
@@ -60,12 +74,22 @@ static size_t fixed_bytes(const struct problem *p, int threads)
                 store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, threads);
             most = bytes > most ? bytes : most;
         }
-    return vector_bytes(p) + most;
+    return vector_bytes(p, classes) + most;
+}
+
+/* The more classes, the more it finds: as many as half of the memory holds. */
+static int choose_classes(const struct problem *p, const struct machine *machine)
+{
+    int classes = 1;
+    while (classes < CLASSES_MAX && p->n / (2 * classes) >= CLASS_COLUMNS &&
+           fixed_bytes(p, 2 * classes, machine->threads) <= machine->host_memory / 2)
+        classes *= 2;
+    return classes;
 }
 
 int verify_fits(const struct problem *p, const struct machine *machine, struct error *err)
 {
-    size_t needed = fixed_bytes(p, machine->threads) + (size_t)machine->threads * PART_MIN;
+    size_t needed = fixed_bytes(p, 1, machine->threads) + (size_t)machine->threads * PART_MIN;
     if (needed <= machine->host_memory)
         return 0;
     return error_add(
@@ -90,22 +114,48 @@ static void project_part(const struct sweep *s, const struct block *part, const 
 {
     struct project p = s->project;
     int64_t in = p.trans ? part->row : part->col, out = p.trans ? part->col : part->row;
-    p.accumulate = true;
     p.rows = part->rows;
     p.cols = p.ld = part->cols;
     p.matrix = memory;
-    p.x += in;
-    p.x_abs = p.x_abs ? p.x_abs + in : NULL;
-    p.y += out;
-    p.y_abs = p.y_abs ? p.y_abs + out : NULL;
+    p.x += in * p.classes;
+    p.y += out * p.classes;
+    p.squares += out;
     project_cpu(&p, threads);
+}
+
+static void sketch_part(const struct sweep *s, const struct block *part, const void *memory,
+                        int threads)
+{
+    struct sketch k = s->sketch;
+    int64_t out = (k.trans ? part->col : part->row) * k.classes;
+    k.first = k.trans ? part->row : part->col;
+    k.accumulate = true;
+    k.rows = part->rows;
+    k.cols = k.ld = part->cols;
+    k.matrix = memory;
+    k.weights += k.first;
+    k.left_out += k.first;
+    k.sums += out;
+    k.squares += out;
+    k.odd = k.odd ? k.odd + out : NULL;
+    sketch_cpu(&k, threads);
+}
+
+static void add_part(const struct sweep *s, const struct block *part, const void *memory,
+                     int threads)
+{
+    if (s->projects)
+        project_part(s, part, memory, threads);
+    else
+        sketch_part(s, part, memory, threads);
 }
 
 /* Parts of whole rows, not transposed, have rows of the result to themselves: each thread goes on
  * with what it has read. */
 static bool is_apart(const struct sweep *s, const struct block *part)
 {
-    return !s->project.trans && part->cols == s->share.cols;
+    bool trans = s->projects ? s->project.trans : s->sketch.trans;
+    return !trans && part->cols == s->share.cols;
 }
 
 /* So many parts as there are threads, each read by one of them. */
@@ -125,12 +175,12 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
         if (s->is_c)
             f->summed += checksum_block(&f->table, &part, memory);
         if (is_apart(s, &part))
-            project_part(s, &part, memory, 1);
+            add_part(s, &part, memory, 1);
     }
     for (int64_t i = first; i < end && !err->code; i++) {
         struct block part = block_cut_part(&s->share, &s->cut, i);
         if (!is_apart(s, &part))
-            project_part(s, &part, f->parts + (size_t)(i - first) * f->part_bytes, f->threads);
+            add_part(s, &part, f->parts + (size_t)(i - first) * f->part_bytes, f->threads);
         f->bytes += (uint64_t)(part.rows * part.cols) * scalar_size(f->problem->type);
     }
     return err->code;
@@ -144,7 +194,9 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
     s->share = share_of(info, f->comm);
     s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(p->type)), info->chunk_rows,
                                 info->chunk_cols};
-    s->project.type = p->type;
+    s->project.type = s->sketch.type = p->type;
+    s->project.classes = s->sketch.classes = f->classes;
+    s->sketch.deal = 1;
     /* As when it is written: by offset, and while the run holds the lock that HDF5 would take. */
     enum store_way way = s->is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
     if (store_open(info, p->type, STORE_READ, way, &s->store, err) == 0 && s->is_c)
@@ -161,103 +213,173 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
     return comm_agree(f->comm, err);
 }
 
-static void set_x(struct full_check *f, double scale)
-{
-    for (int64_t j = 0; j < f->problem->n; j++)
-        f->x[j] = scale * check_sign(j);
-}
-
 /* alpha and beta as kernels use them. */
 static double rounded(const struct problem *p, double scalar)
 {
     return p->type == SCALAR_FLOAT ? (float)scalar : scalar;
 }
 
-static double largest_finite(const struct problem *p)
+static struct sweep sketch_of(struct full_check *f, bool trans, double *sums, double *squares,
+                              double *odd)
 {
-    return p->type == SCALAR_FLOAT ? FLT_MAX : DBL_MAX;
+    return (struct sweep){.sketch = {.trans = trans,
+                                     .weights = f->weights,
+                                     .left_out = f->left_out,
+                                     .sums = sums,
+                                     .squares = squares,
+                                     .odd = odd,
+                                     .found = &f->found,
+                                     .tag = 1}};
 }
 
-/* y := alpha op(A) (op(B) x), all of it on rank 0. */
-static int multiply(struct full_check *f, struct error *err)
+/* What any rank has found, all leave out.  Whether there was something. */
+static bool leave_columns_out(struct full_check *f)
+{
+    double *scratch = f->scratch;
+    const double not_finite = 1 << 24; /* of more ranks than there are */
+    bool any = false;
+    for (int64_t j = 0; j < f->problem->n; j++)
+        scratch[j] = f->left_out[j] == LEFT_OUT_NOT_FINITE ? not_finite : f->left_out[j];
+    comm_sum_vector(scratch, f->problem->n);
+    for (int64_t j = 0; j < f->problem->n; j++)
+        if (scratch[j] > 0) {
+            f->left_out[j] = scratch[j] >= not_finite ? LEFT_OUT_NOT_FINITE : LEFT_OUT_LARGE;
+            f->weights[j] = 0;
+            any = true;
+        }
+    return any;
+}
+
+/* t := op(B) x.  Where columns have to be left out, B is read once more without them. */
+static int multiply_b(struct full_check *f, struct error *err)
+{
+    const struct problem *p = f->problem;
+    int64_t numbers = p->k * f->classes;
+    bool again;
+    do {
+        struct sweep sweep = sketch_of(f, p->trans[1], f->t, f->t_squares, NULL);
+        memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
+        f->found = 0;
+        if (sweep_matrix(f, &p->matrix[OPERAND_B], &sweep, err))
+            return err->code;
+        again = comm_sum((uint64_t)f->found) > 0 && leave_columns_out(f);
+    } while (again);
+    comm_sum_vector(f->t, 2 * numbers);
+    return 0;
+}
+
+/* y := alpha op(A) t. */
+static int multiply_a(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
     double alpha = rounded(p, p->alpha);
-    struct sweep inner = {
-        .project = {.trans = p->trans[1], .x = f->x, .y = f->t, .y_abs = f->t_abs}};
-    struct sweep outer = {
-        .project = {
-            .trans = p->trans[0], .x = f->t, .x_abs = f->t_abs, .y = f->y, .y_abs = f->y_abs}};
-    set_x(f, 1);
-    if (sweep_matrix(f, &p->matrix[OPERAND_B], &inner, err))
+    struct sweep sweep = {
+        .projects = true,
+        .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares}};
+    if (sweep_matrix(f, &p->matrix[OPERAND_A], &sweep, err))
         return err->code;
-    comm_sum_vector(f->t, 2 * p->k);
-    if (sweep_matrix(f, &p->matrix[OPERAND_A], &outer, err))
+    comm_sum_vector(f->y, p->m * f->classes);
+    comm_sum_vector(f->row_squares, p->m);
+    for (int64_t i = 0; i < p->m * f->classes; i++)
+        f->y[i] *= alpha;
+    struct norms norms = {p->k, f->classes, f->t_squares, f->norms, true};
+    norms_cpu(&norms);
+    return 0;
+}
+
+/* y += beta C0 x; what is not finite there makes its class of the row one that nothing is known
+ * of. */
+static int add_c0(struct full_check *f, struct error *err)
+{
+    const struct problem *p = f->problem;
+    int64_t numbers = p->m * f->classes;
+    double beta = rounded(p, p->beta);
+    struct sweep sweep = sketch_of(f, false, f->z, f->before, f->odd0);
+    if (sweep_matrix(f, &p->matrix[OPERAND_C], &sweep, err))
         return err->code;
-    comm_sum_vector(f->y, 2 * p->m);
-    bool keeps = f->comm->rank == 0;
-    for (int64_t i = 0; i < p->m; i++) {
-        bool overflows = !(f->y_abs[i] <= largest_finite(p)); /* and so may sums of the product */
-        f->y[i] = keeps ? alpha * f->y[i] : 0;
-        f->y_abs[i] = !keeps ? 0 : overflows ? INFINITY : fabs(alpha) * f->y_abs[i];
+    comm_sum_vector(f->z, numbers);
+    comm_sum_vector(f->before, numbers);
+    comm_sum_vector(f->odd0, numbers);
+    for (int64_t i = 0; i < numbers; i++) {
+        f->y[i] += beta * f->z[i];
+        f->before[i] =
+            fmod(f->odd0[i], FREIVALDS_WRONG) > 0 ? INFINITY : beta * beta * f->before[i];
+        f->z[i] = 0;
     }
     return 0;
 }
 
-/* The row with the largest residual. */
-static int64_t judge(const struct full_check *f, struct verify *v)
+static int read_c(struct full_check *f, const struct matrix_info *c, struct error *err)
+{
+    int64_t numbers = f->problem->m * f->classes;
+    struct sweep sweep = sketch_of(f, false, f->z, f->squares, f->odd);
+    sweep.is_c = true;
+    if (sweep_matrix(f, c, &sweep, err))
+        return err->code;
+    comm_sum_vector(f->z, numbers);
+    comm_sum_vector(f->squares, numbers);
+    comm_sum_vector(f->odd, numbers);
+    return 0;
+}
+
+/* The first row that is wrong for certain; -1: none.  Sums of k products in any order, scaled and
+ * added to beta C0, have (k + 4) u of |alpha| |op(A)| |op(B)| + |beta| |C0| at most, where second
+ * orders are covered for k u < 2. */
+static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
-    double k = problem_reads_ab(p) ? (double)p->k : 0, n = (double)p->n;
-    double u = check_roundoff(p->type), ratio = check_roundoff(SCALAR_DOUBLE) / u;
-    double least = p->type == SCALAR_FLOAT ? 0x1p-149 : 0x1p-1074;
-    double underflow = n * least * fmax(1, fabs(p->alpha));
-    int64_t worst = 0;
-    v->limit = 1.01 * (k + 3 + (2 * n + k + 8) * ratio);
-    for (int64_t i = 0; i < p->m; i++) {
-        if (!(f->y_abs[i] <= largest_finite(p))) {
-            v->not_finite++;
-            continue;
-        }
-        double residual = fabs(f->y[i]) / (u * f->y_abs[i] + underflow);
-        if (isnan(residual))
-            residual = INFINITY;
-        if (residual > v->residual) {
-            v->residual = residual;
-            worst = i;
-        }
-    }
-    return worst;
+    int64_t k = problem_reads_ab(p) ? p->k : 0;
+    struct judge judge = {.type = p->type,
+                          .rows = p->m,
+                          .cols = p->n,
+                          .classes = f->classes,
+                          .deal = 1,
+                          .y = f->y,
+                          .z = f->z,
+                          .before = f->before,
+                          .squares = f->squares,
+                          .odd = f->odd,
+                          .weights = f->weights,
+                          .left_out = f->left_out,
+                          .found = &(int){1},
+                          .tag = 1,
+                          .row_squares = f->row_squares,
+                          .norms = f->norms,
+                          .verdicts = f->verdicts,
+                          .counts = f->verdicts + VERDICTS * p->m,
+                          .stride = p->m,
+                          .scale = fabs(rounded(p, p->alpha)),
+                          .steps = (double)k + 4,
+                          .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8,
+                          .begin = true};
+    judge_cpu(&judge, f->threads);
+    return findings_collect(&v->findings, f->verdicts, p->m, p->n, f->classes);
 }
 
 static int check_all(struct full_check *f, const struct matrix_info *c, struct verify *v,
                      struct error *err)
 {
     const struct problem *p = f->problem;
-    struct sweep of_c0 = {.project = {.x = f->x, .y = f->y, .y_abs = f->y_abs}};
-    struct sweep of_c = {.project = {.x = f->x, .y = f->y}, .is_c = true};
-    if (problem_reads_ab(p) && multiply(f, err))
+    for (int64_t j = 0; j < p->n; j++)
+        f->weights[j] = check_weight(v->seed, CHECK_FULL, j);
+    if (problem_reads_ab(p) && (multiply_b(f, err) || multiply_a(f, err)))
         return err->code;
-    set_x(f, rounded(p, p->beta));
-    if (problem_reads_c(p) && sweep_matrix(f, &p->matrix[OPERAND_C], &of_c0, err))
+    if ((problem_reads_c(p) && add_c0(f, err)) || read_c(f, c, err))
         return err->code;
-    set_x(f, -1);
-    if (sweep_matrix(f, c, &of_c, err))
-        return err->code;
-    comm_sum_vector(f->y, 2 * p->m);
     v->checksum = comm_sum(f->summed);
     v->bytes = (double)comm_sum(f->bytes);
-    int64_t worst = judge(f, v);
+    int64_t wrong = judge_rows(f, v);
     v->judged = true;
     if (v->has_expected && v->checksum != v->expected)
         error_add(err, EXIT_VERIFY,
                   "C as it is read from %s is not what was written: its checksum is %016" PRIx64
                   ", not %016" PRIx64,
                   c->file, v->checksum, v->expected);
-    if (v->residual > v->limit)
+    if (wrong >= 0)
         error_add(err, EXIT_VERIFY,
-                  "the full check failed: row %" PRId64 " of C in %s has residual %.3g, limit %.3g",
-                  worst, c->file, v->residual, v->limit);
+                  "the full check failed: row %" PRId64 " of C in %s differs by %.3g times what "
+                  "rounding can do",
+                  wrong, c->file, v->findings.ratio);
     return comm_agree(f->comm, err);
 }
 
@@ -274,21 +396,37 @@ static size_t best_part(const struct problem *p)
     return (size_t)round_up((int64_t)best, PAGE);
 }
 
+static double *carve(double **numbers, int64_t count)
+{
+    double *part = *numbers;
+    *numbers += count;
+    return part;
+}
+
 static int allocate(struct full_check *f, const struct machine *machine, struct error *err)
 {
     const struct problem *p = f->problem;
-    size_t threads = (size_t)f->threads, fixed = fixed_bytes(p, f->threads);
+    int64_t sums = p->m * f->classes;
+    size_t threads = (size_t)f->threads, fixed = fixed_bytes(p, f->classes, f->threads);
     size_t left = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     size_t each = left / threads / PAGE * PAGE, best = best_part(p);
     f->part_bytes = each < PART_MIN ? PART_MIN : each < best ? each : best;
     f->parts = aligned_alloc(PAGE, threads * f->part_bytes);
-    f->x = calloc((size_t)(p->n + 2 * p->k + 2 * p->m), sizeof *f->x);
-    if (!f->parts || !f->x)
+    f->numbers = calloc(number_count(p, f->classes), sizeof *f->numbers);
+    f->left_out = calloc((size_t)p->n, sizeof *f->left_out);
+    if (!f->parts || !f->numbers || !f->left_out)
         return error_add(err, EXIT_RESOURCES, "no memory for the full check");
-    f->t = f->x + p->n;
-    f->t_abs = f->t + p->k;
-    f->y = f->t_abs + p->k;
-    f->y_abs = f->y + p->m;
+    double *next = f->numbers;
+    f->weights = carve(&next, p->n);
+    f->scratch = carve(&next, p->n);
+    f->t = carve(&next, p->k * f->classes);
+    f->t_squares = carve(&next, p->k * f->classes);
+    f->row_squares = carve(&next, p->m);
+    double **const sums_of[] = {&f->y, &f->before, &f->odd0, &f->z, &f->squares, &f->odd};
+    for (int i = 0; i < 6; i++)
+        *sums_of[i] = carve(&next, sums);
+    f->norms = carve(&next, f->classes);
+    f->verdicts = next;
     return checksum_open(&f->table, p->type, p->n, err);
 }
 
@@ -297,13 +435,17 @@ int verify_files(const struct problem *p, const struct matrix_info *c,
                  struct error *err)
 {
     double begin = clock_now();
-    struct full_check f = {.problem = p, .comm = comm, .threads = machine->threads};
+    struct full_check f = {.problem = p,
+                           .comm = comm,
+                           .threads = machine->threads,
+                           .classes = choose_classes(p, machine)};
     allocate(&f, machine, err);
     if (comm_agree(comm, err) == 0)
         check_all(&f, c, v, err);
     v->seconds = clock_now() - begin;
     checksum_close(&f.table);
-    free(f.x);
+    free(f.numbers);
+    free(f.left_out);
     free(f.parts);
     return err->code;
 }

@@ -13,6 +13,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "lock.h"
 #include "output.h"
 #include "waits.h"
 
@@ -57,6 +58,7 @@ static void leave(int dead)
                 "without it\n",
                 watch.first + dead, (int)watch.processes[dead].number);
     output_abandon();
+    lock_abandon();
     comm_abort(EXIT_RUNTIME);
 }
 

@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <string.h>
+
 #include "quantity.h"
 #include "schedule.h"
 
@@ -30,12 +32,83 @@ static void add(struct work *work, struct block block, const struct piece *like)
     piece->block = block;
 }
 
+bool work_has(const struct work *work, const struct block *tile)
+{
+    for (int i = 0; i < work->count; i++)
+        if (block_equal(&work->pieces[i].block, tile))
+            return true;
+    return false;
+}
+
 bool work_again(struct work *work, const struct block *tile)
 {
     if (work->count == PIECES_MAX)
         return false;
     work->pieces[work->count++] = (struct piece){.block = *tile, .again = true};
     return true;
+}
+
+/* What is left of a block without another one, above, below and beside it; their number. */
+static int subtract(const struct block *from, const struct block *hole, struct block parts[4])
+{
+    int64_t end = from->row + from->rows, right = from->col + from->cols;
+    int64_t top = max_i64(from->row, hole->row), bottom = min_i64(end, hole->row + hole->rows);
+    int64_t left = max_i64(from->col, hole->col),
+            hole_right = min_i64(right, hole->col + hole->cols);
+    if (top >= bottom || left >= hole_right) {
+        parts[0] = *from;
+        return 1;
+    }
+    const struct block around[] = {
+        {from->row, from->col, top - from->row, from->cols},
+        {top, from->col, bottom - top, left - from->col},
+        {top, hole_right, bottom - top, right - hole_right},
+        {bottom, from->col, end - bottom, from->cols},
+    };
+    int count = 0;
+    for (int i = 0; i < 4; i++)
+        if (!block_empty(&around[i]))
+            parts[count++] = around[i];
+    return count;
+}
+
+int work_complete(const struct work *work, const struct block *part,
+                  struct block blocks[BLOCKS_MAX])
+{
+    int count = block_empty(part) ? 0 : 1;
+    blocks[0] = *part;
+    for (int i = 0; i < work->count; i++) {
+        struct block before[BLOCKS_MAX];
+        int had = count;
+        memcpy(before, blocks, sizeof before);
+        count = 0;
+        for (int j = 0; j < had; j++) {
+            if (count > BLOCKS_MAX - 4)
+                return -1;
+            count += subtract(&before[j], &work->pieces[i].block, &blocks[count]);
+        }
+    }
+    return count;
+}
+
+bool work_put_back(struct work *work, const struct block *part)
+{
+    const struct piece anew = {0};
+    struct block blocks[BLOCKS_MAX];
+    int count = work_complete(work, part, blocks);
+    if (count < 0 || count > PIECES_MAX - work->count)
+        return false;
+    for (int i = 0; i < count; i++)
+        add(work, blocks[i], &anew);
+    return true;
+}
+
+bool work_refers(const struct work *work, int place)
+{
+    for (int i = 0; i < work->count; i++)
+        if (work->pieces[i].k > 0 && work->pieces[i].place == place)
+            return true;
+    return false;
 }
 
 /* The next super-block of the first piece's plan, and what comes after it. */

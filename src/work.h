@@ -9,6 +9,7 @@
 enum {
     PIECES_MAX = 64,
     MORE_PIECES = 2, /* that one can turn into, beside itself */
+    BLOCKS_MAX = 4 * PIECES_MAX,
 };
 
 enum { PLACES = 2 }; /* files of saved sums, which take turns (save.h) */
@@ -33,8 +34,22 @@ void work_begin(struct work *work, const struct problem *problem);
 /* The problem that a piece is: its part of C, and what is left of k. */
 struct problem work_problem(const struct problem *problem, const struct piece *piece);
 
+/* Whether a piece is this block. */
+bool work_has(const struct work *work, const struct block *tile);
+
 /* Add a tile that failed its check.  False when there is no room for more. */
 bool work_again(struct work *work, const struct block *tile);
+
+/* What is complete of a part of C, in rectangles.  Their number; -1 when they are too many. */
+int work_complete(const struct work *work, const struct block *part,
+                  struct block blocks[BLOCKS_MAX]);
+
+/* Put back what is complete of it: it was damaged.  False, and nothing changed, when that would be
+ * too many pieces. */
+bool work_put_back(struct work *work, const struct block *part);
+
+/* Whether a piece has saved sums in that file. */
+bool work_refers(const struct work *work, int place);
 
 /* What is left when of the first piece's plan so many super-blocks are complete, and of the next
  * one k has been summed up to `saved->k` (0: nothing) and saved as `saved` says.  A piece with

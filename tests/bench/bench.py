@@ -23,7 +23,7 @@ in turn; the rounds are repeated.  The first products of the rivals are compared
                 not known)
       program   program (its version), algorithm, plan (as in the program's report), startup_s and
                 wall_s (series; the wall begins after the start-up and ends when C is safe),
-                residual, residual_limit, host_peak_bytes, device_peak_bytes (of the last round),
+                verdict, residual, detectable, host_peak_bytes, device_peak_bytes (of the last round),
                 stages  by stage: busy_s (series), amount (bytes, FLOPs), rate (amount / median
                         busy_s), ceiling_s (the amount at the ceiling's rate), of_ceiling
                         (ceiling_s / median busy_s: above 1 where a cache helps)
@@ -338,7 +338,7 @@ def program_of(reports, ceilings):
     bound = max(stages, key=lambda name: stages[name]["ceiling_s"])
     wall = series([r["wall_s"] for r in reports])
     overlap = series([r["stages"][busiest]["busy_max_s"] / r["wall_s"] for r in reports])
-    kept = ("program", "algorithm", "plan", "residual", "residual_limit", "host_peak_bytes",
+    kept = ("program", "algorithm", "plan", "verdict", "residual", "detectable", "host_peak_bytes",
             "device_peak_bytes")
     return {key: last[key] for key in kept} | {
         "startup_s": series([r["startup_s"] for r in reports]), "wall_s": wall, "stages": stages,

@@ -21,10 +21,11 @@ struct rule {
 };
 
 static const char *const call_names[CALL_COUNT] = {
-    "pread", "preadv", "pwrite", "fallocate", "sync_file_range", "fdatasync",
-    "fsync", "rename", "open",   "ftruncate", "madvise",         "malloc",
-    "mmap",  "thread", "alloc",  "pin",       "event",           "record",
-    "wait",  "sync",   "copy",   "gemm",      "combine",         "project",
+    "pread",   "preadv",  "pwrite", "write",     "fallocate", "sync_file_range",
+    "fdatasync", "fsync", "rename", "open",      "ftruncate", "madvise",
+    "malloc",  "mmap",    "thread", "alloc",     "pin",       "event",
+    "record",  "wait",    "sync",   "copy",      "gemm",      "combine",
+    "sketch",  "retire",  "project", "norms",    "judge",     "link",
 };
 
 static const struct {
@@ -34,7 +35,8 @@ static const struct {
     {"short", FAULT_SHORT},     {"eof", FAULT_EOF}, {"flip", FAULT_FLIP}, {"delay", FAULT_DELAY},
     {"fail", FAULT_FAIL},       {"eio", EIO},       {"enospc", ENOSPC},   {"eintr", EINTR},
     {"enomem", ENOMEM},         {"eagain", EAGAIN}, {"efault", EFAULT},   {"emfile", EMFILE},
-    {"eopnotsupp", EOPNOTSUPP}, {"edquot", EDQUOT},
+    {"eopnotsupp", EOPNOTSUPP}, {"edquot", EDQUOT}, {"einval", EINVAL},   {"eperm", EPERM},
+    {"bit", FAULT_BIT},
 };
 
 static struct rule rules[RULES_MAX];
@@ -82,7 +84,7 @@ static bool is_other_rank(void)
     return wanted && rank && strcmp(wanted, rank) != 0;
 }
 
-static void write_log(const char *line)
+void fault_log(const char *line)
 {
     const char *name = getenv("DGEMM_OOC_TEST_FAULT_LOG");
     FILE *log = name ? fopen(name, "a") : NULL;
@@ -98,7 +100,7 @@ static void log_counts(void)
     for (int i = 0; i < CALL_COUNT; i++) {
         snprintf(line, sizeof line, "%s %ld", call_names[i], atomic_load(&calls[i]));
         if (atomic_load(&calls[i]) > 0)
-            write_log(line);
+            fault_log(line);
     }
 }
 
@@ -130,6 +132,11 @@ static bool is_due(const struct rule *rule, long number)
                          : number >= rule->first && number <= rule->last;
 }
 
+uint64_t fault_chance(enum call call, uint64_t which)
+{
+    return mix(mix(seed << 8 ^ which) + (uint64_t)atomic_load(&calls[call]));
+}
+
 int fault_of(enum call call)
 {
     char line[64];
@@ -138,8 +145,22 @@ int fault_of(enum call call)
     for (int i = 0; i < rule_count; i++)
         if (rules[i].call == call && is_due(&rules[i], number)) {
             snprintf(line, sizeof line, "fault in %s number %ld", call_names[call], number);
-            write_log(line);
+            fault_log(line);
             return rules[i].fault;
         }
     return 0;
+}
+
+/* Whether the descriptor's file is one of those that faults are for. */
+static bool is_due_file(int descriptor)
+{
+    const char *wanted = getenv("DGEMM_OOC_TEST_FAULT_FILE");
+    char link[64], name[PATH_MAX] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    return !wanted || (readlink(link, name, sizeof name - 1) > 0 && strstr(name, wanted));
+}
+
+int fault_of_file(enum call call, int descriptor)
+{
+    return is_due_file(descriptor) ? fault_of(call) : 0;
 }

@@ -1,6 +1,7 @@
 /* The CPU as a device whose operations fail, each before it is done, as CUDA's do; or are late on
  * their stream, so that what does not wait for them goes wrong. */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "device.h"
 #include "error.h"
@@ -73,19 +74,45 @@ static int faulty_copy(struct device *dev, enum stream stream, const struct copy
                                                         : real.copy(dev, stream, copy, err);
 }
 
+/* One bit of one element of C, once the product is there. */
+static int flip_bit(struct device *dev, const struct gemm *gemm, struct error *err)
+{
+    static struct event *done;
+    char line[128];
+    size_t size = scalar_size(gemm->type);
+    int64_t row = (int64_t)(fault_chance(CALL_GEMM, 0) % (uint64_t)gemm->m),
+            col = (int64_t)(fault_chance(CALL_GEMM, 1) % (uint64_t)gemm->n);
+    unsigned bit = (unsigned)(fault_chance(CALL_GEMM, 2) % (8 * size));
+    if ((!done && real.event_create(dev, &done, err)) ||
+        real.record(dev, done, STREAM_COMPUTE, err) || real.sync(dev, done, err))
+        return err->code;
+    unsigned char *element = (unsigned char *)gemm->c + (size_t)(col * gemm->ldc + row) * size;
+    element[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    snprintf(line, sizeof line, "bit %u of element (%lld, %lld) of %lld x %lld", bit,
+             (long long)row, (long long)col, (long long)gemm->m, (long long)gemm->n);
+    fault_log(line);
+    return 0;
+}
+
 /* A sum that comes out wrong is what the check of the product is for. */
 static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
 {
     static const double wrong = 1e6;
+    static const float wrong_float = 1e6F;
+    bool is_double = gemm->type == SCALAR_DOUBLE;
     int fault = fault_of(CALL_GEMM);
     if (fault == FAULT_DELAY && late(dev, STREAM_COMPUTE, err))
         return err->code;
-    if (fault && fault != FAULT_FLIP && fault != FAULT_DELAY)
+    if (fault && fault != FAULT_FLIP && fault != FAULT_DELAY && fault != FAULT_BIT)
         return error_add(err, EXIT_RUNTIME, "the device failed: gemm");
-    struct copy flip = {.dst = gemm->c, .src = &wrong, .width = scalar_size(gemm->type), .rows = 1};
-    if (real.gemm(dev, gemm, err) || fault != FAULT_FLIP)
+    struct copy flip = {.dst = gemm->c,
+                        .src = is_double ? (const void *)&wrong : &wrong_float,
+                        .width = scalar_size(gemm->type),
+                        .rows = 1};
+    if (real.gemm(dev, gemm, err) || (fault != FAULT_FLIP && fault != FAULT_BIT))
         return err->code;
-    return real.copy(dev, STREAM_COMPUTE, &flip, err);
+    return fault == FAULT_BIT ? flip_bit(dev, gemm, err)
+                              : real.copy(dev, STREAM_COMPUTE, &flip, err);
 }
 
 static int faulty_combine(struct device *dev, const struct combine *combine, struct error *err)
@@ -94,11 +121,35 @@ static int faulty_combine(struct device *dev, const struct combine *combine, str
                                                                   : real.combine(dev, combine, err);
 }
 
+static int faulty_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
+{
+    return fail_on(dev, CALL_SKETCH, STREAM_COMPUTE, "sketch", err) ? err->code
+                                                                    : real.sketch(dev, sketch, err);
+}
+
+static int faulty_retire(struct device *dev, const struct retire *retire, struct error *err)
+{
+    return fail_on(dev, CALL_RETIRE, STREAM_COMPUTE, "retire", err) ? err->code
+                                                                    : real.retire(dev, retire, err);
+}
+
 static int faulty_project(struct device *dev, const struct project *project, struct error *err)
 {
     return fail_on(dev, CALL_PROJECT, STREAM_COMPUTE, "project", err)
                ? err->code
                : real.project(dev, project, err);
+}
+
+static int faulty_norms(struct device *dev, const struct norms *norms, struct error *err)
+{
+    return fail_on(dev, CALL_NORMS, STREAM_COMPUTE, "norms", err) ? err->code
+                                                                  : real.norms(dev, norms, err);
+}
+
+static int faulty_judge(struct device *dev, const struct judge *judge, struct error *err)
+{
+    return fail_on(dev, CALL_JUDGE, STREAM_COMPUTE, "judge", err) ? err->code
+                                                                  : real.judge(dev, judge, err);
 }
 
 int __real_device_cpu_open(int threads, struct device **dev, struct error *err);
@@ -118,6 +169,10 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->copy = faulty_copy;
     d->gemm = faulty_gemm;
     d->combine = faulty_combine;
+    d->sketch = faulty_sketch;
+    d->retire = faulty_retire;
     d->project = faulty_project;
+    d->norms = faulty_norms;
+    d->judge = faulty_judge;
     return 0;
 }

@@ -42,7 +42,7 @@ static size_t shorten(int fault, size_t bytes)
 NEXT(ssize_t, pread, int, void *, size_t, off_t);
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset)
 {
-    int fault = fault_of(CALL_PREAD);
+    int fault = fault_of_file(CALL_PREAD, fd);
     if (fails(fault))
         return -1;
     ssize_t got = fault == FAULT_EOF ? 0 : __real_pread(fd, to, shorten(fault, bytes), offset);
@@ -54,7 +54,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset)
 NEXT(ssize_t, preadv, int, const struct iovec *, int, off_t);
 ssize_t __wrap_preadv(int fd, const struct iovec *v, int count, off_t offset)
 {
-    int fault = fault_of(CALL_PREADV);
+    int fault = fault_of_file(CALL_PREADV, fd);
     if (fails(fault))
         return -1;
     struct iovec first = {v->iov_base, shorten(fault, v->iov_len)};
@@ -71,7 +71,7 @@ ssize_t __wrap_preadv(int fd, const struct iovec *v, int count, off_t offset)
 NEXT(ssize_t, pwrite, int, const void *, size_t, off_t);
 ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset)
 {
-    int fault = fault_of(CALL_PWRITE);
+    int fault = fault_of_file(CALL_PWRITE, fd);
     if (fails(fault))
         return -1;
     ssize_t moved = __real_pwrite(fd, from, shorten(fault, bytes), offset);
@@ -82,35 +82,58 @@ ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset)
     return moved;
 }
 
+NEXT(ssize_t, write, int, const void *, size_t);
+ssize_t __wrap_write(int fd, const void *from, size_t bytes)
+{
+    int fault = fault_of_file(CALL_WRITE, fd);
+    return fails(fault) ? -1 : __real_write(fd, from, shorten(fault, bytes));
+}
+
 NEXT(int, fallocate, int, int, off_t, off_t);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
-    return fails(fault_of(CALL_FALLOCATE)) ? -1 : __real_fallocate(fd, mode, offset, bytes);
+    return fails(fault_of_file(CALL_FALLOCATE, fd)) ? -1
+                                                    : __real_fallocate(fd, mode, offset, bytes);
 }
 
 NEXT(int, sync_file_range, int, off64_t, off64_t, unsigned);
 int __wrap_sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags)
 {
-    return fails(fault_of(CALL_SYNC_FILE_RANGE)) ? -1
-                                                 : __real_sync_file_range(fd, offset, bytes, flags);
+    return fails(fault_of_file(CALL_SYNC_FILE_RANGE, fd))
+               ? -1
+               : __real_sync_file_range(fd, offset, bytes, flags);
 }
 
 NEXT(int, fdatasync, int);
 int __wrap_fdatasync(int fd)
 {
-    return fails(fault_of(CALL_FDATASYNC)) ? -1 : __real_fdatasync(fd);
+    return fails(fault_of_file(CALL_FDATASYNC, fd)) ? -1 : __real_fdatasync(fd);
 }
 
 NEXT(int, fsync, int);
 int __wrap_fsync(int fd)
 {
-    return fails(fault_of(CALL_FSYNC)) ? -1 : __real_fsync(fd);
+    return fails(fault_of_file(CALL_FSYNC, fd)) ? -1 : __real_fsync(fd);
 }
 
 NEXT(int, rename, const char *, const char *);
 int __wrap_rename(const char *from, const char *to)
 {
     return fails(fault_of(CALL_RENAME)) ? -1 : __real_rename(from, to);
+}
+
+NEXT(int, renameat2, int, const char *, int, const char *, unsigned);
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                     unsigned flags)
+{
+    return fails(fault_of(CALL_RENAME)) ? -1
+                                        : __real_renameat2(from_folder, from, to_folder, to, flags);
+}
+
+NEXT(int, link, const char *, const char *);
+int __wrap_link(const char *from, const char *to)
+{
+    return fails(fault_of(CALL_LINK)) ? -1 : __real_link(from, to);
 }
 
 int __real_open(const char *, int, ...);
@@ -127,7 +150,7 @@ int __wrap_open(const char *name, int flags, ...)
 NEXT(int, ftruncate, int, off_t);
 int __wrap_ftruncate(int fd, off_t bytes)
 {
-    return fails(fault_of(CALL_FTRUNCATE)) ? -1 : __real_ftruncate(fd, bytes);
+    return fails(fault_of_file(CALL_FTRUNCATE, fd)) ? -1 : __real_ftruncate(fd, bytes);
 }
 
 NEXT(int, madvise, void *, size_t, int);

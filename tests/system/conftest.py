@@ -1,6 +1,10 @@
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from launch import AS_BUILT, built, make
+from launch import AS_BUILT, SANITIZED, built, make
 
 
 @pytest.fixture
@@ -23,3 +27,16 @@ def prefix(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prefix")
     make("install", f"PREFIX={folder}", *AS_BUILT)
     return folder
+
+
+@pytest.fixture(scope="session")
+def no_locks(tmp_path_factory):
+    """A library that takes a file system's locks away."""
+    if SANITIZED:
+        pytest.skip("sanitizers want to come first themselves")
+    if not shutil.which("cc"):
+        pytest.skip("no compiler for the library that takes the locks away")
+    path = tmp_path_factory.mktemp("locks") / "no_locks.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, Path(__file__).with_name("no_locks.c"),
+                    "-ldl"], check=True)
+    return path

@@ -155,3 +155,19 @@ def digest(path):
 def snapshot(folder):
     """All files of a folder and what is in them."""
     return {path.name: digest(path) for path in folder.rglob("*") if path.is_file()}
+
+
+def names(source):
+    """What lies beside the input, and it."""
+    return {path.name for path in source.parent.iterdir()}
+
+
+def assert_whole(source, reference):
+    """C has the reference's bits, and nothing else is left."""
+    np.testing.assert_array_equal(read(output_of(source)), reference[1])
+    assert names(source) == {"input.h5", "input-C.h5"}
+
+
+def at_work(source, process):
+    """Wait until something of C is there."""
+    wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)

@@ -273,14 +273,14 @@ def test_directory_that_is_not_there(source):
 # The output.
 
 def test_existing_output(source):
-    output_of(source).write_text("precious")
+    write(output_of(source), C=random((3, 3)))
     assert_refused(source.parent, source, says=["input-C.h5 exists", "--force"])
     multiply(source, "--force")
     assert read(output_of(source)).shape == (20, 10)
 
 
 def test_existing_output_survives_a_failure_under_force(source):
-    output_of(source).write_text("precious")
+    write(output_of(source), C=random((3, 3)))
     assert_refused(source.parent, source, "--force", "-a", "X", says=['no dataset "X"'])
 
 
@@ -330,7 +330,8 @@ def test_paper_is_the_output(source, option):
 
 
 @beside
-@pytest.mark.parametrize("name", ["./input-C.h5", "./input-C.h5.part", "./input-C.h5.journal"])
+@pytest.mark.parametrize("name", ["./input-C.h5", "./input-C.h5.part", "./input-C.h5.journal",
+                                  "./input-C.h5.lock"])
 def test_paper_is_a_name_of_the_output(source, option, name):
     """However it is written, and before it is there."""
     assert_refused(source.parent, source, option, f"{source.parent}/{name}", says=[PAPERS[option]])
@@ -507,7 +508,7 @@ def test_usage_error_is_said_once_by_three_ranks(source, late):
 
 def test_bad_environment_is_a_usage_error(source):
     done = run("dgemm_ooc", source, DGEMM_OOC_GPU_MEMORY="much")
-    assert done.returncode == USAGE and "--gpu-memory much" in done.stderr
+    assert done.returncode == USAGE and "DGEMM_OOC_GPU_MEMORY=much: give a size" in done.stderr
 
 
 @pytest.mark.parametrize("option, words", [
@@ -585,6 +586,17 @@ def test_disk_that_has_no_room_for_the_header(tmp_path):
 
 def test_disk_that_just_has_room(tmp_path):
     done = on_small_disk(tmp_path, "1028k", 248)  # and for the journal
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "C.h5"
+
+
+def test_what_a_killed_run_has_left_takes_no_room(tmp_path):
+    """It goes before the new part file comes."""
+    source, disk = tmp_path / "input.h5", tmp_path / "disk"
+    operands(source, 248, 512, 3)
+    disk.mkdir()
+    leave = ["sh", "-c", f'head -c 1000000 /dev/zero >{disk}/C.h5.part; >{disk}/C.h5.part.sums1; "$@"', "sh"]
+    done = run("dgemm_ooc", source, "-o", disk / "C.h5", wrapper=[*small_disk(disk, "1028k"), *leave])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "C.h5"
 

@@ -28,6 +28,7 @@ FAULTS = {
     "pread": {"eio": RUNTIME, "eof": RUNTIME},
     "preadv": {"eio": RUNTIME, "eof": RUNTIME},
     "pwrite": {"eio": RUNTIME, "enospc": RESOURCES, "edquot": RESOURCES},
+    "write": {"eio": RUNTIME, "enospc": RESOURCES},
     "fallocate": {"enospc": RESOURCES, "eopnotsupp": None},
     "fdatasync": {"eio": RUNTIME, "enospc": RESOURCES},
     "fsync": {"eio": RUNTIME, "enospc": RESOURCES},
@@ -91,6 +92,9 @@ def meet(problem, faults, *options, ranks=0, seed=0, **env):
     if done.returncode == 0:
         assert bits_of(output) == bits, what
         output.unlink()
+    if "C is complete in it" in done.stderr:  # what cannot have its name stays, to be given it
+        for ending in ".part", ".journal":
+            output.with_name(output.name + ending).unlink()
     assert snapshot(folder) == before, what
     said = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
     causes = [line for line in said if not line.startswith("dgemm_ooc: on rank ")
@@ -201,6 +205,24 @@ def test_a_sum_that_the_device_gets_wrong_once(problem, counts, ranks):
         assert re.search(r"rank 0 .*failed its check.*; it is multiplied again", done.stderr)
 
 
+def test_a_sum_of_floats_that_is_wrong_is_far_off(problem, tmp_path):
+    """As far as one of doubles: what is flipped is a number of its type."""
+    done = run(FAULTY, problem[0], *OPTIONS, "--type", "s", "-o", tmp_path / "out.h5",
+               DGEMM_OOC_TEST_FAULTS="gemm:flip@3")
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"failed its check: it differs by ([\d.e+]+) times", done.stderr)[1]) > 1e4
+
+
+def test_a_flipped_bit_of_a_sum_is_where_the_seed_says(problem, tmp_path):
+    log, lines = tmp_path / "log", []
+    for seed in "1", "1", "2", "3":
+        run(FAULTY, problem[0], *OPTIONS, "-o", tmp_path / "out.h5", "--force", "--restart", "never",
+            DGEMM_OOC_TEST_FAULTS="gemm:bit@3", DGEMM_OOC_TEST_SEED=seed, DGEMM_OOC_TEST_FAULT_LOG=str(log))
+        lines += re.findall(r"bit \d+ of element .*", log.read_text())
+        log.unlink()
+    assert len(lines) == 4 and len(set(lines)) == 3 and lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_sums_that_the_device_always_gets_wrong(problem, ranks):
     done, _ = meet(problem, "gemm:flip@2+", *CASES["buffered"], ranks=ranks,
@@ -210,7 +232,8 @@ def test_sums_that_the_device_always_gets_wrong(problem, ranks):
 
 def test_a_wrong_tile_that_cannot_be_read_back(problem, counts):
     """Whose part of C's checksum is not known, then."""
-    reads = counts("buffered", 0)["pread"]  # when all goes well
+    samples = 64  # of the operands, when all goes well, at the end
+    reads = counts("buffered", 0)["pread"] - samples
     done, _ = meet(problem, f"gemm:flip@2,pread:eio@{reads + 1}+", *CASES["buffered"])
     assert done.returncode == RUNTIME and "C cannot be read back" in done.stderr
 

@@ -41,11 +41,10 @@ def test_a_dangling_symlink_in_the_output_s_place_makes_no_file(source):
 
 @pytest.mark.parametrize("how", ["symlink_to", "hardlink_to"])
 def test_a_link_that_is_the_output_is_replaced_and_not_written_through(source, how):
-    victim = source.with_name("victim")
-    victim.write_text("precious")
+    victim = write(source.with_name("victim"), C=A)
     getattr(output_of(source), how)(victim)
     multiply(source, "--force")
-    assert victim.read_text() == "precious" and not output_of(source).is_symlink()
+    assert (read(victim) == A).all() and not output_of(source).is_symlink()
     np.testing.assert_array_equal(read(output_of(source)), A @ B)
 
 
@@ -260,3 +259,165 @@ def test_machine_files(source, text):
     machine.write_text(text)
     done = run("dgemm_ooc", source, "--dry-run", "--machine", machine, timeout=60)
     assert done.returncode in (0, 2), done.stdout + done.stderr
+
+
+# What an input leads to is no file, or leads back to it.
+
+def virtual_of(file, name, *sources, shape=A.shape):
+    """A virtual dataset, drawn from (file, dataset) one after the other."""
+    layout = h5py.VirtualLayout(shape, "f8")
+    for source, dataset in sources:
+        layout[:] = h5py.VirtualSource(source, dataset, shape)
+    file.create_virtual_dataset(name, layout)
+
+
+SPECIAL = {
+    "external link": lambda file, other: file.__setitem__("A", h5py.ExternalLink(other, "A")),
+    "in a group behind one": lambda file, other: file.__setitem__("A", h5py.ExternalLink(other, "g/A")),
+    "virtual": lambda file, other: virtual_of(file, "A", (other, "A")),
+    "virtual of a link": lambda file, other: (file.__setitem__("L", h5py.ExternalLink(other, "A")),
+                                              virtual_of(file, "A", (".", "L"))),
+    "virtual of virtual": lambda file, other: (virtual_of(file, "V", (other, "A")),
+                                               virtual_of(file, "A", (".", "V"))),
+    "external storage": lambda file, other: file.create_dataset(
+        "A", A.shape, "f8", external=[(other, 0, A.nbytes)]),
+    "virtual of external": lambda file, other: (
+        file.create_dataset("E", A.shape, "f8", external=[(other, 0, A.nbytes)]),
+        virtual_of(file, "A", (".", "E"))),
+}
+
+
+@pytest.mark.parametrize("how", SPECIAL)
+@pytest.mark.parametrize("what", ["pipe", "/dev/zero"])
+def test_what_is_led_to_is_no_file(tmp_path, how, what):
+    """Opening a pipe waits for ever."""
+    source, other = tmp_path / "input.h5", "/dev/zero"
+    if what == "pipe":
+        os.mkfifo(tmp_path / "other")
+        other = str(tmp_path / "other") if "external" in how else "other"
+    with h5py.File(source, "w") as file:
+        file["B"] = B
+        SPECIAL[how](file, other)
+    before = os.listdir(tmp_path)
+    for program, *args in ("dgemm_ooc", source), ("h5mat", "info", source), ("h5mat", "info", f"{source}:/A"):
+        done = run(program, *args, timeout=20)
+        listed = program == "h5mat" and args[1] == source  # where what cannot be opened is left out
+        if not (listed and done.returncode == 0 and "/A" not in done.stdout):
+            said = done.stdout if listed else done.stderr
+            assert "device or pipe" in said and other in said, done.stdout + done.stderr
+            assert done.returncode == (0 if listed else INPUT)
+    assert os.listdir(tmp_path) == before
+
+
+def itself(folder, file):
+    virtual_of(file, "A", (".", "A"))
+    return "input.h5:/A, from", "input.h5:/A"
+
+
+def through_another_name(folder, file):
+    virtual_of(file, "A", (".", "alias"))
+    file["alias"] = h5py.SoftLink("/A")
+    return "input.h5:/alias, from",
+
+
+def two_of_each_other(folder, file):
+    virtual_of(file, "A", (".", "V"))
+    virtual_of(file, "V", ("input.h5", "A"))
+    return "input.h5:/V", "input.h5:/A"
+
+
+def through_other_files(folder, file):
+    virtual_of(file, "A", ("second.h5", "V"))
+    with h5py.File(folder / "second.h5", "w") as second, h5py.File(folder / "third.h5", "w") as third:
+        virtual_of(second, "V", ("third.h5", "W"))
+        third["W"] = h5py.ExternalLink("input.h5", "A")
+    return "second.h5:/V", "third.h5:/W"
+
+
+def by_the_number_of_a_block(folder, file):
+    """The source's name has a %b; the blocks before the one that leads back are good."""
+    file["V0"], file["V1"] = A[:10], A[:10]
+    whole, block = h5py.h5s.create_simple((20, 30), (h5py.h5s.UNLIMITED, 30)), h5py.h5s.create_simple((10, 30))
+    whole.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (10, 30), (10, 30))
+    for name in b"A", b"V2":
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.VIRTUAL)
+        plist.set_virtual(whole, b".", b"V%b", block)
+        h5py.h5d.create(file.id, name, h5py.h5t.NATIVE_DOUBLE, whole, plist)
+    return "input.h5:/V2, from",
+
+
+@pytest.mark.parametrize("circle", [itself, through_another_name, two_of_each_other, through_other_files,
+                                    by_the_number_of_a_block])
+def test_virtual_datasets_of_themselves(tmp_path, circle):
+    """The library would read them until the stack is used up."""
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w", libver="latest") as file:
+        file["B"] = B
+        words = circle(tmp_path, file)
+    assert_refused(tmp_path, source, says=["is drawn from itself", *words])
+    done = run("h5mat", "diff", f"{source}:/A", f"{source}:/A", timeout=20)
+    assert done.returncode == INPUT and "is drawn from itself" in done.stderr
+    done = run("h5mat", "info", source, timeout=20)
+    assert done.returncode == 0 and "is drawn from itself" in done.stdout and "/B: 30 x 10" in done.stdout
+
+
+def test_virtual_datasets_in_too_many_layers(tmp_path):
+    """Each of two of the one before: it would be read very many times."""
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file["V0"], file["B"] = A, B
+        for i in range(1, 31):
+            virtual_of(file, f"V{i}", (".", f"V{i - 1}"), (".", f"V{i - 1}"))
+        file["A"] = h5py.SoftLink("/V30")
+    assert_refused(tmp_path, source, says=["from too many datasets"], timeout=60)
+    assert_refused(tmp_path, source, "-a", "V16", says=["from too many datasets"], timeout=60)
+    multiply(source, "-a", "V4")
+    np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
+def test_a_source_that_is_drawn_from_twice_is_no_circle(tmp_path):
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file["V"], file["B"] = A[:10], B
+        layout = h5py.VirtualLayout(A.shape, "f8")
+        layout[:10] = layout[10:] = h5py.VirtualSource(".", "V", (10, 30))
+        file.create_virtual_dataset("A", layout)
+    multiply(source)
+    np.testing.assert_array_equal(read(output_of(source)), np.vstack([A[:10], A[:10]]) @ B)
+
+
+def test_an_external_file_that_is_not_there(tmp_path):
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file["B"] = B
+        file.create_dataset("A", A.shape, "f8", external=[("gone.raw", 0, A.nbytes)])
+    assert_refused(tmp_path, source, says=["a file that is not there: gone.raw"])
+
+
+def test_external_links_in_a_circle(tmp_path):
+    with h5py.File(tmp_path / "input.h5", "w") as file, h5py.File(tmp_path / "other.h5", "w") as other:
+        file["A"], file["B"], other["A"] = h5py.ExternalLink("other.h5", "A"), B, \
+            h5py.ExternalLink("input.h5", "A")
+    assert_refused(tmp_path, tmp_path / "input.h5", says=["too many links"], timeout=60)
+
+
+def large_float(size):
+    kind = h5py.h5t.IEEE_F64LE.copy()
+    kind.set_size(size)
+    return kind
+
+
+@pytest.mark.parametrize("size", [17, 65288])
+def test_elements_larger_than_any_number(tmp_path, size):
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file["B"] = B
+        space = h5py.h5s.create_simple((4, 30))
+        for name in b"A", b"W":
+            h5py.h5d.create(file.id, name, large_float(size), space)
+        virtual_of(file, "V", (".", "W"), shape=(4, 30))
+    for name in "A", "V":
+        assert_refused(tmp_path, source, "-a", name, "--type", "d", says=["more bytes than any number"])
+        done = run("h5mat", "info", f"{source}:/{name}", timeout=20)
+        assert done.returncode == INPUT

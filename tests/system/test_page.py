@@ -77,14 +77,14 @@ def lanes(root):
 
 
 def cells(root):
-    """(row, end, column, end), rank, residual or None, rows not finite; of the map by residual."""
+    """(row, end, column, end), rank, residual or None, elements not finite; of the map by residual."""
     maps = [[rect.find("title").text for rect in svg.iter("rect") if rect.find("title") is not None]
             for svg in section(root, "map").iter("svg")]
     assert maps[0] == maps[1]
     for title in maps[0]:
         row, last_row, col, last_col, rank, residual, rows = re.fullmatch(
-            r"rows (\d+) to (\d+), columns (\d+) to (\d+): rank (\d+), (?:not checked|residual (\S+?))"
-            r"(?:, (\d+) rows with NaN, Inf or overflow)?", title).groups()
+            r"rows (\d+) to (\d+), columns (\d+) to (\d+): rank (\d+), (?:not checked|residual (\S+) of its limit)"
+            r"(?:, (\d+) elements NaN or Inf)?", title).groups()
         yield ((int(row), int(last_row) + 1, int(col), int(last_col) + 1), int(rank),
                float(residual) if residual else None, int(rows or 0))
 
@@ -170,7 +170,7 @@ def test_verdict(shown):
     verdict = text_of(root.find(".//header"))
     assert "C 150 × 170, k = 190" in verdict
     if report["checked"]:
-        assert f"PASSED residual {report['residual']:.3g}" in verdict
+        assert f"PASSED an error of {report['detectable']:.2g} of a typical element" in verdict
     else:
         assert "C was not checked" in verdict and "PASSED" not in verdict
 
@@ -262,9 +262,9 @@ def test_rows_that_are_not_finite(tmp_path):
     write(source, A=a, B=b)
     report = multiply(source, "--tile", "32x32x16", "--html", page)
     found = list(cells(parse(page)))
-    assert sum(rows for *_, rows in found) == report["rows_not_finite"] == 2 * 34
+    assert sum(elements for *_, elements in found) == report["elements_not_finite"] == 34 * 64
     assert [residual for _, _, residual, _ in found].count(None) == 2  # the tiles of Inf alone
-    assert "68 rows with NaN, Inf or overflow" in text_of(parse(page).find(".//header"))
+    assert "2176 elements are NaN or Inf" in text_of(parse(page).find(".//header"))
 
 
 def test_run_that_went_on(tmp_path):

@@ -1,12 +1,11 @@
 """Runs that are stopped or killed, and continued: by any number of ranks, with any tiles, to the bits of
-a run that was not.  `make soak` kills many more."""
+a run that was not.  `make soak` kills many, at random."""
 import json
 import os
 import random
 import re
 import shutil
 import signal
-import subprocess
 import time
 from functools import partial
 
@@ -21,7 +20,6 @@ from matrices import (catches, children, multiply, operands, output_of, part_of,
 M, N, K = 900, 800, 1000
 SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
 SLOW = ["--tile", "40x40x16"]
-KILLS = int(os.environ.get("DGEMM_OOC_TEST_KILLS", "4"))
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +178,8 @@ def test_sums_by_ranks_with_less_memory(deep, tmp_path):
     journal = source.with_name("input-C.h5.journal")
 
     def left():
-        newest = [line for line in journal.read_text().splitlines() if '"left"' in line][-1]
+        whole = journal.read_text().split("\n")[:-1]
+        newest = [line for line in whole if '"left"' in line][-1]
         return json.loads(newest.split(" ", 1)[1])["left"]
     with start("dgemm_ooc", source, *WHOLE[2:], "--tile", "100x100x16", "--checkpoint",
                "0.01s") as process:
@@ -296,8 +295,8 @@ def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
     assert not output_of(source).exists() and part_of(source).exists()
     done = run("dgemm_ooc", *options, "--verify", then, ranks=ranks)
     assert done.returncode == 0, done.stderr
-    assert ("Full check" in done.stdout) == (then == "full") and "disk read" not in done.stdout
-    assert re.search(r"RESULT: C complete, residual [\d.e+-]+ \(limit [\d.e+-]+\): PASSED", done.stdout)
+    assert "Full check" in done.stdout and "disk read" not in done.stdout
+    assert re.search(r"RESULT: C complete, checked to [\d.e+-]+ of a typical element: PASSED", done.stdout)
     assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "input-C.h5"}
 
 
@@ -395,34 +394,7 @@ def test_saved_sums_go_to_no_other_file(deep, tmp_path, link):
     assert target.read_text() == "mine"
 
 
-def kill_and_restart(source, seed):
-    """Kill all ranks, or one, at random moments, with ranks and tiles that change, until a run comes to
-    its end."""
-    rng = random.Random(seed)
-    for attempt in range(6):
-        ranks = rng.choice([0, 0, 1, 2, 3])
-        tile = rng.choice(["100x100x64", "300x200x32", f"{M}x{N}x32", "450x400x16"])
-        with start("dgemm_ooc", source, *SCALARS, "--tile", tile, "--checkpoint",
-                   rng.choice(["0.05s", "0.2s"]), ranks=ranks) as process:
-            try:
-                process.communicate(timeout=60 if attempt == 5 else rng.uniform(0.4, 2))
-            except subprocess.TimeoutExpired:
-                running = children(process.pid) if ranks else [process.pid]
-                for pid in rng.sample(running, rng.choice([1, len(running)])) if running else []:
-                    os.kill(pid, signal.SIGKILL)
-                process.communicate(timeout=60)
-        if process.returncode == 0:
-            return
-
-
-@pytest.mark.parametrize("seed", range(KILLS))
-def test_killed_at_random(source, reference, seed):
-    kill_and_restart(source, seed)
-    finish(source)
-    assert_whole(source, reference[1])
-
-
-@pytest.mark.parametrize("name", ["journal", "part.sums0", "part.sums1", "part"])
+@pytest.mark.parametrize("name", ["journal", "part.sums0", "part.sums1", "part", "lock"])
 def test_an_input_is_not_taken_for_the_runs_own(tmp_path, name):
     source, other = tmp_path / "input.h5", tmp_path / f"out.h5.{name}"
     operands(source, 40, 30, 50)
@@ -462,13 +434,13 @@ def test_nothing_to_multiply_goes_on(tmp_path):
     assert np.array_equal(read(output_of(source)), 2 * read(source, "C"))
 
 
-def test_rows_with_nan_are_counted_once(tmp_path):
+def test_elements_that_are_nan_are_counted_once(tmp_path):
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, 200, 150, 900)
     with h5py.File(source, "r+") as file:
         file["A"][7, 3] = np.nan
     report = multiply(source, "--tile", "200x150x16", "--checkpoint", "0.001s")
-    assert report["rows_not_finite"] == 1
+    assert report["elements_not_finite"] == 150
 
 
 # A machine that is said to be so slow that ranks ask each other after every slab.

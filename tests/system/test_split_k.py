@@ -130,8 +130,8 @@ def test_only_where_it_wins_clearly(tmp_path):
     sparse(tmp_path / "A.h5", "A", (2000, 4_000_000), "f8")
     sparse(tmp_path / "B.h5", "B", (4_000_000, 2000), "f8")
     off = plan_for(tmp_path, "--split-k", "off")
-    auto = plan_for(tmp_path)
-    slow = plan_for(tmp_path, disk_read_bytes_per_s=1e10)
+    auto = plan_for(tmp_path, "--split-k", "auto")
+    slow = plan_for(tmp_path, "--split-k", "auto", disk_read_bytes_per_s=1e10)
     assert off["plan"]["layers"] == slow["plan"]["layers"] == 1 < auto["plan"]["layers"]
     assert auto["simulated"]["wall_s"] < 0.75 * off["simulated"]["wall_s"]
     assert auto["plan"]["read_bytes"] == off["plan"]["read_bytes"]
@@ -151,3 +151,29 @@ def test_one_layer_fails(tmp_path):
     done = run("dgemm_ooc", source, "--split-k", 2, ranks=2, timeout=60)
     assert done.returncode == 3 and "on rank 1" in done.stderr, done.stderr
     assert not output_of(source).exists()
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("value, row", [(np.nan, 5), (np.inf, 900), (1e200, 5)])
+def test_columns_that_only_one_layer_cannot_check(tmp_path, layers, value, row):
+    """The right sum is not refused; that nothing is known of it is said."""
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, 60, 50, 997)
+    b[row, 7] = value
+    with h5py.File(source, "r+") as file:
+        file["B"][...] = b
+    done = run("dgemm_ooc", source, "--split-k", layers, ranks=layers)
+    assert done.returncode == 6 and "failed" not in done.stderr, done.stdout + done.stderr
+    columns = np.arange(50) != 7
+    assert np.allclose(read(output_of(source))[:, columns], (a @ b)[:, columns], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 0])
+def test_what_is_found_is_that_of_all_layers(tmp_path, scale):
+    """Whatever the first layer's part of k is beside the others'."""
+    a, b = random((60, 997), "f4"), random((997, 50), "f4", 1)
+    a[:, :512] *= scale
+    source = write(tmp_path / "input.h5", A=a, B=b)
+    whole = multiply(source)["detectable"]
+    split = multiply(source, "--split-k", 2, "--force", ranks=2)["detectable"]
+    assert whole / 4 < split < 4 * whole

@@ -27,7 +27,7 @@ def check(source, *options, ranks=0, code=0, says=()):
     for words in says:
         assert words in done.stdout + done.stderr
     last = (done.stdout.splitlines() or [""])[-1]
-    assert last.startswith("RESULT: C checked, residual ") == (code == 0)
+    assert last.endswith({0: ": PASSED", 6: ": NOT CHECKED"}.get(code, "")) and ("RESULT" in last) == (code in (0, 6))
     return done.stdout + done.stderr
 
 
@@ -45,8 +45,8 @@ def flip(path, name, bit):
 def assert_read_back(report):
     full = report["full_check"]
     assert full["checksum"] == full["checksum_recorded"] == report["checksum"]
-    assert full["residual"] <= full["residual_limit"] and full["busy_s"] > 0
-    assert full["rows_not_finite"] == 0
+    assert full["verdict"] == "PASSED" and full["residual"] <= 1 and full["busy_s"] > 0
+    assert full["elements_not_finite"] == full["elements_not_judged"] == 0
 
 
 @pytest.mark.parametrize("dtype, trans, factors", KINDS)
@@ -200,15 +200,90 @@ def test_c0_must_still_be_there(tmp_path):
 
 @pytest.mark.parametrize("beta", [0, 1])
 def test_nan_and_inf(tmp_path, beta):
-    """Their rows are not judged, but their bits are."""
+    """Rows with NaN or Inf have to be NaN or Inf; of C0's nobody knows what they hide.  The bits count."""
     a, b, c = random((50, 64)), random((64, 45), seed=1), random((50, 45), seed=2)
     a[3, 4], a[12, 1], c[20, 20] = np.nan, np.inf, np.nan
     source = write(tmp_path / "input.h5", A=a, B=b, C=c)
-    report = multiply(source, "--beta", beta, "--verify", "full")
-    assert report["full_check"]["rows_not_finite"] == 2 + beta
-    assert "PASSED but for rows" in check(source)
+    path = source.with_suffix(".json")
+    done = run("dgemm_ooc", source, "--beta", beta, "--verify", "full", "--report", path)
+    assert done.returncode == (6 if beta else 0), done.stderr
+    report = json.loads(path.read_text())
+    assert report["verdict"] == "PASSED" and report["elements_not_finite"] == 2 * 45
+    assert report["full_check"]["elements_not_finite"] == 2 * 45
+    assert (report["full_check"]["elements_not_judged"] > 0) == bool(beta)
+    check(source, code=6 if beta else 0)
     flip(output_of(source), "C", 64 * (3 * 45 + 7) + 1)
     check(source, code=VERIFY, says=["is not what was written"])
+
+
+def test_more_columns_than_all_that_k_needs(tmp_path):
+    """Columns that are left out take no room of others."""
+    a, b = random((50, 1)), random((1, 5000), seed=1)
+    b[0, 77] = np.nan
+    report = multiply(write(tmp_path / "input.h5", A=a, B=b), "--verify", "full")
+    for found in (report, report["full_check"]):
+        assert found["verdict"] == "PASSED" and found["elements_not_finite"] == 50
+
+
+def test_a_column_of_nan_leaves_c0_alone(tmp_path):
+    a, b, c = random((20, 30)), random((30, 20), seed=1), random((20, 20), seed=2)
+    b[3, 4] = np.nan
+    report = multiply(write(tmp_path / "input.h5", A=a, B=b, C=c), "--beta", 1, "--verify", "full")
+    assert report["full_check"]["elements_not_finite"] == 20
+    assert report["full_check"]["elements_not_judged"] == 0
+
+
+@pytest.mark.parametrize("size, alpha", [(1e-22, 1e20), (1e20, 1e-20), (1e-3, 1e30)])
+def test_alpha_of_any_size(tmp_path, size, alpha):
+    """What is right is never refused; what overflows, or is nearly 0, may be NOT CHECKED."""
+    a, b = size * random((40, 60)), size * random((60, 30), seed=1)
+    source = write(tmp_path / "input.h5", A=a.astype("f4"), B=b.astype("f4"))
+    done = run("dgemm_ooc", source, f"--alpha={alpha}", "--verify", "full")
+    assert done.returncode in (0, 6), done.stderr
+
+
+def test_what_alpha_makes_overflow_is_said(tmp_path):
+    """Where C is read back; the sums themselves are fine."""
+    source = write(tmp_path / "input.h5", A=1e10 * random((20, 30)), B=random((30, 20), seed=1))
+    done = run("dgemm_ooc", source, "--alpha=1e300", "--verify", "full")
+    assert done.returncode == 6 and done.stdout.splitlines()[-1].endswith(": NOT CHECKED")
+
+
+@pytest.mark.parametrize("option", ["--alpha=1e39", "--alpha=1e-60", "--beta=-1e40"])
+def test_scalars_out_of_the_range_of_floats_are_refused(tmp_path, option):
+    source = tmp_path / "input.h5"
+    operands(source, 5, 6, 7, "f4")
+    done = run("dgemm_ooc", source, option)
+    assert done.returncode == 2 and "give --type d" in done.stderr
+    assert run("dgemm_ooc", source, option, "--type", "d").returncode == 0
+
+
+@pytest.mark.parametrize("a, b", [([[0, 1], [0, 2]], [[1, 2, 3], [0, 0, 0]]), ([[0, 0]], [[1], [2]])])
+def test_products_that_are_0(tmp_path, a, b):
+    source = write(tmp_path / "input.h5", A=np.array(a, "f8"), B=np.array(b, "f8"))
+    multiply(source)
+    check(source)
+
+
+def test_rows_of_zeros_under_a_huge_alpha(tmp_path):
+    source = write(tmp_path / "input.h5", A=np.eye(5, 3), B=random((3, 40)))
+    assert multiply(source, "--alpha=1e160", "--verify", "full")["full_check"]["residual"] <= 1
+
+
+def test_a_row_does_not_make_another_look_checked(tmp_path):
+    """Rows that add up to much hide nothing in those that do not: here 20 times their elements."""
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((64, 4096))
+    a -= a.mean(axis=1, keepdims=True)
+    a[::16] = 1
+    b = 1 + 0.1 * rng.standard_normal((4096, 64))
+    source = write(tmp_path / "input.h5", A=a.astype("f4"), B=b.astype("f4"))
+    done = run("dgemm_ooc", source)
+    assert done.returncode in (0, 6), done.stderr
+    with h5py.File(output_of(source), "r+") as file:
+        del file["C"].attrs["checksum"]
+        file["C"][3, 5] += 10 * np.sqrt(np.mean(file["C"][3] ** 2))
+    assert "PASSED" not in run("dgemm_ooc", source, "--check-only").stdout
 
 
 def test_report_of_a_check(tmp_path):

@@ -1,177 +1,141 @@
-/* The online check against flipped bits in the accumulators. */
-#include "cpu_fixture.h"
-#include "plan_fixture.h"
+/* The online check on the CPU device, tile by tile, as the pipeline calls it: check_trials.h, and
+ * what may happen to a check. */
+#include "check_trials.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "check.h"
-#include "device.h"
-
-enum { M = 48, N = 56, K = 96, FLIPS = 1000 };
-
-/* A tile that is all of C, multiplied in one slab, and its check. */
-struct bench {
-    struct device *device;
-    struct problem problem;
-    struct plan plan;
-    struct check check;
-    double *a, *b, *acc, *memory;
-};
-
-static void multiply(struct bench *x)
+static struct bench small_bench(enum scalar type)
 {
-    struct error err = {0};
-    const struct block tile = {0, 0, M, N};
-    struct gemm gemm = {.type = SCALAR_DOUBLE,
-                        .m = N,
-                        .n = M,
-                        .k = K,
-                        .alpha = 1,
-                        .a = x->b,
-                        .lda = N,
-                        .b = x->a,
-                        .ldb = K,
-                        .beta = 0,
-                        .c = x->acc,
-                        .ldc = N};
-    assert_int_equal(check_begin(&x->check, &tile, &err), 0);
-    assert_int_equal(x->device->gemm(x->device, &gemm, &err), 0);
-    assert_int_equal(check_slab(&x->check, 0, x->a, x->b, &err), 0);
+    return open_bench(type, 20, 30, 100, 48, 0, RANDOM);
 }
 
-static void open_bench(struct bench *x)
-{
-    struct error err = {0};
-    *x = (struct bench){
-        .problem = {.type = SCALAR_DOUBLE, .m = M, .n = N, .k = K, .k_whole = K, .alpha = 1},
-        .plan = {.layers = 1,
-                 .grid_rows = 1,
-                 .grid_cols = 1,
-                 .ranks_per_node = 1,
-                 .block_rows = 1,
-                 .block_cols = 1,
-                 .tile_rows = M,
-                 .tile_cols = N,
-                 .slab = K,
-                 .slabs = 1,
-                 .supers_down = 1,
-                 .supers_across = 1,
-                 .ld = {K, N, N},
-                 .strip_rows = M}};
-    assert_int_equal(device_cpu_open(1, &x->device, &err), 0);
-    x->a = malloc(sizeof(double) * M * K);
-    x->b = malloc(sizeof(double) * K * N);
-    x->acc = malloc(sizeof(double) * M * N);
-    x->memory = malloc(plan_check_bytes(&x->plan));
-    for (int i = 0; i < M * K; i++)
-        x->a[i] = random_real();
-    for (int i = 0; i < K * N; i++)
-        x->b[i] = random_real();
-    assert_int_equal(check_open(&x->check, &x->problem, &x->plan, x->device, x->memory, &err), 0);
-    x->check.patient = true;
-}
-
-static void close_bench(struct bench *x)
-{
-    check_close(&x->check);
-    x->device->close(x->device);
-    free(x->a);
-    free(x->b);
-    free(x->acc);
-    free(x->memory);
-}
-
-static bool fails(struct bench *x)
-{
-    struct error err = {0};
-    x->check.failures = 0;
-    assert_int_equal(check_now(&x->check, x->acc, &err), 0);
-    return x->check.failures > 0;
-}
-
-/* What the limit lets pass in a row: so much may an element be wrong. */
-static double allowed(const struct bench *x, int row)
-{
-    double sum = 0;
-    for (int j = 0; j < N; j++)
-        for (int k = 0; k < K; k++)
-            sum += fabs(x->a[row * K + k] * x->b[k * N + j]);
-    return x->check.limit * 0x1p-53 * sum;
-}
-
-/* Every flip is seen that changes an element by more than the rounding that the limit allows for:
- * twice that, since the sums themselves may be off by as much. */
-static void test_flips(void **state)
-{
-    (void)state;
-    struct bench x;
-    int large = 0, seen = 0;
-    open_bench(&x);
-    multiply(&x);
-    assert_false(fails(&x));
-    for (int flip = 0; flip < FLIPS; flip++) {
-        int at = (int)random_below(M * N);
-        uint64_t bits;
-        double before = x.acc[at];
-        memcpy(&bits, &before, sizeof bits);
-        bits ^= (uint64_t)1 << random_below(64);
-        memcpy(&x.acc[at], &bits, sizeof bits);
-        bool must = !(fabs(x.acc[at] - before) <= 2 * allowed(&x, at / N)), failed = fails(&x);
-        assert_true(failed || !must);
-        large += must;
-        seen += failed;
-        x.acc[at] = before;
-    }
-    assert_false(fails(&x));
-    assert_true(large > FLIPS / 2);
-    print_message("%d of %d flips change more than rounding, %d are seen\n", large, FLIPS, seen);
-    close_bench(&x);
-}
-
-/* Impatient, or too often: an error. */
-static void test_fails_again(void **state)
-{
-    (void)state;
-    struct bench x;
-    struct error err = {0};
-    open_bench(&x);
-    multiply(&x);
-    assert_false(fails(&x)); /* and the device is through */
-    x.acc[5] += 1;
-    assert_true(fails(&x));
-    x.check.patient = false;
-    assert_int_equal(check_now(&x.check, x.acc, &err), EXIT_VERIFY);
-    assert_non_null(strstr(err.text, "failed its check again"));
-    close_bench(&x);
-}
-
-/* What is not finite is no failure of the product, and counted when the tile ends. */
+/* NaN and Inf in A and B: the other rows and columns are checked, those have to be NaN or Inf. */
 static void test_not_finite(void **state)
 {
     (void)state;
-    const struct block tile = {0, 0, M, N};
-    struct error err = {0};
-    struct bench x;
-    open_bench(&x);
-    x.a[3 * K + 7] = NAN;
-    x.a[9 * K] = INFINITY;
-    multiply(&x);
-    assert_false(fails(&x)); /* and the device is through */
-    assert_int_equal(x.check.not_finite, 0);
-    assert_int_equal(check_leave(&x.check, &tile, &tile, &err), 0);
-    assert_int_equal(check_judge(&x.check, &err), 0);
-    assert_int_equal(x.check.failures, 0);
-    assert_int_equal(x.check.not_finite, 2);
+    for (int variant = 0; variant < 2 * 2 * 3 * 2; variant++) {
+        struct bench x = small_bench((enum scalar)(variant & 1));
+        double value = variant & 2 ? NAN : INFINITY;
+        int64_t l = (int64_t[]){0, 60, 99}[variant / 4 % 3];
+        bool in_a = variant >= 12;
+        struct findings found;
+        put(x.problem.type, in_a ? x.a : x.b, in_a ? at_a(&x, 7, l) : at_b(&x, l, 7), value);
+        assert_true(passes(&x, &no_fault, 2, &found, NULL));
+        assert_true(findings_pass(&found) && found.not_judged == 0);
+        assert_true(found.not_finite == (in_a ? x.problem.n : x.problem.m));
+
+        struct fault elsewhere = {.after = products_of(&x) - 1, .row = 3, .col = 4, .add = 1};
+        assert_false(passes(&x, &elsewhere, 2, NULL, NULL));
+        struct fault early = {.after = 0, .row = 3, .col = 4, .add = 1};
+        assert_false(passes(&x, &early, 2, NULL, NULL));
+        close_bench(&x);
+    }
+}
+
+static void make_finite(struct bench *x)
+{
+    for (int64_t i = 0; i < x->problem.m * x->problem.n; i++)
+        if (!isfinite(element(x->problem.type, x->acc, i))) {
+            put(x->problem.type, x->acc, i, 0);
+            return;
+        }
+}
+
+static void make_infinite(struct bench *x)
+{
+    put(x->problem.type, x->acc, 5, INFINITY);
+}
+
+static void test_what_must_be_finite_or_not(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        struct bench x = small_bench((enum scalar)(variant & 1));
+        struct fault fault = {.after = products_of(&x) - 1, .corrupt = make_finite};
+        put(x.problem.type, variant & 2 ? x.a : x.b, 7, NAN);
+        assert_false(passes(&x, &fault, 1, NULL, NULL));
+        close_bench(&x);
+        x = small_bench((enum scalar)(variant & 1));
+        fault.corrupt = make_infinite;
+        assert_false(passes(&x, &fault, 1, NULL, NULL));
+        close_bench(&x);
+    }
+}
+
+/* What overflows is not judged, and the verdict says so; what is huge hides nothing else. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    struct bench x = small_bench(SCALAR_FLOAT);
+    struct findings found;
+    put(SCALAR_FLOAT, x.b, at_b(&x, 50, 7), 3e38);
+    put(SCALAR_FLOAT, x.a, at_a(&x, 2, 50), 1e30);
+    assert_true(passes(&x, &no_fault, 2, &found, NULL));
+    assert_true(found.not_judged > 0 && !findings_pass(&found));
     close_bench(&x);
+    x = small_bench(SCALAR_DOUBLE);
+    put(SCALAR_DOUBLE, x.b, at_b(&x, 50, 7), 1e300);
+    assert_true(passes(&x, &no_fault, 2, &found, NULL));
+    assert_true(found.not_judged == x.problem.m);
+    struct fault elsewhere = {.after = 2, .row = 3, .col = 4, .add = 1};
+    assert_false(passes(&x, &elsewhere, 2, NULL, NULL));
+    close_bench(&x);
+}
+
+/* Tiles that fail again, or too many of them: an error. */
+static void test_fails_again(void **state)
+{
+    (void)state;
+    struct bench x = small_bench(SCALAR_DOUBLE);
+    struct error err = {0};
+    struct work work = {.fault = &no_fault, .strips = 2};
+    open_check(&x, 5);
+    assert_true(multiply(&x, &work));
+    ((double *)x.acc)[5] += 1;
+    upload_sums(&x);
+    x.check.compares = false; /* as if the sums were saved in the middle of a group */
+    assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
+    assert_int_equal(x.check.failures, 1);
+    x.check.retry_on_failure = false;
+    assert_int_equal(check_now(&x.check, x.device_acc, &err), EXIT_VERIFY);
+    assert_non_null(strstr(err.text, "failed its check again"));
+    check_close(&x.check);
+    close_bench(&x);
+}
+
+/* The weights: of both signs, from 1/2 to 1, others for another seed, column and check. */
+static void test_weights(void **state)
+{
+    (void)state;
+    double sum = 0, squares = 0;
+    int same = 0;
+    enum { COUNT = 100000 };
+    for (int64_t j = 0; j < COUNT; j++) {
+        double w = check_weight(7, CHECK_ONLINE, j);
+        assert_true(fabs(w) >= 0.5 && fabs(w) <= 1);
+        sum += w;
+        squares += w * w;
+        same += (w > 0) == (check_weight(7, CHECK_FULL, j) > 0);
+        assert_true(w != check_weight(8, CHECK_ONLINE, j));
+        assert_true(w != check_weight(7, CHECK_ONLINE, j + 1));
+    }
+    assert_true(fabs(sum) < 5 * sqrt(COUNT) && fabs(squares / COUNT - 7.0 / 12) < 0.01);
+    assert_true(abs(2 * same - COUNT) < 5 * sqrt(COUNT));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_fails_again),
-        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_weights),          cmocka_unit_test(test_right_products_pass),
+        cmocka_unit_test(test_errors_are_found), cmocka_unit_test(test_other_products_are_refused),
+        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_what_must_be_finite_or_not),
+        cmocka_unit_test(test_overflow),         cmocka_unit_test(test_fails_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    struct device *device;
+    struct error err = {0};
+    if (device_cpu_open(1, &device, &err) != 0)
+        return EXIT_FAILURE;
+    trial_count = trials(150);
+    add_target(ALGORITHM_CPU, device);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    close_targets();
+    return failed;
 }

@@ -1,8 +1,7 @@
-/* combine, project and the CPU device, against the contracts of vector.h and device.h.
+/* combine and the CPU device, against the contracts of vector.h and device.h.
  *
- * Method: sums in long double beside project's, fma beside combine's; and for the device, chains
- * of work over all streams that only events hold together, repeated until queues are full and
- * threads race. */
+ * Method: fma beside combine's result; and for the device, chains of work over all streams that
+ * only events hold together, repeated until queues are full and threads race. */
 #include <stdio.h>
 
 #include "cpu_fixture.h"
@@ -88,104 +87,6 @@ static void combine_is_the_same_in_every_instruction_set(void **state)
         free(y.data);
         free(first.data);
         free(other.data);
-    }
-}
-
-/* project */
-
-struct projection {
-    struct project project;
-    struct matrix matrix, x, x_abs, y, y_abs;
-    int64_t lines, length; /* of y, and of the sums */
-};
-
-static struct projection projection_make(enum scalar type, bool trans, int64_t rows, int64_t cols)
-{
-    struct projection p = {.lines = trans ? cols : rows, .length = trans ? rows : cols};
-    p.matrix = matrix_make(type, cols, rows, NAN);
-    p.x = matrix_make(SCALAR_DOUBLE, p.length, 1, NAN);
-    p.x_abs = matrix_make(SCALAR_DOUBLE, p.length, 1, NAN);
-    p.y = matrix_make(SCALAR_DOUBLE, p.lines, 1, guard);
-    p.y_abs = matrix_make(SCALAR_DOUBLE, p.lines, 1, guard);
-    matrix_fill(&p.matrix, random_real);
-    matrix_fill(&p.x, random_real);
-    matrix_fill(&p.x_abs, random_real);
-    matrix_fill(&p.y, random_real);
-    matrix_fill(&p.y_abs, random_real);
-    p.project = (struct project){.type = type,
-                                 .trans = trans,
-                                 .rows = rows,
-                                 .cols = cols,
-                                 .matrix = p.matrix.data,
-                                 .ld = p.matrix.ld,
-                                 .x = p.x.data,
-                                 .y = p.y.data,
-                                 .y_abs = p.y_abs.data};
-    return p;
-}
-
-static void projection_free(struct projection *p)
-{
-    free(p->matrix.data);
-    free(p->x.data);
-    free(p->x_abs.data);
-    free(p->y.data);
-    free(p->y_abs.data);
-}
-
-static void check_line(const struct projection *p, int64_t i, double y, double y_abs)
-{
-    const struct project *g = &p->project;
-    long double sum = g->accumulate ? y : 0, sum_abs = g->accumulate ? y_abs : 0;
-    long double magnitude = fabsl(sum) + fabsl(sum_abs);
-    for (int64_t l = 0; l < p->length; l++) {
-        long double element = g->trans ? get(&p->matrix, i, l) : get(&p->matrix, l, i);
-        long double x = get(&p->x, l, 0), weight = g->x_abs ? get(&p->x_abs, l, 0) : fabsl(x);
-        sum += element * x;
-        sum_abs += fabsl(element) * weight;
-        magnitude += fabsl(element) * (fabsl(x) + fabsl(weight));
-    }
-    long double bound = ((long double)p->length + 3) * DBL_EPSILON * magnitude;
-    assert_true(fabsl(get(&p->y, i, 0) - sum) <= bound);
-    if (g->y_abs)
-        assert_true(fabsl(get(&p->y_abs, i, 0) - sum_abs) <= bound);
-}
-
-static void check_project(struct projection *p)
-{
-    struct matrix y = matrix_copy(&p->y), y_abs = matrix_copy(&p->y_abs);
-    project_cpu(&p->project, 1);
-    for (int64_t i = 0; i < p->lines; i++)
-        check_line(p, i, get(&y, i, 0), get(&y_abs, i, 0));
-    assert_gaps_are(&p->y, guard);
-    assert_gaps_are(&p->y_abs, guard);
-    struct matrix one = matrix_copy(&p->y);
-    for (int threads = 2; threads <= THREADS; threads++) {
-        memcpy(p->y.data, y.data, matrix_bytes(&y));
-        memcpy(p->y_abs.data, y_abs.data, matrix_bytes(&y_abs));
-        project_cpu(&p->project, threads);
-        assert_same_bits(&one, &p->y);
-    }
-    free(y.data);
-    free(y_abs.data);
-    free(one.data);
-}
-
-static void project_sums_what_it_should(void **state)
-{
-    (void)state;
-    const int64_t sizes[][2] = {{1, 1},   {3, 15},  {4, 16},  {5, 17},
-                                {33, 50}, {6, 511}, {7, 513}, {200, 1100}};
-    for (int trial = 0; trial < 8 * 2 * 16; trial++) {
-        const int64_t *size = sizes[trial % 8];
-        struct projection p =
-            projection_make((enum scalar)(trial / 8 % 2), trial & 16, size[0], size[1]);
-        p.project.accumulate = trial & 32;
-        p.project.x_abs = trial & 64 ? p.x_abs.data : NULL;
-        if (trial & 128)
-            p.project.y_abs = NULL;
-        check_project(&p);
-        projection_free(&p);
     }
 }
 
@@ -331,11 +232,20 @@ static void copies_keep_to_their_rows(void **state)
 static void vectors_go_through_the_stream(void **state)
 {
     (void)state;
-    double acc[4] = {1, 2, 3, 4}, c0[4] = {8, 8, 8, 8}, x[2] = {1, 1}, y[2];
+    double acc[4] = {1, 2, 3, 4}, c0[4] = {8, 8, 8, 8}, x[2] = {1, 1}, y[2], squares[2];
     struct event *event;
     struct combine combine = {SCALAR_DOUBLE, 2, 2, 1, 0.5, acc, c0, 2, 2};
-    struct project project = {
-        .type = SCALAR_DOUBLE, .rows = 2, .cols = 2, .matrix = acc, .ld = 2, .x = x, .y = y};
+    struct project project = {.type = SCALAR_DOUBLE,
+                              .from_zero = true,
+                              .begin = true,
+                              .rows = 2,
+                              .cols = 2,
+                              .matrix = acc,
+                              .ld = 2,
+                              .classes = 1,
+                              .x = x,
+                              .y = y,
+                              .squares = squares};
     ok(dev->event_create(dev, &event, &err));
     ok(dev->combine(dev, &combine, &err));
     ok(dev->record(dev, event, STREAM_OUT, &err));
@@ -343,7 +253,7 @@ static void vectors_go_through_the_stream(void **state)
     ok(dev->project(dev, &project, &err));
     ok(dev->record(dev, event, STREAM_COMPUTE, &err));
     ok(dev->sync(dev, event, &err));
-    assert_true(y[0] == 11 && y[1] == 15);
+    assert_true(y[0] == 11 && y[1] == 15 && squares[0] == 5 * 5 + 6 * 6);
     dev->event_destroy(dev, event);
 }
 
@@ -384,7 +294,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(combine_is_one_fma),
         cmocka_unit_test(combine_is_the_same_in_every_instruction_set),
-        cmocka_unit_test(project_sums_what_it_should),
         cmocka_unit_test(streams_are_ordered_by_events),
         cmocka_unit_test(an_event_never_recorded_counts_as_reached),
         cmocka_unit_test(queues_are_bounded),

@@ -1,6 +1,7 @@
 /* The planner and the schedule over thousands of random problems and machines. */
 #include "plan_fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "quantity.h"
@@ -376,6 +377,19 @@ static void test_large(void **state)
     assert_true(plan.slab >= 128);
 }
 
+/* The ranks together copy more than 2^64 bytes. */
+static void test_a_month_of_work(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(100000, 100000, INT64_C(1) << 40, 1);
+    struct machine m = make_machine(16, 1 << 30, (size_t)8 << 30, true);
+    struct plan_request request = {.layers = 1, .tile_rows = 1000, .tile_cols = 1000, .slab = 4096};
+    struct plan plan;
+    struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(fabs(plan.total.in_bytes / (8 * 10000 * 2000.0 * (double)p.k) - 1) < 1e-9);
+}
+
 /* What fits in device memory is read once, in slabs so that reading and computing overlap. */
 static void test_small_fits(void **state)
 {
@@ -476,8 +490,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_plans),    cmocka_unit_test(test_serpentine),
         cmocka_unit_test(test_kept_panels),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_small_fits),      cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_files_in_memory), cmocka_unit_test(test_too_many_tiles),
+        cmocka_unit_test(test_a_month_of_work), cmocka_unit_test(test_small_fits),
+        cmocka_unit_test(test_decoders),        cmocka_unit_test(test_files_in_memory),
+        cmocka_unit_test(test_too_many_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

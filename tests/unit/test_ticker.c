@@ -19,9 +19,9 @@ static const char *told(struct ticker *t, double time, const struct tally *talli
 static struct tally at(double tflop, double read_gb)
 {
     struct tally tally = {.ranks = 2, .tiles = 3};
-    tally.amount[STAGE_GEMM] = (uint64_t)(1e12 * tflop);
-    tally.amount[STAGE_READ] = (uint64_t)(1e9 * read_gb);
-    tally.busy_ns[STAGE_GEMM] = (uint64_t)(1e9 * tflop);
+    tally.amount[STAGE_GEMM] = 1e12 * tflop;
+    tally.amount[STAGE_READ] = 1e9 * read_gb;
+    tally.busy_s[STAGE_GEMM] = tflop;
     return tally;
 }
 
@@ -63,6 +63,55 @@ static void test_rates_follow(void **state)
     assert_true(rates[3] > 9.9 && rates[3] < 10.1);
 }
 
+/* Of so many ranks, each after so long at so many operations a second: added up as a meeting does,
+ * number by number. */
+static struct tally of_all(int ranks, double seconds, double flops_per_s)
+{
+    struct tally sum = {0}, mine = {.ranks = 1, .tiles = 1};
+    struct meter products = {0};
+    enum { NUMBERS = sizeof sum / sizeof(double), PARTS = 1000 };
+    for (int i = 0; i < PARTS; i++)
+        meter_add(&products, seconds / PARTS, seconds * flops_per_s / PARTS);
+    mine.amount[STAGE_GEMM] = products.amount;
+    mine.busy_s[STAGE_GEMM] = products.busy_s;
+    for (int rank = 0; rank < ranks; rank++)
+        for (int i = 0; i < NUMBERS; i++)
+            ((double *)&sum)[i] += ((const double *)&mine)[i];
+    return sum;
+}
+
+/* The last of some lines, a minute apart, when the ranks come to that part of the product. */
+static const char *at_part(double part, int ranks, double flops, double seconds)
+{
+    enum { LINES = 10 };
+    struct ticker t;
+    struct tally tallies[LINES];
+    double rate = part * flops / seconds / ranks;
+    for (int i = 0; i < LINES; i++)
+        tallies[i] = of_all(ranks, seconds - 60 * (LINES - 1 - i), rate);
+    ticker_open(&t, PROGRESS_AUTO, false, flops, 0);
+    ticker_begin(&t, 0, 5000);
+    const char *last = strstr(told(&t, 60, tallies, LINES), "[10:00]");
+    assert_non_null(last);
+    return last;
+}
+
+/* More operations, and nanoseconds of all ranks, than 64 bits count. */
+static void test_long_runs_of_many_ranks(void **state)
+{
+    (void)state;
+    const double month = 30 * 86400.0;
+    assert_string_equal(at_part(0.58, 4, 6e19, 180000),
+                        "[10:00] 58.0%  eta 36:12:25  193 TFLOP/s  multiply 100%  read 0.00 B/s  "
+                        "write 0.00 B/s  tile 4/5000\n");
+    assert_string_equal(at_part(0.58, 4096, 1e22, month),
+                        "[10:00] 58.0%  eta 521:22:46  2.24 PFLOP/s  multiply 100%  read 0.00 B/s  "
+                        "write 0.00 B/s  tile 4096/5000\n");
+    assert_string_equal(at_part(0.999, 1, 3e20, month),
+                        "[10:00] 99.9%  eta 43:15  116 TFLOP/s  multiply 100%  read 0.00 B/s  "
+                        "write 0.00 B/s  tile 1/5000\n");
+}
+
 static void test_nothing_is_said(void **state)
 {
     (void)state;
@@ -81,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_line_a_minute),
         cmocka_unit_test(test_rates_follow),
+        cmocka_unit_test(test_long_runs_of_many_ranks),
         cmocka_unit_test(test_nothing_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,12 +29,12 @@ static bool holds(const struct block *cell, const struct block *tile)
            tile->col >= cell->col && tile->col + tile->cols <= cell->col + cell->cols;
 }
 
-static double residual_of(const struct block *tile)
+static double ratio_of(const struct block *tile)
 {
     return (double)((tile->row * 31 + tile->col * 17) % 101);
 }
 
-/* Judge all tiles of a piece; each lies in one of its cells, which has the largest residual of
+/* Judge all tiles of a piece; each lies in one of its cells, which has the largest ratio of
  * those in it and the rank of the first. */
 static void check_piece(struct tiles *tiles, const struct problem *p, const struct plan *plan,
                         int left)
@@ -48,18 +48,18 @@ static void check_piece(struct tiles *tiles, const struct problem *p, const stru
             int found = 0;
             if (block_empty(&tile))
                 continue;
-            tiles_judge(tiles, &tile, residual_of(&tile), 1);
+            tiles_judge(tiles, &tile, ratio_of(&tile), 1);
             for (int i = first; i < tiles->count; i++) {
                 const struct cell *cell = &tiles->cells[i];
                 if (!holds(&cell->block, &tile))
                     continue;
                 found++;
                 rows[i]++;
-                assert_true(cell->residual >= residual_of(&tile));
+                assert_true(cell->ratio >= ratio_of(&tile));
                 if (tile.row == cell->block.row && tile.col == cell->block.col)
                     assert_int_equal(cell->rank, rank);
                 if (tiles->merged == 1)
-                    assert_true(cell->residual == residual_of(&tile));
+                    assert_true(cell->ratio == ratio_of(&tile));
             }
             assert_int_equal(found, 1);
         }

@@ -85,6 +85,43 @@ static void work_on(struct picture *picture, const struct problem *p, const stru
         }
 }
 
+/* What is complete of a part of C: every such element once, and no other. */
+static void check_complete(const struct work *work, const struct picture *picture,
+                           const struct block *part)
+{
+    static int covered[ROWS][COLS];
+    struct block blocks[BLOCKS_MAX];
+    int count = work_complete(work, part, blocks);
+    assert_true(count >= 0);
+    memset(covered, 0, sizeof covered);
+    for (int i = 0; i < count; i++)
+        for (int64_t row = blocks[i].row; row < blocks[i].row + blocks[i].rows; row++)
+            for (int64_t col = blocks[i].col; col < blocks[i].col + blocks[i].cols; col++)
+                covered[row][col]++;
+    for (int64_t row = 0; row < ROWS; row++)
+        for (int64_t col = 0; col < COLS; col++) {
+            bool within = row >= part->row && row < part->row + part->rows && col >= part->col &&
+                          col < part->col + part->cols;
+            assert_int_equal(covered[row][col], within && picture->k[row][col] == DEPTH);
+        }
+}
+
+/* Some of what is complete was damaged. */
+static void damage(struct work *work, struct picture *picture)
+{
+    struct block part = {random_below(ROWS), random_below(COLS), 0, 0}, blocks[BLOCKS_MAX];
+    part.rows = random_below(ROWS - part.row + 1);
+    part.cols = random_below(COLS - part.col + 1);
+    check_complete(work, picture, &part);
+    int count = work_complete(work, &part, blocks);
+    if (!work_put_back(work, &part)) {
+        assert_true(work->count + count > PIECES_MAX);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        paint(picture, &blocks[i], 0);
+}
+
 static void test_interrupted_at_random(void **state)
 {
     (void)state;
@@ -110,6 +147,9 @@ static void test_interrupted_at_random(void **state)
                 saved.k = 0;
             work_on(&picture, &part, &plan, supers, saved.k);
             assert_true(work_advance(&work, &plan, supers, &saved));
+            check_pieces(&work, &picture);
+            if (random_below(4) == 0)
+                damage(&work, &picture);
             check_pieces(&work, &picture);
         }
     }
@@ -140,11 +180,25 @@ static void test_too_many_pieces(void **state)
     for (int i = 1; i < PIECES_MAX; i++)
         assert_true(work_again(&work, &tile));
     assert_false(work_again(&work, &tile));
+    assert_true(work_put_back(&work, &(struct block){0, 0, ROWS, COLS})); /* none is complete */
+    work.pieces[0].block.rows = ROWS - 1;
+    assert_false(work_put_back(&work, &(struct block){0, 0, ROWS, COLS}));
+    assert_int_equal(work.count, PIECES_MAX);
     struct plan plan = random_plan(&work.pieces[0].block);
     assert_false(work_advance(&work, &plan, 0, &(struct piece){.k = 16}));
     assert_int_equal(work.count, PIECES_MAX); /* nothing is lost, and it is done again */
     assert_true(work_advance(&work, &plan, schedule_supers(&plan), &(struct piece){0}));
     assert_int_equal(work.count, PIECES_MAX - 1);
+}
+
+static void test_files_that_are_referred_to(void **state)
+{
+    (void)state;
+    struct work work = {.pieces = {{.k = 16, .place = 1}, {.k = 0, .place = 0}}, .count = 2};
+    assert_true(work_refers(&work, 1));
+    assert_false(work_refers(&work, 0));
+    work.count = 0;
+    assert_false(work_refers(&work, 1));
 }
 
 int main(void)
@@ -153,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_interrupted_at_random),
         cmocka_unit_test(test_nothing_done),
         cmocka_unit_test(test_too_many_pieces),
+        cmocka_unit_test(test_files_that_are_referred_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

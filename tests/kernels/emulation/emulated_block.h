@@ -36,7 +36,9 @@ struct uint3 {
 
 struct dim3 {
     unsigned x, y, z;
-    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z)
+    {
+    }
 };
 
 struct alignas(8) float2 {
@@ -57,11 +59,25 @@ enum { WARP = 32 };
 
 void __syncthreads();
 void __syncwarp();
+
+inline int atomicMax(int *at, int value)
+{
+    int old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (old < value &&
+           !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return old;
+}
+
 unsigned char *emulated_dynamic_shared();
 
 /* All threads of the warp come here with the same `act`; the last one calls it with what each of
  * them brought. */
 void emulated_warp_meet(void *mine, void (*act)(void *const lanes[WARP]));
+
+/* Of whole warps, all of whose lanes take part. */
+float __shfl_xor_sync(unsigned mask, float value, int lanes);
+int __all_sync(unsigned mask, int predicate);
 
 /* Copies under way of the fiber that runs. */
 struct emulated_copy {

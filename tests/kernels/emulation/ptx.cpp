@@ -1,4 +1,5 @@
-/* The instructions of ptx.cuh for a fiber, or for a warp of them. */
+/* The instructions of ptx.cuh, and those by which the lanes of a warp exchange values, for a fiber
+ * or for a warp of them. */
 #include <cstring>
 
 #include "emulated_ptx.h"
@@ -34,4 +35,39 @@ void mma_m16n8k8(double d[4], const double a[4], const double b[2])
 {
     fragment mine = {d, a, b};
     emulated_warp_meet(&mine, multiply_add<16, 2>);
+}
+
+struct shuffled {
+    float value, taken;
+    int from;
+};
+
+static void exchange(void *const lanes[WARP])
+{
+    const auto of = [&](int lane) { return static_cast<shuffled *>(lanes[lane]); };
+    for (int lane = 0; lane < WARP; lane++)
+        of(lane)->taken = of(lane ^ of(lane)->from)->value;
+}
+
+float __shfl_xor_sync(unsigned, float value, int lanes)
+{
+    shuffled mine = {value, 0, lanes};
+    emulated_warp_meet(&mine, exchange);
+    return mine.taken;
+}
+
+static void agree(void *const lanes[WARP])
+{
+    int all = 1;
+    for (int lane = 0; lane < WARP; lane++)
+        all &= *static_cast<int *>(lanes[lane]);
+    for (int lane = 0; lane < WARP; lane++)
+        *static_cast<int *>(lanes[lane]) = all;
+}
+
+int __all_sync(unsigned, int predicate)
+{
+    int mine = predicate != 0;
+    emulated_warp_meet(&mine, agree);
+    return mine;
 }

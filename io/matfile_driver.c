@@ -1,0 +1,176 @@
+/* The drivers through which the library reads files.
+ *
+ * A file that is read may lead to others (external links, sources of virtual datasets), which the
+ * library opens by itself, with the same driver: it takes nothing but plain files, since opening a
+ * pipe waits for ever and opening a device may do anything.  All else is left to the library's own
+ * driver.
+ *
+ * The other driver only finds out where the raw data of a chunk is (matfile_chunks.c). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "matfile_impl.h"
+
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
+struct plain_file {
+    H5FD_t base;
+    H5FD_t *real;
+};
+
+static H5FD_t *real_of(const H5FD_t *file)
+{
+    return ((const struct plain_file *)file)->real;
+}
+
+/* Guarded by h5_enter. */
+static haddr_t witnessed = HADDR_UNDEF;
+static char refused[PATH_MAX + 64];
+
+const char *h5_refused(void)
+{
+    return refused;
+}
+
+void h5_forget_refused(void)
+{
+    refused[0] = '\0';
+}
+
+haddr_t h5_witnessed(void)
+{
+    haddr_t address = witnessed;
+    witnessed = HADDR_UNDEF;
+    return address;
+}
+
+static bool is_plain(const char *name)
+{
+    struct stat status;
+    if (stat(name, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+        return true; /* or is refused by the library */
+    snprintf(refused, sizeof refused, "%s is a device or pipe, not a file", name);
+    return false;
+}
+
+static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_t limit)
+{
+    struct plain_file *f = is_plain(name) ? calloc(1, sizeof *f) : NULL;
+    hid_t of_real = H5Pcopy(access);
+    H5Pset_fapl_sec2(of_real);
+    if (f)
+        f->real = H5FDopen(name, flags, of_real, limit);
+    H5Pclose(of_real);
+    if (f && f->real)
+        return &f->base;
+    free(f);
+    return NULL;
+}
+
+/* Why a file could not be opened is not to be forgotten by the library when it is closed again. */
+static herr_t plain_close(H5FD_t *file)
+{
+    hid_t why = H5Eget_current_stack();
+    herr_t status = H5FDclose(real_of(file));
+    H5Eset_current_stack(why);
+    free(file);
+    return status;
+}
+
+static herr_t plain_get_handle(H5FD_t *file, hid_t access, void **handle)
+{
+    (void)access;
+    return H5FDget_vfd_handle(real_of(file), H5P_DEFAULT, handle);
+}
+
+static int plain_cmp(const H5FD_t *a, const H5FD_t *b)
+{
+    return H5FDcmp(real_of(a), real_of(b));
+}
+
+static herr_t plain_query(const H5FD_t *file, unsigned long *flags)
+{
+    *flags = 0;
+    return file ? H5FDquery(real_of(file), flags) : 0;
+}
+
+static haddr_t plain_get_eoa(const H5FD_t *file, H5FD_mem_t kind)
+{
+    return H5FDget_eoa(real_of(file), kind);
+}
+
+static herr_t plain_set_eoa(H5FD_t *file, H5FD_mem_t kind, haddr_t allocated)
+{
+    return H5FDset_eoa(real_of(file), kind, allocated);
+}
+
+static haddr_t plain_get_eof(const H5FD_t *file, H5FD_mem_t kind)
+{
+    return H5FDget_eof(real_of(file), kind);
+}
+
+static herr_t plain_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                         size_t bytes, void *to)
+{
+    return H5FDread(real_of(file), kind, transfer, address, bytes, to);
+}
+
+static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                           size_t bytes, void *to)
+{
+    if (kind != H5FD_MEM_DRAW)
+        return plain_read(file, kind, transfer, address, bytes, to);
+    witnessed = address;
+    return 0;
+}
+
+static herr_t plain_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                          size_t bytes, const void *from)
+{
+    (void)file, (void)kind, (void)transfer, (void)address, (void)bytes, (void)from;
+    return -1;
+}
+
+static herr_t plain_lock(H5FD_t *file, hbool_t writing)
+{
+    return H5FDlock(real_of(file), writing);
+}
+
+static herr_t plain_unlock(H5FD_t *file)
+{
+    hid_t why = H5Eget_current_stack();
+    herr_t status = H5FDunlock(real_of(file));
+    H5Eset_current_stack(why);
+    return status;
+}
+
+#ifdef H5FD_CLASS_VERSION
+#define CLASS_HEAD(number) .version = H5FD_CLASS_VERSION, .value = (H5FD_class_value_t)(number),
+#else
+#define CLASS_HEAD(number)
+#endif
+
+/* The numbers are of those that are free for everybody. */
+static const H5FD_class_t classes[] = {
+    [H5_PLAIN] = {CLASS_HEAD(601).name = "plain", .maxaddr = INT64_MAX, .fc_degree = H5F_CLOSE_WEAK,
+                  .open = plain_open, .close = plain_close, .cmp = plain_cmp, .query = plain_query,
+                  .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
+                  .get_handle = plain_get_handle, .read = plain_read, .write = plain_write,
+                  .lock = plain_lock, .unlock = plain_unlock, .fl_map = H5FD_FLMAP_SINGLE},
+    [H5_WITNESS] = {CLASS_HEAD(600).name = "witness", .maxaddr = INT64_MAX,
+                    .fc_degree = H5F_CLOSE_WEAK, .open = plain_open, .close = plain_close,
+                    .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
+                    .get_handle = plain_get_handle, .read = witness_read, .write = plain_write,
+                    .fl_map = H5FD_FLMAP_SINGLE},
+};
+
+void h5_set_driver(hid_t access, enum h5_driver driver)
+{
+    static hid_t ids[] = {[H5_PLAIN] = -1, [H5_WITNESS] = -1};
+    if (ids[driver] < 0)
+        ids[driver] = H5FDregister(&classes[driver]);
+    H5Pset_driver(access, ids[driver], NULL);
+}

@@ -1,0 +1,78 @@
+/* What netCDF says of a dataset in words of its own: how its elements are packed, and which of them
+ * are missing.  The library knows nothing of it and reads elements as they are stored. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "matfile_impl.h"
+
+/* One number, whatever its type; false where the attribute is anything else. */
+static bool read_number(hid_t dataset, const char *name, double *value)
+{
+    hid_t id = H5Aopen(dataset, name, H5P_DEFAULT);
+    hid_t type = id < 0 ? -1 : H5Aget_type(id), space = id < 0 ? -1 : H5Aget_space(id);
+    enum element_class ignored;
+    bool read = type >= 0 && space >= 0 && H5Sget_simple_extent_npoints(space) == 1 &&
+                h5_type_class(type, &ignored) && H5Tget_size(type) <= H5_ELEMENT_MAX &&
+                H5Aread(id, H5T_NATIVE_DOUBLE, value) >= 0;
+    h5_close(space);
+    h5_close(type);
+    h5_close(id);
+    return read;
+}
+
+/* Where nothing is said, netCDF fills with these: the largest magnitude of an integer but one, and
+ * for bytes nothing is taken for missing. */
+static double default_fill(hid_t type)
+{
+    size_t bits = 8 * H5Tget_size(type);
+    if (H5Tget_class(type) == H5T_FLOAT)
+        return 9.9692099683868690e+36;
+    if (H5Tget_sign(type) != H5T_SGN_NONE)
+        return 1 - ldexp(1, (int)bits - 1) + (bits == 64);
+    return ldexp(1, (int)bits) - 1 - (bits == 64);
+}
+
+static bool is_of_netcdf(hid_t dataset)
+{
+    return H5Aexists_by_name(dataset, "/", "_NCProperties", H5P_DEFAULT) > 0 ||
+           H5Aexists(dataset, "_Netcdf4Dimid") > 0 || H5Aexists(dataset, "DIMENSION_LIST") > 0;
+}
+
+static bool has_default_fill(hid_t dataset, double *fill)
+{
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
+    H5Pfill_value_defined(plist, &defined);
+    *fill = h5_fill_value(plist);
+    bool same = defined == H5D_FILL_VALUE_USER_DEFINED && H5Tget_size(type) > 1 &&
+                *fill == default_fill(type) && is_of_netcdf(dataset);
+    h5_close(plist);
+    h5_close(type);
+    return same;
+}
+
+void h5_netcdf(hid_t dataset, struct matrix_info *info)
+{
+    static const struct {
+        const char *name;
+        double plain; /* with which it says nothing */
+    } marks[] = {
+        {"scale_factor", 1}, {"add_offset", 0}, {"_FillValue", NAN}, {"missing_value", NAN}};
+    char *text = info->netcdf;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        double value, plain = marks[i].plain;
+        const char *comma = text[0] ? ", " : "";
+        if (H5Aexists(dataset, marks[i].name) == 0)
+            continue;
+        if (!read_number(dataset, marks[i].name, &value))
+            h5_append(text, sizeof info->netcdf, "%s%s (not one number)", comma, marks[i].name);
+        else if (value != plain && !(isnan(value) && isnan(plain)))
+            h5_append(text, sizeof info->netcdf, "%s%s = %.9g", comma, marks[i].name, value);
+    }
+    double fill;
+    info->has_missing = has_default_fill(dataset, &fill);
+    info->missing = info->has_missing ? fill : 0;
+}

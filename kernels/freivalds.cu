@@ -1,0 +1,267 @@
+/* The operations of the product check on the GPU, but for project (freivalds_project.cu).  Sketches
+ * read their matrix once, so memory bandwidth is the limit, and the care goes into coalesced loads,
+ * enough of them in flight, also where there are few lines. */
+#include "freivalds_judge.h"
+#include "launch.cuh"
+
+/* What becomes of a line's class. */
+struct portion {
+    double sum, square, odd;
+};
+
+__device__ __forceinline__ void add(portion &to, const portion &other)
+{
+    to.sum += other.sum;
+    to.square += other.square;
+    to.odd += other.odd;
+}
+
+/* Element j of a line with the weight w. */
+template <typename T>
+__device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T element, double w,
+                                               portion &to)
+{
+    const double m = element, size = fabs(m);
+    const bool product = s.odd != nullptr;
+    const double largest = product ? DBL_MAX : FREIVALDS_LARGEST;
+    if (size <= largest && w != 0) {
+        to.sum = fma(m, w, to.sum);
+        to.square = fma(m, m, to.square);
+    } else if (product && w != 0) {
+        to.odd += 1;
+    } else if (product && size <= DBL_MAX && s.left_out[j] == LEFT_OUT_NOT_FINITE) {
+        to.odd += FREIVALDS_WRONG;
+    } else if (!product && !(size <= largest)) {
+        const int why = size <= DBL_MAX ? LEFT_OUT_LARGE : LEFT_OUT_NOT_FINITE;
+        if (s.left_out[j] < why)
+            atomicMax(&s.left_out[j], why);
+        if (w != 0)
+            *s.found = s.tag;
+    }
+}
+
+/* The lines are the rows of M, or its columns when transposed.  A block takes ACROSS * DEEP of
+ * them and spreads each over SPLIT threads, as many for each class, so that a thread's elements are
+ * all of one class.  A thread of a row works on DEEP of them, since they share their weights; 16
+ * columns are a full line of doubles. */
+template <typename T, bool TRANS>
+struct sketch_shape {
+    static constexpr int ACROSS = TRANS ? 16 : 1, DEEP = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
+    static constexpr int AHEAD = TRANS ? 8 : 32 / sizeof(T); /* elements of a line on their way */
+    static constexpr int BLOCKS = TRANS ? 1 : 4;             /* that share an SM */
+};
+
+/* The columns of a thread: of its class `label`, every `each`-th one from number `first` on. */
+struct class_columns {
+    int label, classes, shift, first, each;
+
+    __device__ __forceinline__ class_columns(const sketch &s, int thread, int split)
+        : classes(s.classes), shift(0), each(split / s.classes)
+    {
+        while (1 << shift < s.deal)
+            shift++;
+        label = s.deal == 1 ? thread % classes : thread / each;
+        first = s.deal == 1 ? thread / classes : thread % each;
+    }
+
+    /* Column number q of the class; they ascend. */
+    __device__ __forceinline__ int64_t column(int64_t q) const
+    {
+        return (((q >> shift) * classes + label) << shift) + (q & ((1 << shift) - 1));
+    }
+};
+
+template <typename T, bool TRANS>
+__global__ void __launch_bounds__(sketch_shape<T, TRANS>::ACROSS *sketch_shape<T, TRANS>::SPLIT,
+                                  sketch_shape<T, TRANS>::BLOCKS) sketch_kernel(const sketch s)
+{
+    using shape = sketch_shape<T, TRANS>;
+    constexpr int SPLIT = shape::SPLIT, DEEP = shape::DEEP, AHEAD = shape::AHEAD;
+    __shared__ portion part[SPLIT][shape::ACROSS];
+    if (s.only_found && *s.found != s.tag)
+        return;
+    const int x = threadIdx.x, y = threadIdx.y;
+    const int64_t lines = TRANS ? s.cols : s.rows, length = TRANS ? s.rows : s.cols;
+    const int64_t pitch = TRANS ? s.ld : 1, between = TRANS ? 1 : s.ld;
+    const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * DEEP;
+    const T *from = static_cast<const T *>(s.matrix);
+
+    const class_columns own(s, y, SPLIT);
+    portion mine[DEEP] = {};
+    for (int64_t q = own.first; own.column(q) < length; q += AHEAD * own.each) {
+        T m[DEEP][AHEAD];
+        double w[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t j = own.column(q + u * own.each);
+            w[u] = j < length ? s.weights[j] : 0;
+#pragma unroll
+            for (int d = 0; d < DEEP; d++)
+                m[d][u] =
+                    j < length && line + d < lines ? from[(line + d) * between + j * pitch] : T(0);
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++)
+#pragma unroll
+            for (int u = 0; u < AHEAD; u++) {
+                const int64_t j = own.column(q + u * own.each);
+                if (j < length && line + d < lines)
+                    sketch_element(s, j, m[d][u], w[u], mine[d]);
+            }
+    }
+
+#pragma unroll
+    for (int d = 0; d < DEEP; d++) {
+        __syncthreads();
+        part[own.first * s.classes + own.label][x] = mine[d];
+        for (int half = SPLIT / 2; half >= s.classes; half /= 2) {
+            __syncthreads();
+            if (y < half)
+                add(part[y][x], part[y + half][x]);
+        }
+        if (y >= s.classes || line + d >= lines)
+            continue;
+        const int64_t at = (line + d) * s.classes + (s.first / s.deal + y) % s.classes;
+        const portion &all = part[y][x];
+        s.sums[at] = all.sum + (s.accumulate ? s.sums[at] : 0);
+        s.squares[at] = all.square + (s.accumulate ? s.squares[at] : 0);
+        if (s.odd)
+            s.odd[at] = all.odd + (s.accumulate ? s.odd[at] : 0);
+    }
+}
+
+template <typename T, bool TRANS>
+static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
+{
+    using shape = sketch_shape<T, TRANS>;
+    const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::DEEP;
+    if (lines == 0)
+        return cudaSuccess;
+    const unsigned blocks = (unsigned)((lines + each - 1) / each);
+    return start_kernel(sketch_kernel<T, TRANS>, blocks, dim3(shape::ACROSS, shape::SPLIT), 0,
+                        stream, *s);
+}
+
+cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
+{
+    if (s->type == SCALAR_FLOAT)
+        return s->trans ? sketch_launch<float, true>(s, stream)
+                        : sketch_launch<float, false>(s, stream);
+    return s->trans ? sketch_launch<double, true>(s, stream)
+                    : sketch_launch<double, false>(s, stream);
+}
+
+constexpr int THREADS = 128;
+
+/* A thread a row. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS) retire_rows_kernel(const retire r)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (*r.found != r.tag || i >= r.rows)
+        return;
+    const T *acc = static_cast<const T *>(r.acc) + i * r.ld;
+    for (int64_t j = 0; j < r.cols; j++)
+        if (r.left_out[j] != LEFT_OUT_NOT && r.weights[j] != 0) {
+            const double element = acc[j];
+            double *y = &r.y[i * r.classes + freivalds_class(j, r.deal, r.classes)];
+            *y = fma(-r.weights[j], fabs(element) <= DBL_MAX ? element : element - element, *y);
+        }
+}
+
+__global__ void __launch_bounds__(THREADS) retire_weights_kernel(const retire r)
+{
+    const int64_t j = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (*r.found == r.tag && j < r.cols && r.left_out[j] != LEFT_OUT_NOT)
+        r.weights[j] = 0;
+}
+
+static unsigned blocks_for(int64_t threads)
+{
+    return (unsigned)((threads + THREADS - 1) / THREADS);
+}
+
+cudaError_t retire_cuda(const struct retire *r, cudaStream_t stream)
+{
+    auto rows = r->type == SCALAR_FLOAT ? retire_rows_kernel<float> : retire_rows_kernel<double>;
+    if (r->acc && r->rows > 0) {
+        cudaError_t status = start_kernel(rows, blocks_for(r->rows), THREADS, 0, stream, *r);
+        if (status != cudaSuccess)
+            return status;
+    }
+    if (r->cols == 0)
+        return cudaSuccess;
+    return start_kernel(retire_weights_kernel, blocks_for(r->cols), THREADS, 0, stream, *r);
+}
+
+/* A block a class, in which few loads follow one another. */
+constexpr int NORM_THREADS = 512;
+
+__global__ void __launch_bounds__(NORM_THREADS) norms_kernel(const norms n)
+{
+    __shared__ double part[NORM_THREADS];
+    const int t = threadIdx.x, c = blockIdx.x;
+    double sum = 0;
+#pragma unroll 8
+    for (int64_t k = t; k < n.steps; k += NORM_THREADS)
+        sum += n.squares[k * n.classes + c];
+    part[t] = sum;
+    for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half)
+            part[t] += part[t + half];
+    }
+    if (t == 0)
+        n.norms[c] = part[0] + (n.begin ? 0 : n.norms[c]);
+}
+
+cudaError_t norms_cuda(const struct norms *n, cudaStream_t stream)
+{
+    return start_kernel(norms_kernel, (unsigned)n->classes, NORM_THREADS, 0, stream, *n);
+}
+
+/* A warp a row, which shares out the classes. */
+constexpr int LANES = 32, ROWS_JUDGED = 4;
+
+__device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)
+{
+    to.ratio = fmax(to.ratio, other.ratio);
+    to.size = fmax(to.size, other.size);
+    to.norm = hypot(to.norm, other.norm);
+    to.classes += other.classes;
+    to.state = other.state > to.state ? other.state : to.state;
+}
+
+__global__ void __launch_bounds__(LANES *ROWS_JUDGED) judge_kernel(const judge j)
+{
+    __shared__ row_verdict part[ROWS_JUDGED][LANES];
+    const int x = threadIdx.x, y = threadIdx.y;
+    const int64_t i = (int64_t)blockIdx.x * ROWS_JUDGED + y;
+    row_verdict mine = {};
+    if (i < j.rows) {
+        mine = row_before(&j, i);
+        for (int c = x; c < j.classes; c += LANES)
+            judge_one(&j, i, c, &mine);
+    }
+    part[y][x] = mine;
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (x < half) {
+            merge(mine, part[y][x + half]);
+            part[y][x] = mine;
+        }
+    }
+    if (x > 0 || i >= j.rows)
+        return;
+    row_keep(&j, i, &mine);
+    if (i == 0)
+        keep_left_out(&j);
+}
+
+cudaError_t judge_cuda(const struct judge *j, cudaStream_t stream)
+{
+    if (j->rows == 0)
+        return cudaSuccess;
+    const unsigned blocks = (unsigned)((j->rows + ROWS_JUDGED - 1) / ROWS_JUDGED);
+    return start_kernel(judge_kernel, blocks, dim3(LANES, ROWS_JUDGED), 0, stream, *j);
+}

@@ -1,0 +1,242 @@
+/* The operations of the product check on the CPU.  Threads share out lines and never split a sum,
+ * so that the sums do not depend on their number. */
+#include "freivalds_judge.h"
+
+#include <string.h>
+
+#include "cpu_kernel.h"
+
+enum {
+    BLOCK = FREIVALDS_CHAIN, /* rows, and steps of k: they stay in the first-level cache */
+};
+
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static double element_at(const struct sketch *s, int64_t row, int64_t col)
+{
+    int64_t at = row * s->ld + col;
+    return s->type == SCALAR_FLOAT ? (double)((const float *)s->matrix)[at]
+                                   : ((const double *)s->matrix)[at];
+}
+
+/* What the fast loop passed over: an element of a factor that is too large or not finite. */
+static void leave_out(const struct sketch *s, int64_t j, double element)
+{
+    enum left_out why = fabs(element) <= DBL_MAX ? LEFT_OUT_LARGE : LEFT_OUT_NOT_FINITE;
+    if (fabs(element) <= FREIVALDS_LARGEST)
+        return;
+#pragma omp critical(freivalds_left_out)
+    {
+        if (s->left_out[j] < (int)why)
+            s->left_out[j] = (int)why;
+        if (s->weights[j] != 0)
+            *s->found = s->tag;
+    }
+}
+
+/* Element j of a line of the product: what it adds to `odd`. */
+static double oddity(const struct sketch *s, int64_t j, double element)
+{
+    bool finite = fabs(element) <= DBL_MAX;
+    if (s->weights[j] != 0)
+        return !finite;
+    return finite && s->left_out[j] == LEFT_OUT_NOT_FINITE ? FREIVALDS_WRONG : 0;
+}
+
+/* Class c of a line once more, since some of its elements did not count. */
+static double look_again(const struct sketch *s, int64_t line, int c)
+{
+    int64_t length = s->trans ? s->rows : s->cols;
+    double odd = 0;
+    for (int64_t j = 0; j < length; j++) {
+        double element = s->trans ? element_at(s, j, line) : element_at(s, line, j);
+        if (freivalds_class(j, s->deal, s->classes) != c)
+            continue;
+        if (s->odd)
+            odd += oddity(s, j, element);
+        else
+            leave_out(s, j, element);
+    }
+    return odd;
+}
+
+/* Class c, counted from the first element's, of a line. */
+static void keep(const struct sketch *s, int64_t line, int c, double sum, double square, bool again)
+{
+    int64_t at = line * s->classes + (s->first / s->deal + c) % s->classes;
+    double odd = again ? look_again(s, line, c) : 0;
+    s->sums[at] = sum + (s->accumulate ? s->sums[at] : 0);
+    s->squares[at] = square + (s->accumulate ? s->squares[at] : 0);
+    if (s->odd)
+        s->odd[at] = odd + (s->accumulate ? s->odd[at] : 0);
+}
+
+/* Of some classes of a line, or of some lines. */
+struct totals {
+    double sums[SKETCH_PIECE], squares[SKETCH_PIECE];
+    bool again;
+};
+
+/* The lanes of a row, of which the first `lanes` become sums of all. */
+static struct totals add_lanes(const struct sketch *s, int64_t i, int lanes, double largest)
+{
+    struct totals t = {0};
+    t.again = cpu_kernels(0)[s->type].sketch_row(s, i, largest, t.sums, t.squares) > 0;
+    for (int half = CLASSES_MAX / 2; half >= lanes; half /= 2)
+        for (int l = 0; l < half; l++) {
+            t.sums[l] += t.sums[l + half];
+            t.squares[l] += t.squares[l + half];
+        }
+    return t;
+}
+
+/* What begins with element `at` of all lines, and is dealt to one class. */
+static struct sketch deal_of(const struct sketch *s, int64_t at)
+{
+    struct sketch deal = *s;
+    int64_t count = min_of(s->deal, (s->trans ? s->rows : s->cols) - at);
+    deal.matrix =
+        (const char *)s->matrix + (size_t)(at * (s->trans ? s->ld : 1)) * scalar_size(s->type);
+    deal.weights += at;
+    *(s->trans ? &deal.rows : &deal.cols) = count;
+    return deal;
+}
+
+static void sketch_row(const struct sketch *s, int64_t i, double largest)
+{
+    struct totals all = {0};
+    if (s->deal == 1)
+        all = add_lanes(s, i, s->classes, largest);
+    for (int64_t at = 0; at < s->cols && s->deal > 1; at += s->deal) {
+        struct sketch deal = deal_of(s, at);
+        struct totals t = add_lanes(&deal, i, 1, largest);
+        int c = freivalds_class(at, s->deal, s->classes);
+        all.sums[c] += t.sums[0];
+        all.squares[c] += t.squares[0];
+        all.again |= t.again;
+    }
+    for (int c = 0; c < s->classes; c++)
+        keep(s, i, c, all.sums[c], all.squares[c], all.again);
+}
+
+/* Every `step`-th lane of some columns, from the first one on. */
+static void add_columns(const struct sketch *s, struct range cols, int first, int step,
+                        double largest, struct totals *t)
+{
+    for (int lane = first; lane < CLASSES_MAX; lane += step)
+        t->again |=
+            cpu_kernels(0)[s->type].sketch_cols(s, cols, lane, largest, t->sums, t->squares) > 0;
+}
+
+static void sketch_piece(const struct sketch *s, struct range cols, double largest)
+{
+    for (int c = 0; c < s->classes; c++) {
+        struct totals t = {0};
+        if (s->deal == 1)
+            add_columns(s, cols, c, s->classes, largest, &t);
+        for (int64_t at = c * s->deal; at < s->rows && s->deal > 1; at += s->classes * s->deal) {
+            struct sketch deal = deal_of(s, at);
+            add_columns(&deal, cols, 0, 1, largest, &t);
+        }
+        for (int64_t l = 0; l < cols.count; l++)
+            keep(s, cols.begin + l, c, t.sums[l], t.squares[l], t.again);
+    }
+}
+
+void sketch_cpu(const struct sketch *s, int threads)
+{
+    double largest = s->odd ? DBL_MAX : FREIVALDS_LARGEST;
+    int64_t pieces = s->trans ? (s->cols + SKETCH_PIECE - 1) / SKETCH_PIECE : s->rows;
+    if (s->only_found && *s->found != s->tag)
+        return;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < pieces; i++)
+        if (s->trans)
+            sketch_piece(
+                s,
+                (struct range){i * SKETCH_PIECE, min_of(SKETCH_PIECE, s->cols - i * SKETCH_PIECE)},
+                largest);
+        else
+            sketch_row(s, i, largest);
+}
+
+static void retire_row(const struct retire *r, int64_t i)
+{
+    for (int64_t j = 0; j < r->cols; j++) {
+        int64_t at = i * r->ld + j;
+        double acc = r->type == SCALAR_FLOAT ? (double)((const float *)r->acc)[at]
+                                             : ((const double *)r->acc)[at];
+        if (r->left_out[j] && r->weights[j] != 0)
+            r->y[i * r->classes + freivalds_class(j, r->deal, r->classes)] -=
+                r->weights[j] * (fabs(acc) <= DBL_MAX ? acc : acc - acc);
+    }
+}
+
+void retire_cpu(const struct retire *r, int threads)
+{
+    if (*r->found != r->tag)
+        return;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < r->rows; i++)
+        if (r->acc)
+            retire_row(r, i);
+    for (int64_t j = 0; j < r->cols; j++)
+        if (r->left_out[j])
+            r->weights[j] = 0;
+}
+
+void project_cpu(const struct project *p, int threads)
+{
+    int64_t rows = p->trans ? p->cols : p->rows, steps = p->trans ? p->rows : p->cols;
+    if (p->begin)
+        memset(p->squares, 0, (size_t)rows * sizeof *p->squares);
+    if (p->from_zero)
+        memset(p->y, 0, (size_t)rows * (size_t)p->classes * sizeof *p->y);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < rows; i += BLOCK)
+        for (int64_t k = 0; k < steps; k += BLOCK)
+            cpu_kernels(0)[p->type].project_block(p, (struct range){i, min_of(BLOCK, rows - i)},
+                                                  (struct range){k, min_of(BLOCK, steps - k)});
+}
+
+void norms_cpu(const struct norms *n)
+{
+    for (int c = 0; c < n->classes; c++) {
+        double sum = n->begin ? 0 : n->norms[c];
+        for (int64_t k = 0; k < n->steps; k++)
+            sum += n->squares[k * n->classes + c];
+        n->norms[c] = sum;
+    }
+}
+
+void judge_cpu(const struct judge *j, int threads)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < j->rows; i++) {
+        struct row_verdict row = row_before(j, i);
+        for (int c = 0; c < j->classes; c++)
+            judge_one(j, i, c, &row);
+        row_keep(j, i, &row);
+    }
+    keep_left_out(j);
+}
+
+size_t project_partials(int64_t rows, int64_t steps, int classes)
+{
+    int64_t down = freivalds_parts(rows, PROJECT_ROWS);
+    int64_t along = freivalds_parts(steps, PROJECT_STEPS);
+    int64_t most = down > PROJECT_BLOCKS ? down : PROJECT_BLOCKS;
+    int64_t blocks = min_of(down * (along > 1 ? along : 1), most);
+    return (size_t)(blocks * PROJECT_ROWS) * (size_t)(classes + 1);
+}
+
+/* A term of y passes a chain, then the chains of a part, the parts of a slab and the slabs. */
+double freivalds_roundings(int64_t length, int classes, int64_t slab, int64_t slabs)
+{
+    double sketch = ceil((double)length / CLASSES_MAX) + (double)CLASSES_MAX / classes + 8;
+    double chains = ceil((double)slab / FREIVALDS_CHAIN);
+    return 2 * sketch + FREIVALDS_CHAIN + chains * fmax((double)slabs, 1) + 8;
+}

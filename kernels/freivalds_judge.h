@@ -1,0 +1,256 @@
+/* How a row of a class is judged: plain functions of the CPU and of the GPU.
+ *
+ * The limit is proven, not fitted.  u and v are the unit roundoffs of the product's type and of
+ * double; all norms are 2-norms over the columns of a class, of which there are w.
+ *
+ * 1. Rounding of the product.  In `steps` steps an element goes from s_0 to s_1, with the error e.
+ *    Sums of real products p_t in any order obey |e| <= steps u (|s_0| + sum |p_t|), without terms
+ *    of higher order (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013: their induction
+ *    needs of a partial sum only that it is a floating-point number, so it covers fused steps).  By
+ *    Cauchy and Schwarz ||sum |p_t||| <= ||a|| ||B||_F =: ab, so
+ *        ||e|| <= steps u (||s_0|| + ab).
+ *    A running sum rounds each s_t once: ||e|| <= u sum ||s_t||.  Each s_t is s_0 plus the first
+ *    terms and s_1 less the last ones, whose norms are at most f g ab and
+ *    sqrt(1 - f^2) sqrt(1 - g^2) ab for the shares f, g of ||a|| and ||B||_F that come first: the
+ *    smaller of both is at most ab / 2.  So
+ *        ||e|| <= steps u (max(||s_0||, ||s_1||) + ab / 2 + 3 steps u (max(...) + ab)),
+ *    where the last term covers the errors of s_t and s_1 themselves while steps u <= 0.01.  (What
+ *    a column added before it was left out is not in s_1, but no more than ab either: LAMBDA has
+ *    the room.)
+ *    Where the kernel reports the peak of ||s_t|| at the ends of every g steps, all of this holds
+ *    of these g with the peak in place of the maximum; and since the products of norms of parts
+ *    add up to ab at most (Cauchy and Schwarz once more),
+ *        ||e|| <= steps u peak (1 + 3 g u) + g u ab (1/2 + 3 g u).
+ * 2. The weights have random signs, drawn independently of the data, and magnitudes of at most 1:
+ *    |sum w_j e_j| <= LAMBDA ||e|| but for a chance of 2 exp(-LAMBDA^2 / 2) (Hoeffding), which is
+ *    2e-26 for 11: 1e-12 for 5e13 comparisons.
+ * 3. z and y are computed in double with at most `roundings` roundings of each term:
+ *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab).
+ * 4. Numbers below the normal range: each step adds half of the smallest number at most. */
+#ifndef DGEMM_OOC_FREIVALDS_JUDGE_H
+#define DGEMM_OOC_FREIVALDS_JUDGE_H
+
+#include <float.h>
+#include <math.h>
+
+#include "freivalds.h"
+#include "gemm.h"
+
+#ifdef __CUDACC__
+#define JUDGES static inline __host__ __device__
+#else
+#define JUDGES static inline
+#endif
+
+#define FREIVALDS_LAMBDA 11.0
+#define FREIVALDS_LEAST_WEIGHT 0.5 /* magnitudes are from here to 1 */
+
+/* What is known of the elements of one row and class in a group of steps. */
+struct evidence {
+    double before, after; /* sums of squares */
+    double row, columns;  /* ||a||^2 and ||B||_F^2 */
+    double scale, steps, roundings, width;
+    double peak; /* largest norm of the running sums after each PEAK_STEPS; infinite: not known */
+    bool is_float, running;
+};
+
+JUDGES double evidence_smallest(const struct evidence *e)
+{
+    return e->is_float ? 0x1p-149 : 0x1p-1074;
+}
+
+/* The norm behind a sum of so many squares, some of which may have underflowed. */
+JUDGES double norm_of(double squares, double count)
+{
+    return sqrt(squares + count * 0x1p-1022);
+}
+
+/* ||a|| ||B||_F, and that scaled. */
+JUDGES double evidence_sum(const struct evidence *e)
+{
+    return norm_of(e->row, e->steps) * norm_of(e->columns, e->steps * e->width);
+}
+
+JUDGES double evidence_product(const struct evidence *e)
+{
+    return e->scale * evidence_sum(e);
+}
+
+/* ||s_0||, and what ||s_1|| is at most when the sums are right: no wrong one is to hide itself. */
+JUDGES double evidence_before(const struct evidence *e)
+{
+    return norm_of(e->before, e->width);
+}
+
+JUDGES double evidence_after(const struct evidence *e)
+{
+    return fmin(norm_of(e->after, e->width), 2 * (evidence_before(e) + evidence_product(e)));
+}
+
+/* Of ||e||. */
+JUDGES double evidence_error(const struct evidence *e)
+{
+    const double u = e->is_float ? 0x1p-24 : 0x1p-53, reach = e->steps * u;
+    const double before = evidence_before(e), ab = evidence_product(e);
+    const double ends = fmax(before, evidence_after(e));
+    const double any = reach * (before + ab);
+    const double running = reach * (ends + ab / 2 + 3 * reach * (ends + ab));
+    const double group = PEAK_STEPS * u, peak = fmin(e->peak, 2 * (before + ab));
+    const double by_peak = reach * peak * (1 + 3 * group) + group * ab * (0.5 + 3 * group);
+    const double least = e->running && reach <= 0.01 ? fmin(any, fmin(running, by_peak)) : any;
+    return least + fmax(1.0, e->scale) * e->steps * sqrt(e->width) * evidence_smallest(e);
+}
+
+JUDGES double evidence_limit(const struct evidence *e)
+{
+    const double v = 0x1p-53;
+    const double sizes =
+        evidence_before(e) + evidence_after(e) + evidence_product(e) +
+        e->scale * e->width * norm_of(e->row, e->steps) * sqrt(e->steps) * 0x1p-1020;
+    return FREIVALDS_LAMBDA * evidence_error(e) + e->roundings * v * sqrt(e->width) * sizes;
+}
+
+/* How much of an error in an element the limit allows for, since it makes the sums larger. */
+JUDGES double evidence_slope(const struct evidence *e)
+{
+    const double reach = e->steps * (e->is_float ? 0x1p-24 : 0x1p-53);
+    return e->running && reach <= 0.01 ? 1.1 * FREIVALDS_LAMBDA * reach : 0;
+}
+
+/* Whether an element may have overflowed. */
+JUDGES bool evidence_overflows(const struct evidence *e)
+{
+    const double largest = e->is_float ? FLT_MAX : DBL_MAX;
+    return !(evidence_before(e) + fmax(1.0, e->scale) * evidence_sum(e) < largest / 2);
+}
+
+/* A row in the making. */
+struct row_verdict {
+    double ratio, size, classes, norm;
+    enum row_state state;
+};
+
+/* The norm of the elements of a class; where its square is out of range, what y says of it. */
+JUDGES double norm_in_range(double squares, double y)
+{
+    return squares > 0x1p-960 && squares <= DBL_MAX ? sqrt(squares) : fabs(y) / 0.75;
+}
+
+/* Judge one class of a row.  `odd`: of sketch; `weighted`: columns of the class with a weight, of
+ * which a row that is not finite must have none that is; `unknown`: what is not finite now may have
+ * been so before this group. */
+JUDGES void judge_class(const struct evidence *e, double y, double z, double odd, double weighted,
+                        bool unknown, struct row_verdict *row)
+{
+    if (odd >= FREIVALDS_WRONG || (row->state == ROW_NOT_FINITE && odd != weighted))
+        row->ratio = INFINITY;
+    if (row->state == ROW_NOT_FINITE)
+        return;
+    if (odd > 0 && row->state == ROW_FINITE) {
+        if (unknown || evidence_overflows(e))
+            row->state = ROW_UNKNOWN;
+        else
+            row->ratio = INFINITY;
+    }
+    const double limit = evidence_limit(e), off = fabs(z - y), ratio = off / limit;
+    if (odd > 0 || y != y || !(limit <= DBL_MAX)) {
+        row->classes++;
+        return;
+    }
+    row->ratio = fmax(row->ratio, ratio == ratio ? ratio : INFINITY);
+    row->size = fmax(row->size, (limit + off) / (FREIVALDS_LEAST_WEIGHT - evidence_slope(e)));
+    row->norm = hypot(row->norm, norm_in_range(e->after, y));
+}
+
+/* The row as the groups before have left it. */
+JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
+{
+    struct row_verdict row = {0, 0, 0, 0, ROW_FINITE};
+    if (!j->begin) {
+        row.ratio = j->verdicts[VERDICT_RATIO * j->stride + i];
+        row.size = j->verdicts[VERDICT_SIZE * j->stride + i];
+        row.state = (enum row_state)j->verdicts[VERDICT_STATE * j->stride + i];
+    }
+    if (j->row_squares && j->row_squares[i] != j->row_squares[i])
+        row.state = ROW_NOT_FINITE;
+    return row;
+}
+
+JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict *row)
+{
+    double *v = j->verdicts + i;
+    v[VERDICT_RATIO * j->stride] = row->ratio;
+    v[VERDICT_SIZE * j->stride] = row->size;
+    v[VERDICT_CLASSES * j->stride] =
+        j->begin ? row->classes : fmax(v[VERDICT_CLASSES * j->stride], row->classes);
+    v[VERDICT_NORM * j->stride] = row->norm;
+    v[VERDICT_STATE * j->stride] = row->state;
+}
+
+/* How many columns of a class have a weight. */
+JUDGES double count_weighted(const struct judge *j, int c)
+{
+    double count = 0;
+    for (int64_t col = 0; col < j->cols; col++)
+        count += j->weights[col] != 0 && freivalds_class(col, j->deal, j->classes) == c;
+    return count;
+}
+
+/* How many columns are left out for a reason. */
+JUDGES double count_left_out(const struct judge *j, enum left_out why)
+{
+    double count = 0;
+    for (int64_t col = 0; col < j->cols && *j->found >= j->tag; col++)
+        count += j->left_out[col] == (int)why;
+    return count;
+}
+
+JUDGES void keep_left_out(const struct judge *j)
+{
+    j->counts[0] = count_left_out(j, LEFT_OUT_LARGE);
+    j->counts[1] = count_left_out(j, LEFT_OUT_NOT_FINITE);
+}
+
+/* The columns of the largest class. */
+JUDGES double class_width(const struct judge *j)
+{
+    const int64_t deals = freivalds_parts(j->cols, j->deal);
+    return (double)(freivalds_parts(deals, j->classes) * j->deal);
+}
+
+/* Of class c in row i. */
+JUDGES double peak_of(const struct judge *j, int64_t i, int c)
+{
+    const int64_t deals = freivalds_parts(j->cols, j->deal);
+    double squares = 0;
+    for (int64_t deal = c; deal < deals; deal += j->classes) {
+        const double norm = j->peaks[deal * j->peaks_ld + i];
+        squares += norm * norm;
+    }
+    return squares <= DBL_MAX ? sqrt(squares) : INFINITY;
+}
+
+/* Judge class c of row i, and begin the next group. */
+JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdict *row)
+{
+    const int64_t at = i * j->classes + c;
+    const bool sums = !j->row_squares; /* of products, which the norms of all of them bound */
+    struct evidence e;
+    e.before = j->from_zero ? 0 : j->before[at] * (sums ? j->steps : 1);
+    e.after = j->squares[at];
+    e.row = sums ? 0 : j->row_squares[i];
+    e.columns = sums ? 0 : j->norms[c];
+    e.scale = j->scale;
+    e.steps = j->steps;
+    e.roundings = j->roundings;
+    e.width = class_width(j);
+    e.peak = j->peaks ? peak_of(j, i, c) : INFINITY;
+    e.is_float = j->type == SCALAR_FLOAT;
+    e.running = j->running;
+    const double weighted = row->state == ROW_NOT_FINITE ? count_weighted(j, c) : 0;
+    judge_class(&e, j->y[at], j->z[at], j->odd[at], weighted, j->unknown_rows, row);
+    j->y[at] = j->z[at];
+    j->before[at] = j->squares[at];
+}
+
+#endif

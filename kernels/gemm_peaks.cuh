@@ -1,0 +1,136 @@
+/* How a warp records the size of its sums (struct peaks), where its lanes along m together have the
+ * PEAK_ROWS rows of a peak: one multiply-add for each sum every PEAK_STEPS steps, and a few
+ * exchanges between lanes. */
+#ifndef DGEMM_OOC_GEMM_PEAKS_CUH
+#define DGEMM_OOC_GEMM_PEAKS_CUH
+
+#include "gemm_async.cuh"
+
+#include <float.h>
+
+struct sum_of {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return a + b;
+    }
+};
+
+struct larger_of {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* The numbers of the 8 lanes along m are combined, column by column; each lane keeps what an eighth
+ * of the columns comes to. */
+template <class COMBINE, int N, int HALF = N / 2, int BIT = 8>
+__device__ __forceinline__ void fold(float (&q)[N])
+{
+    const bool upper = threadIdx.x & BIT;
+#pragma unroll
+    for (int i = 0; i < HALF; i++) {
+        const float keep = upper ? q[i + HALF] : q[i], give = upper ? q[i] : q[i + HALF];
+        q[i] = COMBINE()(keep, __shfl_xor_sync(0xffffffff, give, BIT));
+    }
+    if constexpr (BIT > 2)
+        fold<COMBINE, N, HALF / 2, BIT / 2>(q);
+}
+
+template <class SHAPE>
+struct peak_numbers {
+    static constexpr int M = SHAPE::EACH_M, N = SHAPE::EACH_N, MINE = N / SIMT_LANES_M;
+    static_assert(M * SIMT_LANES_M == PEAK_ROWS, "a warp has the rows of one peak");
+
+    float of[N]; /* in the end MINE of them */
+
+    __device__ __forceinline__ void take_squares(const typename SHAPE::sums &c)
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++) {
+            of[v] = 0;
+#pragma unroll
+            for (int u = 0; u < M; u++)
+                of[v] = fmaf(c.sum[v][u], c.sum[v][u], of[v]);
+        }
+        fold<sum_of>(of);
+    }
+
+    /* The largest size of those that are finite, and in C, which has `rows` from the first on. */
+    __device__ __forceinline__ void take_largest(const typename SHAPE::sums &c, int rows)
+    {
+#pragma unroll
+        for (int v = 0; v < N; v++) {
+            of[v] = 0;
+#pragma unroll
+            for (int u = 0; u < M; u++) {
+                const float size = fabsf(c.sum[v][u]);
+                if (simt_offset(u, SHAPE::RUN, SIMT_LANES_M) < rows && size <= FLT_MAX)
+                    of[v] = fmaxf(of[v], size);
+            }
+        }
+        fold<larger_of>(of);
+    }
+};
+
+template <class SHAPE>
+class warp_peaks
+{
+    static constexpr int MINE = peak_numbers<SHAPE>::MINE;
+    static constexpr float LEAST =
+        1e-30f; /* from here on, squares that underflowed do not matter */
+
+    const bool wanted;
+    const int rows, columns; /* that C has from the thread's first ones on */
+    float peak[MINE];
+
+    /* Number i of the thread's columns that it keeps the peaks of. */
+    __device__ __forceinline__ static int column(int i)
+    {
+        const unsigned lane = threadIdx.x % 32;
+        const int first = (lane / 8 % 2 * 4 + lane / 4 % 2 * 2 + lane / 2 % 2) * MINE;
+        return simt_offset(first + i, SHAPE::RUN, SIMT_LANES_N);
+    }
+
+  public:
+    __device__ __forceinline__ warp_peaks(const product<float> &g, int64_t i0, int64_t j0)
+        : wanted(g.report.norms != nullptr), rows((int)min(g.m - i0, (int64_t)INT_MAX)),
+          columns((int)min(g.n - j0, (int64_t)INT_MAX)), peak()
+    {
+    }
+
+    /* Take the sums as they are now.  Where squares are out of range, or some sums lie outside of C
+     * or are not finite, count all as being as large as the largest. */
+    __device__ __forceinline__ void update(const typename SHAPE::sums &c)
+    {
+        peak_numbers<SHAPE> q;
+        if (!wanted)
+            return;
+        q.take_squares(c);
+        bool in_range = simt_offset(SHAPE::EACH_M - 1, SHAPE::RUN, SIMT_LANES_M) < rows;
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            in_range &= (q.of[i] >= LEAST && q.of[i] <= FLT_MAX) || column(i) >= columns;
+        const bool squares = __all_sync(0xffffffff, in_range);
+        if (!squares)
+            q.take_largest(c, rows);
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            peak[i] = fmaxf(peak[i], squares ? 1.00001f * sqrtf(q.of[i]) : 8 * q.of[i]);
+    }
+
+    /* `i0`: the warp's first row, `j0`: the thread's first column. */
+    __device__ __forceinline__ void store(const product<float> &g, int64_t i0, int64_t j0) const
+    {
+        if (!wanted || i0 >= g.m)
+            return;
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            float *norm = g.report.norms + i0 / PEAK_ROWS * g.report.ld + j0 + column(i);
+            if (column(i) < columns)
+                *norm = g.report.grow ? fmaxf(*norm, peak[i]) : peak[i];
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,98 @@
+#include "bands.h"
+
+#include <stdlib.h>
+
+#include "comm.h"
+#include "error.h"
+#include "quantity.h"
+#include "stop.h"
+#include "store.h"
+
+enum { READ_BYTES = 1 << 20 }; /* at once, by each thread */
+
+static int64_t band_rows(int64_t rows)
+{
+    return max_i64(ceil_div(rows, BANDS), 1);
+}
+
+struct block bands_block(int64_t rows, int64_t cols, int first, int end)
+{
+    int64_t top = min_i64(first * band_rows(rows), rows);
+    return (struct block){top, 0, min_i64(end * band_rows(rows), rows) - top, cols};
+}
+
+uint64_t bands_total(const struct bands *bands)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < BANDS; i++)
+        total += bands->sums[i];
+    return total;
+}
+
+void bands_add(_Atomic uint64_t sums[BANDS], const struct checksum *table, int64_t rows,
+               const struct block *block, const void *memory)
+{
+    int64_t height = band_rows(rows), end = block->row + block->rows;
+    size_t row_bytes = (size_t)(block->cols * table->words) * sizeof(uint32_t);
+    for (struct block part = *block; part.row < end; part.row += part.rows) {
+        int64_t band = part.row / height;
+        part.rows = min_i64((band + 1) * height, end) - part.row;
+        sums[band] += checksum_block(
+            table, &part, (const char *)memory + (size_t)(part.row - block->row) * row_bytes);
+    }
+}
+
+/* A block's parts are read by all threads of all ranks in turn. */
+struct reader {
+    const struct reading *reading;
+    const struct comm *comm;
+    struct store *store;
+    struct checksum table;
+    char *memory;
+    _Atomic uint64_t sums[BANDS];
+};
+
+static void read_block(struct reader *r, const struct block *block, struct error *err)
+{
+    const struct reading *what = r->reading;
+    const struct block_cut cut = {READ_BYTES / (int64_t)scalar_size(what->type), 0, 0};
+    int64_t parts = block_cut_parts(block, &cut), stride = what->threads * r->comm->size;
+#pragma omp parallel for num_threads(what->threads) schedule(static, 1)
+    for (int thread = 0; thread < what->threads; thread++) {
+        struct error mine = {0};
+        char *memory = r->memory + (size_t)thread * READ_BYTES;
+        for (int64_t i = thread * r->comm->size + r->comm->rank; i < parts && !mine.code;
+             i += stride) {
+            struct block part = block_cut_part(block, &cut, i);
+            if (what->stops && stop_level(r->comm->rank == 0) == STOP_END)
+                mine.code = EXIT_STOPPED;
+            else if (store_read(r->store, &part, memory, &mine) == 0)
+                bands_add(r->sums, &r->table, what->info->rows, &part, memory);
+        }
+#pragma omp critical
+        if (mine.code)
+            *err = mine;
+    }
+}
+
+int bands_read(const struct reading *what, const struct comm *comm, struct bands *bands,
+               struct error *err)
+{
+    struct reader r = {.reading = what, .comm = comm};
+    struct error mine = {0};
+    r.memory = malloc((size_t)what->threads * READ_BYTES);
+    if (!r.memory)
+        error_add(&mine, EXIT_RESOURCES, "out of host memory");
+    else if (checksum_open(&r.table, what->type, what->info->cols, &mine) == 0)
+        store_open(what->info, what->type, STORE_READ, STORE_BUFFERED, &r.store, &mine);
+    for (int i = 0; i < what->count && !mine.code; i++)
+        read_block(&r, &what->blocks[i], &mine);
+    store_close(r.store);
+    checksum_close(&r.table);
+    free(r.memory);
+    for (int i = 0; i < BANDS; i++)
+        bands->sums[i] = comm_sum(r.sums[i]);
+    if (mine.code)
+        *err = mine;
+    return err->code;
+}

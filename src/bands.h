@@ -1,0 +1,45 @@
+/* The checksum of C by bands of its rows: it says not only that something is damaged, but where.
+ * Blocks add up to it as they do to the checksum of the whole (checksum.h). */
+#ifndef DGEMM_OOC_BANDS_H
+#define DGEMM_OOC_BANDS_H
+
+#include <stdbool.h>
+
+#include "checksum.h"
+#include "matfile.h"
+
+enum { BANDS = 64 };
+
+/* Plain data.  The last bands of a matrix of few rows are empty. */
+struct bands {
+    uint64_t sums[BANDS];
+};
+
+/* Bands [first, end) of a matrix. */
+struct block bands_block(int64_t rows, int64_t cols, int first, int end);
+
+/* The checksum of all of them. */
+uint64_t bands_total(const struct bands *bands);
+
+/* Add a block of a matrix that has so many rows.  From any thread. */
+void bands_add(_Atomic uint64_t sums[BANDS], const struct checksum *table, int64_t rows,
+               const struct block *block, const void *memory);
+
+/* What is read from a file, by all ranks, each on so many threads. */
+struct reading {
+    const struct matrix_info *info;
+    enum scalar type;
+    const struct block *blocks;
+    int count;
+    int threads;
+    bool stops; /* when that is asked for */
+};
+
+struct comm;
+
+/* Collective.  Complains on a rank that cannot read its share, or stops with EXIT_STOPPED.  The
+ * caller agrees. */
+int bands_read(const struct reading *reading, const struct comm *comm, struct bands *bands,
+               struct error *err);
+
+#endif

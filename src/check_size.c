@@ -1,0 +1,67 @@
+#include "check_size.h"
+
+#include "freivalds.h"
+
+enum {
+    FEW_CLASSES = 4,     /* that rows may not all be alike in, by chance */
+    FEW_COLUMNS = 32,    /* of a class, at least, where there are so few classes */
+    CLASS_COLUMNS = 256, /* and where there are more */
+    GROUP_LEAST = 1024,  /* steps that are compared together */
+    ROW_SUMS = 5,        /* of each class of a row: y, before, z, squares, odd */
+};
+
+bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols)
+{
+    return algorithm_reports_peaks(algorithm, type) && cols >= PEAK_ROWS * check_classes(cols);
+}
+
+size_t check_peak_numbers(int64_t rows, int64_t cols)
+{
+    int64_t floats = freivalds_parts(cols, PEAK_ROWS) * rows;
+    return (size_t)freivalds_parts(floats, 2);
+}
+
+int check_classes(int64_t cols)
+{
+    int classes = 1;
+    while (classes < CLASSES_MAX &&
+           cols / (2 * classes) >= (classes < FEW_CLASSES ? FEW_COLUMNS : CLASS_COLUMNS))
+        classes *= 2;
+    return classes;
+}
+
+/* What an error of a typical element takes to be found grows with the square of the group, or with
+ * the group where peaks are known; what the comparisons cost falls with it. */
+int64_t check_group_steps(enum scalar type, int64_t k, bool has_peaks)
+{
+    if (type == SCALAR_DOUBLE)
+        return INT64_MAX;
+    if (has_peaks)
+        return k < 1 << 14 ? 4096 : 8192;
+    return k < 1 << 14 ? GROUP_LEAST : k < 1 << 17 ? 2048 : 4096;
+}
+
+size_t check_verdicts(int64_t rows)
+{
+    return (size_t)rows * VERDICTS + 2;
+}
+
+size_t check_parts(int64_t slab)
+{
+    return (size_t)(slab / GROUP_LEAST + 1);
+}
+
+size_t check_device_bytes(int64_t rows, int64_t cols, int64_t slab, bool has_peaks)
+{
+    size_t classes = (size_t)check_classes(cols), parts = check_parts(slab);
+    size_t numbers = 2 * ((size_t)cols + 1) + 2 * (size_t)slab * classes + parts * classes +
+                     ROW_SUMS * (size_t)rows * classes + (size_t)rows +
+                     project_partials(rows, slab, (int)classes) + 2 * check_verdicts(rows);
+    return (numbers + (has_peaks ? check_peak_numbers(rows, cols) : 0)) * sizeof(double);
+}
+
+size_t check_host_bytes(int64_t rows, int64_t cols)
+{
+    size_t bytes = (2 * ((size_t)cols + 1) + check_verdicts(rows)) * sizeof(double);
+    return (bytes + 4095) / 4096 * 4096;
+}

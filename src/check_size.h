@@ -1,0 +1,33 @@
+/* What the online check (check.h) takes, and how often it compares.  Pure. */
+#ifndef DGEMM_OOC_CHECK_SIZE_H
+#define DGEMM_OOC_CHECK_SIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gemm.h"
+
+/* Classes for so many columns of a tile. */
+int check_classes(int64_t cols);
+
+/* Whether the check of tiles of so many columns goes by the peaks of their sums (gemm.h). */
+bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols);
+
+/* Steps of k after which the sums are compared. */
+int64_t check_group_steps(enum scalar type, int64_t k, bool has_peaks);
+
+/* Groups of steps that a slab can have, at most. */
+size_t check_parts(int64_t slab);
+
+/* Bytes of device memory, and of pinned host memory, that tiles and slabs of this size need. */
+size_t check_device_bytes(int64_t tile_rows, int64_t tile_cols, int64_t slab, bool has_peaks);
+size_t check_host_bytes(int64_t tile_rows, int64_t tile_cols);
+
+/* The room of their peaks, in doubles. */
+size_t check_peak_numbers(int64_t rows, int64_t cols);
+
+/* Numbers that a judged tile of so many rows comes to. */
+size_t check_verdicts(int64_t rows);
+
+#endif

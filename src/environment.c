@@ -1,0 +1,143 @@
+#include "environment.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+
+enum { ALIKE = 3 }; /* characters, in which names differ that are alike */
+
+static const char prefix[] = "DGEMM_OOC_";
+
+const char *environment_variable(const char *option, char variable[ENVIRONMENT_NAME])
+{
+    int length = snprintf(variable, ENVIRONMENT_NAME, "%s", prefix);
+    for (; *option && length < ENVIRONMENT_NAME - 1; option++)
+        variable[length++] = (char)(*option == '-' ? '_' : toupper((unsigned char)*option));
+    variable[length] = '\0';
+    return variable;
+}
+
+static bool is_option(const struct argp_option *option)
+{
+    return option->name && option->group >= 0;
+}
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+    while (*words && strcasecmp(text, *words) != 0)
+        words++;
+    return *words;
+}
+
+/* A switch that is off gives no word. */
+static bool is_switched_on(const char *variable, const char *value, struct error *err)
+{
+    static const char *const on[] = {"1", "yes", "true", "on", NULL}, *const off[] = {"0", "no",
+                                                                                      "false",
+                                                                                      "off", NULL};
+    if (!is_one_of(value, on) && !is_one_of(value, off))
+        error_add(err, EXIT_USAGE, "%s=%s: give yes or no", variable, value);
+    return is_one_of(value, on);
+}
+
+/* Null when the environment does not give the option. */
+static char *word_of(const struct argp_option *option, struct error *err)
+{
+    char variable[ENVIRONMENT_NAME], *word = NULL;
+    const char *value = getenv(environment_variable(option->name, variable));
+    if (!value || !*value || (!option->arg && !is_switched_on(variable, value, err)))
+        return NULL;
+    if (asprintf(&word, "--%s%s%s", option->name, option->arg ? "=" : "",
+                 option->arg ? value : "") < 0)
+        error_add(err, EXIT_RESOURCES, "no memory for the options");
+    return word;
+}
+
+/* Insertions, deletions and replacements of a character that make one text of the other. */
+static int distance(const char *a, const char *b)
+{
+    int row[ENVIRONMENT_NAME + 1], length = (int)strnlen(b, ENVIRONMENT_NAME);
+    for (int j = 0; j <= length; j++)
+        row[j] = j;
+    for (int i = 1; *a; a++, i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int change = diagonal + (*a != b[j - 1]),
+                shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[length];
+}
+
+static void complain_unknown(const struct argp_option *table, const char *variable,
+                             struct error *err)
+{
+    char name[ENVIRONMENT_NAME], nearest[ENVIRONMENT_NAME] = "";
+    int least = ENVIRONMENT_NAME;
+    for (const struct argp_option *o = table; o->name || o->doc; o++) {
+        int far = is_option(o) ? distance(variable, environment_variable(o->name, name)) : least;
+        if (far < least)
+            strcpy(nearest, name);
+        least = far < least ? far : least;
+    }
+    if (least <= ALIKE)
+        error_add(err, EXIT_USAGE, "%s is not an option; is %s meant? If not, unset it", variable,
+                  nearest);
+    else
+        error_add(err, EXIT_USAGE,
+                  "%s is not an option; unset it, or see --help-all for the options", variable);
+}
+
+/* Whether a variable is of the tests, or, by its last word, one that a site's module sets to tell
+ * where a package is and which version. */
+static bool is_of_others(const char *variable)
+{
+    static const char *const words[] = {"VERSION", "HOME", "DIR",   "ROOT",   "PATH",   "BASE",
+                                        "PREFIX",  "BIN",  "LIB",   "LIBDIR", "INC",    "INCLUDE",
+                                        "DOC",     "MAN",  "SHARE", "BUILD",  "MODULE", "LICENSE",
+                                        "URL",     "HELP", "USAGE", NULL};
+    static const char tests[] = "DGEMM_OOC_TEST_";
+    return strncmp(variable, tests, strlen(tests)) == 0 ||
+           is_one_of(strrchr(variable, '_') + 1, words);
+}
+
+static bool is_known(const struct argp_option *table, const char *variable)
+{
+    char name[ENVIRONMENT_NAME];
+    for (const struct argp_option *o = table; o->name || o->doc; o++)
+        if (is_option(o) && strcmp(variable, environment_variable(o->name, name)) == 0)
+            return true;
+    return is_of_others(variable);
+}
+
+static void check_names(const struct argp_option *table, struct error *err)
+{
+    for (char **entry = environ; *entry; entry++) {
+        char variable[ENVIRONMENT_NAME];
+        int length = (int)strcspn(*entry, "=");
+        snprintf(variable, sizeof variable, "%.*s", length, *entry);
+        if (strncmp(variable, prefix, strlen(prefix)) == 0 && (*entry)[length] &&
+            (*entry)[length + 1] && !is_known(table, variable))
+            complain_unknown(table, variable, err);
+    }
+}
+
+int environment_words(const struct argp_option *table, char **words, struct error *err)
+{
+    int count = 0;
+    for (const struct argp_option *o = table; o->name || o->doc; o++) {
+        char *word = is_option(o) ? word_of(o, err) : NULL;
+        if (word)
+            words[count++] = word;
+    }
+    check_names(table, err);
+    return count;
+}

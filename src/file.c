@@ -1,0 +1,112 @@
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_same(const struct stat *x, const struct stat *y)
+{
+    return x->st_dev == y->st_dev && x->st_ino == y->st_ino;
+}
+
+bool file_is_same(const char *x, const char *y)
+{
+    struct stat of_x, of_y;
+    return stat(x, &of_x) == 0 && stat(y, &of_y) == 0 && is_same(&of_x, &of_y);
+}
+
+bool file_is_same_name(const char *x, const char *y)
+{
+    char dir_x[PATH_MAX], dir_y[PATH_MAX];
+    const char *slash_x = strrchr(x, '/'), *slash_y = strrchr(y, '/');
+    if (strcmp(slash_x ? slash_x + 1 : x, slash_y ? slash_y + 1 : y) != 0)
+        return false;
+    snprintf(dir_x, sizeof dir_x, "%s", x);
+    snprintf(dir_y, sizeof dir_y, "%s", y);
+    return file_is_same(dirname(dir_x), dirname(dir_y));
+}
+
+bool file_has_name(int descriptor, const char *name)
+{
+    struct stat opened, named;
+    return fstat(descriptor, &opened) == 0 && lstat(name, &named) == 0 && is_same(&opened, &named);
+}
+
+int file_sample(const char *name, struct stat *sample)
+{
+    char made[PATH_MAX + 8];
+    snprintf(made, sizeof made, "%s.XXXXXX", name);
+    int fd = mkostemp(made, O_CLOEXEC);
+    int rc = fd < 0 ? -1 : fstat(fd, sample);
+    if (fd >= 0) {
+        unlink(made);
+        close(fd);
+    }
+    return rc;
+}
+
+/* Some file systems give all files one owner, or root's to nobody. */
+static bool is_mine(const char *name, const struct stat *status)
+{
+    struct stat sample;
+    return status->st_uid == geteuid() ||
+           (file_sample(name, &sample) == 0 && sample.st_uid == status->st_uid);
+}
+
+const char *file_why_foreign(const char *name, const struct stat *status)
+{
+    if (!S_ISREG(status->st_mode) || status->st_nlink != 1)
+        return "is a link, or no regular file";
+    return is_mine(name, status) ? NULL : "belongs to another user";
+}
+
+int file_open_own(const char *name, int flags)
+{
+    struct stat status;
+    const int safe = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = flags & O_CREAT ? open(name, flags | safe | O_EXCL, 0666) : -1;
+    if (fd >= 0 || (flags & O_CREAT && errno != EEXIST))
+        return fd;
+    fd = open(name, flags | safe, 0666);
+    const char *why = fd < 0 || fstat(fd, &status) ? NULL : file_why_foreign(name, &status);
+    if (!why)
+        return fd;
+    close(fd);
+    errno = S_ISREG(status.st_mode) && status.st_nlink == 1 ? EPERM : EMLINK;
+    return -1;
+}
+
+int file_give_name(const char *part, const char *name, bool replace)
+{
+    struct stat there;
+    if (replace)
+        return rename(part, name) ? errno : 0;
+    if (renameat2(AT_FDCWD, part, AT_FDCWD, name, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+        return errno;
+    if (link(part, name) == 0) {
+        unlink(part);
+        return 0;
+    }
+    /* A file system with neither: what comes between these two calls is replaced. */
+    if (errno == EEXIST || lstat(name, &there) == 0)
+        return EEXIST;
+    return rename(part, name) ? errno : 0;
+}
+
+void file_sync_name(const char *name)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", name);
+    int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0) {
+        fsync(directory);
+        close(directory);
+    }
+}

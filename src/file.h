@@ -1,0 +1,37 @@
+/* Files that the program keeps beside its output: opened, recognised, and given their names so that
+ * no file of anybody else is written to or replaced. */
+#ifndef DGEMM_OOC_FILE_H
+#define DGEMM_OOC_FILE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* Whether two names lead to one file that exists. */
+bool file_is_same(const char *x, const char *y);
+
+/* Whether two paths are one name, however they are written, and whether or not it exists. */
+bool file_is_same_name(const char *x, const char *y);
+
+/* Whether `name` itself, which no link leads to, is the open file.  Also in a signal's handler. */
+bool file_has_name(int descriptor, const char *name);
+
+/* A file that was made beside `name` a moment ago: its owner and its times are this process's user
+ * and the time of day as the file system has them, which may be those of another computer. */
+int file_sample(const char *name, struct stat *sample);
+
+/* Why a file of this status, beside `name`, may not be taken for one that a run of this user has
+ * made; null: it may.  A link, symbolic or hard, is elsewhere too. */
+const char *file_why_foreign(const char *name, const struct stat *status);
+
+/* Open a file that may be taken for one that a run of this user has made.  The descriptor, or -1
+ * with errno: EMLINK for a link or what is no regular file, EPERM for another user's. */
+int file_open_own(const char *name, int flags);
+
+/* Give the file `part` another name.  Where that is taken: 0 when it is to be replaced, EEXIST
+ * otherwise.  0 or an errno. */
+int file_give_name(const char *part, const char *name, bool replace);
+
+/* Make a file's name durable, where the file system can. */
+void file_sync_name(const char *name);
+
+#endif

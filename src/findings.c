@@ -1,0 +1,123 @@
+#include "findings.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "comm.h"
+#include "freivalds.h"
+
+/* `norm`: of the row's `judged` elements, of which an undetected error may be a part. */
+static void add_row(struct findings *f, double undetectable, double norm, double judged)
+{
+    f->rows++;
+    if (norm == 0) /* every product is 0 */
+        return;
+    double size = undetectable / norm * sqrt(judged);
+    if (size <= 1)
+        size /= sqrt(1 - size * size / judged);
+    f->detectable = fmax(f->detectable, size);
+    f->weak += !(size <= 1);
+}
+
+static void collect_row(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
+                        int classes)
+{
+    double width = ceil((double)cols / classes);
+    double lost = fmin(verdicts[VERDICT_CLASSES * rows] * width, (double)cols);
+    double judged = (double)cols - lost;
+    if (verdicts[VERDICT_STATE * rows] == ROW_NOT_FINITE)
+        f->not_finite += (double)cols;
+    else if (judged > 0)
+        add_row(f, verdicts[VERDICT_SIZE * rows], verdicts[VERDICT_NORM * rows], judged);
+    f->not_judged += lost;
+}
+
+int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
+                         int classes)
+{
+    const double *ratios = verdicts + VERDICT_RATIO * rows, *left_out = verdicts + VERDICTS * rows;
+    for (int64_t i = 0; i < rows; i++) {
+        if (!(ratios[i] <= f->ratio))
+            f->ratio = ratios[i];
+        if (!(ratios[i] <= 1))
+            return i;
+        collect_row(f, verdicts + i, rows, cols, classes);
+    }
+    f->not_judged += left_out[0] * (double)rows;
+    f->not_finite += left_out[1] * (double)rows;
+    return -1;
+}
+
+void findings_merge(struct findings *to, const struct findings *other)
+{
+    to->ratio = fmax(to->ratio, other->ratio);
+    to->detectable = fmax(to->detectable, other->detectable);
+    to->rows += other->rows;
+    to->weak += other->weak;
+    to->not_finite += other->not_finite;
+    to->not_judged += other->not_judged;
+}
+
+void findings_gather(struct findings *f)
+{
+    double mine[FINDINGS_NUMBERS] = {f->ratio, f->detectable, f->rows,
+                                     f->weak,  f->not_finite, f->not_judged};
+    double least[FINDINGS_NUMBERS], sum[FINDINGS_NUMBERS], most[FINDINGS_NUMBERS];
+    comm_statistics(mine, FINDINGS_NUMBERS, least, sum, most);
+    *f = (struct findings){most[0], most[1], sum[2], sum[3], sum[4], sum[5]};
+}
+
+bool findings_any(const struct findings *f)
+{
+    return f->rows + f->not_finite + f->not_judged > 0;
+}
+
+bool findings_pass(const struct findings *f)
+{
+    return findings_any(f) && f->not_judged == 0 && f->detectable <= 1;
+}
+
+const char *findings_verdict(const struct findings *f)
+{
+    return !findings_any(f) ? NULL : findings_pass(f) ? "PASSED" : "NOT CHECKED";
+}
+
+const char *findings_summary(const struct findings *f)
+{
+    static char text[96];
+    if (!findings_any(f))
+        snprintf(text, sizeof text, "without a product to check");
+    else if (f->not_judged > 0)
+        snprintf(text, sizeof text, "but for %.0f elements that could not be", f->not_judged);
+    else if (f->detectable > 1)
+        snprintf(text, sizeof text, "only to %.2g times a typical element", f->detectable);
+    else if (f->detectable > 0)
+        snprintf(text, sizeof text, "to %.2g of a typical element", f->detectable);
+    else
+        snprintf(text, sizeof text, "every sum is %s", f->rows > 0 ? "0" : "NaN or Inf");
+    return text;
+}
+
+const char *findings_sentence(const struct findings *f)
+{
+    static char text[192];
+    if (!findings_any(f))
+        snprintf(text, sizeof text, "without a product to check");
+    else if (f->not_judged > 0)
+        snprintf(
+            text, sizeof text,
+            "%.0f elements could not be checked: numbers there overflow, or their squares would",
+            f->not_judged);
+    else if (f->detectable > 1)
+        snprintf(text, sizeof text,
+                 "in %.0f of %.0f rows only an error of %.2g times a typical element would have "
+                 "been found",
+                 f->weak, f->rows, f->detectable);
+    else if (f->detectable > 0)
+        snprintf(text, sizeof text, "an error of %.2g of a typical element would have been found",
+                 f->detectable);
+    else
+        snprintf(text, sizeof text, "every sum of products is %s, as it has to be",
+                 f->rows > 0 ? "0" : "NaN or Inf");
+    return text;
+}

@@ -1,0 +1,52 @@
+/* What a check of the product has found, and what it could have found.  Plain data that can be
+ * merged over tiles, ranks and runs.
+ *
+ * In each row of a tile the check knows the largest error that one element may have without being
+ * found for certain.  It counts in units of a typical element of that row, their root mean square
+ * less what such an error may have added to it.  The largest of these ratios is what a user is
+ * told. */
+#ifndef DGEMM_OOC_FINDINGS_H
+#define DGEMM_OOC_FINDINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct comm;
+
+struct findings {
+    double ratio;      /* the largest difference, as a share of its limit */
+    double detectable; /* the largest undetectable error, in units of a typical element */
+    double rows, weak; /* that were judged; and those where it is more than a typical element */
+    double not_finite; /* elements that are NaN or Inf, as they have to be */
+    double not_judged; /* elements, because something near them overflows or is too large */
+};
+
+enum { FINDINGS_NUMBERS = sizeof(struct findings) / sizeof(double) };
+
+/* Add the rows of a tile that judge (freivalds.h) has been through.  Returns the first that is
+ * wrong for certain, after which the others were not looked at, or -1. */
+int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
+                         int classes);
+
+void findings_merge(struct findings *to, const struct findings *other);
+
+/* Collective.  Merge those of all ranks. */
+void findings_gather(struct findings *f);
+
+/* Whether there was anything to check. */
+bool findings_any(const struct findings *f);
+
+/* Whether no error of the size of a typical element can have gone unnoticed. */
+bool findings_pass(const struct findings *f);
+
+/* PASSED or NOT CHECKED; null when there was nothing to check. */
+const char *findings_verdict(const struct findings *f);
+
+/* The same in a few words, for the last line of a run. */
+const char *findings_summary(const struct findings *f);
+
+/* One sentence: what would have been found, or why C counts as not checked.  The text is replaced
+ * by the next call. */
+const char *findings_sentence(const struct findings *f);
+
+#endif

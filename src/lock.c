@@ -1,0 +1,248 @@
+#include "lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "file.h"
+
+enum { TEXT_BYTES = 512, ATTEMPTS = 5 };
+
+/* Who made the file.  Numbers of processes are those of a boot of a computer, of a container. */
+struct owner {
+    int process;
+    uint64_t started; /* in ticks since the boot; with the number it names one process */
+    uint64_t space;   /* of the numbers */
+    char boot[64], host[128], since[32];
+};
+
+static struct {
+    char name[PATH_MAX], text[TEXT_BYTES]; /* empty: there is none */
+    bool beating, ending;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t end;
+} lock = {.mutex = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
+
+/* The beginning of a file, as a string; -1 where it cannot be read.  Also in a signal's handler. */
+static ssize_t read_text(const char *name, char text[TEXT_BYTES])
+{
+    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, TEXT_BYTES - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+/* False where there is no such process, or one that only waits for its parent to notice its end. */
+static bool read_process(int process, uint64_t *started)
+{
+    char name[64], text[TEXT_BYTES], state;
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    const char *rest = read_text(name, text) > 0 ? strrchr(text, ')') : NULL;
+    *started = 0;
+    if (!rest)
+        return kill(process, 0) == 0 || errno != ESRCH;
+    return sscanf(rest,
+                  ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                  "%*s %*s %" SCNu64,
+                  &state, started) == 2 &&
+           state != 'Z' && state != 'X';
+}
+
+static struct owner this_owner(void)
+{
+    struct owner me = {.process = (int)getpid(), .boot = "?", .host = "?"};
+    char text[TEXT_BYTES];
+    struct stat space;
+    struct tm utc;
+    time_t now = time(NULL);
+    read_process(me.process, &me.started);
+    me.space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+    if (read_text("/proc/sys/kernel/random/boot_id", text) > 0)
+        sscanf(text, "%63s", me.boot);
+    if (gethostname(text, sizeof text - 1) == 0)
+        sscanf(text, "%127s", me.host);
+    strftime(me.since, sizeof me.since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    return me;
+}
+
+static void print_owner(const struct owner *o, char text[TEXT_BYTES])
+{
+    snprintf(text, TEXT_BYTES, "%d %s %s %s %" PRIu64 " %" PRIu64 "\n", o->process, o->host,
+             o->since, o->boot, o->space, o->started);
+}
+
+/* What the file says; of one that is being written, perhaps nothing. */
+static void read_owner(const char *name, struct owner *o)
+{
+    char text[TEXT_BYTES];
+    *o = (struct owner){.host = "?", .since = "?", .boot = "?"};
+    if (read_text(name, text) > 0)
+        sscanf(text, "%d %127s %31s %63s %" SCNu64 " %" SCNu64, &o->process, o->host, o->since,
+               o->boot, &o->space, &o->started);
+}
+
+/* Whether the file holds: of a process that can be seen from here, as long as that lives. */
+static bool holds(const char *name, const struct owner *o, const struct stat *status)
+{
+    const struct owner me = this_owner();
+    struct stat sample;
+    uint64_t started;
+    if (o->process > 0 && o->space == me.space && strcmp(o->boot, me.boot) == 0)
+        return read_process(o->process, &started) && (!started || started == o->started);
+    return file_sample(name, &sample) ||
+           sample.st_mtim.tv_sec - status->st_mtim.tv_sec < LOCK_STALE_SECONDS;
+}
+
+enum lock_state lock_file(int descriptor, int operation)
+{
+    while (flock(descriptor, operation | LOCK_NB))
+        if (errno != EINTR)
+            return errno == EWOULDBLOCK ? LOCK_BUSY : LOCK_UNSUPPORTED;
+    return LOCK_TAKEN;
+}
+
+/* Complain of a file that holds; one that holds no more has an owner, who may be unknown. */
+static int look(const char *name, struct owner *owner, struct error *err)
+{
+    struct stat status;
+    *owner = (struct owner){0};
+    if (lstat(name, &status))
+        return 0;
+    if (!S_ISREG(status.st_mode))
+        return error_add(err, EXIT_INPUT, "%s is a link, or no regular file; remove it", name);
+    read_owner(name, owner);
+    if (holds(name, owner, &status))
+        return error_add(err, EXIT_INPUT,
+                         "another run is at work on this output: process %d on %s, since %s (%s, "
+                         "which holds for %d s after its run has died)",
+                         owner->process, owner->host, owner->since, name, LOCK_STALE_SECONDS);
+    return 0;
+}
+
+int lock_look(const char *name, struct error *err)
+{
+    struct owner owner;
+    return look(name, &owner, err);
+}
+
+/* Another run may do the same: what is taken away is looked at again, and put back where it was not
+ * the one that was found to hold no more. */
+static void remove_stale(const char *name, const struct owner *stale)
+{
+    char away[PATH_MAX + 32], before[TEXT_BYTES], now[TEXT_BYTES];
+    struct owner owner;
+    snprintf(away, sizeof away, "%s.%d", name, (int)getpid());
+    if (rename(name, away))
+        return;
+    read_owner(away, &owner);
+    print_owner(stale, before);
+    print_owner(&owner, now);
+    if (strcmp(before, now) == 0)
+        fprintf(stderr,
+                "dgemm_ooc: %s is of a run that has died (process %d on %s, since %s); this run "
+                "takes it over\n",
+                name, stale->process, stale->host, stale->since);
+    else
+        file_give_name(away, name, false);
+    unlink(away);
+}
+
+bool lock_is_held(void)
+{
+    char text[TEXT_BYTES];
+    return !lock.name[0] || (read_text(lock.name, text) > 0 && strcmp(text, lock.text) == 0);
+}
+
+static void *beat(void *ignored)
+{
+    (void)ignored;
+    pthread_mutex_lock(&lock.mutex);
+    while (!lock.ending) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += LOCK_BEAT_SECONDS;
+        pthread_cond_timedwait(&lock.end, &lock.mutex, &until);
+        if (lock_is_held())
+            utimensat(AT_FDCWD, lock.name, NULL, AT_SYMLINK_NOFOLLOW);
+    }
+    pthread_mutex_unlock(&lock.mutex);
+    return NULL;
+}
+
+/* The new, empty file is this run's. */
+static int begin(const char *name, int fd, struct error *err)
+{
+    const struct owner me = this_owner();
+    ssize_t length;
+    snprintf(lock.name, sizeof lock.name, "%s", name);
+    print_owner(&me, lock.text);
+    length = (ssize_t)strlen(lock.text);
+    bool written = write(fd, lock.text, (size_t)length) == length && fsync(fd) == 0;
+    if (!written) {
+        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write %s: %s", name,
+                  strerror(errno));
+        unlink(name);
+        lock.name[0] = '\0';
+        return err->code;
+    }
+    lock.ending = false;
+    lock.beating = pthread_create(&lock.thread, NULL, beat, NULL) == 0;
+    if (!lock.beating)
+        error_add(err, EXIT_RESOURCES, "cannot start the thread that keeps %s fresh", name);
+    return err->code;
+}
+
+int lock_take(const char *name, struct error *err)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        struct owner owner;
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            int rc = begin(name, fd, err);
+            close(fd);
+            return rc;
+        }
+        if (errno != EEXIST)
+            return error_add(err, error_of_disk(errno, EXIT_INPUT), "cannot make %s: %s", name,
+                             strerror(errno));
+        if (look(name, &owner, err))
+            return err->code;
+        if (owner.since[0])
+            remove_stale(name, &owner);
+    }
+    return error_add(err, EXIT_INPUT, "another run has just taken %s", name);
+}
+
+void lock_abandon(void)
+{
+    if (lock.name[0] && lock_is_held())
+        unlink(lock.name);
+}
+
+void lock_release(void)
+{
+    if (lock.beating) {
+        pthread_mutex_lock(&lock.mutex);
+        lock.ending = true;
+        pthread_cond_signal(&lock.end);
+        pthread_mutex_unlock(&lock.mutex);
+        pthread_join(lock.thread, NULL);
+        lock.beating = false;
+    }
+    lock_abandon();
+    lock.name[0] = '\0';
+}

@@ -1,0 +1,187 @@
+#include "operand_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "error.h"
+
+enum { SAMPLES = 64, SOURCE_SAMPLES = 4, SAMPLE_BYTES = 4096 };
+
+/* How many bytes of a piece there are; -1: they cannot be read. */
+static ssize_t read_sample(int fd, char sample[SAMPLE_BYTES], off_t offset)
+{
+    size_t done = 0;
+    for (ssize_t got = 1; got != 0 && done < SAMPLE_BYTES;) {
+        got = pread(fd, sample + done, SAMPLE_BYTES - done, offset + (off_t)done);
+        if (got < 0 && errno != EINTR)
+            return -1;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)done;
+}
+
+/* Of pieces from the first to the last byte of the file.  False where they cannot be read. */
+static bool sample_hash(const struct operand_file *file, uint64_t *sum)
+{
+    char sample[SAMPLE_BYTES];
+    XXH64_hash_t hash = file->bytes;
+    ssize_t got = 0;
+    int fd = open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    uint64_t last = file->bytes > SAMPLE_BYTES ? file->bytes - SAMPLE_BYTES : 0;
+    uint64_t apart = last / (uint64_t)(file->samples - 1);
+    for (uint64_t i = 0; i < (uint64_t)file->samples && fd >= 0 && got >= 0; i++) {
+        got = read_sample(fd, sample, (off_t)(apart * i));
+        hash = XXH3_64bits_withSeed(sample, got > 0 ? (size_t)got : 0, hash);
+    }
+    if (fd >= 0)
+        close(fd);
+    *sum = hash;
+    return fd >= 0 && got >= 0;
+}
+
+struct taking {
+    struct operand_state *state;
+    unsigned operand; /* its bit */
+    int samples;
+    struct error *err;
+};
+
+static void add_file(const char *name, void *context)
+{
+    struct taking *t = context;
+    struct operand_state *state = t->state;
+    struct stat status;
+    for (int i = 0; i < state->count; i++)
+        if (strcmp(state->files[i].name, name) == 0) {
+            state->files[i].operands |= t->operand;
+            return;
+        }
+    size_t bytes = (size_t)(state->count + 1) * sizeof *state->files;
+    struct operand_file *files = realloc(state->files, bytes);
+    state->files = files ? files : state->files;
+    char *copy = files ? strdup(name) : NULL;
+    if (!copy) {
+        error_add(t->err, EXIT_RESOURCES, "no memory for the names of the operands' files");
+        return;
+    }
+    struct operand_file *file = &files[state->count++];
+    *file = (struct operand_file){.name = copy, .operands = t->operand, .samples = t->samples};
+    if (stat(name, &status) == 0) {
+        file->bytes = (uint64_t)status.st_size;
+        file->changed = status.st_mtim;
+    }
+    file->sampled = sample_hash(file, &file->content);
+}
+
+int operand_state_take(struct operand_state *state, const struct problem *p, struct error *err)
+{
+    *state = (struct operand_state){.count = 0};
+    struct taking t = {.state = state, .samples = SAMPLES, .err = err};
+    for (int i = 0; i < OPERAND_COUNT; i++) {
+        t.operand = 1u << i;
+        if (problem_reads(p, (enum operand)i))
+            add_file(p->matrix[i].file, &t);
+    }
+    state->named = state->count;
+    t.samples = SOURCE_SAMPLES;
+    for (int i = 0; i < OPERAND_COUNT && !err->code; i++) {
+        t.operand = 1u << i;
+        if (problem_reads(p, (enum operand)i))
+            matfile_each_source(&p->matrix[i], add_file, &t, err);
+    }
+    return err->code;
+}
+
+void operand_state_free(struct operand_state *state)
+{
+    for (int i = 0; i < state->count; i++)
+        free(state->files[i].name);
+    free(state->files);
+    *state = (struct operand_state){.count = 0};
+}
+
+const struct operand_file *operand_state_file(const struct operand_state *state,
+                                              const struct matrix_info *info)
+{
+    for (int i = 0; i < state->count; i++)
+        if (strcmp(state->files[i].name, info->file) == 0)
+            return &state->files[i];
+    return NULL;
+}
+
+static const char *operands_text(unsigned operands)
+{
+    static const char *const words[] = {"",  "A",       "B",       "A and B",
+                                        "C", "A and C", "B and C", "A, B and C"};
+    return words[operands];
+}
+
+static int complain(const struct operand_file *file, const char *how, struct error *err)
+{
+    return error_add(
+        err, EXIT_INPUT,
+        "%s, which %s %s read from, changed while it was in use: %s; the product would "
+        "be of neither the old nor the new and is not completed",
+        file->name, operands_text(file->operands),
+        file->operands & (file->operands - 1) ? "are" : "is", how);
+}
+
+static void time_text(const struct timespec *time, char *text, size_t size)
+{
+    char day[40];
+    struct tm local;
+    strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", localtime_r(&time->tv_sec, &local));
+    snprintf(text, size, "%s.%09ld", day, time->tv_nsec);
+}
+
+static int glance_at(const struct operand_file *file, struct error *err)
+{
+    struct stat now;
+    char how[200], was[64], is[64];
+    if (stat(file->name, &now)) {
+        snprintf(how, sizeof how, "it cannot be found any more (%s)", strerror(errno));
+        return complain(file, how, err);
+    }
+    if ((uint64_t)now.st_size != file->bytes) {
+        snprintf(how, sizeof how, "its size was %" PRIu64 " bytes and is %jd", file->bytes,
+                 (intmax_t)now.st_size);
+        return complain(file, how, err);
+    }
+    if (now.st_mtim.tv_sec == file->changed.tv_sec && now.st_mtim.tv_nsec == file->changed.tv_nsec)
+        return 0;
+    time_text(&file->changed, was, sizeof was);
+    time_text(&now.st_mtim, is, sizeof is);
+    snprintf(how, sizeof how, "its time of change was %s and is %s", was, is);
+    return complain(file, how, err);
+}
+
+int operand_state_glance(const struct operand_state *state, struct error *err)
+{
+    for (int i = 0; i < state->named; i++)
+        if (glance_at(&state->files[i], err))
+            return err->code;
+    return 0;
+}
+
+int operand_state_check(const struct operand_state *state, struct error *err)
+{
+    for (int i = 0; i < state->count; i++) {
+        const struct operand_file *file = &state->files[i];
+        uint64_t content;
+        if (glance_at(file, err))
+            return err->code;
+        if (file->sampled && sample_hash(file, &content) && content != file->content)
+            return complain(file,
+                            "its size and time of change are what they were, its content "
+                            "is not",
+                            err);
+    }
+    return 0;
+}

@@ -1,0 +1,144 @@
+#include "option_values.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+#include "quantity.h"
+
+__attribute__((format(printf, 2, 3), noreturn)) void usage_error(struct argp_state *state,
+                                                                 const char *format, ...)
+{
+    char text[PATH_MAX + 256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    argp_error(state, "%s", text);
+    exit(EXIT_COMPLETE);
+}
+
+bool is_from_environment(const struct argp_state *state)
+{
+    return state->next <= 1 + ((const struct parse *)state->input)->from_environment;
+}
+
+__attribute__((noreturn)) void bad_value(struct argp_state *state, const char *option,
+                                         const char *text, const char *remedy)
+{
+    char variable[ENVIRONMENT_NAME];
+    if (is_from_environment(state))
+        usage_error(state, "%s=%s: %s", environment_variable(option, variable), text, remedy);
+    usage_error(state, "--%s %s: %s", option, text, remedy);
+}
+
+double parse_number(const char *text, struct argp_state *state, const char *name)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        bad_value(state, name, text, "give a finite number");
+    return value;
+}
+
+int parse_count(const char *text, struct argp_state *state, const char *name)
+{
+    int64_t value = 0;
+    if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
+        bad_value(state, name, text, "give a positive number");
+    return (int)value;
+}
+
+uint64_t parse_seed(const char *text, struct argp_state *state)
+{
+    char *end;
+    errno = 0;
+    uint64_t seed = strtoull(text, &end, 10);
+    if (errno || *end || !isdigit((unsigned char)*text) || seed == 0)
+        bad_value(state, "check-seed", text, "give a number from 1 to 18446744073709551615");
+    return seed;
+}
+
+uint64_t parse_bytes(const char *text, struct argp_state *state, const char *name)
+{
+    uint64_t bytes = 0;
+    if (!quantity_parse_bytes(text, &bytes) || bytes == 0)
+        bad_value(state, name, text, "give a size such as 512M or 8G");
+    return bytes;
+}
+
+double parse_time(const char *text, struct argp_state *state, const char *name)
+{
+    double seconds;
+    if (!quantity_parse_time(text, &seconds))
+        bad_value(state, name, text, "give a time such as 90s, 10m, 3h50m or 1-12:00:00");
+    return seconds;
+}
+
+int parse_word(const char *text, const char *words, struct argp_state *state, const char *name)
+{
+    size_t length = strlen(text);
+    const char *word = words;
+    for (int i = 0; word; i++) {
+        size_t size = strcspn(word, "|");
+        if (size == length && strncasecmp(word, text, size) == 0)
+            return i;
+        word = strchr(word, '|');
+        word = word ? word + 1 : NULL;
+    }
+    char remedy[128];
+    snprintf(remedy, sizeof remedy, "choose one of %s", words);
+    bad_value(state, name, text, remedy);
+}
+
+int parse_algorithm(const char *text, struct argp_state *state)
+{
+    if (strcmp(text, "auto") == 0)
+        return ALGORITHM_AUTO;
+    const struct algorithm_info *algorithm = algorithm_find(text);
+    if (!algorithm) {
+        char names[128] = "this build has auto";
+        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
+        bad_value(state, "algo", text, names);
+    }
+    return (int)algorithm->id;
+}
+
+void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state)
+{
+    if (snprintf(to, PATH_MAX, "%s", from) >= PATH_MAX)
+        usage_error(state, "the path %.40s... is too long", from);
+}
+
+void parse_grid(const char *text, struct options *options, struct argp_state *state)
+{
+    int64_t grid[2] = {0, 0};
+    if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
+        bad_value(state, "grid", text, "give PxQ, such as 2x4");
+    options->grid_rows = (int)grid[0];
+    options->grid_cols = (int)grid[1];
+}
+
+void parse_tile(const char *text, struct options *options, struct argp_state *state)
+{
+    int64_t tile[3] = {0, 0, 0};
+    if (!quantity_parse_extents(text, 3, tile))
+        bad_value(state, "tile", text, "give MxNxK, such as 8192x8192x1024");
+    options->tile_rows = tile[0];
+    options->tile_cols = tile[1];
+    options->slab = tile[2];
+}
+
+/* 0: the planner chooses. */
+int parse_split(const char *text, struct argp_state *state)
+{
+    if (strcmp(text, "auto") == 0)
+        return 0;
+    return strcmp(text, "off") == 0 ? 1 : parse_count(text, state, "split-k");
+}

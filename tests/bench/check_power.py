@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""What the check of the product finds, by the type and the length of k: tests/bench/results/check-power.json.
+
+    check_power.py [-o FILE.json] [-- PROGRAM_OPTION...]
+
+Each row is a run of dgemm_ooc with --verify full on operands that h5mat has drawn: `online` and `full` are
+the errors, beside a typical element, that would have been found; the residuals are shares of their limits.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from launch import BUILD, ROOT  # noqa: E402
+
+CASES = [(100, 1024), (1000, 1024), (4000, 1024), (16000, 1024), (100000, 128), (1000000, 32)]
+
+
+def generate(source, name, rows, cols, kind):
+    subprocess.run([BUILD / "h5mat", "gen", f"{source}:/{name}", "--rows", str(rows), "--cols", str(cols),
+                    "--type", kind], check=True, capture_output=True)
+
+
+def measure(folder, kind, k, side, options):
+    source, report = Path(folder) / f"{kind}{k}.h5", Path(folder) / "report.json"
+    generate(source, "A", side, k, kind)
+    generate(source, "B", k, side, kind)
+    subprocess.run([BUILD / "dgemm_ooc", source, "-q", "--verify", "full", "--report", report, *options],
+                   capture_output=True)
+    found = json.loads(report.read_text())
+    full = found["full_check"]
+    return {"type": found["problem"]["type"], "m": side, "n": side, "k": k, "verdict": found["verdict"],
+            "online": found["detectable"], "full": full["detectable"], "online_residual": found["residual"],
+            "full_residual": full["residual"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("options", nargs="*")
+    args = parser.parse_args()
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    table = {"date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "commit": commit.stdout.strip(), "rows": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in "ds":
+            for k, side in CASES:
+                row = measure(folder, kind, k, side, args.options)
+                print("{type} k {k}: online {online:.2g}, full {full:.2g}: {verdict}".format(**row))
+                table["rows"].append(row)
+    if args.output:
+        args.output.write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+/* The online check on the GPU, behind each of its kernels in turn (exit 77 without a GPU).
+ *
+ * Goal and method: those of check_trials.h; then once more with floats alone, by the kernels that
+ * report how large their sums were.  The emulation makes a few small products only. */
+#include "../unit/check_trials.h"
+
+static int open_targets; /* all of them, to be closed */
+
+/* From now on floats alone, by the kernels that report how large their sums were. */
+static int keep_reporting(void **state)
+{
+    int kept = 0;
+    (void)state;
+    for (int i = 0; i < target_count; i++)
+        if (algorithm_reports_peaks(targets[i].algorithm, SCALAR_FLOAT)) {
+            struct target target = targets[i];
+            targets[i] = targets[kept];
+            targets[kept++] = target;
+        }
+    wide_floats = true;
+    trial_count *= 2;
+    open_targets = target_count;
+    target_count = kept;
+    return kept == 0;
+}
+
+static void open_kernels(void)
+{
+    for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
+        struct device *device;
+        struct error err = {0};
+        if (!info->on_gpu)
+            continue;
+        if (device_gpu_open(0, info->id, &device, &err) == 0)
+            add_target(info->id, device);
+        else
+            printf("%s is not tested: %s\n", info->name, err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right_products_pass),
+        cmocka_unit_test(test_errors_are_found),
+        cmocka_unit_test(test_other_products_are_refused),
+    };
+    enum { SKIPPED = 77 };
+    if (device_gpu_count() == 0) {
+        printf("skipped: no GPU\n");
+        return SKIPPED;
+    }
+    open_kernels();
+    if (target_count == 0)
+        return EXIT_FAILURE;
+    small_trials = strcmp(targets[0].device->info.name, "emulated") == 0;
+    trial_count = trials(small_trials ? 2 : 150);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed += cmocka_run_group_tests_name("peaks", tests, keep_reporting, NULL);
+    target_count = open_targets;
+    close_targets();
+    return failed;
+}

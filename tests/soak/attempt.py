@@ -1,0 +1,237 @@
+"""One run of the program in a folder: started, perhaps disturbed, and how it ended."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from launch import BUILD, EMULATED, FAULTY, WAYS, environment  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 120  # seconds that a run may take
+COMPLETE, FAILED_CHECK, NOT_CHECKED = 0, 5, 6
+REFUSALS = {1, 2, 3, 4, 5}
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
+PLAIN = {"ranks": 0, "options": [], "device": "cpu"}
+
+
+def build_preload(folder):
+    """The library that kills at a call, slows reads down, flips bits of them and refuses locks."""
+    library = Path(folder) / "preload.so"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-o", library, HERE / "preload.c",
+                    "-ldl"], check=True)
+    return library
+
+
+def has_emulated_gpu():
+    return (BUILD / EMULATED).exists()
+
+
+def tile_of(product, rows, cols, slab):
+    return ["--tile", f"{min(rows, product.m)}x{min(cols, product.n)}x{slab}"]
+
+
+def random_configuration(rng, product, checkpoint=True):
+    """Ranks, tiles, grid, memory, ways of I/O and device, as a user might ask for them."""
+    ranks = rng.choice([0, 0, 0, 1, 2, 3, 4])
+    sides = [rng.choice([16, 24, 40, 100, size]) for size in (product.m, product.n)]
+    options = tile_of(product, *sides, rng.choice([16, 48, 256 if product.k > 999 else 64]))
+    if ranks in (2, 4) and rng.random() < 0.4:
+        options += ["--grid", rng.choice({2: ["1x2", "2x1"], 4: ["2x2", "4x1", "1x4"]}[ranks])]
+    if rng.random() < 0.2:
+        options += ["--host-memory", rng.choice(["14M", "20M", "32M"])]
+    if rng.random() < 0.4:
+        ways = set(WAYS) - {"auto"} - ({"direct"} if product.layout == "chunks" else set())
+        options += ["--io", rng.choice(sorted(ways))]
+    if checkpoint:
+        options += ["--checkpoint", rng.choice(["0.01s", "0.05s", "0.2s"])]
+    gpu = rng.random() < 0.15 and has_emulated_gpu()
+    return {"ranks": ranks, "options": options, "device": "gpu" if gpu else "cpu"}
+
+
+class Run:
+    """A process, or a launcher and its ranks, with what they say in files."""
+
+    def __init__(self, output, source, scalars, how, preload=None, faults=None, **soak):
+        self.folder, self.hit, self.known = Path(source).parent, False, set()
+        program = BUILD / (FAULTY if faults else EMULATED if how["device"] == "gpu" else "dgemm_ooc")
+        env = environment(DGEMM_OOC_DEVICE=how["device"], **(faults or {}))
+        if preload:
+            env.update(LD_PRELOAD=str(preload), SOAK_FILES=str(output), **soak)
+        self.ranks = how["ranks"]
+        launcher = ["mpirun", "-n", str(self.ranks)] if self.ranks else []
+        self.words = [*launcher, str(program), str(source), *scalars, *how["options"], "-o", str(output)]
+        name = f"said{time.monotonic_ns()}"
+        self.said = [self.folder / f"{name}.out", self.folder / f"{name}.err"]
+        self.started = time.monotonic()
+        with open(self.said[0], "w") as out, open(self.said[1], "w") as err:
+            self.process = subprocess.Popen(self.words, cwd=self.folder, env=env, stdout=out, stderr=err,
+                                            stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def everyone(self):
+        """The launcher's children too, and theirs."""
+        found, open_ = [], [self.process.pid]
+        while open_:
+            pid = open_.pop()
+            found.append(pid)
+            try:
+                open_ += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            except OSError:
+                pass
+        return found
+
+    def workers(self):
+        """The processes that multiply."""
+        return self.everyone()[1:] if self.ranks else [self.process.pid]
+
+    def wait_for(self, condition, seconds=20):
+        """Whether it came to be while the run lasted."""
+        deadline = time.monotonic() + seconds
+        while self.alive() and time.monotonic() < deadline:
+            if condition():
+                return True
+            time.sleep(0.005)
+        return False
+
+    def send(self, pids, number):
+        self.known.update(self.everyone())  # a launcher that is killed leaves ranks behind for a while
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+                self.hit = True
+            except ProcessLookupError:
+                pass
+
+    def end(self, patience=PATIENCE):
+        """Wait until it has ended, and whoever it had started; say how."""
+        deadline = time.monotonic() + patience
+        while self.alive() and time.monotonic() < deadline:
+            self.known.update(self.everyone())
+            time.sleep(0.01)
+        # mpirun itself now and then waits for ever when all its ranks have ended.
+        hang = self.alive() and any(map(is_running, self.workers()))
+        stacks = "".join(map(stacks_of, self.everyone())) if hang else ""
+        deadline = time.monotonic() + (0 if hang else 20)
+        while (left := [pid for pid in self.known if is_running(pid)]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        orphans = set(left) - {self.process.pid}
+        out, err = (path.read_text(errors="replace") for path in self.said)
+        for path in self.said:
+            path.unlink()
+        return Ended(self, "hang" if hang else "orphan" if orphans else "", out, err + stacks)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def stacks_of(pid):
+    """Where a process that hangs is."""
+    if not shutil.which("gdb"):
+        return f"process {pid}: no gdb to ask where it is\n"
+    done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
+                          capture_output=True, text=True, timeout=60)
+    return f"process {pid}:\n{done.stdout}\n"
+
+
+class Ended:
+    """kind: done, stopped, refused, lost (it was killed), crash, hang or orphan."""
+
+    def __init__(self, run, fate, out, err):
+        self.code, self.out, self.err, self.words = run.process.returncode, out, err, run.words
+        self.hit, self.seconds = run.hit, time.monotonic() - run.started
+        self.kind = fate or self._kind(run.ranks)
+
+    def _kind(self, ranks):
+        if self.code in (COMPLETE, NOT_CHECKED):
+            return "done" if "RESULT: C complete" in self.out else "checked"
+        if self._crashed(ranks):
+            return "crash"
+        if self.code == 75:
+            return "stopped"
+        if self.code in REFUSALS and self.reason():
+            return "lost" if self.hit else "refused"
+        return "lost" if self.hit else "crash"
+
+    def _crashed(self, ranks):
+        """A launcher that falls over a signal itself, as mpirun does now and then, is only lost."""
+        if ranks and self.code < 0:
+            return False
+        number = -self.code if self.code < 0 else self.code - 128
+        return number in CRASHES or re.search(r"\bdgemm_ooc\(", self.err) is not None
+
+    def reason(self):
+        """The first words of its complaint, without names and numbers."""
+        for line in self.err.splitlines():
+            if line.startswith("dgemm_ooc: ") and not line.endswith("multiplied again"):
+                words = re.sub(r"/\S+", "FILE", line[11:]).split(":")[0]
+                return re.sub(r"\d[\d.]*", "N", words)[:60]
+        return ""
+
+    def describe(self):
+        return f"exit {self.code} ({self.kind}): {' '.join(self.words)}\n{self.out}{self.err}"
+
+
+def journal_of(output):
+    return Path(f"{output}.journal")
+
+
+def part_of(output):
+    return Path(f"{output}.part")
+
+
+def saved(output):
+    """What the newest whole line of the journal says is left; None when nothing is saved."""
+    try:
+        lines = journal_of(output).read_bytes().split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines[:-1]):
+        if b'"left"' in line:
+            try:
+                return json.loads(line.split(b" ", 1)[1])["left"]
+            except (ValueError, IndexError):
+                continue
+    return None
+
+
+def share_done(left, product):
+    """Of all multiplications."""
+    rest = sum(piece["block"][2] * piece["block"][3] * (product.k - piece["k"]) for piece in left)
+    return 1 - rest / (product.m * product.n * product.k)
+
+
+def clean(folder):
+    """All but the input."""
+    for path in Path(folder).iterdir():
+        if path.name != "input.h5" and not path.is_dir():
+            path.unlink()
+
+
+def keep(folder, where, name, text):
+    """For whoever looks at what went wrong."""
+    if where:
+        shutil.copytree(folder, Path(where) / name, dirs_exist_ok=True)
+        (Path(where) / name / "said.txt").write_text(text)
+
+
+def random_of(*key):
+    return random.Random(" ".join(map(str, key)))

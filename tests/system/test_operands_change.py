@@ -1,0 +1,265 @@
+"""Operands that change while they are read: the product of neither the old nor the new is not given a
+name, and the complaint says what has changed; what changes nothing of them is no matter."""
+import os
+import re
+import signal
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import BUILD, FAULTY, run, start
+from matrices import (multiply, operands, output_of, part_of, random, read, start_late, wait_until,
+                      write)
+from test_bad_input import INPUT
+from test_verify import VERIFY
+
+M, N, K = 600, 500, 400
+SLOW = ["--tile", "40x40x16"]
+LARGE = 5000  # columns of B, most of which no sample sees
+SOON = 15  # seconds, of a run that would last a minute
+
+
+def b_of(source):
+    return source.with_name("b.h5")
+
+
+def operands_apart(source, m, n, k):
+    write(b_of(source), B=random((k, n)))
+    write(source, A=random((m, k)))
+    with h5py.File(source, "a") as file:
+        file["B"] = h5py.ExternalLink("b.h5", "B")
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A and B in files of their own, so that one can be changed without the other."""
+    source = tmp_path / "input.h5"
+    operands_apart(source, M, N, K)
+    return source
+
+
+def overwrite(path):
+    with h5py.File(path, "r+") as file:
+        file["B"][:] = 7
+
+
+def replace(path):
+    write(path.with_name("new.h5"), B=random((K, N), seed=9)).replace(path)
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def grow(path):
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def overwrite_unnoticed(path):
+    before = path.stat()
+    overwrite(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+CHANGES = {overwrite: r"its time of change was [\d-]+ [\d:.]+ and is [\d-]+ [\d:.]+;",
+           os.utime: r"its time of change was .* and is .*;",
+           replace: r"its (size was \d+ bytes and is|time of change was)",
+           truncate: r"its size was \d+ bytes and is \d+;",
+           grow: r"its size was \d+ bytes and is \d+;",
+           os.unlink: r"it cannot be found any more \(No such file or directory\)",
+           overwrite_unnoticed: r"its size and time of change are what they were, its content is not;"}
+
+
+def begun(source):
+    """Whether something of C has been written."""
+    part = part_of(source)
+    return part.exists() and len(part.read_bytes().rstrip(b"\0")) > (1 << 20)
+
+
+def begin(source, *options, late="2", **how):
+    """Start a slow run; come back when it is in the middle of it."""
+    process = start_late(source, *SLOW, *options, late=late, **how)
+    try:
+        wait_until(lambda: begun(source), process)
+    except BaseException:
+        process.kill()
+        raise
+    return process
+
+
+def assert_given_up(process, how, file="b.h5", operand="B is", timeout=120):
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    assert process.returncode == INPUT, out + err
+    assert "RESULT" not in out
+    complaint = next(line for line in err.splitlines() if line.startswith("dgemm_ooc: "))
+    assert re.search(rf"/{file}, which {operand} read from, changed while it was in use: {how}", complaint)
+    assert err.count("changed while it was in use") == 1, err
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_a_change_in_the_middle(source, change, ranks):
+    process = begin(source, ranks=ranks)
+    change(b_of(source))
+    assert_given_up(process, CHANGES[change])
+    assert {path.name for path in source.parent.iterdir()} <= {"input.h5", "b.h5"}
+
+
+def test_a_change_is_noticed_soon(source):
+    """Not only when all has been multiplied."""
+    process = begin(source, late="20")
+    overwrite(b_of(source))
+    assert_given_up(process, CHANGES[overwrite], timeout=SOON)
+
+
+@pytest.mark.parametrize("options", [["--alpha", "2"], ["--beta", "1", "-c", "D"]], ids=str)
+def test_files_of_several_operands(source, options):
+    write(source, D=random((M, N)))
+    process = begin(source, *options)
+    os.utime(source)
+    names = "A and C are" if "-c" in options else "A is"
+    assert_given_up(process, CHANGES[os.utime], "input.h5", names)
+
+
+def test_what_a_virtual_dataset_is_drawn_from(source):
+    virtual = source.with_name("virtual.h5")
+    layout = h5py.VirtualLayout((K, N), "f8")
+    layout[:] = h5py.VirtualSource("b.h5", "B", (K, N))
+    with h5py.File(virtual, "w") as file:
+        file.create_virtual_dataset("B", layout)
+    process = begin(source, "-b", f"{virtual}:/B")
+    replace(b_of(source))
+    assert_given_up(process, CHANGES[replace])
+
+
+def saved(source):
+    journal = output_of(source).with_name(output_of(source).name + ".journal")
+    return journal.exists() and b'"left"' in journal.read_bytes()
+
+
+def test_what_was_saved_before_is_for_the_operands_as_they_were(source):
+    """The state that is left is refused with other operands, and good with those."""
+    kept, status = b_of(source).read_bytes(), b_of(source).stat()
+    multiply(source, "-o", source.with_name("expected.h5"))
+    process = begin(source, "--checkpoint", "0.2s")
+    wait_until(lambda: saved(source), process)
+    overwrite(b_of(source))
+    assert_given_up(process, CHANGES[overwrite])
+    assert part_of(source).exists() and not output_of(source).exists()
+    done = run("dgemm_ooc", source)
+    assert done.returncode == INPUT and "B's file's time of change" in done.stderr
+    b_of(source).write_bytes(kept)
+    os.utime(b_of(source), ns=(status.st_atime_ns, status.st_mtime_ns))
+    done = run("dgemm_ooc", source)
+    assert done.returncode == 0 and "Restart     " in done.stdout, done.stderr
+    assert read(output_of(source)).tobytes() == read(source.with_name("expected.h5")).tobytes()
+
+
+def flip_unnoticed(path):
+    """One bit of an element of the first column, where no sample is taken; the time is put back."""
+    before = path.stat()
+    with h5py.File(path) as file:
+        at = file["B"].id.get_offset() + 2 * LARGE * 8 + 6
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 16]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def stop_with_something_saved(source, m, n, k):
+    operands_apart(source, m, n, k)
+    with begin(source, "--checkpoint", "0.2s") as process:
+        wait_until(lambda: saved(source), process)
+        process.send_signal(signal.SIGUSR2)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 75, out + err
+
+
+@pytest.fixture
+def corrupted(tmp_path):
+    """What is left of a stopped run, one operand of which was corrupted silently."""
+    source = tmp_path / "input.h5"
+    stop_with_something_saved(source, M, LARGE, K)
+    flip_unnoticed(b_of(source))
+    return source
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_change_between_runs_that_no_sample_shows(corrupted, ranks):
+    """The runs have read different operands: C is the product of neither."""
+    done = run("dgemm_ooc", corrupted, ranks=ranks)
+    assert "several runs had a part in C: the files are read back" in done.stdout, done.stderr
+    assert done.returncode == VERIFY and "the full check failed" in done.stderr, done.stderr
+    assert done.stderr.count("the same command starts from the beginning") == 1 and "PASSED" not in done.stdout
+    assert {path.name for path in corrupted.parent.iterdir()} == {"input.h5", "b.h5"}
+    again = run("dgemm_ooc", corrupted, ranks=ranks)
+    assert again.returncode == 0 and "read back" not in again.stdout, again.stderr
+
+
+def test_a_change_in_the_middle_that_no_sample_shows(tmp_path):
+    source = tmp_path / "input.h5"
+    operands_apart(source, M, LARGE, K)
+    with begin(source, "--verify", "full") as process:
+        flip_unnoticed(b_of(source))
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == VERIFY and "the full check failed" in err, out + err
+    assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "b.h5"}
+
+
+def test_trust_does_without_reading_back(corrupted):
+    done = run("dgemm_ooc", corrupted, "--restart", "trust")
+    assert done.returncode == 0 and "read back" not in done.stdout, done.stderr
+
+
+def test_without_memory_to_read_back_the_risk_is_said(tmp_path):
+    source = tmp_path / "input.h5"
+    stop_with_something_saved(source, 100000, 60, 16)
+    done = run("dgemm_ooc", source, "--host-memory", "7M")
+    assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
+    assert "is not detected: the full check needs at least --host-memory" in done.stderr
+
+
+def begin_check(source, *options, log, after):
+    """Start a slow run, and come back when so many reads were late."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    process = start(FAULTY, source, "--io", "buffered", *options,
+                    DGEMM_OOC_TEST_FAULTS="pread:delay%100", DGEMM_OOC_TEST_FAULT_LOG=str(log))
+    wait_until(lambda: log.exists() and len(log.read_text().splitlines()) > after, process)
+    return process
+
+
+@pytest.mark.parametrize("change", [overwrite, truncate, overwrite_unnoticed],
+                         ids=lambda change: change.__name__)
+def test_a_change_while_all_is_checked(source, change):
+    """No verdict, whatever the check has found."""
+    multiply(source)
+    process = begin_check(source, "--check-only", "--host-memory", "1M", log=source.with_name("log"),
+                          after=150)
+    change(b_of(source))
+    assert_given_up(process, CHANGES[change])
+    assert output_of(source).exists()
+
+
+def test_what_is_no_change(source):
+    process = begin(source)
+    b = b_of(source)
+    b.read_bytes()
+    os.utime(b, ns=(0, b.stat().st_mtime_ns))  # time of access
+    b.chmod(0o400)
+    b.with_name("link.h5").hardlink_to(b)
+    with h5py.File(b, "r") as file:
+        file["B"][()]
+    with process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and "PASSED" in out, out + err
+    np.testing.assert_allclose(read(output_of(source)), read(source, "A") @ read(b, "B"), atol=1e-9)

@@ -1,0 +1,91 @@
+"""What is measured or stated of the machine steers the plan, never the bits: the same files on the
+same ranks give one C, whatever the rates and the limits."""
+import hashlib
+import json
+
+import pytest
+
+from launch import BUILD, FAULTY, run
+from matrices import multiply, operands, output_of, read
+
+RANKS = 4
+M, N, K = 64, 64, 30_000  # a C so small that ranks would rather share k
+SLOW, FAST = 1e6, 1e12
+RATES = ["disk_read_bytes_per_s", "disk_write_bytes_per_s", "in_bytes_per_s", "out_bytes_per_s",
+         "device_bytes_per_s", "network_bytes_per_s", "node_disk_bytes_per_s",
+         "gemm_double_flops_per_s", "disk_run_bytes"]
+MACHINES = {
+    "as probed": None,
+    "all slow": dict.fromkeys(RATES, SLOW),
+    "all fast": dict.fromkeys(RATES, FAST),
+    **{f"slow {rate}": {**dict.fromkeys(RATES, FAST), rate: SLOW} for rate in RATES},
+    **{f"fast {rate}": {**dict.fromkeys(RATES, SLOW), rate: FAST} for rate in RATES},
+}
+LIMITS = [["--host-memory", "24M"], ["--gpu-memory", "2M"],
+          ["--gpu-memory", "700K", "--host-memory", "16M"]]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rates") / "input.h5"
+    operands(path, M, N, K)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(source):
+    return product_of(source)[0]
+
+
+def product_of(source, *options, rates=None):
+    """The bits of C, and in how many parts k was."""
+    if rates:
+        machine = source.with_name("machine.json")
+        machine.write_text(json.dumps(rates))
+        options = [*options, "--machine", machine]
+    report = multiply(source, "--force", *options, ranks=RANKS)
+    bits = read(output_of(source)).tobytes()
+    return hashlib.sha256(bits).hexdigest(), report["plan"]["layers"]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_rates(source, reference, machine):
+    assert product_of(source, rates=MACHINES[machine])[0] == reference
+
+
+@pytest.mark.parametrize("rates", [None, {"in_bytes_per_s": SLOW}], ids=["probed", "slow bus"])
+@pytest.mark.parametrize("limits", LIMITS, ids=" ".join)
+def test_limits(source, reference, limits, rates):
+    assert product_of(source, *limits, rates=rates)[0] == reference
+
+
+def test_only_auto_lets_the_rates_decide(source, reference):
+    """It splits k where the bus is said to be slow, as some of the machines above say."""
+    bits, parts = product_of(source, "--split-k", "auto", rates={"in_bytes_per_s": SLOW})
+    assert parts > 1 and bits != reference
+
+
+def test_a_sum_of_parts_is_not_what_is_asked_for_without(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, 20, 30, 400)
+    multiply(source, "--split-k", 2, ranks=2)
+    again = run("dgemm_ooc", source, "--split-k", 2)
+    assert again.returncode == 0 and "was made" in again.stdout
+    assert "was made" in run("dgemm_ooc", source, "--split-k", "auto").stdout
+    other = run("dgemm_ooc", source)
+    assert other.returncode == 3 and "exists; give --force" in other.stderr
+
+
+def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
+    """All is multiplied and saved in two parts, and C does not get its name."""
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    source = tmp_path / "input.h5"
+    operands(source, 20, 30, 400)
+    done = run(FAULTY, source, "--split-k", 2, "--verify", "full", ranks=2,
+               DGEMM_OOC_TEST_FAULTS="rename:eio@1")
+    assert done.returncode == 1, done.stderr
+    for other in [[], ["--split-k", "off"], ["--split-k", 4]]:
+        done = run("dgemm_ooc", source, *other)
+        assert done.returncode == 3 and "of --split-k 2; give that, or --restart never" in done.stderr
+    assert run("dgemm_ooc", source, "--split-k", "auto").returncode == 0

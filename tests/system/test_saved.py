@@ -1,0 +1,433 @@
+"""What was saved is what is gone on with, or it is multiplied again; and saving never ends a run."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import BUILD, FAULTY, run, start
+from matrices import (children, multiply, operands, output_of, part_of, read, start_late,
+                      wait_until)
+
+M, N, K = 900, 800, 1000
+OPTIONS = ["--alpha", "1.5", "--split-k", "off"]
+SMALL_TILES = ["--tile", "20x200x125"]
+DEEP = (400, 380, 20000)  # all of C is one tile, in a thousand slabs
+DEEP_OPTIONS = ["--split-k", "off", "--tile", "400x380x16", "--io", "buffered"]
+INPUT, RESOURCES, VERIFY, STOPPED = 3, 4, 5, 75
+
+
+def made(folder, *size):
+    source = folder / "input.h5"
+    operands(source, *size)
+    multiply(source, *OPTIONS)
+    return source, read(output_of(source))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("wide"), M, N, K)
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("deep"), *DEEP)
+
+
+def copy(product, folder):
+    """The operands, with their times, which say that they are the same."""
+    return Path(shutil.copy2(product[0], folder / "input.h5"))
+
+
+def journal_of(source):
+    return source.with_name("input-C.h5.journal")
+
+
+def sums_of(source):
+    return [part_of(source).with_name(f"input-C.h5.part.sums{i}") for i in (0, 1)]
+
+
+def left(source):
+    """What the journal says that is left: its newest line, if any that is whole."""
+    path = journal_of(source)
+    text = path.read_text().split("\n")[:-1] if path.exists() else []
+    lines = [line for line in text if '"left"' in line]
+    return json.loads(lines[-1].split(" ", 1)[1])["left"] if lines else None
+
+
+def some_tiles(source):
+    pieces = left(source)
+    return pieces and pieces[0]["block"][0] > 100  # some rows of tiles are complete
+
+
+def stop(source, *options, until=some_tiles, ranks=0):
+    """Save often, and stop when that much is saved."""
+    with start_late(source, *OPTIONS, "--checkpoint", "0.05s", *options, ranks=ranks) as process:
+        wait_until(lambda: until(source), process)
+        os.kill(children(process.pid)[0] if ranks else process.pid, signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == STOPPED, err
+
+
+def bytes_of_c(source):
+    """Where the elements of C are in the part file."""
+    with h5py.File(part_of(source)) as file:
+        return file["C"].id.get_offset()
+
+
+def flip(source, row, col, n=N):
+    with open(part_of(source), "r+b") as file:
+        at = bytes_of_c(source) + 8 * (row * n + col) + 6
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 4]))
+
+
+def go_on(source, *options, ranks=0, program="dgemm_ooc", **env):
+    done = run(program, source, *OPTIONS, *options, ranks=ranks, timeout=120, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def assert_whole(source, expected):
+    assert np.array_equal(read(output_of(source)), expected)
+    done = run("dgemm_ooc", "--check-only", source)
+    assert done.returncode == 0 and "checksum equal" in done.stdout, done.stderr
+    assert {path.name for path in source.parent.iterdir()} <= {"input.h5", "input-C.h5", "r.json"}
+
+
+@pytest.mark.parametrize("ranks, later, tile", [(0, 0, SMALL_TILES[1]), (2, 3, "40x40x16")])
+def test_a_flipped_bit_is_mended(wide, tmp_path, ranks, later, tile):
+    source = copy(wide, tmp_path)
+    stop(source, "--tile", tile, ranks=ranks)
+    flip(source, 50, 70)
+    flip(source, 3, 799)
+    done = go_on(source, "--report", tmp_path / "r.json", ranks=later)
+    assert "rows 45 to 59 is not what was written; it is multiplied again" in done.stderr
+    assert "rows 0 to 14 is not" in done.stderr and len(done.stderr.splitlines()) == 2
+    report = json.loads((tmp_path / "r.json").read_text())["restart"]
+    assert report["damaged_rows"] == 30 and not report["trusted"] and report["compared_bytes"] > 0
+    assert_whole(source, wide[1])
+
+
+def zeros(source):
+    at = bytes_of_c(source)
+    with open(part_of(source), "r+b") as file:
+        file.seek(at)
+        file.write(bytes(8 * M * N))
+
+
+def exchange_rows(source):
+    """The checksum knows where elements are."""
+    at = bytes_of_c(source)
+    with open(part_of(source), "r+b") as file:
+        file.seek(at)
+        rows = file.read(16 * N)
+        file.seek(at)
+        file.write(rows[8 * N:] + rows[:8 * N])
+
+
+@pytest.mark.parametrize("damage", [zeros, exchange_rows])
+def test_other_damage_is_mended(wide, tmp_path, damage):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    damage(source)
+    done = go_on(source, ranks=2)
+    assert done.stderr.count("is not what was written") == 1, done.stderr
+    assert_whole(source, wide[1])
+
+
+def test_an_older_copy_is_mended(wide, tmp_path):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    older = part_of(source).read_bytes()
+    first = left(source)
+    stop(source, *SMALL_TILES, until=lambda source: left(source)[0]["block"][0] > first[0]["block"][0] + 100)
+    part_of(source).write_bytes(older)
+    assert "is not what was written" in go_on(source).stderr
+    assert_whole(source, wide[1])
+
+
+def test_all_of_it_is_there_and_damaged(tmp_path):
+    """When nothing was left but to read it back."""
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, 1500, 1000, 16)
+    options = [source, "--verify", "full", "--host-memory", "32M", "--io", "buffered"]
+    with start_late(*options, late="100") as process:
+        wait_until(lambda: left(source) == [], process)
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(timeout=60)
+    assert process.returncode == STOPPED
+    flip(source, 1499, 999, 1000)
+    done = run("dgemm_ooc", *options)
+    assert done.returncode == 0 and "rows 1488 to 1499 is not what" in done.stderr, done.stderr
+    assert np.allclose(read(output_of(source)), a @ b)
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_c_that_cannot_be_read(wide, tmp_path, ranks):
+    """Nothing is given up."""
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    done = run(FAULTY, source, *OPTIONS, "--io", "buffered", ranks=ranks,
+               DGEMM_OOC_TEST_FAULT_RANK="0",
+               **faulty("pread:eio@3+", "input-C.h5.part"))  # after the head of the file
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
+    assert re.search("C cannot be read back: .*Input/output error; --restart never starts anew", lines[0])
+    assert len(lines) == 1
+    go_on(source)
+    assert_whole(source, wide[1])
+
+
+def test_a_stop_while_c_is_read(wide, tmp_path):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    before = left(source)
+    with start(FAULTY, source, *OPTIONS, "--io", "buffered",
+               **faulty("pread:delay%100", "input-C.h5.part")) as process:
+        wait_until(lambda: journal_of(source).read_text().count('"owner"') == 2, process)
+        process.send_signal(signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == STOPPED and "% done; the same command goes on" in err, err
+    assert left(source) == before
+    go_on(source)
+    assert_whole(source, wide[1])
+
+
+def test_trust(wide, tmp_path):
+    """C is not read back, which is said; the damage is found by whoever looks."""
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    flip(source, 50, 70)
+    done = go_on(source, "--restart", "trust", "--report", tmp_path / "r.json")
+    assert "taken as it is (--restart trust)" in done.stderr and "compared" not in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["restart"]["trusted"]
+    done = run("dgemm_ooc", "--check-only", source)
+    assert done.returncode == VERIFY and "not what was written" in done.stderr
+
+
+def test_trust_is_remembered(wide, tmp_path):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    stop(source, *SMALL_TILES, "--restart", "trust", until=lambda source: '"trusted":true' in
+         journal_of(source).read_text())
+    done = go_on(source, "--report", tmp_path / "r.json")
+    assert "read back and compared" in done.stdout and "trust" not in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["restart"]["trusted"]
+    assert_whole(source, wide[1])
+
+
+def test_without_checks_there_is_nothing_to_compare(wide, tmp_path):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES, "--verify", "off")
+    done = go_on(source, "--verify", "off")
+    assert "what was saved is not compared with what was written: --verify off" in done.stderr
+    assert np.array_equal(read(output_of(source)), wide[1])
+
+
+def faulty(faults, file):
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    return {"DGEMM_OOC_TEST_FAULTS": faults, "DGEMM_OOC_TEST_FAULT_FILE": file}
+
+
+def stop_deep(source, ranks=0):
+    stop(source, *DEEP_OPTIONS, until=lambda source: left(source) and left(source)[0]["k"] > 500,
+         ranks=ranks)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
+    """Whichever time they are read wrong, these bytes are not multiplied with."""
+    source = copy(deep, tmp_path)
+    stop_deep(source)
+    done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", ranks=ranks, program=FAULTY,
+                 **faulty(f"pread:flip@{number}", ".sums"))
+    assert number > 1 or "is damaged; it is multiplied again" in done.stderr
+    assert_whole(source, deep[1])
+
+
+@pytest.mark.parametrize("fault", ["pread:eio@1+", "pread:flip@1", "pread:flip@4"])
+def test_sums_that_are_split_are_what_is_read(deep, tmp_path, fault):
+    """By a run with smaller tiles, which hashes each part before it loads it."""
+    source = copy(deep, tmp_path)
+    stop_deep(source)
+    go_on(source, "--tile", "200x200x64", "--io", "buffered", program=FAULTY, **faulty(fault, ".sums"))
+    assert_whole(source, deep[1])
+
+
+def test_sums_that_are_gone(deep, tmp_path):
+    source = copy(deep, tmp_path)
+    stop_deep(source)
+    for path in sums_of(source):
+        path.unlink(missing_ok=True)
+    assert "is damaged; it is multiplied again" in go_on(source, *DEEP_OPTIONS).stderr
+    assert_whole(source, deep[1])
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("fault, file, says", [
+    ("pwrite:enospc@1+", ".sums", "cannot save the sums at work: .*No space left on device"),
+    ("pwrite:eio@3", ".sums", "cannot save the sums at work: .*Input/output error"),
+    ("pwrite:edquot%50", ".sums", "cannot save the sums at work: .*Disk quota exceeded"),
+    ("fdatasync:eio@1+", ".sums", "cannot save the sums at work: .*Input/output error"),
+    ("ftruncate:enospc@1+", ".sums", "cannot save the sums at work: .*No space left on device"),
+    ("write:enospc@3+", ".journal", "cannot write the journal .*No space left on device"),
+    ("fdatasync:eio@3", ".journal", "cannot write the journal .*Input/output error")])
+def test_saving_never_ends_a_run(deep, tmp_path, fault, file, says, ranks):
+    source = copy(deep, tmp_path)
+    done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", "--tile", "200x380x16",
+                 "--checkpoint", "0.05s", ranks=ranks, program=FAULTY, **faulty(fault, file))
+    lost = r"; if the run is stopped now, the last [\d.:]+( m?s)? are lost; it goes on$"
+    assert re.search(says + ".*" + lost, done.stderr, re.M), done.stderr
+    assert_whole(source, deep[1])
+
+
+@pytest.mark.parametrize("fault, file", [
+    ("pwrite:enospc@20+", "input-C.h5.part"), ("fdatasync:eio@2+", "input-C.h5.part")])
+def test_c_itself_must_be_written(deep, tmp_path, fault, file):
+    source = copy(deep, tmp_path)
+    done = run(FAULTY, source, *OPTIONS, "--io", "buffered", "--tile", "20x20x20000", "--checkpoint",
+               "0.05s", **faulty(fault, file))
+    assert done.returncode in (1, RESOURCES), done.stdout + done.stderr
+    assert not output_of(source).exists()
+
+
+def test_a_stop_that_cannot_be_saved(deep, tmp_path):
+    """Is one nevertheless, and says what is lost."""
+    source = copy(deep, tmp_path)
+    with start(FAULTY, source, *OPTIONS, *DEEP_OPTIONS, **faulty("pwrite:enospc@1+", ".sums")) as process:
+        wait_until(part_of(source).exists, process)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGUSR2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == STOPPED, err
+    assert re.search(r"cannot save the sums at work: .*; the last [\d.:]+( m?s)? are lost$", err, re.M), err
+    assert "stopped by SIGUSR2 before there was anything to save" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["input.h5"]
+    go_on(source, *DEEP_OPTIONS)
+    assert_whole(source, deep[1])
+
+
+@pytest.mark.parametrize("faults, file", [
+    ("pwrite:enospc%10", ".sums"), ("fdatasync:eio%40", ".sums"),
+    ("write:short%30,write:enospc%30", ".journal"), ("fdatasync:eio%40", ".journal")])
+def test_killed_after_saves_that_failed(deep, tmp_path, faults, file):
+    """The journal speaks only of saves that did not."""
+    source = copy(deep, tmp_path)
+    for seed in range(4):
+        with start(FAULTY, source, *OPTIONS, "--io", "buffered", "--tile", "200x380x16", "--checkpoint",
+                   "0.02s", DGEMM_OOC_TEST_SEED=str(seed), **faulty(faults, file)) as process:
+            try:
+                process.communicate(timeout=0.6 + 0.1 * seed)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL, 1, RESOURCES)
+    done = go_on(source, "--io", "buffered")
+    assert "is damaged" not in done.stderr and "is not what" not in done.stderr, done.stderr
+    assert np.array_equal(read(output_of(source)), deep[1])
+
+
+def test_room_of_saved_sums(tmp_path):
+    """Twice the tile at work, however much of C is complete."""
+    source, rows, cols = tmp_path / "input.h5", 50, 2048
+    operands(source, 20 * rows, cols, 600)
+    most, saved = [0, 0], 0
+    with start_late(source, *OPTIONS, "--tile", f"{rows}x{cols}x16", "--checkpoint", "0.001s", "--io",
+                    "buffered") as process:
+        while process.poll() is None:
+            for i, path in enumerate(sums_of(source)):
+                if path.exists():
+                    most[i] = max(most[i], 512 * path.stat().st_blocks)
+            time.sleep(0.002)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.count("Saved") > 20, out
+    assert 0 < min(most) and max(most) <= rows * cols * 8 + (64 << 10), most
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 20 MiB, where this user may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", folder],
+                                      capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("ranks, filler", [(0, 0), (0, 7 << 20), (2, 7 << 20)])
+def test_a_disk_that_is_large_enough_for_c(tmp_path, small_disk, filler, ranks):
+    """Is large enough for C and its saves, or at least for C."""
+    source, output = tmp_path / "input.h5", small_disk / "c.h5"
+    a, b, _ = operands(source, 1200, 1200, 3000)
+    (small_disk / "filler").write_bytes(bytes(filler))
+    done = run("dgemm_ooc", source, "-o", output, "--tile", "424x424x64", "--checkpoint", "0.02s",
+               "--split-k", "off", ranks=ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("cannot save" in done.stderr) == (filler > 0), done.stderr
+    assert np.allclose(read(output), a @ b)
+    assert {path.name for path in small_disk.iterdir()} == {"c.h5", "filler"}
+
+
+def damage_output(source):
+    with h5py.File(output_of(source), "r+") as file:
+        file["C"][5, 5] += 1
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_full_check_of_what_is_complete(wide, tmp_path, ranks):
+    source = copy(wide, tmp_path)
+    go_on(source)
+    done = go_on(source, "--verify", "full", ranks=ranks)
+    assert "made from these operands already" in done.stdout and "Full check" in done.stdout
+    assert "RESULT: C is checked" in done.stdout.splitlines()[-1]
+    damage_output(source)
+    done = run("dgemm_ooc", source, *OPTIONS, "--verify", "full", ranks=ranks)
+    assert done.returncode == VERIFY and "is not what was written" in done.stderr, done.stderr
+    assert "already" in go_on(source, ranks=ranks).stdout
+
+
+def test_papers_of_what_is_complete(wide, tmp_path):
+    """Nothing was multiplied that they could show."""
+    source, page, trace = copy(wide, tmp_path), tmp_path / "p.html", tmp_path / "t.json"
+    go_on(source)
+    done = go_on(source, "--html", page, "--trace", trace)
+    for what, path in ("page", page), ("trace", trace):
+        assert f"the {what} {path} is not written, since nothing was multiplied; --force multiplies " \
+            "again" in done.stderr
+        assert not path.exists()
+    done = run("dgemm_ooc", source, *OPTIONS, "--html", tmp_path / "no" / "p.html")
+    assert done.returncode == INPUT and "cannot write the page" in done.stderr, done.stderr
+
+
+def seconds(text):
+    """What is predicted."""
+    found = re.search(r"Predicted   ([\d.]+) (m?s)( for all (\d+) pieces that are left)?,", text)
+    return float(found[1]) / (1000 if found[2] == "ms" else 1), int(found[4] or 1)
+
+
+def test_all_that_is_left_is_predicted(wide, tmp_path):
+    source = copy(wide, tmp_path)
+    stop(source, *SMALL_TILES)
+    pieces = left(source)
+    share = sum(p["block"][2] * p["block"][3] * (K - p["k"]) / K for p in pieces) / (M * N)
+    machine = tmp_path / "r.json"  # of which nothing is probed anew
+    machine.write_text(json.dumps({"disk_read_bytes_per_s": 1e12, "gemm_double_flops_per_s": 1e9}))
+    whole, one = seconds(go_on(source, *SMALL_TILES, "--machine", machine, "-o", tmp_path / "x.h5").stdout)
+    rest, several = seconds(go_on(source, *SMALL_TILES, "--machine", machine).stdout)
+    assert one == 1 and several == len(pieces) > 1
+    assert 0.8 * share * whole < rest < 1.5 * share * whole + 0.2

@@ -1,0 +1,105 @@
+/* What is saved in the journal is what another run finds there. */
+#include "scratch.h"
+
+#include <inttypes.h>
+#include <sys/file.h>
+#include <xxhash.h>
+
+#include "journal.h"
+
+static const struct operand_state none;
+static const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
+
+struct file {
+    struct options options;
+    struct journal journal;
+};
+
+static void open_journal(struct file *file)
+{
+    struct error err = {0};
+    *file = (struct file){.options.output.file = "c.h5"};
+    succeed(journal_describe(&file->journal, &file->options, &problem, &none, &err), &err);
+    succeed(journal_open(&file->journal, false, &err), &err);
+}
+
+/* As a run does that goes on. */
+static int read_again(const struct file *file, struct progress *found, struct error *err)
+{
+    struct journal reader = file->journal;
+    flock(file->journal.descriptor, LOCK_UN);
+    return journal_read(&reader, RESTART_AUTO, &problem, found, err);
+}
+
+static void close_journal(struct file *file)
+{
+    journal_close(&file->journal, false);
+    assert_int_equal(access(file->journal.path, F_OK), -1);
+}
+
+static struct progress random_progress(void)
+{
+    struct progress p = {
+        .findings = {0.5, 1e-9, 90, 100, 3, 4}, .seconds = 60, .layers = 1};
+    p.left.count = 2;
+    p.left.pieces[0] = (struct piece){{10, 20, 30, 40}, 16, 1, true, 0xfedcba9876543210, false};
+    p.left.pieces[1] = (struct piece){{40, 0, 60, 90}, 0, 0, false, 0, true};
+    for (int i = 0; i < BANDS; i++)
+        p.bands.sums[i] = (uint64_t)random_below(1 << 30) << 34 | (uint64_t)random_below(1 << 30);
+    p.trusted = random_below(2);
+    p.saved = true;
+    return p;
+}
+
+static void test_what_is_saved_is_found(void **state)
+{
+    (void)state;
+    struct file file;
+    struct error err = {0};
+    open_journal(&file);
+    for (int i = 0; i < 20; i++) {
+        struct progress saved = random_progress(), found;
+        succeed(journal_save(&file.journal, &saved, &err), &err);
+        succeed(read_again(&file, &found, &err), &err);
+        assert_memory_equal(&found.bands, &saved.bands, sizeof saved.bands);
+        assert_int_equal(found.trusted, saved.trusted);
+        assert_int_equal(found.left.count, 2);
+        assert_true(found.left.pieces[0].sum == saved.left.pieces[0].sum && found.saved);
+    }
+    close_journal(&file);
+}
+
+/* With its hash, so that it is whole; but what is complete is not told as this program does. */
+static void append(const struct file *file, const char *line)
+{
+    FILE *journal = fopen(file->journal.path, "a");
+    fprintf(journal, "%016" PRIx64 " %s\n", XXH3_64bits(line, strlen(line)), line);
+    fclose(journal);
+}
+
+static void test_a_line_of_another_version(void **state)
+{
+    (void)state;
+    struct file file;
+    struct progress saved = random_progress(), found;
+    struct error err = {0};
+    open_journal(&file);
+    append(&file, "{\"left\":[],\"checksum\":\"0123456789abcdef\",\"residual\":1.0,"
+                  "\"not_finite\":0,\"seconds\":1.0,\"layers\":1}");
+    read_again(&file, &found, &err);
+    complained(&err, EXIT_INPUT, "another version");
+    err = (struct error){0};
+    succeed(journal_save(&file.journal, &saved, &err), &err);
+    succeed(read_again(&file, &found, &err), &err);
+    assert_int_equal(found.left.count, 2);
+    close_journal(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_saved_is_found),
+        cmocka_unit_test(test_a_line_of_another_version),
+    };
+    return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
+}
