@@ -2,7 +2,7 @@
  * read their matrix once, so memory bandwidth is the limit, and the care goes into coalesced loads,
  * enough of them in flight, also where there are few lines. */
 #include "freivalds_judge.h"
-#include "launch.cuh"
+#include "gemm_common.cuh"
 
 /* What becomes of a line's class. */
 struct portion {
@@ -16,7 +16,7 @@ __device__ __forceinline__ void add(portion &to, const portion &other)
     to.odd += other.odd;
 }
 
-/* Element j of a line with the weight w. */
+/* Element j of a line with the weight w: what may be said of any. */
 template <typename T>
 __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T element, double w,
                                                portion &to)
@@ -42,113 +42,185 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
 
 /* The lines are the rows of M, or its columns when transposed.  A block takes ACROSS * DEEP of
  * them and spreads each over SPLIT threads, as many for each class, so that a thread's elements are
- * all of one class.  A thread of a row works on DEEP of them, since they share their weights; 16
- * columns are a full line of doubles. */
-template <typename T, bool TRANS>
+ * all of one class.  A thread of a row works on DEEP of them, since they share their weights.  It
+ * loads AHEAD runs of RUN neighbours before it adds any up; 16 columns are a full line of
+ * doubles. */
+template <typename T, bool TRANS, int RUN_OF_ROW>
 struct sketch_shape {
     static constexpr int ACROSS = TRANS ? 16 : 1, DEEP = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
-    static constexpr int AHEAD = TRANS ? 8 : 32 / sizeof(T); /* elements of a line on their way */
-    static constexpr int BLOCKS = TRANS ? 1 : 4;             /* that share an SM */
+    static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS ? 8 : RUN == 1 ? 4 : 2;
+    static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* that share an SM */
 };
 
-/* The columns of a thread: of its class `label`, every `each`-th one from number `first` on. */
-struct class_columns {
+/* The runs of a thread: of its class `label`, every `each`-th one from number `first` on. */
+template <int RUN>
+struct class_runs {
     int label, classes, shift, first, each;
 
-    __device__ __forceinline__ class_columns(const sketch &s, int thread, int split)
+    __device__ __forceinline__ class_runs(const sketch &s, int thread, int split)
         : classes(s.classes), shift(0), each(split / s.classes)
     {
-        while (1 << shift < s.deal)
+        while (RUN << shift < s.deal)
             shift++;
-        label = s.deal == 1 ? thread % classes : thread / each;
-        first = s.deal == 1 ? thread / classes : thread % each;
+        label = shift == 0 ? thread % classes : thread / each;
+        first = shift == 0 ? thread / classes : thread % each;
     }
 
-    /* Column number q of the class; they ascend. */
+    /* The first column of run number q of the class; they ascend. */
     __device__ __forceinline__ int64_t column(int64_t q) const
     {
-        return (((q >> shift) * classes + label) << shift) + (q & ((1 << shift) - 1));
+        return ((((q >> shift) * classes + label) << shift) + (q & ((1 << shift) - 1))) * RUN;
     }
 };
 
-template <typename T, bool TRANS>
-__global__ void __launch_bounds__(sketch_shape<T, TRANS>::ACROSS *sketch_shape<T, TRANS>::SPLIT,
-                                  sketch_shape<T, TRANS>::BLOCKS) sketch_kernel(const sketch s)
+/* The part of DEEP lines that is one thread's. */
+template <typename T, bool TRANS, class SHAPE>
+struct sketch_lines {
+    static constexpr int DEEP = SHAPE::DEEP, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
+    using runs = class_runs<RUN>;
+
+    const sketch &s;
+    const int64_t line, lines, length;
+    const T largest; /* size of an element that counts as it is */
+    portion mine[DEEP];
+
+    __device__ __forceinline__ sketch_lines(const sketch &s, int64_t line)
+        : s(s), line(line), lines(TRANS ? s.cols : s.rows), length(TRANS ? s.rows : s.cols),
+          largest(sizeof(T) == sizeof(float) ? (T)FLT_MAX
+                                             : (T)(s.odd ? DBL_MAX : FREIVALDS_LARGEST)),
+          mine()
+    {
+    }
+
+    __device__ __forceinline__ const T *at(int d, int64_t j) const
+    {
+        return static_cast<const T *>(s.matrix) +
+               (TRANS ? j * s.ld + line + d : (line + d) * s.ld + j);
+    }
+
+    /* AHEAD runs from number q on.  False, and nothing done, if one of the elements is not as most
+     * are: in M and finite, with a weight. */
+    __device__ __forceinline__ bool add_usual(const runs &own, int64_t q)
+    {
+        run<T, RUN> m[DEEP][AHEAD];
+        run<double, RUN> w[AHEAD];
+        bool usual = true;
+        if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + DEEP > lines)
+            return false;
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            const int64_t j = own.column(q + u * own.each);
+            w[u] = *reinterpret_cast<const run<double, RUN> *>(&s.weights[j]);
+#pragma unroll
+            for (int d = 0; d < DEEP; d++)
+                m[d][u] = *reinterpret_cast<const run<T, RUN> *>(at(d, j));
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+            for (int r = 0; r < RUN; r++) {
+                usual &= w[u].at[r] != 0;
+#pragma unroll
+                for (int d = 0; d < DEEP; d++)
+                    usual &= fabs(m[d][u].at[r]) <= largest;
+            }
+        if (!usual)
+            return false;
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+            for (int r = 0; r < RUN; r++)
+#pragma unroll
+                for (int d = 0; d < DEEP; d++) {
+                    const double element = m[d][u].at[r];
+                    mine[d].sum = fma(element, w[u].at[r], mine[d].sum);
+                    mine[d].square = fma(element, element, mine[d].square);
+                }
+        return true;
+    }
+
+    /* The same runs, whatever they are. */
+    __device__ __forceinline__ void add_any(const runs &own, int64_t q)
+    {
+#pragma unroll 1
+        for (int e = 0; e < AHEAD * RUN; e++) {
+            const int64_t j = own.column(q + e / RUN * own.each) + e % RUN;
+#pragma unroll
+            for (int d = 0; d < DEEP; d++)
+                if (j < length && line + d < lines)
+                    sketch_element(s, j, *at(d, j), s.weights[j], mine[d]);
+        }
+    }
+};
+
+template <typename T, bool TRANS, int RUN_OF_ROW>
+__global__ void __launch_bounds__(
+    sketch_shape<T, TRANS, RUN_OF_ROW>::ACROSS *sketch_shape<T, TRANS, RUN_OF_ROW>::SPLIT,
+    sketch_shape<T, TRANS, RUN_OF_ROW>::BLOCKS) sketch_kernel(const sketch s)
 {
-    using shape = sketch_shape<T, TRANS>;
-    constexpr int SPLIT = shape::SPLIT, DEEP = shape::DEEP, AHEAD = shape::AHEAD;
+    using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
+    constexpr int SPLIT = shape::SPLIT, DEEP = shape::DEEP;
     __shared__ portion part[SPLIT][shape::ACROSS];
     if (s.only_found && *s.found != s.tag)
         return;
     const int x = threadIdx.x, y = threadIdx.y;
-    const int64_t lines = TRANS ? s.cols : s.rows, length = TRANS ? s.rows : s.cols;
-    const int64_t pitch = TRANS ? s.ld : 1, between = TRANS ? 1 : s.ld;
     const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * DEEP;
-    const T *from = static_cast<const T *>(s.matrix);
+    const class_runs<shape::RUN> own(s, y, SPLIT);
+    sketch_lines<T, TRANS, shape> at(s, line);
 
-    const class_columns own(s, y, SPLIT);
-    portion mine[DEEP] = {};
-    for (int64_t q = own.first; own.column(q) < length; q += AHEAD * own.each) {
-        T m[DEEP][AHEAD];
-        double w[AHEAD];
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            const int64_t j = own.column(q + u * own.each);
-            w[u] = j < length ? s.weights[j] : 0;
-#pragma unroll
-            for (int d = 0; d < DEEP; d++)
-                m[d][u] =
-                    j < length && line + d < lines ? from[(line + d) * between + j * pitch] : T(0);
-        }
-#pragma unroll
-        for (int d = 0; d < DEEP; d++)
-#pragma unroll
-            for (int u = 0; u < AHEAD; u++) {
-                const int64_t j = own.column(q + u * own.each);
-                if (j < length && line + d < lines)
-                    sketch_element(s, j, m[d][u], w[u], mine[d]);
-            }
-    }
+    for (int64_t q = own.first; own.column(q) < at.length; q += shape::AHEAD * own.each)
+        if (!at.add_usual(own, q))
+            at.add_any(own, q);
 
 #pragma unroll
     for (int d = 0; d < DEEP; d++) {
         __syncthreads();
-        part[own.first * s.classes + own.label][x] = mine[d];
+        part[own.first * s.classes + own.label][x] = at.mine[d];
         for (int half = SPLIT / 2; half >= s.classes; half /= 2) {
             __syncthreads();
             if (y < half)
                 add(part[y][x], part[y + half][x]);
         }
-        if (y >= s.classes || line + d >= lines)
+        if (y >= s.classes || line + d >= at.lines)
             continue;
-        const int64_t at = (line + d) * s.classes + (s.first / s.deal + y) % s.classes;
+        const int64_t to = (line + d) * s.classes + (s.first / s.deal + y) % s.classes;
         const portion &all = part[y][x];
-        s.sums[at] = all.sum + (s.accumulate ? s.sums[at] : 0);
-        s.squares[at] = all.square + (s.accumulate ? s.squares[at] : 0);
+        s.sums[to] = all.sum + (s.accumulate ? s.sums[to] : 0);
+        s.squares[to] = all.square + (s.accumulate ? s.squares[to] : 0);
         if (s.odd)
-            s.odd[at] = all.odd + (s.accumulate ? s.odd[at] : 0);
+            s.odd[to] = all.odd + (s.accumulate ? s.odd[to] : 0);
     }
 }
 
-template <typename T, bool TRANS>
+template <typename T, bool TRANS, int RUN_OF_ROW>
 static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
 {
-    using shape = sketch_shape<T, TRANS>;
+    using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
     const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::DEEP;
-    if (lines == 0)
-        return cudaSuccess;
     const unsigned blocks = (unsigned)((lines + each - 1) / each);
-    return start_kernel(sketch_kernel<T, TRANS>, blocks, dim3(shape::ACROSS, shape::SPLIT), 0,
-                        stream, *s);
+    return start_kernel(sketch_kernel<T, TRANS, RUN_OF_ROW>, blocks,
+                        dim3(shape::ACROSS, shape::SPLIT), 0, stream, *s);
+}
+
+/* Whether neighbours of a class can be loaded four at a time. */
+static bool has_runs_of_four(const struct sketch *s)
+{
+    const uintptr_t matrix = (uintptr_t)s->matrix, weights = (uintptr_t)s->weights;
+    return s->deal % 4 == 0 && s->ld % 4 == 0 && matrix % sizeof(run<float, 4>) == 0 &&
+           weights % sizeof(run<double, 4>) == 0;
 }
 
 cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
 {
-    if (s->type == SCALAR_FLOAT)
-        return s->trans ? sketch_launch<float, true>(s, stream)
-                        : sketch_launch<float, false>(s, stream);
-    return s->trans ? sketch_launch<double, true>(s, stream)
-                    : sketch_launch<double, false>(s, stream);
+    if ((s->trans ? s->cols : s->rows) == 0)
+        return cudaSuccess;
+    if (s->type == SCALAR_DOUBLE)
+        return s->trans ? sketch_launch<double, true, 1>(s, stream)
+                        : sketch_launch<double, false, 1>(s, stream);
+    if (s->trans)
+        return sketch_launch<float, true, 1>(s, stream);
+    return has_runs_of_four(s) ? sketch_launch<float, false, 4>(s, stream)
+                               : sketch_launch<float, false, 1>(s, stream);
 }
 
 constexpr int THREADS = 128;

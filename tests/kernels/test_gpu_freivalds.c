@@ -6,7 +6,7 @@
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
-enum { TRANS = 1, FACTOR = 2, MORE = 4, VARIANTS = 8 };
+enum { TRANS = 1, FACTOR = 2, MORE = 4, VARIANTS = 8, ALIGNED = 8 };
 
 /* Numbers on the host, and a copy on the device. */
 struct numbers {
@@ -99,6 +99,7 @@ static void try_sketch(enum scalar type, int64_t rows, int64_t cols, int classes
     bool trans = variant & TRANS, factor = variant & FACTOR;
     int64_t lines = trans ? cols : rows, length = trans ? rows : cols;
     size_t sums = (size_t)(lines * classes);
+    aligned = variant & ALIGNED;
     struct matrix m = random_rows(type, rows, cols, true);
     struct numbers weights = random_numbers((size_t)length);
     struct numbers left_out = numbers_make((size_t)length, sizeof(int));
@@ -158,13 +159,14 @@ static void test_sketch(void **state)
                                        {300, 1026}, {2049, 64}, {5, 700}};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int variant = 0; variant < VARIANTS; variant++)
+        for (int variant = 0; variant < VARIANTS + ALIGNED; variant++)
             for (int classes = 1; classes <= CLASSES_MAX; classes *= 4)
                 for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
                     for (int deal = 1; deal <= PEAK_ROWS; deal *= 8)
                         if (chosen())
                             try_sketch((enum scalar)type, sizes[i][0], sizes[i][1], classes, deal,
                                        variant);
+    aligned = false;
 }
 
 static void try_project(enum scalar type, int64_t rows, int64_t cols, int classes, int variant)
