@@ -73,6 +73,8 @@ struct peak_numbers {
     }
 };
 
+/* The peaks lie in global memory all the while: what is kept in registers slows the multiply-adds
+ * down. */
 template <class SHAPE>
 class warp_peaks
 {
@@ -80,56 +82,61 @@ class warp_peaks
     static constexpr float LEAST =
         1e-30f; /* from here on, squares that underflowed do not matter */
 
-    const bool wanted;
-    const int rows, columns; /* that C has from the thread's first ones on */
-    float peak[MINE];
+    const product<float> &g;
+    const int64_t i0, j0; /* the thread's first row and column */
 
     /* Number i of the thread's columns that it keeps the peaks of. */
-    __device__ __forceinline__ static int column(int i)
+    __device__ __forceinline__ int64_t column(int i) const
     {
         const unsigned lane = threadIdx.x % 32;
         const int first = (lane / 8 % 2 * 4 + lane / 4 % 2 * 2 + lane / 2 % 2) * MINE;
-        return simt_offset(first + i, SHAPE::RUN, SIMT_LANES_N);
+        return j0 + simt_offset(first + i, SHAPE::RUN, SIMT_LANES_N);
+    }
+
+    __device__ __forceinline__ int *peak(int i) const
+    {
+        return reinterpret_cast<int *>(&g.report.norms[i0 / PEAK_ROWS * g.report.ld + column(i)]);
+    }
+
+    __device__ __forceinline__ bool wanted() const
+    {
+        return g.report.norms != nullptr && i0 / PEAK_ROWS * PEAK_ROWS < g.m;
     }
 
   public:
     __device__ __forceinline__ warp_peaks(const product<float> &g, int64_t i0, int64_t j0)
-        : wanted(g.report.norms != nullptr), rows((int)min(g.m - i0, (int64_t)INT_MAX)),
-          columns((int)min(g.n - j0, (int64_t)INT_MAX)), peak()
+        : g(g), i0(i0), j0(j0)
     {
+        if (!wanted() || g.report.grow)
+            return;
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            if (column(i) < g.n)
+                *peak(i) = 0;
     }
 
     /* Take the sums as they are now.  Where squares are out of range, or some sums lie outside of C
      * or are not finite, count all as being as large as the largest. */
-    __device__ __forceinline__ void update(const typename SHAPE::sums &c)
+    __device__ __forceinline__ void update(const typename SHAPE::sums &c) const
     {
         peak_numbers<SHAPE> q;
-        if (!wanted)
+        if (!wanted())
             return;
         q.take_squares(c);
+        const int rows = (int)min(g.m - i0, (int64_t)PEAK_ROWS);
         bool in_range = simt_offset(SHAPE::EACH_M - 1, SHAPE::RUN, SIMT_LANES_M) < rows;
 #pragma unroll
         for (int i = 0; i < MINE; i++)
-            in_range &= (q.of[i] >= LEAST && q.of[i] <= FLT_MAX) || column(i) >= columns;
+            in_range &= (q.of[i] >= LEAST && q.of[i] <= FLT_MAX) || column(i) >= g.n;
         const bool squares = __all_sync(0xffffffff, in_range);
         if (!squares)
             q.take_largest(c, rows);
+            /* As numbers that are not negative compare, their bits do. */
 #pragma unroll
         for (int i = 0; i < MINE; i++)
-            peak[i] = fmaxf(peak[i], squares ? 1.00001f * sqrtf(q.of[i]) : 8 * q.of[i]);
-    }
-
-    /* `i0`: the warp's first row, `j0`: the thread's first column. */
-    __device__ __forceinline__ void store(const product<float> &g, int64_t i0, int64_t j0) const
-    {
-        if (!wanted || i0 >= g.m)
-            return;
-#pragma unroll
-        for (int i = 0; i < MINE; i++) {
-            float *norm = g.report.norms + i0 / PEAK_ROWS * g.report.ld + j0 + column(i);
-            if (column(i) < columns)
-                *norm = g.report.grow ? fmaxf(*norm, peak[i]) : peak[i];
-        }
+            if (column(i) < g.n)
+                atomicMax(peak(i),
+                          __float_as_int(squares ? 1.00001f * sqrtf(q.of[i]) : 8 * q.of[i]));
     }
 };
 

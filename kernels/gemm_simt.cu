@@ -8,42 +8,43 @@
 #include "gemm_async.cuh"
 #include "gemm_peaks.cuh"
 
-/* The sums of a thread over all whole steps; `peaks` records them every PEAK_STEPS. */
+/* The sums of a thread over all whole steps; `peaks` takes them first, and every PEAK_STEPS. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_A &a, COURIER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
-                                               int steps, warp_peaks<SHAPE> &peaks)
+                                               int steps, const warp_peaks<SHAPE> &peaks)
 {
     constexpr int STEP = SHAPE::STEP, STAGES = SHAPE::STAGES;
     typename SHAPE::sums::factors f[2];
-    int stage = 0, free = STAGES - 1;
+    int stage = 0, free = STAGES - 1, step = 0;
 
     f[0].load(&ring[0].a.at[0][x], &ring[0].b.at[0][y]);
-    for (int step = 0; step < steps; step++) {
-        if (step % (PEAK_STEPS / STEP) == 0)
-            peaks.update(c);
-        const int next = stage + 1 == STAGES ? 0 : stage + 1;
-        const bool more = step + STAGES - 1 < steps;
+    do {
+        peaks.update(c);
+        for (const int end = min(step + PEAK_STEPS / STEP, steps); step < end; step++) {
+            const int next = stage + 1 == STAGES ? 0 : stage + 1;
+            const bool more = step + STAGES - 1 < steps;
 #pragma unroll
-        for (int p = 0; p < STEP; p++) {
-            if (p + 1 < STEP) {
-                f[(p + 1) % 2].load(&ring[stage].a.at[p + 1][x], &ring[stage].b.at[p + 1][y]);
-            } else {
-                cp_async_commit();
-                cp_async_wait<STAGES - 2>();
-                block_barrier<SHAPE::THREADS>();
-                f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
+            for (int p = 0; p < STEP; p++) {
+                if (p + 1 < STEP) {
+                    f[(p + 1) % 2].load(&ring[stage].a.at[p + 1][x], &ring[stage].b.at[p + 1][y]);
+                } else {
+                    cp_async_commit();
+                    cp_async_wait<STAGES - 2>();
+                    block_barrier<SHAPE::THREADS>();
+                    f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
+                }
+                /* All left this stage before the last barrier. */
+                if (p == 1) {
+                    a.send(ring[free].a, more);
+                    b.send(ring[free].b, more);
+                }
+                c.multiply(f[p % 2]);
             }
-            /* All left this stage before the last barrier. */
-            if (p == 1) {
-                a.send(ring[free].a, more);
-                b.send(ring[free].b, more);
-            }
-            c.multiply(f[p % 2]);
+            free = stage;
+            stage = next;
         }
-        free = stage;
-        stage = next;
-    }
+    } while (step < steps);
 }
 
 /* The part of a warp that has no element of C, at the edges: it only helps to copy. */
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g),
                                                                       tile.j);
     typename s::sums c;
-    warp_peaks<s> peaks(g, tile.i + x, tile.j + y);
+    const warp_peaks<s> peaks(g, tile.i + x, tile.j + y);
 
     send_first<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
@@ -88,7 +89,6 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
         copy_steps<s>(a, b, ring, steps);
     multiply_rest(c, a, b, ring[(steps + s::STAGES - 1) % s::STAGES], x, y, s::STAGES - 1, rest);
     peaks.update(c);
-    peaks.store(g, tile.i + warp.x, tile.j + y);
     c.finish(g, tile.i + x, tile.j + y);
 }
 

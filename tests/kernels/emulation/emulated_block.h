@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <tuple>
 
@@ -67,6 +68,13 @@ inline int atomicMax(int *at, int value)
            !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     return old;
+}
+
+inline int __float_as_int(float x)
+{
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
 unsigned char *emulated_dynamic_shared();
