@@ -226,9 +226,11 @@ $(EMUPROGRAM): $(BUILD)/src/main.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRA
 # so it sees tensor and tma on whole tiles, where no warp is without work.
 RAGGED    := 131x67x37,260x136x68
 SANITIZER = $(CUDA_HOME)/bin/compute-sanitizer --error-exitcode 1 --tool
-sanitize-gpu: $(BUILD)/gemm_bench
+CHECKED   := $(addprefix $(BUILD)/tests/kernels/test_gpu_,freivalds peaks)
+sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 	@set -e; for tool in memcheck racecheck; do \
 	  $(SANITIZER) $$tool $< --algo 0,1,2,3,4,5,6 --sweep --size $(RAGGED) --repeat 1; \
+	  for test in $(CHECKED); do $(SANITIZER) $$tool $$test; done; \
 	done
 	@$(SANITIZER) synccheck $< --algo 0,1,2,3,4 --sweep --size $(RAGGED) --repeat 1
 	@$(SANITIZER) synccheck $< --algo 5,6 --size 256x256x68 --repeat 1
