@@ -44,11 +44,23 @@ struct fault {
     void (*corrupt)(struct bench *x); /* instead, to all of them */
 };
 
-/* From DGEMM_OOC_TEST_TRIALS, where that is set. */
+static inline int from_environment(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+/* Of everything that is drawn here. */
+static inline uint64_t first_seed(void)
+{
+    return (uint64_t)from_environment("DGEMM_OOC_TEST_SEED", 1);
+}
+
+/* How many to make; they begin with the first seed. */
 static inline int trials(int otherwise)
 {
-    const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
-    return text ? atoi(text) : otherwise;
+    random_state = first_seed();
+    return from_environment("DGEMM_OOC_TEST_TRIALS", otherwise);
 }
 
 static inline void add_target(enum algorithm algorithm, struct device *device)
@@ -345,9 +357,9 @@ static const struct fault no_fault = {.after = -1};
 static inline bool passes(struct bench *x, const struct fault *fault, int64_t strips,
                           struct findings *found, double *change)
 {
-    static uint64_t seed = 1;
+    static uint64_t count;
     struct work work = {.fault = fault, .strips = strips};
-    open_check(x, seed++);
+    open_check(x, (first_seed() << 32) + count++);
     bool passed = multiply(x, &work);
     if (found)
         *found = x->check.findings;

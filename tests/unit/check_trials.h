@@ -3,7 +3,7 @@
  * Goal: right products pass, whatever their data; an error in one element that is as large as the
  * check says it would have been found is found, wherever and whenever it strikes; a product that is
  * another one is.  Method: random shapes, types, slabs, transpositions, kinds of data and, where
- * there are several, kernels, from a seed; DGEMM_OOC_TEST_TRIALS says how many,
+ * there are several, kernels, from DGEMM_OOC_TEST_SEED; DGEMM_OOC_TEST_TRIALS says how many,
  * DGEMM_OOC_TEST_TABLE=1 prints what share of errors was found, by their size. */
 #ifndef DGEMM_OOC_TESTS_CHECK_TRIALS_H
 #define DGEMM_OOC_TESTS_CHECK_TRIALS_H
