@@ -28,6 +28,8 @@ static H5FD_t *real_of(const H5FD_t *file)
 
 /* Guarded by h5_enter. */
 static haddr_t witnessed = HADDR_UNDEF;
+static matfile_source *visit_opened; /* may be null */
+static void *visit_context;
 static char refused[PATH_MAX + 64];
 
 const char *h5_refused(void)
@@ -38,6 +40,12 @@ const char *h5_refused(void)
 void h5_forget_refused(void)
 {
     refused[0] = '\0';
+}
+
+void h5_visit_opened(matfile_source *visit, void *context)
+{
+    visit_opened = visit;
+    visit_context = context;
 }
 
 haddr_t h5_witnessed(void)
@@ -64,8 +72,11 @@ static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_
     if (f)
         f->real = H5FDopen(name, flags, of_real, limit);
     H5Pclose(of_real);
-    if (f && f->real)
+    if (f && f->real) {
+        if (visit_opened)
+            visit_opened(name, visit_context);
         return &f->base;
+    }
     free(f);
     return NULL;
 }

@@ -55,6 +55,9 @@ haddr_t h5_witnessed(void);
 const char *h5_refused(void);
 void h5_forget_refused(void);
 
+/* From now on, visit every file that the library opens, however it came to it; null: none. */
+void h5_visit_opened(matfile_source *visit, void *context);
+
 /* Read so many bytes at an offset, however many calls that takes: 0, an errno, or -1 where the file
  * ends before. */
 int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);

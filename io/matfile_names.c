@@ -190,6 +190,32 @@ static herr_t list_other(hid_t root, const char *path, const H5L_info_t *link, v
     return 0;
 }
 
+static herr_t list_attribute(hid_t root, const char *name, const H5A_info_t *info, void *context)
+{
+    (void)root, (void)info;
+    struct walk *walk = context;
+    h5_append(walk->text, walk->size, "%sthe attribute %s", walk->text[0] ? ", " : "", name);
+    return 0;
+}
+
+/* What is neither a group nor a dataset of another name. */
+static void list_apart(hid_t file, struct walk *walk)
+{
+    const char *ours = walk->context, *comma = walk->text[0] ? ", " : "";
+    H5L_info_t link;
+    hsize_t bytes = 0;
+    hid_t made = H5Fget_create_plist(file), object = -1;
+    if (H5Pget_userblock(made, &bytes) >= 0 && bytes > 0)
+        h5_append(walk->text, walk->size, "%sa user block", comma);
+    else if (H5Lget_info(file, ours, &link, H5P_DEFAULT) >= 0 &&
+             (link.type != H5L_TYPE_HARD || (object = H5Oopen(file, ours, H5P_DEFAULT)) < 0 ||
+              H5Iget_type(object) != H5I_DATASET))
+        h5_append(walk->text, walk->size, "%s/%s, which is not a dataset of its own", comma, ours);
+    h5_close(object);
+    h5_close(made);
+    H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, list_attribute, walk);
+}
+
 int matfile_others(const char *file, const char *dataset, char *text, size_t size,
                    struct error *err)
 {
@@ -202,6 +228,8 @@ int matfile_others(const char *file, const char *dataset, char *text, size_t siz
     int rc = id < 0 ? err->code : 0;
     if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, list_other, &walk) < 0)
         rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
+    if (!rc)
+        list_apart(id, &walk);
     h5_close(id);
     h5_leave();
     return rc;

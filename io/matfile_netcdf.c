@@ -70,7 +70,8 @@ void h5_netcdf(hid_t dataset, struct matrix_info *info)
         if (!read_number(dataset, marks[i].name, &value))
             h5_append(text, sizeof info->netcdf, "%s%s (not one number)", comma, marks[i].name);
         else if (value != plain && !(isnan(value) && isnan(plain)))
-            h5_append(text, sizeof info->netcdf, "%s%s = %.9g", comma, marks[i].name, value);
+            h5_append(text, sizeof info->netcdf, "%s%s = %.*g", comma, marks[i].name,
+                      fabs(value - plain) < 1e-8 ? 17 : 9, value);
     }
     double fill;
     info->has_missing = has_default_fill(dataset, &fill);

@@ -268,8 +268,6 @@ static int look_at_all(struct search *s, hid_t dataset)
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");
     stat(holder, &first.status);
-    if (s->visit)
-        s->visit(holder, s->context);
     s->kept = -1;
     look_at(s, dataset, &first);
     h5_close(s->kept);
@@ -290,9 +288,10 @@ int matfile_each_source(const struct matrix_info *info, matfile_source *visit, v
 {
     struct search search = {.info = info, .visit = visit, .context = context, .err = err};
     h5_enter();
+    visit(info->file, context);
+    h5_visit_opened(visit, context);
     hid_t file = h5_open_file(info->file, H5_READ, err);
     hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    visit(info->file, context);
     if (dataset >= 0)
         look_at_all(&search, dataset);
     else if (file >= 0)
@@ -300,6 +299,7 @@ int matfile_each_source(const struct matrix_info *info, matfile_source *visit, v
                   info->dataset, h5_why());
     h5_close(dataset);
     h5_close(file);
+    h5_visit_opened(NULL, NULL);
     h5_leave();
     return err->code;
 }

@@ -94,7 +94,7 @@ const char *findings_summary(const struct findings *f)
     else if (f->detectable > 0)
         snprintf(text, sizeof text, "to %.2g of a typical element", f->detectable);
     else
-        snprintf(text, sizeof text, "every sum is %s", f->rows > 0 ? "0" : "NaN or Inf");
+        snprintf(text, sizeof text, "(every sum is %s)", f->rows > 0 ? "0" : "NaN or Inf");
     return text;
 }
 

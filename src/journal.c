@@ -29,8 +29,9 @@ static json_t *hex(uint64_t value)
     return json_sprintf("%016" PRIx64, value);
 }
 
+/* `others`: of the files that links lead to and that it is drawn from; 0: there are none. */
 static void add_operand(json_t *product, const char *letter, const struct matrix_info *info,
-                        const struct operand_file *file)
+                        const struct operand_file *file, uint64_t others)
 {
     char key[32];
     json_t *name = json_string(info->dataset); /* null where that is no UTF-8 */
@@ -50,9 +51,9 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
         snprintf(key, sizeof key, "%s's %s", letter, members[i].name);
         json_object_set_new(product, key, members[i].value);
     }
-    if (info->sources > 0 || strstr(info->layout, "external")) { /* which may change unseen */
-        snprintf(key, sizeof key, "%s, drawn from other files,", letter);
-        json_object_set_new(product, key, json_sprintf("read at %.9f s", clock_now()));
+    if (others) {
+        snprintf(key, sizeof key, "state of %s's other files", letter);
+        json_object_set_new(product, key, hex(others));
     }
 }
 
@@ -70,7 +71,8 @@ int journal_describe(struct journal *journal, const struct options *options,
     for (int i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, (enum operand)i))
             add_operand(product, letters[i], &p->matrix[i],
-                        operand_state_file(operands, &p->matrix[i]));
+                        operand_state_file(operands, &p->matrix[i]),
+                        operand_state_others(operands, (enum operand)i, &p->matrix[i]));
     json_object_set_new(product, "type", json_string(scalar_name(p->type)));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
@@ -244,15 +246,15 @@ static void complain_difference(const char *path, json_t *theirs, json_t *ours, 
         char *was = then ? json_dumps(then, JSON_ENCODE_ANY) : NULL,
              *is = json_dumps(now, JSON_ENCODE_ANY);
         error_add(err, EXIT_INPUT,
-                  "%s is the journal of another product: %s was %s and is %s now; --restart never "
-                  "gives up what it has saved",
+                  "%s is the journal of another product: %s was %s and is %s now; give "
+                  "--restart never to discard what it has saved",
                   path, key, was ? was : "not there", is ? is : "?");
         free(was);
         free(is);
         return;
     }
     error_add(err, EXIT_INPUT,
-              "%s is the journal of another product; --restart never gives up "
+              "%s is the journal of another product; give --restart never to discard "
               "what it has saved",
               path);
 }
@@ -360,7 +362,8 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
     }
     if (lines.unknown && restart != RESTART_NEVER && !err->code)
         error_add(err, EXIT_INPUT,
-                  "%s was written by another version of this program; --restart never starts anew",
+                  "%s was written by another version of this program; give --restart never to "
+                  "start from the beginning",
                   path);
     if (lines.progress.saved && restart != RESTART_NEVER && !err->code) {
         if (!json_equal(journal->product, lines.product))
@@ -368,7 +371,8 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
         *progress = lines.progress;
     }
     if (progress->saved && !err->code && !is_work(&progress->left, p))
-        error_add(err, EXIT_INPUT, "%s is damaged; --restart never starts anew", path);
+        error_add(err, EXIT_INPUT,
+                  "%s is damaged; give --restart never to start from the beginning", path);
     if (!progress->saved && restart == RESTART_REQUIRE)
         error_add(err, EXIT_INPUT, "--restart require: no run has saved anything in %s", path);
     json_decref(lines.product);

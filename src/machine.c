@@ -229,8 +229,7 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         assume_gpu(m);
     json_object_foreach(root, key, value) if (!read_member(key, value, &device, m))
         error_add(err, EXIT_USAGE,
-                  "--machine %s: \"%s\" is no member that a machine has, or "
-                  "its value is none that it can have",
+                  "--machine %s: \"%s\" is not a key of a machine file, or its value is invalid",
                   options->machine, key);
     m->gpu = strcmp(device, "gpu") == 0;
     if (!m->gpu && strcmp(device, "cpu") != 0)

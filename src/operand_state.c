@@ -116,6 +116,21 @@ const struct operand_file *operand_state_file(const struct operand_state *state,
     return NULL;
 }
 
+uint64_t operand_state_others(const struct operand_state *state, enum operand operand,
+                              const struct matrix_info *info)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < state->count; i++) {
+        const struct operand_file *file = &state->files[i];
+        if (!(file->operands >> operand & 1) || strcmp(file->name, info->file) == 0)
+            continue;
+        const uint64_t facts[] = {file->bytes, (uint64_t)file->changed.tv_sec,
+                                  (uint64_t)file->changed.tv_nsec, file->content};
+        hash = XXH3_64bits_withSeed(facts, sizeof facts, hash) | 1;
+    }
+    return hash;
+}
+
 static const char *operands_text(unsigned operands)
 {
     static const char *const words[] = {"",  "A",       "B",       "A and B",
@@ -125,12 +140,11 @@ static const char *operands_text(unsigned operands)
 
 static int complain(const struct operand_file *file, const char *how, struct error *err)
 {
-    return error_add(
-        err, EXIT_INPUT,
-        "%s, which %s %s read from, changed while it was in use: %s; the product would "
-        "be of neither the old nor the new and is not completed",
-        file->name, operands_text(file->operands),
-        file->operands & (file->operands - 1) ? "are" : "is", how);
+    return error_add(err, EXIT_INPUT,
+                     "%s, which %s %s read from, changed while it was in use: %s; C would mix "
+                     "products of the old and the new data, so the run ends without it",
+                     file->name, operands_text(file->operands),
+                     file->operands & (file->operands - 1) ? "are" : "is", how);
 }
 
 static void time_text(const struct timespec *time, char *text, size_t size)

@@ -36,6 +36,11 @@ void operand_state_free(struct operand_state *state);
 const struct operand_file *operand_state_file(const struct operand_state *state,
                                               const struct matrix_info *info);
 
+/* A hash of sizes, times of change and samples of the other files that an operand is read from; 0
+ * where there are none. */
+uint64_t operand_state_others(const struct operand_state *state, enum operand operand,
+                              const struct matrix_info *info);
+
 /* Complain (EXIT_INPUT) of the first file that is not what it was.  A glance: only size and time of
  * change of the files that are named. */
 int operand_state_glance(const struct operand_state *state, struct error *err);

@@ -272,8 +272,8 @@ static void finish(struct parse *p, struct argp_state *state)
         usage_error(state, "%.*s", (int)strcspn(p->environment.text, "\n"), p->environment.text);
     if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
         usage_error(state,
-                    "%s %s is the C that is added to, read only with --beta: give that too, or say "
-                    "with --output where the result goes",
+                    "%s %s names the C that is added, which is read only if beta is not 0: give "
+                    "--beta too, or name the result's file with --output",
                     p->c_given_by, p->c);
     name_operand(&o->a, p->a, "A", p->input, state);
     name_operand(&o->b, p->b, "B", p->input, state);

@@ -166,23 +166,29 @@ static int find_dataset(struct output *output, const struct options *options,
     if (output_part_name(options, part, err))
         return err->code;
     if (matfile_describe(part, options->output.dataset, info, &why))
-        return error_add(err, EXIT_INPUT, "%s; --restart never starts anew", why.text);
+        return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
+                         why.text);
     if (lstat(part, &status) || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
         info->rows != p->m || info->cols != p->n || !info->by_offset ||
         info->element_bytes != scalar_size(p->type) || !has_attributes(info, options, p, identity))
         return error_add(err, EXIT_INPUT,
-                         "%s is not what its journal says, or is damaged; --restart never starts "
-                         "anew",
+                         "%s is not what its journal says, or is damaged; give --restart never "
+                         "to start from the beginning",
                          part);
     return 0;
 }
 
-/* That of a file that is replaced, which may be a private one; meanwhile its ranks can open it. */
+/* Mode and group of a file that is replaced, which may be a private one; meanwhile its ranks can
+ * open it. */
 static void take_mode(int descriptor, const char *file, mode_t also)
 {
     struct stat status;
-    if (lstat(file, &status) == 0 && S_ISREG(status.st_mode))
-        fchmod(descriptor, (status.st_mode & 07777) | also);
+    if (lstat(file, &status) || !S_ISREG(status.st_mode))
+        return;
+    mode_t mode = (status.st_mode & 07777) | also;
+    if (fchown(descriptor, (uid_t)-1, status.st_gid)) /* another group has no right to it */
+        mode &= ~(mode_t)S_IRWXG;
+    fchmod(descriptor, mode);
 }
 
 static void close_part(struct output *output)
@@ -198,9 +204,10 @@ int output_create(struct output *output, const struct options *options, const st
     const char *file = options->output.file;
     struct stat status;
     output->lock = -1;
-    bool replaces = lstat(file, &status) == 0;
-    if (replaces && !options->force) /* it has appeared since output_check */
+    bool exists = lstat(file, &status) == 0;
+    if (exists && !options->force) /* it has appeared since output_check */
         return output_complain_exists(file, err);
+    bool replaces = exists && S_ISREG(status.st_mode);
     /* A private file's successor is private from its first moment. */
     mode_t mask = replaces ? umask(S_IRWXG | S_IRWXO) : 0;
     int code = again ? find_dataset(output, options, p, identity, err)
@@ -258,11 +265,12 @@ int output_finish(struct output *output, const struct options *options, struct e
         take_mode(output->lock, file, 0);
     int number = file_give_name(part, file, options->force);
     if (number == EEXIST)
-        return error_add(err, EXIT_INPUT,
-                         "the output %s has appeared during the run; C is complete in %s, and gets "
-                         "its name when the same command is given again, with --force or with that "
-                         "file out of the way",
-                         file, part);
+        return error_add(
+            err, EXIT_INPUT,
+            "the output %s has appeared during the run; C is complete in %s, and gets "
+            "its name when the same command is given again once that file is out of the "
+            "way, or with --force if it holds nothing but C",
+            file, part);
     if (number)
         return error_add(err, error_of_disk(number, EXIT_RUNTIME),
                          "cannot give %s its name %s: %s; C is complete in it, and gets its name "

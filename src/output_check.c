@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -136,6 +137,30 @@ static void check_names(const struct options *options, const struct problem *p, 
     }
 }
 
+/* Whether it is, or leads to, what a process has open, as /dev/stderr does. */
+static bool is_stream(const char *path)
+{
+    static const char streams[] = "/proc/";
+    char copy[PATH_MAX], target[PATH_MAX] = "";
+    snprintf(copy, sizeof copy, "%s", path);
+    if (readlink(path, target, sizeof target - 1) > 0 &&
+        strncmp(target, streams, sizeof streams - 1) == 0)
+        return true;
+    return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
+}
+
+/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte. */
+static bool is_paper(const char *path)
+{
+    int first, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file)
+        return errno == ENOENT;
+    first = getc(file);
+    fclose(file);
+    return first == EOF || first == '{' || first == '<';
+}
+
 /* Whether the run's `what` can be written to `path`. */
 static void check_beside(const struct options *options, const struct problem *p, const char *what,
                          const char *path, struct error *err)
@@ -144,7 +169,10 @@ static void check_beside(const struct options *options, const struct problem *p,
     struct stat status;
     if (paper_is_standard(path))
         return;
-    if (is_input(options, p, path))
+    const bool input = is_input(options, p, path);
+    const bool output =
+        file_is_same(path, options->output.file) || file_is_same_name(path, options->output.file);
+    if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
         error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is one of the inputs",
@@ -152,7 +180,7 @@ static void check_beside(const struct options *options, const struct problem *p,
     else if (file_is_same_name(copy, options->output.file))
         error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is the output", copy,
                   what);
-    if (file_is_same(path, options->output.file) || file_is_same_name(path, options->output.file))
+    if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
     for (int i = 0; i < BESIDE; i++)
         if (output_name(options, i, copy) && file_is_same_name(path, copy))
@@ -160,6 +188,14 @@ static void check_beside(const struct options *options, const struct problem *p,
     if (lstat(path, &status) == 0 && (stat(path, &status) || !S_ISREG(status.st_mode)))
         error_add(err, EXIT_INPUT, "the %s %s exists and is not a regular file, nor leads to one",
                   what, path);
+    else if (is_stream(path))
+        error_add(err, EXIT_INPUT,
+                  "the %s %s is an open stream and not a file; give - for standard output", what,
+                  path);
+    else if (!input && !output && !is_paper(path))
+        error_add(err, EXIT_INPUT,
+                  "the %s %s exists and is no %s; choose another name, or remove that file", what,
+                  path, what);
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK))
         error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
@@ -230,9 +266,10 @@ int output_check(const struct options *options, const struct problem *p, bool ag
         else if (leads ? !S_ISREG(target.st_mode)
                        : !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
             error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
-        else if (!options->force)
-            output_complain_exists(file, err);
-        else
+        else if (!options->force) {
+            if (output_check_replaced(options, err) == 0)
+                output_complain_exists(file, err);
+        } else
             output_check_replaced(options, err);
     }
     check_directory(options, again ? NULL : p, err);

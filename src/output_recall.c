@@ -12,7 +12,8 @@ static void recall_scalar(const char *what, const struct matfile_value *value, b
                           double *option, struct error *err)
 {
     if (given && value->found && *option != value->number)
-        error_add(err, EXIT_INPUT, "C was made with --%s %.15g, --%s %.15g says otherwise", what,
+        error_add(err, EXIT_INPUT,
+                  "C was made with --%s %.15g, not with the --%s %.15g that was given", what,
                   value->number, what, *option);
     else if (value->found)
         *option = value->number;
@@ -24,7 +25,7 @@ static void recall_trans(const char *what, const char *transposed,
 {
     bool trans = strstr(formula->text, transposed) != NULL;
     if (given && formula->found && *option != trans)
-        error_add(err, EXIT_INPUT, "C was made with %s %c, %s %c says otherwise", what,
+        error_add(err, EXIT_INPUT, "C was made with %s %c, not with the %s %c that was given", what,
                   trans ? 'T' : 'N', what, *option ? 'T' : 'N');
     else if (formula->found)
         *option = trans;

@@ -23,7 +23,7 @@ bool problem_through_hdf5(const struct problem *p, enum operand operand)
 
 static const char *element_name(enum element_class elements)
 {
-    static const char *const names[] = {"float", "double", "another real type", "integer"};
+    static const char *const names[] = {"float", "double", "other floating-point", "integer"};
     return names[elements];
 }
 

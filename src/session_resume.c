@@ -114,7 +114,8 @@ static void put_back(struct session *s, const struct bands *now)
             continue;
         if (!work_put_back(&progress->left, &part))
             error_add(&s->err, EXIT_INPUT,
-                      "%s is damaged in too many places to be mended; --restart never starts anew",
+                      "%s is damaged in too many places to be mended; give --restart never to "
+                      "start from the beginning",
                       c->file);
         s->report.damaged_rows += part.rows;
         if (s->comm.rank == 0)
@@ -177,7 +178,8 @@ int session_compare(struct session *s)
     else if (bands_read(&what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;
     else if (why.code)
-        error_add(&s->err, why.code, "C cannot be read back: %s; --restart never starts anew",
+        error_add(&s->err, why.code,
+                  "C cannot be read back: %s; give --restart never to start from the beginning",
                   why.text);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;

@@ -207,6 +207,7 @@ def test_a_part_that_was_replaced_gets_no_name(source, verify):
     """By another run, where locks have failed: with locks, too."""
     with start_late(source, "--verify", verify, *SLOW) as process:
         at_work(source, process)
+        wait_until(lambda: len(part_of(source).read_bytes().replace(b"\0", b"")) > 1 << 15, process)
         other = source.with_name("other")
         shutil.copy(part_of(source), other)
         other.replace(part_of(source))

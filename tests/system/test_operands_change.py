@@ -128,11 +128,13 @@ def test_files_of_several_operands(source, options):
     assert_given_up(process, CHANGES[os.utime], "input.h5", names)
 
 
-def test_what_a_virtual_dataset_is_drawn_from(source):
+@pytest.mark.parametrize("by_link", [False, True])
+def test_what_a_virtual_dataset_is_drawn_from(source, by_link):
     virtual = source.with_name("virtual.h5")
     layout = h5py.VirtualLayout((K, N), "f8")
-    layout[:] = h5py.VirtualSource("b.h5", "B", (K, N))
+    layout[:] = h5py.VirtualSource("." if by_link else "b.h5", "L" if by_link else "B", (K, N))
     with h5py.File(virtual, "w") as file:
+        file["L"] = h5py.ExternalLink("b.h5", "B")
         file.create_virtual_dataset("B", layout)
     process = begin(source, "-b", f"{virtual}:/B")
     replace(b_of(source))

@@ -119,6 +119,58 @@ def test_a_link_to_no_file_is_not_replaced(source, option, target):
     assert os.readlink(path) == target
 
 
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+@pytest.mark.parametrize("name", ["/dev/stderr", "//dev/stdout", "/dev/fd/2", "/proc/self/fd/2"])
+def test_a_stream_is_not_replaced(source, standard_output, option, name):
+    """Also where it leads to a regular file, as in a batch job."""
+    with open(source.with_name("out"), "w") as out, open(source.with_name("err"), "w") as err:
+        done = subprocess.run(command("dgemm_ooc", source, option, name), stdout=out, stderr=err,
+                              env=environment(DGEMM_OOC_DEVICE="cpu"))
+    said = source.with_name("err").read_text()
+    assert done.returncode == INPUT and "is an open stream and not a file; give - for" in said
+    assert os.readlink("/dev/stdout") == standard_output and os.path.islink("/dev/stderr")
+    assert not output_of(source).exists()
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+@pytest.mark.parametrize("content", [b"precious", b"\211HDF\r\n\032\n"])
+def test_a_paper_replaces_no_data(source, option, content):
+    path = source.with_name("paper")
+    path.write_bytes(content)
+    assert_refused(source.parent, source, "--force", option, path, says=["exists and is no", "choose another name"])
+    path.write_bytes(b"")
+    for _ in range(2):
+        done = run("dgemm_ooc", source, "--force", option, path)
+        assert done.returncode == 0 and path.stat().st_size > 100, done.stderr
+
+
+def lead(path, target, name):
+    with h5py.File(path, "a") as file:
+        file["B"] = h5py.ExternalLink(target, name)
+
+
+@pytest.mark.parametrize("virtual", [False, True])
+def test_a_file_on_the_way_to_an_operand_is_an_input(source, virtual):
+    """From one link to the next, or from a virtual dataset by a link."""
+    with h5py.File(source, "a") as file:
+        b = file["B"][:]
+        del file["B"]
+        if virtual:
+            file["L"] = h5py.ExternalLink("middle.h5", "B")
+            layout = h5py.VirtualLayout(b.shape, "f8")
+            layout[:] = h5py.VirtualSource(".", "L", b.shape)
+            file.create_virtual_dataset("B", layout)
+    if not virtual:
+        lead(source, "middle.h5", "B")
+    lead(source.with_name("middle.h5"), "end.h5", "B")
+    write(source.with_name("end.h5"), B=b)
+    for name in "middle.h5", "end.h5":
+        path = source.with_name(name)
+        assert_refused(source.parent, source, "--force", "-o", f"{path}:/B", says=[name])
+        assert_refused(source.parent, source, "--report", path, says=[name])
+    assert run("dgemm_ooc", source).returncode == 0
+
+
 # What --force replaces.
 
 def held(path):
@@ -150,12 +202,41 @@ def test_force_removes_no_link_within(source, link):
     assert_refused(source.parent, source, "--force", says=["/link"])
 
 
+def a_user_block(path):
+    h5py.File(path, "w", userblock_size=512).close()
+
+
+def an_attribute(path):
+    with h5py.File(path, "w") as file:
+        file.attrs["note"] = "mine"
+        file["C"] = np.zeros((3, 3))
+
+
+def a_group(path):
+    with h5py.File(path, "w") as file:
+        file.create_group("C").attrs["note"] = "mine"
+
+
+def a_link(path):
+    with h5py.File(path, "w") as file:
+        file["C"] = h5py.ExternalLink("x.h5", "y")
+
+
+@pytest.mark.parametrize("make, says", [(a_user_block, "a user block"), (an_attribute, "the attribute note"),
+                                        (a_group, "/C, which is not a dataset of its own"),
+                                        (a_link, "/C, which is not a dataset of its own")])
+def test_force_removes_nothing_but_a_dataset(source, make, says):
+    make(output_of(source))
+    assert_refused(source.parent, source, "--force", says=["holds more than", says])
+    assert_refused(source.parent, source, says=["holds more than", says])
+
+
 @pytest.mark.parametrize("dataset", ["C", "/g/h/C", "g//h/C"])
 def test_force_replaces_the_product_alone(source, reference, dataset):
     output = f"{output_of(source)}:{dataset}" if dataset[0] == "/" else f"{output_of(source)}:/{dataset}"
     assert run("dgemm_ooc", source, "-o", output).returncode == 0
     with h5py.File(output_of(source), "a") as file:
-        file.attrs["note"] = "mine"
+        file[dataset].attrs["note"] = "mine"
     done = run("dgemm_ooc", source, "-o", output, "--force", "--alpha", 2)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(read(output_of(source), dataset), 2 * reference[1])
@@ -199,7 +280,7 @@ def test_an_output_that_appears_is_not_overwritten(source, reference, verify):
     assert part_of(source).exists() and journal_of(source).exists()
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, *options)
-    assert done.returncode == INPUT and "exists; give --force" in done.stderr
+    assert done.returncode == INPUT and "remove it yourself" in done.stderr
     assert snapshot(source.parent) == before
     output_of(source).unlink()
     done = run("dgemm_ooc", source, *options)
@@ -291,6 +372,26 @@ def test_the_mode_of_a_replaced_output_stays(source, mode):
     assert stat.S_IMODE(output_of(source).stat().st_mode) == mode
 
 
+@root
+def test_the_group_of_a_replaced_output_stays(source):
+    multiply(source)
+    os.chown(output_of(source), -1, SOMEBODY)
+    output_of(source).chmod(0o660)
+    assert run("dgemm_ooc", source, "--force", "--alpha", "2").returncode == 0
+    status = output_of(source).stat()
+    assert status.st_gid == SOMEBODY and stat.S_IMODE(status.st_mode) == 0o660
+
+
+def test_the_mode_in_the_place_of_a_link_is_the_umask_s(source):
+    write(source.with_name("target.h5"), C=np.zeros((2, 2))).chmod(0o600)
+    output_of(source).symlink_to("target.h5")
+    assert run("dgemm_ooc", source, "--force").returncode == 0
+    assert not output_of(source).is_symlink()
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(output_of(source).stat().st_mode) == 0o666 & ~umask
+
+
 def test_the_mode_of_a_new_output_is_the_umask_s(source):
     before = os.umask(0o027)
     try:
@@ -339,7 +440,7 @@ def test_a_damaged_part_is_found_at_once(source, reference, spoil):
     spoil(part_of(source))
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, "--progress", "never")
-    assert done.returncode == INPUT and "--restart never starts anew" in done.stderr, done.stderr
+    assert done.returncode == INPUT and "give --restart never to start from the beginning" in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
     after = snapshot(source.parent)
     assert before.pop(journal_of(source).name) and after.pop(journal_of(source).name)

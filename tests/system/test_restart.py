@@ -407,16 +407,38 @@ def test_an_input_is_not_taken_for_the_runs_own(tmp_path, name):
     assert snapshot(tmp_path).items() >= before.items()
 
 
-def test_a_source_of_a_virtual_operand_changes(tmp_path):
-    """What was multiplied is not known by the file that only leads to it."""
-    source = tmp_path / "input.h5"
+@pytest.fixture
+def virtual(tmp_path):
+    """A file that a virtual A is drawn from, and the arguments of a run that was stopped."""
+    source, journal = tmp_path / "input.h5", tmp_path / "out.h5.journal"
     operands(source, 40, 30, 50)
     with h5py.File(tmp_path / "virtual.h5", "w") as file:
         layout = h5py.VirtualLayout((40, 50), "f8")
         layout[:] = h5py.VirtualSource(source, "A", (40, 50))
         file.create_virtual_dataset("A", layout)
     options = [tmp_path / "virtual.h5", "-b", f"{source}:/B", "-o", tmp_path / "out.h5"]
-    assert run("dgemm_ooc", *options).returncode == 0
+    with start_late(*options, "--tile", "8x8x16", "--checkpoint", "0.01s", late="20") as process:
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        process.send_signal(signal.SIGUSR2)
+    assert process.returncode == 75
+    return source, options
+
+
+def test_a_virtual_operand_goes_on(virtual):
+    done = run("dgemm_ooc", *virtual[1])
+    assert done.returncode == 0 and "several runs had a part in C" in done.stdout, done.stderr
+
+
+def test_a_source_of_a_virtual_operand_changes(virtual):
+    """What was multiplied is not known by the file that only leads to it."""
+    source, options = virtual
+    os.utime(source)
+    done = run("dgemm_ooc", *options)
+    assert done.returncode == 3 and "--restart never to discard" in done.stderr, done.stderr
+    assert run("dgemm_ooc", *options, "--restart", "never").returncode == 0
+    done = run("dgemm_ooc", *options)
+    assert done.returncode == 0 and "was made from these operands already" in done.stdout
+    os.utime(source)
     done = run("dgemm_ooc", *options)
     assert done.returncode == 3 and "exists; give --force" in done.stderr
 

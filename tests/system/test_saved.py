@@ -182,7 +182,7 @@ def test_c_that_cannot_be_read(wide, tmp_path, ranks):
                **faulty("pread:eio@3+", "input-C.h5.part"))  # after the head of the file
     assert done.returncode == 1, done.stdout + done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
-    assert re.search("C cannot be read back: .*Input/output error; --restart never starts anew", lines[0])
+    assert re.search("C cannot be read back: .*Input/output error; give --restart never to start from the beginning", lines[0])
     assert len(lines) == 1
     go_on(source)
     assert_whole(source, wide[1])
