@@ -149,13 +149,14 @@ static bool is_stream(const char *path)
     return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
 }
 
-/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte. */
+/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte, or a
+ * link, which is replaced itself. */
 static bool is_paper(const char *path)
 {
-    int first, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int first, fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file)
-        return errno == ENOENT;
+        return errno == ENOENT || errno == ELOOP;
     first = getc(file);
     fclose(file);
     return first == EOF || first == '{' || first == '<';
