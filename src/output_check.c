@@ -149,8 +149,8 @@ static bool is_stream(const char *path)
     return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
 }
 
-/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte, or a
- * link, which is replaced itself. */
+/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte; or
+ * a link, which is replaced itself. */
 static bool is_paper(const char *path)
 {
     int first, fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
