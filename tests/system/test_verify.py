@@ -149,7 +149,7 @@ def test_options_come_from_the_output(tmp_path):
     check(source, "--alpha", 3, code=3, says=["C was made with --alpha 1.5, not with the --alpha 3 that was given"])
     check(source, "--beta", 0, code=3, says=["C was made with --beta 2"])
     check(source, "--transa", "N", "--transb", "T", code=3, says=[
-        "C was made with --transa T, --transa N says", "C was made with --transb N"])
+        "C was made with --transa T, not with the --transa N that was given", "C was made with --transb N"])
 
 
 def test_operands_by_name(tmp_path):
