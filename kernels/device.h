@@ -80,6 +80,10 @@ struct device {
 /* How many GPUs this process can use; 0 without a GPU, a driver or a build for GPUs. */
 int device_gpu_count(void);
 
+/* The PCI address of one of them, 0000:1B:00.0, without taking anything of it; empty where it is
+ * not known. */
+void device_gpu_address(int index, char address[16]);
+
 /* Describe GPU `index`; from then on this process holds it. */
 int device_gpu_info(int index, struct device_info *info, struct error *err);
 

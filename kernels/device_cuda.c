@@ -262,6 +262,15 @@ int device_gpu_count(void)
     return 0;
 }
 
+void device_gpu_address(int index, char address[16])
+{
+    address[0] = '\0';
+    if (cudaDeviceGetPCIBusId(address, 16, index) != cudaSuccess) {
+        cudaGetLastError();
+        address[0] = '\0';
+    }
+}
+
 int device_gpu_info(int index, struct device_info *info, struct error *err)
 {
     struct cudaDeviceProp prop;
@@ -277,10 +286,7 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     /* The clock left cudaDeviceProp in CUDA 13; the attribute is there in all versions. */
     if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, index) != cudaSuccess)
         cudaGetLastError();
-    if (cudaDeviceGetPCIBusId(info->pci, sizeof info->pci, index) != cudaSuccess) {
-        cudaGetLastError();
-        info->pci[0] = '\0';
-    }
+    device_gpu_address(index, info->pci);
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     memcpy(info->uuid, &prop.uuid, sizeof info->uuid);
     info->units = prop.multiProcessorCount;

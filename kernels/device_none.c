@@ -13,6 +13,12 @@ int device_gpu_count(void)
     return 0;
 }
 
+void device_gpu_address(int index, char address[16])
+{
+    (void)index;
+    address[0] = '\0';
+}
+
 int device_gpu_info(int index, struct device_info *info, struct error *err)
 {
     (void)index;

@@ -35,6 +35,10 @@ int comm_launcher_local_size(void);
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
+/* Whether the CPUs that this process is bound to are the default policy of its launcher, which
+ * nobody asked for.  Only Open MPI 4 tells; else false. */
+bool comm_bound_by_default(void);
+
 /* Collective, always with the same numbers.  Form layers of equally many ranks, in their order,
  * with nodes of so many; from then on `nodes` and `node` are those of the layer. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);

@@ -21,7 +21,7 @@ static int open_device(const struct algorithm_info *algorithm, struct device **d
                        struct error *err)
 {
     if (!algorithm->on_gpu)
-        return device_cpu_open(machine_threads(1), dev, err);
+        return device_cpu_open(machine_threads(machine_cpus()), dev, err);
     if (device_gpu_count() == 0)
         return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on", algorithm->name);
     return device_gpu_open(GPU, algorithm->id, dev, err);

@@ -16,17 +16,19 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-int machine_threads(int local_ranks)
+int machine_threads(int cpus)
 {
     const char *wanted = getenv("OMP_NUM_THREADS");
     if (wanted && atoi(wanted) > 0)
         return atoi(wanted);
+    return cpus > 1 ? cpus : 1;
+}
+
+int machine_cpus(void)
+{
     cpu_set_t set;
     int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
-    if (usable == online) /* not bound: the ranks of the node share the CPUs */
-        usable /= local_ranks;
-    return usable > 1 ? usable : 1;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
 }
 
 /* FLOPs per multiprocessor and clock of the fastest unit for the type. */
@@ -94,13 +96,13 @@ static void apply_limits(const struct options *options, struct machine *m)
         m->device_memory = options->gpu_memory;
 }
 
-void machine_probe(const struct options *options, int ranks, int local_ranks,
+void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
                    const struct device_info *device, int sharing, struct machine *m)
 {
     *m = (struct machine){.gpu = device != NULL,
                           .ranks = ranks,
                           .ranks_per_node = local_ranks,
-                          .threads = machine_threads(local_ranks),
+                          .threads = machine_threads(cpus),
                           .network_bytes_per_s = 10e9};
     assume_disk_rates(options->a.file, m);
     m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);

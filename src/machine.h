@@ -36,9 +36,9 @@ struct machine {
     double gemm_flops_per_s[2];   /* each rank; float, double */
 };
 
-/* This machine, for one of `ranks` ranks of which `local_ranks` share this node.  `device`: the
- * GPU to use, which `sharing` of them do, or null for the CPU. */
-void machine_probe(const struct options *options, int ranks, int local_ranks,
+/* This machine, for one of `ranks` ranks of which `local_ranks` share this node, with so many CPUs
+ * for its threads.  `device`: the GPU to use, which `sharing` of them do, or null for the CPU. */
+void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
                    const struct device_info *device, int sharing, struct machine *machine);
 
 /* Part of machine_probe: bytes of the host that can be had now: what is free, and what the control
@@ -59,8 +59,10 @@ json_t *machine_json(const struct machine *machine);
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);
 
-/* CPU threads for each of `local_ranks` ranks: OMP_NUM_THREADS, or the CPUs this process may
- * use, shared with the others unless the launcher bound each to its own. */
-int machine_threads(int local_ranks);
+/* Threads of a rank with so many CPUs: OMP_NUM_THREADS where that is set, else as many. */
+int machine_threads(int cpus);
+
+/* CPUs that this process is bound to. */
+int machine_cpus(void);
 
 #endif

@@ -59,8 +59,6 @@ static int open_device(struct session *s)
         device_gpu_open(s->gpu, s->algorithm, &s->device, &s->err);
     else
         device_cpu_open(s->plan.compute_threads, &s->device, &s->err);
-    /* The threads that move bytes are started later, and inherit it. */
-    place_near(s->device ? s->device->info.pci : "", NULL, s->options.bind, &s->place);
     if (s->device)
         snprintf(s->place.device, sizeof s->place.device, "%s", s->device->info.name);
     s->places = place_gather(&s->comm, &s->place);
@@ -153,7 +151,9 @@ static int check_session(struct session *s)
     struct verify *full = &s->report.full;
     if (find_output(s, full))
         return s->err.code;
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, NULL, 1, &s->machine);
+    place_bind(&s->comm, "", s->options.bind, &s->place);
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, s->place.threads, NULL, 1,
+                  &s->machine);
     session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err))
@@ -229,8 +229,8 @@ static int dry_run(struct session *s, struct simulation *simulation)
     int local = o->ranks_per_node ? o->ranks_per_node : launched;
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
-    machine_probe(o, ranks, local, gpu ? &info : NULL, gpu ? (int)ceil_div(local, gpus) : 1,
-                  &s->machine);
+    machine_probe(o, ranks, local, machine_cpus() / local, gpu ? &info : NULL,
+                  gpu ? (int)ceil_div(local, gpus) : 1, &s->machine);
     if (o->machine[0])
         machine_read(o, &s->machine, &s->err);
     s->machine.ranks = o->ranks ? o->ranks : s->machine.ranks;

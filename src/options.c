@@ -60,7 +60,7 @@ static const struct argp_option option_table[] = {
     {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
     {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0, "device memory to use, per rank (512M, 8G)", 0},
     {"host-memory", KEY_HOST_MEMORY, "SIZE", 0, "host memory to use, per rank", 0},
-    {"no-bind", KEY_NO_BIND, 0, 0, "leave the threads where they are, not near the GPU", 0},
+    {"no-bind", KEY_NO_BIND, 0, 0, "leave each rank's threads on the CPUs that they have", 0},
     {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 3},
     {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},

@@ -1,15 +1,15 @@
 #include "place.h"
 
-#include <ctype.h>
-#include <hwloc.h>
-#include <hwloc/linux.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LINES_MAX = 16 };
+#include "device.h"
+#include "error.h"
+#include "place_impl.h"
+
+enum { LINES_MAX = 16, GPUS_MAX = 64 };
 
 static void name_host(struct place *place)
 {
@@ -19,53 +19,73 @@ static void name_host(struct place *place)
     place->host[strcspn(place->host, ".")] = '\0';
 }
 
-/* The CPUs near the GPU; empty where they are not known. */
-static void find_near(const char *gpu, const char *local_cpus, hwloc_bitmap_t near)
+/* Everyone's, of the ranks of a computer; the caller's. */
+static void *gather(const struct comm *comm, const void *mine, size_t bytes)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpus", gpu);
-    for (char *c = path; *c; c++) /* CUDA writes 0000:1B:00.0 */
-        *c = (char)tolower((unsigned char)*c);
-    if (!*gpu || hwloc_linux_read_path_as_cpumask(local_cpus ? local_cpus : path, near))
-        hwloc_bitmap_zero(near);
+    void *everyones = malloc((size_t)comm->local_size * bytes);
+    if (!everyones)
+        comm_abort(EXIT_RESOURCES);
+    comm_local_gather(mine, bytes, everyones);
+    return everyones;
 }
 
-/* Leaves in `now` the CPUs that the process has at last. */
-static void bind(hwloc_topology_t topology, hwloc_bitmap_t now, hwloc_bitmap_t near, bool wanted,
-                 struct place *place)
+/* What a rank sees of its computer's GPUs. */
+struct view {
+    int gpus;
+    char addresses[GPUS_MAX][16];
+};
+
+/* Whether all ranks of a computer see the same GPUs, in the same order; fills this one's view. */
+static bool same_view(const struct comm *comm, int gpus, struct view *mine)
 {
-    hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topology);
-    if (hwloc_get_cpubind(topology, now, HWLOC_CPUBIND_PROCESS))
-        hwloc_bitmap_copy(now, all);
-    place->bound = hwloc_bitmap_isincluded(all, now) ? PLACE_FREE : PLACE_LAUNCHER;
-    hwloc_bitmap_and(near, near, all);
-    if (wanted && place->bound == PLACE_FREE && !hwloc_bitmap_iszero(near) &&
-        !hwloc_bitmap_isequal(near, all) &&
-        hwloc_set_cpubind(topology, near, HWLOC_CPUBIND_PROCESS) == 0) {
-        hwloc_bitmap_copy(now, near);
-        place->bound = PLACE_NEAR;
-    }
+    bool same = gpus <= GPUS_MAX;
+    *mine = (struct view){.gpus = gpus};
+    for (int i = 0; same && i < gpus; i++)
+        device_gpu_address(i, mine->addresses[i]);
+    struct view *views = gather(comm, mine, sizeof *mine);
+    for (int i = 0; i < comm->local_size; i++)
+        same &= memcmp(&views[i], mine, sizeof *mine) == 0;
+    free(views);
+    return same;
 }
 
-void place_near(const char *gpu, const char *local_cpus, bool wanted, struct place *place)
+int place_choose_gpu(const struct comm *comm, int gpus, bool wanted)
 {
-    hwloc_topology_t topology;
-    *place = (struct place){.cpus = "?"};
+    struct view view;
+    struct placing placing;
+    int chosen = comm->local_rank % gpus;
+    if (!same_view(comm, gpus, &view))
+        return chosen;
+    struct claim *mine = calloc((size_t)gpus, sizeof *mine);
+    if (!mine)
+        comm_abort(EXIT_RESOURCES);
+    bool known = placing_open(&placing), by_default = comm_bound_by_default();
+    for (int i = 0; known && i < gpus; i++)
+        placing_claim(&placing, view.addresses[i], NULL, wanted, by_default, &mine[i]);
+    struct claim *everyones = gather(comm, mine, (size_t)gpus * sizeof *mine);
+    chosen = placing_choose(everyones, comm->local_size, comm->local_rank, gpus);
+    free(everyones);
+    free(mine);
+    placing_close(&placing);
+    return chosen;
+}
+
+void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct place *place)
+{
+    struct placing placing;
+    struct claim mine = {0};
+    *place =
+        (struct place){.cpus = "?", .threads = 1, .online = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     snprintf(place->gpu, sizeof place->gpu, "%s", gpu);
     name_host(place);
-    if (hwloc_topology_init(&topology))
-        return;
-    hwloc_bitmap_t now = hwloc_bitmap_alloc(), near = hwloc_bitmap_alloc();
-    if (now && near && hwloc_topology_load(topology) == 0) {
-        find_near(gpu, local_cpus, near);
-        bind(topology, now, near, wanted, place);
-        hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, now);
-        hwloc_cpuset_to_nodeset(topology, now, near);
-        hwloc_bitmap_list_snprintf(place->numa, sizeof place->numa, near);
-    }
-    hwloc_bitmap_free(now);
-    hwloc_bitmap_free(near);
-    hwloc_topology_destroy(topology);
+    bool known = placing_open(&placing);
+    if (known)
+        placing_claim(&placing, gpu, NULL, wanted, comm_bound_by_default(), &mine);
+    struct claim *everyones = gather(comm, &mine, sizeof mine);
+    if (known)
+        placing_take(&placing, everyones, comm->local_size, comm->local_rank, place);
+    free(everyones);
+    placing_close(&placing);
 }
 
 struct place *place_gather(const struct comm *comm, const struct place *mine)
@@ -86,7 +106,8 @@ struct place *place_gather(const struct comm *comm, const struct place *mine)
 
 static void print_line(int rank, const struct place *place)
 {
-    static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU"};
+    static const char *const how[] = {"", ", bound by the launcher", ", bound near the GPU",
+                                      ", bound to its share"};
     printf("%-9s %3d %s", rank == 0 ? "Ranks" : "", rank, place->host);
     if (*place->gpu)
         printf(", %s %s", place->device, place->gpu);

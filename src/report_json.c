@@ -127,7 +127,7 @@ static json_t *simulation_json(const struct simulation *s)
 
 static json_t *places_json(const struct place *places, int count)
 {
-    static const char *const binders[] = {"nobody", "launcher", "program"};
+    static const char *const binders[] = {"nobody", "launcher", "program", "program"};
     json_t *ranks = json_array();
     for (int i = 0; i < count; i++)
         json_array_append_new(

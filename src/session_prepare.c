@@ -37,7 +37,7 @@ static void choose_device(struct session *s)
                   "no GPU can be used here; --device cpu does without one");
     if (may && !must)
         say_why_cpu(&s->comm, gpus > 0);
-    s->gpu = all_have ? s->comm.local_rank % gpus : -1;
+    s->gpu = all_have ? place_choose_gpu(&s->comm, gpus, o->bind) : -1;
 }
 
 /* Collective over the ranks of a computer: how many of them work on this rank's GPU, whatever each
@@ -61,8 +61,10 @@ static void describe_machine(struct session *s)
     struct device_info info = {0};
     bool gpu = s->gpu >= 0 && device_gpu_info(s->gpu, &info, &s->err) == 0;
     struct machine *m = &s->machine;
-    machine_probe(&s->options, s->comm.size, s->comm.local_size, gpu ? &info : NULL,
-                  count_sharing(s, &info), m);
+    /* Threads are started later, and inherit it. */
+    place_bind(&s->comm, info.pci, s->options.bind, &s->place);
+    machine_probe(&s->options, s->comm.size, s->comm.local_size, s->place.threads,
+                  gpu ? &info : NULL, count_sharing(s, &info), m);
     if (s->options.machine[0]) {
         machine_read(&s->options, m, &s->err);
         m->gpu = gpu;

@@ -34,11 +34,12 @@ def has_direct_io():
 WAYS = ["auto", "buffered", "hdf5"] + ["mapped"] * has_populate() + ["direct"] * has_direct_io()
 
 
-def environment(**extra):
+def environment(ranks=0, **extra):
+    """That of a user, but for what the program takes its options from.  Open MPI wants to be asked
+    for more ranks than CPUs."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DGEMM_OOC_")}
-    env.setdefault("OMP_NUM_THREADS", "1")
-    env["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
-    env["OMPI_MCA_hwloc_base_binding_policy"] = "none"
+    if ranks > len(os.sched_getaffinity(0)):
+        env["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     if os.getuid() == 0:  # Open MPI wants to hear twice that root may run it
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     env.update(extra)
@@ -68,7 +69,7 @@ def make(*words, cwd=ROOT, **extra):
 
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
     """Start it, on the CPU unless told otherwise; ranks=0 is without a launcher."""
-    env = environment(**{"DGEMM_OOC_DEVICE": "cpu", **extra})
+    env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", **extra})
     program = built(program, env["DGEMM_OOC_DEVICE"])
     return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

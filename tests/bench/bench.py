@@ -80,7 +80,7 @@ def say(words):
 def call(line):
     """Standard output of a command.  OpenBLAS takes the kernels that it finds best itself."""
     line = [str(word) for word in line]
-    env = {name: value for name, value in environment(OMP_NUM_THREADS=THREADS).items()
+    env = {name: value for name, value in environment().items()
            if not name.startswith("OPENBLAS_")}
     done = subprocess.run(line, env=env, capture_output=True, text=True)
     if done.returncode:

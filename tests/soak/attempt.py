@@ -61,7 +61,7 @@ class Run:
     def __init__(self, output, source, scalars, how, preload=None, faults=None, **soak):
         self.folder, self.hit, self.known = Path(source).parent, False, set()
         program = BUILD / (FAULTY if faults else EMULATED if how["device"] == "gpu" else "dgemm_ooc")
-        env = environment(DGEMM_OOC_DEVICE=how["device"], **(faults or {}))
+        env = environment(how["ranks"], DGEMM_OOC_DEVICE=how["device"], **(faults or {}))
         if preload:
             env.update(LD_PRELOAD=str(preload), SOAK_FILES=str(output), **soak)
         self.ranks = how["ranks"]

@@ -501,7 +501,7 @@ def test_no_operands_is_a_usage_error():
 def test_usage_error_is_said_once_by_three_ranks(source, late):
     wait = f'[ "$OMPI_COMM_WORLD_RANK" != {late} ] || sleep 0.3; exec "$0" "$@"'
     done = subprocess.run(["mpirun", "-n", "3", "sh", "-c", wait, BUILD / "dgemm_ooc", source,
-                           "--alpha", "x"], env=environment(), capture_output=True, text=True)
+                           "--alpha", "x"], env=environment(3), capture_output=True, text=True)
     assert done.returncode == USAGE
     assert done.stderr.count("--alpha x: give a finite number") == 1
 

@@ -82,7 +82,7 @@ def test_examples(prefix, tmp_path, program):
     (tmp_path / "srun").chmod(0o755)
     lines = re.findall(r"^\.EX\n(.*?)^\.EE", source, re.M | re.S)
     script = "set -ex\n" + "".join(lines).replace(r"\-", "-")
-    env = environment(DGEMM_OOC_DEVICE="cpu", PATH=f"{prefix}/bin:{tmp_path}:{os.environ['PATH']}")
+    env = environment(8, DGEMM_OOC_DEVICE="cpu", PATH=f"{prefix}/bin:{tmp_path}:{os.environ['PATH']}")
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True,
                           text=True)
     assert done.returncode == 0 and lines, done.stderr

@@ -28,7 +28,7 @@ def shell(text, folder, device="cpu"):
     for name in ("dgemm_ooc", "h5mat", "gemm_bench"):
         for where in (bin, folder):
             (where / name).symlink_to(built(name, device))
-    env = environment(DGEMM_OOC_DEVICE=device)
+    env = environment(8, DGEMM_OOC_DEVICE=device)
     env["PATH"] = f"{bin}:{env['PATH']}"
     return subprocess.run(["bash", "-euc", text], cwd=folder, env=env, capture_output=True, text=True,
                           timeout=300)

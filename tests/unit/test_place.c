@@ -1,10 +1,11 @@
-/* Binding near a GPU: what the process may use before and after, as the kernel says. */
+/* Which CPUs and which GPU each rank of a computer gets; what the process may use before and after,
+ * as the kernel says. */
 #include "scratch.h"
 
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "place.h"
+#include "place_impl.h"
 
 /* hwloc wants it whole. */
 static const char *local_cpus(void)
@@ -60,55 +61,106 @@ static void near_last(const cpu_set_t *set)
     write_mask(mask);
 }
 
+/* Place this process as if it were the first of `count` ranks that claim the same. */
+static struct place place_among(int count, const char *gpu, const char *cpus, bool wanted,
+                                bool by_default)
+{
+    struct placing placing;
+    struct claim claims[4];
+    struct place place = {0};
+    snprintf(place.gpu, sizeof place.gpu, "%s", gpu);
+    if (placing_open(&placing)) {
+        placing_claim(&placing, gpu, cpus, wanted, by_default, &claims[0]);
+        for (int i = 1; i < count; i++)
+            claims[i] = claims[0];
+        placing_take(&placing, claims, count, 0, &place);
+    }
+    placing_close(&placing);
+    return place;
+}
+
+static const char some_gpu[] = "0000:1B:00.0";
+
 static int binds(const cpu_set_t *before)
 {
     cpu_set_t after;
-    struct place place;
     near_last(before);
-    place_near("0000:1B:00.0", local_cpus(), true, &place);
+    struct place place = place_among(1, some_gpu, local_cpus(), true, false);
     sched_getaffinity(0, sizeof after, &after);
-    return CPU_COUNT(&after) != 1 || place.bound != PLACE_NEAR ||
-           atoi(place.cpus) != first_cpu(&after) || strcmp(place.gpu, "0000:1B:00.0") != 0;
+    return CPU_COUNT(&after) != 1 || place.bound != PLACE_NEAR || place.threads != 1 ||
+           place.nearby != 1 || atoi(place.cpus) != first_cpu(&after);
 }
 
 static int stays_when_not_wanted(const cpu_set_t *before)
 {
     cpu_set_t after;
-    struct place place;
     near_last(before);
-    place_near("0000:1B:00.0", local_cpus(), false, &place);
+    struct place place = place_among(1, some_gpu, local_cpus(), false, true);
     sched_getaffinity(0, sizeof after, &after);
-    return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE;
+    return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
+           place.threads != CPU_COUNT(before);
 }
 
-static int stays_where_the_launcher_put_it(const cpu_set_t *before)
+static void bind_to_first(const cpu_set_t *before)
 {
-    cpu_set_t one, after;
-    struct place place;
+    cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET((size_t)first_cpu(before), &one);
     sched_setaffinity(0, sizeof one, &one);
+}
+
+static int stays_where_it_was_asked_to_be(const cpu_set_t *before)
+{
+    cpu_set_t after;
+    bind_to_first(before);
     near_last(before);
-    place_near("0000:1B:00.0", local_cpus(), true, &place);
+    struct place place = place_among(1, some_gpu, local_cpus(), true, false);
     sched_getaffinity(0, sizeof after, &after);
-    return !CPU_EQUAL(&one, &after) || place.bound != PLACE_LAUNCHER;
+    return CPU_COUNT(&after) != 1 || first_cpu(&after) != first_cpu(before) ||
+           place.bound != PLACE_LAUNCHER || place.nearby != 0 || place.threads != 1;
+}
+
+static int leaves_what_a_default_gave_it(const cpu_set_t *before)
+{
+    cpu_set_t after;
+    bind_to_first(before);
+    struct place place = place_among(1, "", NULL, true, true);
+    sched_getaffinity(0, sizeof after, &after);
+    return !CPU_EQUAL(before, &after) || place.bound != PLACE_FREE ||
+           place.threads != CPU_COUNT(before);
+}
+
+/* Without a cgroup, the CPUs of the others on the node are in reach. */
+static int keeps_within_what_slurm_allocated(const cpu_set_t *before)
+{
+    cpu_set_t after;
+    bind_to_first(before);
+    setenv("SLURM_CPUS_ON_NODE", "1", 1);
+    struct place place = place_among(1, "", NULL, true, true);
+    sched_getaffinity(0, sizeof after, &after);
+    return CPU_COUNT(&after) != 1 || place.bound != PLACE_LAUNCHER;
+}
+
+static int divides(const cpu_set_t *before)
+{
+    cpu_set_t after;
+    struct place place = place_among(2, "", NULL, true, false);
+    sched_getaffinity(0, sizeof after, &after);
+    return CPU_COUNT(&after) >= CPU_COUNT(before) || place.bound != PLACE_SHARE ||
+           place.threads != CPU_COUNT(&after);
 }
 
 static int stays_without_a_place(const cpu_set_t *before)
 {
     static const char *const masks[] = {"00000000", "", "no mask"};
     cpu_set_t after;
-    struct place place;
     int wrong = 0;
     for (int i = 0; i < 3; i++) {
         write_mask(masks[i]);
-        place_near("0000:1B:00.0", local_cpus(), true, &place);
-        wrong += place.bound != PLACE_FREE;
+        wrong += place_among(1, some_gpu, local_cpus(), true, false).bound != PLACE_FREE;
     }
-    place_near("ffff:ff:ff.f", NULL, true, &place);
-    wrong += place.bound != PLACE_FREE;
-    place_near("", local_cpus(), true, &place);
-    wrong += place.bound != PLACE_FREE || *place.gpu || !*place.host;
+    wrong += place_among(1, "ffff:ff:ff.f", NULL, true, false).bound != PLACE_FREE;
+    wrong += place_among(1, "", local_cpus(), true, false).bound != PLACE_FREE;
     sched_getaffinity(0, sizeof after, &after);
     return wrong + !CPU_EQUAL(before, &after);
 }
@@ -118,12 +170,102 @@ static void test_binding(void **state)
     (void)state;
     assert_int_equal(in_child(binds), 0);
     assert_int_equal(in_child(stays_when_not_wanted), 0);
-    assert_int_equal(in_child(stays_where_the_launcher_put_it), 0);
+    assert_int_equal(in_child(stays_where_it_was_asked_to_be), 0);
+    assert_int_equal(in_child(leaves_what_a_default_gave_it), 0);
+    assert_int_equal(in_child(keeps_within_what_slurm_allocated), 0);
+    assert_int_equal(in_child(divides), 0);
     assert_int_equal(in_child(stays_without_a_place), 0);
+}
+
+/* A node of 2 sockets with 16 cores each and 2 threads a core. */
+static hwloc_topology_t synthetic(void)
+{
+    hwloc_topology_t topology;
+    assert_int_equal(hwloc_topology_init(&topology), 0);
+    assert_int_equal(hwloc_topology_set_synthetic(topology, "pack:2 numa:1 core:16 pu:2"), 0);
+    assert_int_equal(hwloc_topology_load(topology), 0);
+    return topology;
+}
+
+static const unsigned long low = 0xffffffff, high = 0xffffffff00000000, all = ~0UL;
+
+static void test_shares_are_disjoint_and_all_there_is(void **state)
+{
+    (void)state;
+    const unsigned long near[][4] = {{low, low, high, high},
+                                     {low, high, low, high},
+                                     {all, all, all, all},
+                                     {low, low, low, high}};
+    hwloc_topology_t topology = synthetic();
+    hwloc_bitmap_t share = hwloc_bitmap_alloc();
+    for (int c = 0; c < 4; c++) {
+        struct claim claims[4];
+        unsigned long taken = 0;
+        for (int i = 0; i < 4; i++)
+            claims[i] = (struct claim){.now = {1}, .near = {near[c][i]}, .moves = true};
+        for (int i = 0; i < 4; i++) {
+            placing_share(topology, claims, 4, i, share);
+            unsigned long mask = hwloc_bitmap_to_ulong(share);
+            assert_true(mask && (mask & ~near[c][i]) == 0 && (mask & taken) == 0);
+            assert_int_equal(placing_threads(topology, claims, 4, i), hwloc_bitmap_weight(share));
+            assert_true((mask & 0x5555555555555555) << 1 == (mask & 0xaaaaaaaaaaaaaaaa));
+            taken |= mask;
+        }
+        assert_true(taken == all);
+    }
+    hwloc_bitmap_free(share);
+    hwloc_topology_destroy(topology);
+}
+
+/* Those that were bound by somebody keep what they have, and share its CPUs where they have the
+ * same; more ranks than cores share them all. */
+static void test_shared_cpus_count_by_parts(void **state)
+{
+    (void)state;
+    hwloc_topology_t topology = synthetic();
+    struct claim claims[40];
+    for (int i = 0; i < 40; i++)
+        claims[i] = (struct claim){.now = {i < 4 ? low : high}, .near = {all}};
+    assert_int_equal(placing_threads(topology, claims, 4, 0), 8);
+    assert_int_equal(placing_threads(topology, claims, 5, 4), 32);
+    assert_int_equal(placing_threads(topology, claims, 40, 39), 1);
+    for (int i = 0; i < 40; i++)
+        claims[i].moves = true;
+    assert_int_equal(placing_threads(topology, claims, 40, 7), 1);
+    assert_int_equal(placing_threads(topology, claims, 32, 31), 2);
+    hwloc_topology_destroy(topology);
+}
+
+/* Four GPUs, numbered from the far socket. */
+static void claim_gpus(struct claim claims[4], unsigned long now, bool moves)
+{
+    const unsigned long near[] = {high, high, low, low};
+    for (int gpu = 0; gpu < 4; gpu++)
+        claims[gpu] = (struct claim){.now = {now}, .near = {near[gpu]}, .moves = moves};
+}
+
+static void test_ranks_take_the_gpus_near_their_cpus(void **state)
+{
+    (void)state;
+    struct claim claims[8 * 4];
+    const int near[] = {2, 3, 0, 1, 2, 3, 0, 1}, any[] = {0, 1, 2, 3, 0, 1, 2, 3};
+    for (int i = 0; i < 8; i++)
+        claim_gpus(&claims[4 * i], i % 4 < 2 ? low : high, false);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(placing_choose(claims, 8, i, 4), near[i]);
+    for (int i = 0; i < 8; i++)
+        claim_gpus(&claims[4 * i], low, true);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(placing_choose(claims, 8, i, 4), any[i]);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_binding)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_shares_are_disjoint_and_all_there_is),
+        cmocka_unit_test(test_shared_cpus_count_by_parts),
+        cmocka_unit_test(test_ranks_take_the_gpus_near_their_cpus),
+    };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
 }

@@ -1,0 +1,48 @@
+/* Placing: what one rank has of its computer's CPUs, and what follows for each from what all of
+ * them say. */
+#ifndef DGEMM_OOC_PLACE_IMPL_H
+#define DGEMM_OOC_PLACE_IMPL_H
+
+#include <hwloc.h>
+
+#include "place.h"
+
+enum { CPU_WORDS = 64 }; /* of 64 CPUs each; those beyond are left alone */
+
+/* What a rank tells the others.  Plain data. */
+struct claim {
+    unsigned long now[CPU_WORDS];  /* CPUs that it may use */
+    unsigned long near[CPU_WORDS]; /* those near its GPU, or all */
+    bool moves;                    /* it is to have a share of `near` instead of `now` */
+};
+
+struct placing {
+    hwloc_topology_t topology;
+    hwloc_bitmap_t allowed, now; /* CPUs that the system allows; that this process is bound to */
+};
+
+/* False where nothing can be known of the CPUs; placing_close is due all the same. */
+bool placing_open(struct placing *placing);
+void placing_close(struct placing *placing);
+
+/* `gpu`: the address of its GPU, or empty.  `local_cpus`: the whole path of the file that names the
+ * CPUs near it as sysfs does; null: the device's own.  `by_default`: if the process is bound, it is
+ * so by the default policy of its launcher. */
+void placing_claim(const struct placing *placing, const char *gpu, const char *local_cpus,
+                   bool wanted, bool by_default, struct claim *claim);
+
+/* Of a computer's ranks, the CPUs that one is to have, and how many threads run on them at once,
+ * where a CPU that several ranks have counts for each by its part. */
+void placing_share(hwloc_topology_t topology, const struct claim *claims, int count, int rank,
+                   hwloc_bitmap_t share);
+int placing_threads(hwloc_topology_t topology, const struct claim *claims, int count, int rank);
+
+/* Bind this process to its share, and say so. */
+void placing_take(const struct placing *placing, const struct claim *claims, int count, int rank,
+                  struct place *place);
+
+/* The GPU of one of a computer's ranks, from the claims that each would make for each of the GPUs:
+ * `claims` [rank][gpu]. */
+int placing_choose(const struct claim *claims, int count, int rank, int gpus);
+
+#endif

@@ -1,0 +1,89 @@
+"""What the rank of a launcher makes of the CPUs that it was left: a default policy's are widened to its
+share of the computer's, others are kept."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from launch import BUILD, environment
+from matrices import operands
+
+ALL = os.sched_getaffinity(0)
+FIRST = str(min(ALL))
+pytestmark = pytest.mark.skipif(len(ALL) < 2 or len(ALL) < os.cpu_count(),
+                                reason="this takes a computer with two CPUs that may all be used")
+
+
+def cpus_of(text):
+    """0-2,8 -> {0, 1, 2, 8}"""
+    ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    return {cpu for first, *last in ends for cpu in range(first, (last or [first])[0] + 1)}
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Start it by these words: the CPUs that each of its ranks had, and who bound it."""
+    source, report = tmp_path / "input.h5", tmp_path / "report.json"
+    operands(source, 60, 50, 40)
+
+    def start(*launcher, options=(), **env):
+        done = subprocess.run([*launcher, BUILD / "dgemm_ooc", source, "--force", "--report", report, *options],
+                              env=environment(DGEMM_OOC_DEVICE="cpu", **env), capture_output=True,
+                              text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        said = json.loads(report.read_text())
+        assert said["machine"]["threads"] >= 1
+        return ([cpus_of(rank["cpus"]) for rank in said["ranks"]],
+                {rank["bound_by"] for rank in said["ranks"]}, said["machine"]["threads"])
+
+    return start
+
+
+def test_alone_it_has_them_all(launch):
+    assert launch() == ([ALL], {"nobody"}, len(ALL))
+    assert launch("mpirun", "-n", "1") == ([ALL], {"nobody"}, len(ALL))
+
+
+@pytest.mark.parametrize("words", [[], ["--map-by", "ppr:2:node"], ["--map-by", "slot"],
+                                   ["--bind-to", "none"], ["-x", "UNRELATED=1"]], ids=" ".join)
+def test_two_ranks_have_them_all_without_sharing_any(launch, words):
+    (first, second), by, threads = launch("mpirun", "-n", "2", *words)
+    assert first | second == ALL and not first & second and by == {"program"}
+    assert threads == min(len(first), len(second))
+
+
+def test_what_is_not_to_be_changed_is_not(launch):
+    (cpus,), by, threads = launch("mpirun", "-n", "1", options=["--no-bind"])
+    assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
+
+
+@pytest.mark.parametrize("words", [
+    ["--bind-to", "core"], ["--bind-to", "hwthread"], ["--map-by", "slot:PE=1"], ["--map-by", "core"],
+    ["--cpu-set", FIRST], ["--mca", "hwloc_base_binding_policy", "core"]], ids=" ".join)
+def test_a_binding_that_was_asked_for_is_kept(launch, words):
+    (cpus,), by, threads = launch("mpirun", "-n", "1", *words)
+    assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
+
+
+def test_a_rank_file_is_kept(launch, tmp_path):
+    (tmp_path / "ranks").write_text(f"rank 0=localhost slot={FIRST}\n")
+    (cpus,), by, _ = launch("mpirun", "-n", "1", "--rankfile", tmp_path / "ranks")
+    assert cpus < ALL and by == {"launcher"}
+
+
+def test_a_binding_asked_for_in_a_file_is_kept(launch, tmp_path):
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text("hwloc_base_binding_policy = core\n")
+    (cpus,), by, _ = launch("mpirun", "-n", "1", HOME=str(tmp_path))
+    assert cpus < ALL and by == {"launcher"}
+
+
+def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
+    assert launch("taskset", "-c", FIRST) == ([{int(FIRST)}], {"launcher"}, 1)
+
+
+def test_cpus_of_other_jobs_are_left_to_them(launch):
+    """Where Slurm keeps jobs apart by what they take, and not by cgroups."""
+    (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
+    assert len(cpus) == 1 and by == {"launcher"}
