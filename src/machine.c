@@ -54,6 +54,16 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
 
+/* Of several ranks that work on one GPU each has its part. */
+static void share_gpu_rates(int sharing, struct machine *m)
+{
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        m->gemm_flops_per_s[type] /= sharing;
+    m->in_bytes_per_s /= sharing;
+    m->out_bytes_per_s /= sharing;
+    m->device_bytes_per_s /= sharing;
+}
+
 /* A GPU that is not here: as much as is not said of it is an H100's. */
 static void assume_gpu(struct machine *m)
 {
@@ -85,7 +95,7 @@ static void assume_disk_rates(const char *input, struct machine *m)
     m->files_in_memory = in_memory;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
     m->disk_write_bytes_per_s = !in_memory ? 1.5e9 : !many ? 3e9 : huge ? to_huge : 6e9;
-    m->disk_run_bytes = in_memory ? 1 << 10 : 32 << 10;
+    m->disk_run_bytes = in_memory ? 3 << 10 : 32 << 10;
 }
 
 static void apply_limits(const struct options *options, struct machine *m)
@@ -112,6 +122,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
         m->compute_capability = device->compute_capability;
         m->device_memory = device->memory_free / 100 * 95 / (size_t)sharing;
         assume_gpu_rates(device, m);
+        share_gpu_rates(sharing, m);
     } else {
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
                  m->threads == 1 ? "" : "s");

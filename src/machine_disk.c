@@ -80,7 +80,7 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
 static double coarse(const struct machine *m, double rate)
 {
     if (m->gpu && m->files_in_memory)
-        return exp2(floor(log2(0.6 * rate)) + 0.5);
+        return exp2(floor(log2(0.6 * rate)) + 0.25);
     return exp2(round(2 * log2(rate)) / 2);
 }
 

@@ -61,6 +61,7 @@ struct plan {
     enum link limit;                 /* the one that needs most */
     double add_s;                    /* of that, for adding the layers' products */
     double wall_s;                   /* predicted, with filling and draining the pipeline */
+    double cost;                     /* what the planner makes least */
     double bound_bytes;              /* least traffic with the disk for device memory and cache */
     double factor;                   /* planned traffic over it */
     int idle_ranks;                  /* ranks that never have a tile */

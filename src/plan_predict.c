@@ -14,6 +14,8 @@ enum {
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
+static const double thread_reads_per_s = 7e9,   /* bytes in memory, of one thread, and those that */
+    thread_writes_per_s = 2e9;                  /* it writes: on the host of an H200 */
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
@@ -219,24 +221,32 @@ static void add_panels(const struct problem *p, const struct machine *machine,
         of_k * (double)(of_a ? plan->tile_rows : plan->tile_cols) / machine->in_bytes_per_s;
 }
 
-/* Seconds that the links need for a super-block that is the first of its row or not, in the first
- * row or not. */
-static double fed_seconds(const struct problem *p, const struct machine *machine,
-                          const struct plan *plan, bool first_col, bool first_row)
+/* Seconds from one super-block to the next, of one that is the first of its row or not, in the
+ * first row or not: those of the device, `each`, or of the link that needs most, and what is lost
+ * to the writing of the super-block before.  A disk makes up for that where it has time left.
+ * Panels come from memory at half the pace meanwhile: then the device, which has few of them,
+ * waits, unless they come twice as fast as it needs them. */
+static double super_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan *plan, double each, bool first_col, bool first_row)
 {
     double of_c =
         (double)p->m * (double)p->n * (double)scalar_size(p->type) / (double)schedule_supers(plan);
+    double written = first_col && first_row ? 0 : of_c;
     struct feed feed = {0};
     if (problem_reads_c(p))
         feed.disk =
             of_c / through_links(machine, plan, plan_read_rate(p, machine, plan, OPERAND_C));
-    if (!first_col || !first_row) /* the one before is written beside it */
-        feed.disk += plan_lost_to_writing(machine, of_c);
     if (first_col || !plan_holds(plan, OPERAND_A))
         add_panels(p, machine, plan, OPERAND_A, first_col, &feed);
     if (first_row || !first_col || !plan_holds(plan, OPERAND_B))
         add_panels(p, machine, plan, OPERAND_B, first_row, &feed);
-    return fmax(fmax(feed.disk, feed.network), fmax(feed.host, feed.bus));
+    if (!machine->files_in_memory)
+        feed.disk += plan_lost_to_writing(machine, written);
+    double pace = fmax(fmax(feed.disk, feed.network), fmax(fmax(feed.host, feed.bus), each));
+    if (!machine->files_in_memory || feed.disk == 0)
+        return pace;
+    double writing = written / machine->disk_write_bytes_per_s;
+    return pace + writing * fmax(0, 1 - pace / (2 * feed.disk));
 }
 
 /* Panels come unevenly: nearly all of them with the first row and column of super-blocks, where
@@ -247,11 +257,20 @@ static double paced_seconds(const struct problem *p, const struct machine *machi
                             const struct plan *plan, double each, double fill, double *first)
 {
     double down = (double)plan->supers_down - 1, across = (double)plan->supers_across - 1;
-    *first =
-        fmax(fed_seconds(p, machine, plan, true, true) + each / (double)plan->slabs, each + fill);
-    return *first + across * fmax(fed_seconds(p, machine, plan, false, true), each) +
-           down * fmax(fed_seconds(p, machine, plan, true, false), each) +
-           down * across * fmax(fed_seconds(p, machine, plan, false, false), each);
+    *first = fmax(super_seconds(p, machine, plan, 0, true, true) + each / (double)plan->slabs,
+                  each + fill);
+    return *first + across * super_seconds(p, machine, plan, each, false, true) +
+           down * super_seconds(p, machine, plan, each, true, false) +
+           down * across * super_seconds(p, machine, plan, each, false, false);
+}
+
+/* Files in memory are moved by the threads: seconds that these take for it. */
+static double thread_seconds(const struct machine *machine, double read, double written)
+{
+    if (!machine->gpu || !machine->files_in_memory)
+        return 0;
+    return (read / thread_reads_per_s + written / thread_writes_per_s) /
+           ((double)machine->threads * machine->ranks);
 }
 
 /* Seconds after the last product, of tiles that take `leave` to the disk: their first strip leaves
@@ -316,6 +335,10 @@ void plan_predict(const struct problem *p, const struct machine *machine,
             if (s[link] >= before[link])
                 plan->limit = (enum link)link;
         }
+    double host = thread_seconds(machine, reading.read * element, of_c);
+    if (host > busiest)
+        plan->limit = s[LINK_READ] > s[LINK_WRITE] ? LINK_READ : LINK_WRITE;
+    busiest = fmax(busiest, host);
     double drain = drain_seconds(plan, last / write_rate, step);
     if (drain > busiest)
         plan->limit = LINK_WRITE;

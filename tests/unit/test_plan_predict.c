@@ -172,12 +172,80 @@ static void test_uneven_nodes(void **state)
     }
 }
 
+/* The host of an H200, with files in memory. */
+static struct machine in_memory(size_t device, double part)
+{
+    struct machine m = make_machine(1, device, (size_t)60e9, true);
+    m.threads = 16;
+    m.files_in_memory = true;
+    m.disk_read_bytes_per_s = part * 40e9;
+    m.disk_write_bytes_per_s = part * 20e9;
+    m.disk_run_bytes = 3 << 10;
+    m.in_bytes_per_s = m.out_bytes_per_s = part * 50e9;
+    m.gemm_flops_per_s[SCALAR_DOUBLE] = 57e12;
+    m.device_bytes_per_s = 2.5e12;
+    return m;
+}
+
+/* Plans that are made for rates that are wrong by a quarter: what they take under the true ones is
+ * little more than the best takes. */
+static void test_wrong_rates(void **state)
+{
+    (void)state;
+    static const double wrong[] = {0.8, 1.25};
+    struct problem p = make_problem(49152, 49152, 49152, 1);
+    struct plan_request request = {.layers = 1, .verify = true, .algorithm = ALGORITHM_TENSOR};
+    for (int gigabytes = 1; gigabytes <= 16; gigabytes *= 2) {
+        struct machine m = in_memory((size_t)gigabytes << 30, 1);
+        struct plan best = planned(&p, &m, &request);
+        for (int i = 0; i < 2; i++) {
+            struct machine other = in_memory(m.device_memory, wrong[i]);
+            struct plan plan = planned(&p, &other, &request);
+            struct plan_request forced = request;
+            forced.tile_rows = plan.tile_rows;
+            forced.tile_cols = plan.tile_cols;
+            forced.slab = plan.slab;
+            plan = planned(&p, &m, &forced);
+            if (plan.wall_s > 1.06 * best.wall_s)
+                fail_msg("%d GiB, rates taken for %g: %g s, the best takes %g", gigabytes, wrong[i],
+                         plan.wall_s, best.wall_s);
+        }
+    }
+}
+
+/* Ten tiles of 49152 x 49152 x 49152 doubles on an H200, measured one after the other. */
+static void test_measured_in_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        int gigabytes, rows, cols, slab;
+        double seconds;
+    } runs[] = {
+        {4, 8192, 49152, 768, 5.62},   {4, 16384, 24576, 1152, 5.30}, {4, 12288, 16384, 4992, 4.79},
+        {4, 9840, 12288, 8192, 4.81},  {4, 16384, 16384, 3328, 4.98}, {2, 4480, 49152, 256, 7.08},
+        {2, 12288, 16384, 768, 5.33},  {2, 8192, 9840, 4480, 6.34},   {2, 6144, 6144, 8192, 9.10},
+        {2, 12288, 12288, 1920, 5.06},
+    };
+    struct problem p = make_problem(49152, 49152, 49152, 1);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct machine m = in_memory((size_t)runs[i].gigabytes << 30, 1);
+        struct plan_request request = {.layers = 1,
+                                       .verify = true,
+                                       .algorithm = ALGORITHM_TENSOR,
+                                       .tile_rows = runs[i].rows,
+                                       .tile_cols = runs[i].cols,
+                                       .slab = runs[i].slab};
+        assert_near(planned(&p, &m, &request).wall_s, runs[i].seconds, 0.12);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_last_tile),      cmocka_unit_test(test_limit),
         cmocka_unit_test(test_kept),           cmocka_unit_test(test_chosen_grid),
         cmocka_unit_test(test_ranks_left_out), cmocka_unit_test(test_uneven_nodes),
+        cmocka_unit_test(test_wrong_rates),    cmocka_unit_test(test_measured_in_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

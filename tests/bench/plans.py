@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The plan's choice beside other tiles, forced, measured in turns: how near it comes to the best of
+them, and how well it predicted its own time.
+
+    plans.py FOLDER [--size N] [--memory 4G,2G,1G] [--trans NN,TT] [--tiles 10] [--rounds 2]
+             [--launcher "mpirun -n 2"] [-o FILE.json]
+
+Makes A and B of N x N doubles in FOLDER, which must have room for three such matrices."""
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from launch import BUILD, environment  # noqa: E402
+
+ELEMENT, GRANULE, QUANTUM, SLAB_MAX = 8, 16, 128, 8192
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def up(number, multiple):
+    return -(-number // multiple) * multiple
+
+
+def slab_beside(rows, cols, elements):
+    """The longest that fits beside the tile, with two panels of A and of B; 0 when none does."""
+    left = 0.94 * elements - rows * cols
+    return min(SLAB_MAX, int(left / (2.1 * (rows + cols))) // QUANTUM * QUANTUM)
+
+
+def tiles(n, memory, wanted):
+    """Tiles with long slabs and with short ones: of each length of slab those of least traffic."""
+    found = {}
+    for down in range(1, 33):
+        for across in range(1, 33):
+            rows, cols = up(-(-n // down), GRANULE), up(-(-n // across), GRANULE)
+            slab = slab_beside(rows, cols, memory // ELEMENT)
+            if slab >= 2 * QUANTUM:
+                found.setdefault(slab.bit_length(), []).append((down + across, rows, cols, slab))
+    lengths = [sorted(each) for each in found.values()]
+    chosen = []
+    for rank in range(wanted):
+        chosen += [each[rank] for each in lengths if rank < len(each)]
+    return [f"{rows}x{cols}x{slab}" for _, rows, cols, slab in chosen[:wanted]]
+
+
+def multiply(launcher, folder, memory, trans, options):
+    report = folder / "report.json"
+    line = [*launcher, BUILD / "dgemm_ooc", folder / "ab.h5", "-o", folder / "c.h5", "--force", "-q",
+            "--report", report, "--gpu-memory", memory, "--transa", trans[0], "--transb", trans[1],
+            *options]
+    done = subprocess.run([str(word) for word in line], env=environment(), capture_output=True,
+                          text=True)
+    if done.returncode:
+        return {"failed": done.stderr.strip()[-300:]}
+    said = json.loads(report.read_text())
+    stages = {name: round(stage["busy_max_s"], 2) for name, stage in said["stages"].items()}
+    return {"tile": said["plan"]["tile"], "slab": said["plan"]["slab"], "wall_s": said["wall_s"],
+            "predicted_s": said["plan"]["wall_s"], "busy_s": stages,
+            "read_bytes": said["plan"]["read_bytes"],
+            "read_rate": said["machine"]["disk_read_bytes_per_s"]}
+
+
+def case(arguments, launcher, memory, trans):
+    forced = tiles(arguments.size, int(memory[:-1]) * UNITS[memory[-1]], arguments.tiles)
+    runs = {name: [] for name in ["plan", *forced]}
+    for _ in range(arguments.rounds):
+        for name in runs:
+            options = [] if name == "plan" else ["--tile", name]
+            runs[name].append(multiply(launcher, arguments.folder, memory, trans, options))
+    return {"memory": memory, "trans": trans, "runs": runs}
+
+
+def show(found):
+    def wall(name):
+        walls = [run["wall_s"] for run in found["runs"][name] if "wall_s" in run]
+        return median(walls) if walls else float("inf")
+
+    best, plan = min(found["runs"], key=wall), found["runs"]["plan"][0]
+    print(f"{found['trans']} {found['memory']}: plan {plan.get('tile')} slab {plan.get('slab')} took "
+          f"{wall('plan'):.2f} s, predicted {plan.get('predicted_s', 0):.2f}; "
+          f"best {best} {wall(best):.2f} ({wall('plan') / wall(best):.3f} x)", flush=True)
+    for name, runs in found["runs"].items():
+        run = runs[0]
+        print(f"    {name:20}", *(f"{each.get('wall_s', 0):6.2f}" for each in runs),
+              f" predicted {run.get('predicted_s', 0):6.2f}", run.get("busy_s", run.get("failed")), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--size", type=int, default=49152)
+    parser.add_argument("--memory", default="4G,2G,1G")
+    parser.add_argument("--trans", default="NN,TT")
+    parser.add_argument("--tiles", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--launcher", default="")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    for seed, name in enumerate("AB"):
+        subprocess.run([BUILD / "h5mat", "gen", f"{arguments.folder}/ab.h5:/{name}", "--rows",
+                        str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
+                       env=environment(), check=True, stdout=subprocess.DEVNULL)
+    results = []
+    multiply([], arguments.folder, "4G", "NN", [])  # the memory of the output, touched once
+    for memory in arguments.memory.split(","):
+        for trans in arguments.trans.split(","):
+            results.append(case(arguments, shlex.split(arguments.launcher), memory, trans))
+            show(results[-1])
+            if arguments.output:
+                arguments.output.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
