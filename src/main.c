@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "device.h"
 #include "error.h"
 #include "meter.h"
@@ -53,6 +54,19 @@ static void print_header(const struct session *s)
     fflush(stdout);
 }
 
+/* Rank 0: what would make the run faster. */
+static void advise(const struct session *s)
+{
+    const struct advice advice = {.problem = &s->piece,
+                                  .machine = &s->machine,
+                                  .request = &s->request,
+                                  .plan = &s->plan,
+                                  .places = s->places,
+                                  .computers = s->comm.computers,
+                                  .gpus = s->gpu >= 0 ? device_gpu_count() : 0};
+    advice_print(&advice, stdout);
+}
+
 static int open_device(struct session *s)
 {
     if (s->gpu >= 0)
@@ -64,6 +78,8 @@ static int open_device(struct session *s)
     s->places = place_gather(&s->comm, &s->place);
     if (s->places && !s->options.quiet)
         place_print(s->places, s->comm.size, s->options.verbose);
+    if (s->places && !s->options.quiet && s->progress.left.count > 0)
+        advise(s);
     report_baseline();
     return comm_agree(&s->comm, &s->err);
 }

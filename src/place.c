@@ -78,6 +78,8 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
         (struct place){.cpus = "?", .threads = 1, .online = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     snprintf(place->gpu, sizeof place->gpu, "%s", gpu);
     name_host(place);
+    if (*gpu)
+        placing_link(gpu, place);
     bool known = placing_open(&placing);
     if (known)
         placing_claim(&placing, gpu, NULL, wanted, comm_bound_by_default(), &mine);

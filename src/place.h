@@ -17,6 +17,8 @@ struct place {
     int threads;     /* that run on its part of them at once: shared ones count by parts */
     int nearby;      /* of them, how many are near its GPU, where it has one near some */
     int online;      /* CPUs of the computer */
+    int allowed;     /* of them, those that the system would let this process have */
+    int lanes, lanes_most; /* of the GPU's link: at work, and that both ends have; 0: not known */
     /* To all CPUs, by the launcher or user, by us: near the GPU, to a share of all. */
     enum { PLACE_FREE, PLACE_LAUNCHER, PLACE_NEAR, PLACE_SHARE } bound;
 };

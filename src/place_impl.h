@@ -37,6 +37,9 @@ void placing_share(hwloc_topology_t topology, const struct claim *claims, int co
                    hwloc_bitmap_t share);
 int placing_threads(hwloc_topology_t topology, const struct claim *claims, int count, int rank);
 
+/* The lanes of its link, as sysfs has them. */
+void placing_link(const char *gpu, struct place *place);
+
 /* Bind this process to its share, and say so. */
 void placing_take(const struct placing *placing, const struct claim *claims, int count, int rank,
                   struct place *place);

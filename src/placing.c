@@ -37,13 +37,37 @@ void placing_close(struct placing *placing)
     hwloc_bitmap_free(placing->now);
 }
 
+static void name_file(const char *gpu, const char *file, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "/sys/bus/pci/devices/%s/%s", gpu, file);
+    for (char *c = path; *c; c++) /* CUDA writes 0000:1B:00.0 */
+        *c = (char)tolower((unsigned char)*c);
+}
+
+static int read_number(const char *gpu, const char *file)
+{
+    char path[PATH_MAX];
+    int number = 0;
+    name_file(gpu, file, path);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%d", &number) != 1)
+        number = 0;
+    if (f)
+        fclose(f);
+    return number;
+}
+
+void placing_link(const char *gpu, struct place *place)
+{
+    place->lanes = read_number(gpu, "current_link_width");
+    place->lanes_most = read_number(gpu, "max_link_width");
+}
+
 static void find_near(const struct placing *placing, const char *gpu, const char *local_cpus,
                       hwloc_bitmap_t near)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpus", gpu);
-    for (char *c = path; *c; c++) /* CUDA writes 0000:1B:00.0 */
-        *c = (char)tolower((unsigned char)*c);
+    name_file(gpu, "local_cpus", path);
     if (!*gpu || hwloc_linux_read_path_as_cpumask(local_cpus ? local_cpus : path, near))
         hwloc_bitmap_zero(near);
     hwloc_bitmap_and(near, near, placing->allowed);
@@ -134,6 +158,7 @@ void placing_take(const struct placing *placing, const struct claim *claims, int
     if (hwloc_bitmap_isequal(mine, placing->allowed))
         place->bound = PLACE_FREE;
     place->threads = placing_threads(placing->topology, claims, count, rank);
+    place->allowed = hwloc_bitmap_weight(placing->allowed);
     hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, mine);
     hwloc_bitmap_and(near, near, mine);
     place->nearby = hwloc_bitmap_weight(near);

@@ -2,12 +2,14 @@
 share of the computer's, others are kept."""
 import json
 import os
+import re
+import signal
 import subprocess
 
 import pytest
 
 from launch import BUILD, environment
-from matrices import operands
+from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
 FIRST = str(min(ALL))
@@ -87,3 +89,37 @@ def test_cpus_of_other_jobs_are_left_to_them(launch):
     """Where Slurm keeps jobs apart by what they take, and not by cgroups."""
     (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
     assert len(cpus) == 1 and by == {"launcher"}
+
+
+def header_of(source, *wrapper, **env):
+    """What is printed of a long run before its work starts."""
+    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force"], stdout=subprocess.PIPE,
+                          env=environment(DGEMM_OOC_DEVICE="cpu", **env), text=True) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("Ranks"):
+                break
+        process.send_signal(signal.SIGUSR2)  # which stops it in any phase
+        return "".join(lines) + process.stdout.read()
+
+
+def seconds(pattern, text):
+    found = re.search(pattern + r"\s+((?P<h>\d+):(?P<m>\d+):(?P<s>\d+)|(?P<seconds>[\d.]+) s)", text)
+    assert found, text
+    if found["seconds"]:
+        return float(found["seconds"])
+    return int(found["h"]) * 3600 + int(found["m"]) * 60 + int(found["s"])
+
+
+def test_what_few_cpus_cost_is_said(tmp_path):
+    """With figures that are those of the runs themselves."""
+    source = tmp_path / "input.h5"
+    sparse(source, "A", (3000, 1000000), "f8")
+    sparse(source, "B", (1000000, 3000), "f8")
+    few = header_of(source, "taskset", "-c", FIRST, SLURM_STEP_ID="0")
+    enough = header_of(source)
+    assert f"a rank may use 1 of {len(ALL)} CPUs" in few and "Note" not in enough
+    assert seconds("this takes about", few) == pytest.approx(seconds("Predicted", few), rel=0.01)
+    said = seconds(f"--cpus-per-task={len(ALL)} about", few)
+    assert said == pytest.approx(seconds("Predicted", enough), rel=0.1)

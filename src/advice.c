@@ -1,0 +1,142 @@
+#include "advice.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "quantity.h"
+
+enum { THREADS_USEFUL = 16 };         /* of a rank with a GPU */
+static const double worthwhile = 0.8, /* of the time; less is within what plans are wrong by */
+    worthwhile_seconds = 2;
+static const double memory_read_per_s = 40e9, memory_written_per_s = 20e9; /* by enough threads */
+
+/* What the product would take on another machine; infinity where it does not fit. */
+static double seconds_on(const struct advice *a, const struct machine *machine)
+{
+    struct plan_request request = *a->request;
+    struct plan plan = {0};
+    struct error ignored = {0};
+    if (machine->ranks != a->machine->ranks)
+        request.grid_rows = request.grid_cols = 0;
+    return plan_make(a->problem, machine, &request, &plan, &ignored) ? INFINITY : plan.wall_s;
+}
+
+static bool is_worthwhile(const struct advice *a, double seconds)
+{
+    return seconds < worthwhile * a->plan->wall_s && seconds < a->plan->wall_s - worthwhile_seconds;
+}
+
+static int ranks_of_a_computer(const struct advice *a)
+{
+    return (int)ceil_div(a->machine->ranks, a->computers);
+}
+
+/* The machine with more threads a rank: what they move and, on the CPU, multiply. */
+static struct machine with_threads(const struct machine *machine, int threads)
+{
+    struct machine more = *machine;
+    double times = (double)threads / machine->threads;
+    more.threads = threads;
+    if (machine->files_in_memory) {
+        double computers = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+        more.disk_read_bytes_per_s =
+            fmax(machine->disk_read_bytes_per_s,
+                 fmin(times * machine->disk_read_bytes_per_s, computers * memory_read_per_s));
+        more.disk_write_bytes_per_s =
+            fmax(machine->disk_write_bytes_per_s,
+                 fmin(times * machine->disk_write_bytes_per_s, computers * memory_written_per_s));
+    }
+    for (int type = 0; type < 2 && !machine->gpu; type++)
+        more.gemm_flops_per_s[type] *= times;
+    return more;
+}
+
+static void advise_cpus(const struct advice *a, FILE *out)
+{
+    const struct place *least = &a->places[0];
+    for (int rank = 1; rank < a->machine->ranks; rank++)
+        if (a->places[rank].threads < least->threads)
+            least = &a->places[rank];
+    int share = least->online / ranks_of_a_computer(a);
+    int useful = a->machine->gpu ? (int)min_i64(share, THREADS_USEFUL) : share;
+    if (least->threads != a->machine->threads || useful <= least->threads)
+        return;
+    struct machine more = with_threads(a->machine, useful);
+    double seconds = seconds_on(a, &more);
+    if (!is_worthwhile(a, seconds))
+        return;
+    char option[64];
+    comm_launcher_cpus(useful, least->allowed >= useful, option, sizeof option);
+    fprintf(out,
+            "Note        a rank may use %d of %d CPUs: this takes about %s, limited by\n"
+            "            %s; with %s about %s\n",
+            least->threads, least->online, quantity_time(a->plan->wall_s),
+            plan_link_name(a->plan->limit), option, quantity_time(seconds));
+}
+
+/* The machine with another number of ranks on each computer, one for each GPU. */
+static void advise_ranks(const struct advice *a, FILE *out)
+{
+    const struct machine *m = a->machine;
+    int local = ranks_of_a_computer(a);
+    if (a->gpus == 0 || a->gpus == local || m->ranks % a->computers)
+        return;
+    struct machine other = *m;
+    double each = (double)a->gpus / local; /* ranks, for every one that there is */
+    other.ranks = a->gpus * a->computers;
+    other.ranks_per_node = a->gpus;
+    other.threads = (int)max_i64(1, (int64_t)(m->threads / each));
+    other.host_memory = (size_t)((double)m->host_memory / each);
+    if (a->gpus < local) {
+        other.device_memory = (size_t)((double)m->device_memory / each);
+        other.in_bytes_per_s /= each;
+        other.out_bytes_per_s /= each;
+        other.device_bytes_per_s /= each;
+        for (int type = 0; type < 2; type++)
+            other.gemm_flops_per_s[type] /= each;
+    }
+    double seconds = seconds_on(a, &other);
+    if (!is_worthwhile(a, seconds))
+        return;
+    fprintf(out, "Note        %d rank%s and %d GPU%s on a computer: this takes about %s,\n", local,
+            local == 1 ? "" : "s", a->gpus, a->gpus == 1 ? "" : "s",
+            quantity_time(a->plan->wall_s));
+    fprintf(out, "            with a rank for each GPU, -n %d, about %s\n", other.ranks,
+            quantity_time(seconds));
+}
+
+static void advise_placement(const struct advice *a, FILE *out)
+{
+    int far = 0, narrow = 0, first_far = 0, first_narrow = 0;
+    for (int rank = a->machine->ranks - 1; rank >= 0; rank--) {
+        const struct place *place = &a->places[rank];
+        if (*place->gpu && place->nearby == 0) {
+            far++;
+            first_far = rank;
+        }
+        if (place->lanes < place->lanes_most) {
+            narrow++;
+            first_narrow = rank;
+        }
+    }
+    if (far > 0)
+        fprintf(out,
+                "Note        the CPUs of rank %d%s are far from its GPU: copies are slow;\n"
+                "            let the program bind it (--cpu-bind=none, --bind-to none)\n",
+                first_far, far > 1 ? " and others" : "");
+    if (narrow > 0)
+        fprintf(out,
+                "Note        the GPU of rank %d%s has %d of its %d PCI Express lanes:\n"
+                "            copies are slow; reseat the card, or use another slot\n",
+                first_narrow, narrow > 1 ? " (and others)" : "", a->places[first_narrow].lanes,
+                a->places[first_narrow].lanes_most);
+}
+
+void advice_print(const struct advice *advice, FILE *out)
+{
+    advise_cpus(advice, out);
+    advise_ranks(advice, out);
+    advise_placement(advice, out);
+    fflush(out);
+}

@@ -1,0 +1,124 @@
+/* What is said about how a run was started: when, with which figures, and when nothing is. */
+#include "plan_fixture.h"
+
+#include <math.h>
+
+#include "advice.h"
+
+enum { RANKS = 4 };
+
+/* A computer with 4 GPUs and 64 CPUs, whose files lie in memory. */
+static struct machine host(int ranks, int threads)
+{
+    struct machine m = make_machine(ranks, (size_t)100e9, (size_t)60e9, true);
+    m.threads = threads;
+    m.files_in_memory = true;
+    m.disk_read_bytes_per_s = fmin(40e9, 5e9 * threads * ranks);
+    m.disk_write_bytes_per_s = fmin(20e9, 3e9 * threads * ranks);
+    return m;
+}
+
+struct said {
+    char text[1024];
+    double now;
+};
+
+/* What is said of a run of doubles on such ranks. */
+static struct said advise(const struct machine *m, const struct place *each, int gpus)
+{
+    static struct said said;
+    struct problem p = make_problem(70000, 60000, 80000, 1);
+    struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TENSOR};
+    struct place places[RANKS];
+    struct plan plan;
+    struct error err = {0};
+    for (int rank = 0; rank < RANKS; rank++)
+        places[rank] = *each;
+    assert_int_equal(plan_make(&p, m, &request, &plan, &err), 0);
+    const struct advice advice = {&p, m, &request, &plan, places, 1, gpus};
+    memset(&said, 0, sizeof said);
+    FILE *out = fmemopen(said.text, sizeof said.text - 1, "w");
+    assert_non_null(out);
+    advice_print(&advice, out);
+    fclose(out);
+    said.now = plan.wall_s;
+    for (const char *line = said.text; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 80);
+    return said;
+}
+
+static double number_after(const struct said *said, const char *words)
+{
+    const char *at = strstr(said->text, words);
+    return at ? strtod(at + strlen(words), NULL) : NAN;
+}
+
+static void test_few_cpus(void **state)
+{
+    (void)state;
+    struct place place = {
+        .gpu = "0000:1b:00.0", .threads = 1, .nearby = 1, .online = 64, .allowed = 1};
+    struct machine few = host(1, 1), enough = host(1, 16);
+    setenv("SLURM_STEP_ID", "0", 1);
+    struct said said = advise(&few, &place, 1);
+    double with = number_after(&said, "with --cpus-per-task=16 about ");
+    assert_non_null(strstr(said.text, "a rank may use 1 of 64 CPUs"));
+    assert_true(fabs(number_after(&said, "takes about ") - said.now) < 0.01 * said.now);
+    place.threads = place.nearby = 16;
+    said = advise(&enough, &place, 1);
+    assert_string_equal(said.text, "");
+    assert_true(fabs(with - said.now) < 0.1 * said.now);
+    unsetenv("SLURM_STEP_ID");
+
+    place.threads = place.nearby = 1;
+    said = advise(&few, &place, 1);
+    assert_non_null(strstr(said.text, "with 16 CPUs for each about "));
+    setenv("OMPI_MCA_orte_bound_at_launch", "1", 1);
+    place.allowed = 64;
+    said = advise(&few, &place, 1);
+    assert_non_null(strstr(said.text, "with --bind-to none about "));
+    unsetenv("OMPI_MCA_orte_bound_at_launch");
+
+    few.threads = 8; /* by OMP_NUM_THREADS: as was asked */
+    said = advise(&few, &place, 1);
+    assert_string_equal(said.text, "");
+}
+
+static void test_ranks_and_gpus(void **state)
+{
+    (void)state;
+    struct place place = {
+        .gpu = "0000:1b:00.0", .threads = 16, .nearby = 16, .online = 64, .allowed = 64};
+    struct machine one = host(1, 16), four = host(4, 16);
+    struct said said = advise(&one, &place, 4);
+    double with = number_after(&said, "-n 4, about ");
+    assert_non_null(strstr(said.text, "1 rank and 4 GPUs on a computer"));
+    said = advise(&four, &place, 4);
+    assert_string_equal(said.text, "");
+    assert_true(fabs(with - said.now) < 0.1 * said.now);
+}
+
+static void test_placement(void **state)
+{
+    (void)state;
+    struct place place = {.gpu = "0000:1b:00.0", .threads = 16, .online = 64, .allowed = 16};
+    struct machine four = host(4, 16);
+    struct said said = advise(&four, &place, 4);
+    assert_non_null(strstr(said.text, "the CPUs of rank 0 and others are far from its GPU"));
+    place.nearby = 16;
+    place.lanes = 8;
+    place.lanes_most = 16;
+    said = advise(&four, &place, 4);
+    assert_non_null(
+        strstr(said.text, "the GPU of rank 0 (and others) has 8 of its 16 PCI Express lanes"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_cpus),
+        cmocka_unit_test(test_ranks_and_gpus),
+        cmocka_unit_test(test_placement),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
