@@ -128,7 +128,8 @@ FORCE:
 
 summary:
 	@echo "dgemm_ooc $(VERSION) in $(BUILD)/"
-	@echo "  MPI    $$($(MPICC) --showme:version 2>/dev/null || $(MPICC) --version | head -n 1)"
+	@echo "  MPI    $$($(MPICC) --showme:version 2>/dev/null || echo '#include <mpi.h>' | $(MPICC) -E -dM -xc - | \
+	  sed -nE 's/^.define (MPICH|MVAPICH2?|I_MPI)_VERSION "(.*)"/\1 \2/p' | paste -sd,)"
 	@echo "  HDF5   $(if $(HDF5_HOME),$(HDF5_HOME),$(if $(HDF5),$(HDF5) $(shell pkg-config --modversion $(HDF5)),NOT FOUND: make setup, or HDF5_HOME=))"
 	@echo "  CUDA   $(if $(filter 1,$(CUDA)),$(CUDA_HOME) for $(CUDA_ARCH:%=sm_%),none: this build runs on the CPU only (CUDA_HOME= where nvcc is))"
 	@echo "  tests  $(PYTHON)"

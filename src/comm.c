@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "error.h"
+#include "launcher.h"
 #include "meter.h"
 #include "waits.h"
 #include "window.h"
@@ -51,53 +52,6 @@ void comm_lock(void)
 void comm_unlock(void)
 {
     pthread_mutex_unlock(&lock);
-}
-
-static int launcher_number(const char *const *names, int otherwise)
-{
-    for (; *names; names++) {
-        const char *value = getenv(*names);
-        if (value && *value)
-            return atoi(value);
-    }
-    return otherwise;
-}
-
-static int launcher_count(const char *const *names, int otherwise)
-{
-    int count = launcher_number(names, otherwise);
-    return count > 0 ? count : 1;
-}
-
-int comm_launcher_rank(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
-                                        "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
-                                        "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
-    return launcher_number(names, 0);
-}
-
-int comm_launcher_local_size(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                        "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
-    return launcher_count(names, comm_launcher_size());
-}
-
-int comm_launcher_size(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", NULL};
-    return launcher_count(names, 1);
-}
-
-/* Whether srun started this task with none of the interfaces by which an MPI finds the others.
- * Open MPI then ends the process in MPI_Init, with a page of text. */
-static bool srun_without_pmi(void)
-{
-    return getenv("SLURM_STEP_NUM_TASKS") && !getenv("OMPI_COMM_WORLD_SIZE") &&
-           !getenv("PMIX_RANK") && !getenv("PMI_RANK");
 }
 
 /* The same on all ranks of a computer, also in containers that give it names of their own.  What
@@ -218,23 +172,28 @@ static int test_size(const struct comm *comm)
 /* Each task for itself; only one of them speaks. */
 static int refuse_singletons(struct comm *comm, int rank, int tasks, struct error *err)
 {
+    char library[MPI_MAX_LIBRARY_VERSION_STRING], name[64];
+    int length;
     comm->rank = rank;
     comm->size = 1;
+    MPI_Get_library_version(library, &length);
+    launcher_name_mpi(library, name, sizeof name);
     return error_add(err, EXIT_RESOURCES,
-                     "the launcher started %d tasks but MPI sees 1 rank in each; with Slurm try "
-                     "srun --mpi=pmix",
-                     tasks);
+                     "the launcher started %d tasks but MPI (%s) sees 1 rank in each; use the "
+                     "mpirun of that MPI or, with Slurm, %s",
+                     tasks, name, launcher_srun(library));
 }
 
 int comm_open(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
-    int provided, launched = comm_launcher_size(), launcher_rank = comm_launcher_rank();
+    int provided, launched = launcher_size(), task = launcher_rank();
     *comm = (struct comm){0};
-    if (launched > 1 && srun_without_pmi())
-        return refuse_singletons(comm, launcher_rank, launched, err);
-    if (srun_without_pmi())
+    if (launcher_ends_mpi()) {
+        if (launched > 1)
+            return refuse_singletons(comm, task, launched, err);
         unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
+    }
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     order_ranks(comm);
     comm->computers = comm->local_rank == 0;
@@ -247,7 +206,7 @@ int comm_open(struct comm *comm, struct error *err)
                   "this MPI does not let a second thread use it, which several nodes need "
                   "(MPI_THREAD_SERIALIZED)");
     if (comm->size == 1 && launched > 1)
-        return refuse_singletons(comm, launcher_rank, launched, err);
+        return refuse_singletons(comm, task, launched, err);
     return comm_agree(comm, err);
 }
 
@@ -477,8 +436,8 @@ void comm_receive(void *data, size_t bytes, int from)
 
 void comm_version(char *text, size_t size)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
-    MPI_Get_library_version(version, &length);
-    snprintf(text, size, "%.*s", (int)strcspn(version, ",\n"), version);
+    MPI_Get_library_version(library, &length);
+    launcher_name_mpi(library, text, size);
 }

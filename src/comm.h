@@ -21,12 +21,6 @@ struct comm {
     bool raised;                /* this rank has told the others that it failed */
 };
 
-/* Rank and size as the launcher's environment states them, before MPI runs: 0 and 1 without a
- * launcher; and the ranks of this computer: all, where it does not say. */
-int comm_launcher_rank(void);
-int comm_launcher_size(void);
-int comm_launcher_local_size(void);
-
 /* Collective.  Ranks are numbered node by node.  The ranks of a computer share memory; where
  * computers have different numbers of them, in groups of a size that divides them all but those of
  * the last; where /proc does not let them, not at all.  For tests DGEMM_OOC_TEST_NODE=R makes

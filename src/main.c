@@ -13,6 +13,7 @@
 #include "advice.h"
 #include "device.h"
 #include "error.h"
+#include "launcher.h"
 #include "meter.h"
 #include "paper.h"
 #include "quantity.h"
@@ -240,8 +241,8 @@ static int dry_run(struct session *s, struct simulation *simulation)
 {
     const struct options *o = &s->options;
     struct device_info info;
-    int ranks = o->ranks ? o->ranks : comm_launcher_size();
-    int launched = o->ranks ? ranks : comm_launcher_local_size();
+    int ranks = o->ranks ? o->ranks : launcher_size();
+    int launched = o->ranks ? ranks : launcher_local_size();
     int local = o->ranks_per_node ? o->ranks_per_node : launched;
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
@@ -325,7 +326,7 @@ static void tell(struct session *s, const struct simulation *simulation)
 int main(int argc, char **argv)
 {
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
-    bool speaks = comm_launcher_rank() == 0;
+    bool speaks = launcher_rank() == 0;
     session.started = clock_now();
     session.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */

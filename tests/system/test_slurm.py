@@ -41,12 +41,13 @@ def source(reference, tmp_path):
     return tmp_path / shutil.copy2(reference[0], tmp_path)
 
 
-def test_srun_needs_pmi(slurm, source):
+@pytest.mark.parametrize("interface", ["none", "cray_shasta"])
+def test_srun_needs_pmi(slurm, source, interface):
     """Otherwise each task is alone; it is said once."""
-    done = slurm.run("srun", "-n2", "--mpi=none", BUILD / "dgemm_ooc", source)
+    done = slurm.run("srun", "-n2", f"--mpi={interface}", BUILD / "dgemm_ooc", source)
     assert done.returncode == 4
     said = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
-    assert len(said) == 1 and "started 2 tasks" in said[0] and "try srun --mpi=pmix" in said[0]
+    assert len(said) == 1 and "started 2 tasks" in said[0] and "srun --mpi=pmix" in said[0]
     assert not output_of(source).exists()
 
 

@@ -1,0 +1,83 @@
+#include "launcher.h"
+
+#include <mpi.h> /* only for the name of the MPI */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int number_of(const char *const *names, int otherwise)
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        if (value && *value)
+            return atoi(value);
+    }
+    return otherwise;
+}
+
+static int count_of(const char *const *names, int otherwise)
+{
+    int count = number_of(names, otherwise);
+    return count > 0 ? count : 1;
+}
+
+int launcher_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
+                                        "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
+                                        "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
+    return number_of(names, 0);
+}
+
+int launcher_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
+                                        "SLURM_STEP_NUM_TASKS", NULL};
+    return count_of(names, 1);
+}
+
+int launcher_local_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
+    return count_of(names, launcher_size());
+}
+
+bool launcher_ends_mpi(void)
+{
+#ifdef OPEN_MPI
+    return getenv("SLURM_STEP_NUM_TASKS") && !getenv("OMPI_COMM_WORLD_SIZE") &&
+           !getenv("PMIX_RANK") && !getenv("PMI_RANK");
+#else
+    return false; /* others use what leaves no such trace: PMI-1, what PALS says */
+#endif
+}
+
+const char *launcher_srun(const char *library)
+{
+    static const struct {
+        const char *library, *srun;
+    } known[] = {
+        {"Open MPI", "srun --mpi=pmix"},
+        {"CRAY", "srun --mpi=cray_shasta"},
+        {"Intel", "srun --mpi=pmi2, with I_MPI_PMI_LIBRARY=/path/to/libpmi2.so"},
+        {"", "srun --mpi=pmi2"}, /* MPICH and those that are made of it */
+    };
+    int i = 0;
+    while (!strstr(library, known[i].library))
+        i++;
+    return known[i].srun;
+}
+
+void launcher_name_mpi(const char *library, char *text, size_t size)
+{
+    char line[256], *rest = NULL;
+    size_t used = 0;
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(library, ",\n"), library);
+    snprintf(text, size, "MPI");
+    for (char *word = strtok_r(line, " \t:", &rest); word; word = strtok_r(NULL, " \t:", &rest))
+        if (strcasecmp(word, "version") && (used > 0 || strcmp(word, "MPI")) && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
+}
