@@ -2,8 +2,9 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "lock.h"
@@ -11,20 +12,23 @@
 #include "output.h"
 
 enum { MARGIN_SECONDS = 5, SAVES = 3 }; /* the end comes so much earlier, and so many saves */
+enum { AGAIN_MS = 2000 };               /* a launcher may send a signal twice that was meant once */
 
 static volatile sig_atomic_t end_asked, save_asked; /* the signal's number */
-static volatile sig_atomic_t urged;                 /* by another than SIGUSR2 */
+static _Atomic int64_t urged_ms;                    /* when, by another than SIGUSR2; 0: not yet */
 static double deadline = INFINITY, interval = INFINITY, saved_at;
 
 static void ask_end(int number)
 {
-    if (urged && number != SIGUSR2) {
-        output_abandon();
-        lock_abandon();
-        signal(number, SIG_DFL);
-        raise(number);
+    if (number != SIGUSR2) {
+        int64_t first = 0, now = (int64_t)(clock_now() * 1e3);
+        if (!atomic_compare_exchange_strong(&urged_ms, &first, now) && now - first >= AGAIN_MS) {
+            output_abandon();
+            lock_abandon();
+            signal(number, SIG_DFL);
+            raise(number);
+        }
     }
-    urged |= number != SIGUSR2;
     end_asked = number;
 }
 
@@ -82,8 +86,10 @@ void stop_saved(void)
 
 const char *stop_reason(void)
 {
-    static char text[64];
     if (!end_asked)
         return clock_now() > deadline ? "the time limit" : "another rank";
-    return strncat(strcpy(text, "SIG"), sigabbrev_np(end_asked), sizeof text - 4);
+    return end_asked == SIGTERM  ? "SIGTERM"
+           : end_asked == SIGINT ? "SIGINT"
+           : end_asked == SIGHUP ? "SIGHUP"
+                                 : "SIGUSR2";
 }

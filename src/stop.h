@@ -1,7 +1,7 @@
 /* When to save and when to stop: signals, the time limit, the time between saves.
  *
- * SIGTERM, SIGINT, SIGHUP and SIGUSR2 ask for a stop, a second one of the first three ends the
- * process at once; SIGUSR1 asks for a save. */
+ * SIGTERM, SIGINT, SIGHUP and SIGUSR2 ask for a stop; one of the first three at least 2 seconds
+ * after another ends the process at once.  SIGUSR1 asks for a save. */
 #ifndef DGEMM_OOC_STOP_H
 #define DGEMM_OOC_STOP_H
 

@@ -44,22 +44,41 @@ def test_kill_leaves_a_part_that_the_next_run_replaces(source):
     assert not list(source.parent.glob("*.part*")) and not list(source.parent.glob("*.journal"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-def test_the_second_signal_ends_it_at_once(tmp_path, number):
-    """In the middle of a product that takes seconds.  Nothing was saved, so nothing is left."""
-    source = tmp_path / "input.h5"
-    operands(source, 4000, 4000, 4000)
-    before = snapshot(source.parent)
-    with start("dgemm_ooc", source, "--tile", "4000x4000x4000") as process:
+@pytest.fixture
+def indivisible(tmp_path):
+    """Operands, and a tile whose product takes seconds, in which nothing can be saved."""
+    operands(tmp_path / "input.h5", 4000, 4000, 4000)
+    return tmp_path / "input.h5", "--tile", "4000x4000x4000"
+
+
+def signalled_twice(number, seconds, source, *options):
+    """In the middle of the work."""
+    with start("dgemm_ooc", source, *options) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(0.5)
         process.send_signal(number)
-        time.sleep(0.2)
+        time.sleep(seconds)
         assert process.poll() is None
         process.send_signal(number)
-        process.communicate(timeout=60)
-    assert process.returncode == -number
-    assert snapshot(source.parent) == before
+        out, _ = process.communicate(timeout=60)
+    assert "RESULT" not in out
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_signal_again_ends_it_at_once(indivisible, number):
+    """Nothing was saved, so nothing is left."""
+    folder = indivisible[0].parent
+    before = snapshot(folder)
+    assert signalled_twice(number, 2.1, *indivisible) == -number
+    assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_signal_sent_twice_is_one(source, number):
+    """As Slurm does when it preempts a job."""
+    assert signalled_twice(number, 0.01, source, *SLOW) == 75
+    assert output_of(source).with_name("input-C.h5.journal").exists()
 
 
 # Failing disks: a library that comes between the program and the system.
