@@ -237,9 +237,18 @@ static void reduce(void *numbers, int count, MPI_Datatype type, MPI_Op how)
     wait_end();
 }
 
+static bool others_have_raised(void)
+{
+    int waiting = 0;
+    comm_lock();
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, all, &waiting, MPI_STATUS_IGNORE);
+    comm_unlock();
+    return waiting;
+}
+
 void comm_raise(struct comm *comm)
 {
-    if (comm->raised)
+    if (comm->raised || others_have_raised()) /* who raises tells everyone */
         return;
     comm->raised = true;
     for (int rank = 0; rank < comm->size; rank++) {
@@ -253,11 +262,7 @@ void comm_raise(struct comm *comm)
 
 bool comm_raised(const struct comm *comm)
 {
-    int waiting = 0;
-    comm_lock();
-    MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, all, &waiting, MPI_STATUS_IGNORE);
-    comm_unlock();
-    return waiting || comm->raised || atomic_load(&has_failed);
+    return others_have_raised() || comm->raised || atomic_load(&has_failed);
 }
 
 void comm_fail(void)
@@ -375,8 +380,10 @@ void comm_barrier(void)
 
 uint64_t comm_min(uint64_t value)
 {
-    reduce(&value, 1, MPI_UINT64_T, MPI_MIN);
-    return value;
+    /* Signed: as such some versions of MPICH and Open MPI compare also what has no sign. */
+    int64_t least = value < INT64_MAX ? (int64_t)value : INT64_MAX;
+    reduce(&least, 1, MPI_INT64_T, MPI_MIN);
+    return (uint64_t)least;
 }
 
 uint64_t comm_sum(uint64_t value)

@@ -55,8 +55,8 @@ void comm_share(void *data, size_t bytes, int root);
  * that has only heard of a failure (ERROR_ELSEWHERE) fails, too. */
 int comm_agree(struct comm *comm, struct error *err);
 
-/* Between agreements: tell the other ranks that this one failed; and whether one of them said so.
- * The next comm_agree settles it. */
+/* Between agreements: tell the other ranks that this one failed, unless one of them has said so
+ * before; and whether one has.  The next comm_agree settles it. */
 void comm_raise(struct comm *comm);
 bool comm_raised(const struct comm *comm);
 
@@ -74,7 +74,7 @@ bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *large
 
 /* Collective. */
 void comm_barrier(void);
-uint64_t comm_min(uint64_t value);
+uint64_t comm_min(uint64_t value); /* INT64_MAX at most */
 uint64_t comm_sum(uint64_t value); /* modulo 2^64 */
 void comm_sum_vector(double *vector, int64_t count);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
@@ -93,7 +93,7 @@ void comm_abort(int code) __attribute__((noreturn));
 void comm_send(const void *data, size_t bytes, int to);
 void comm_receive(void *data, size_t bytes, int from);
 
-/* "Open MPI 4.1.4", one line. */
+/* "Open MPI v4.1.4", one line. */
 void comm_version(char *text, size_t size);
 
 #endif

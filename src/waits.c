@@ -75,7 +75,7 @@ static void begin(enum wait what, int operand, int64_t slab, int from)
     waits.mine->slab = slab;
     waits.mine->from = from;
     waits.mine->since = now_ms();
-    waits.mine->what = what;
+    waits.mine->what = (int)what;
 }
 
 void wait_begin(enum wait what)

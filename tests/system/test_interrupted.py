@@ -188,6 +188,17 @@ def test_failing_disk(source, faults, way, ranks, fault, code, words):
     assert "RESULT" not in done.stdout and snapshot(source.parent) == before
 
 
+@pytest.mark.parametrize("attempt", range(5))
+def test_the_disk_of_all_ranks_is_full(source, faults, attempt):
+    """Each has a complaint, and hears of others' before or after it; one is said."""
+    before = snapshot(source.parent)
+    done = run("dgemm_ooc", source, "--tile", "16x16x500", ranks=4, **faults, FAULT_DISK_FULL="300",
+               timeout=60)
+    assert done.returncode == 4, done.stderr
+    assert len(re.findall("dgemm_ooc: .*No space left", done.stderr)) == 1, done.stderr
+    assert "RESULT" not in done.stdout and snapshot(source.parent) == before
+
+
 @pytest.mark.parametrize("after", [4, 8, 12])
 def test_a_reader_fails_while_its_rank_is_busy_writing(tmp_path, faults, after):
     """The other rank hears of it first, and has no complaint of its own."""

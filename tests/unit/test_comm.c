@@ -1,0 +1,58 @@
+/* What the ranks decide together, on one rank. */
+#include "scratch.h"
+
+#include <mpi.h>
+
+#include "comm.h"
+#include "comm_impl.h"
+
+static struct comm comm;
+
+static int begin(void **state)
+{
+    struct error err = {0};
+    (void)state;
+    return comm_open(&comm, &err);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    comm_close();
+    return 0;
+}
+
+/* Some MPIs compare as signed what has no sign. */
+static void test_least(void **state)
+{
+    (void)state;
+    assert_true(comm_min(7) == 7);
+    assert_true(comm_min(UINT64_MAX) == INT64_MAX);
+}
+
+/* Where many fail at once, each would otherwise tell all. */
+static void test_a_raise_after_anothers_is_silent(void **state)
+{
+    struct error err = {0};
+    MPI_Request request;
+    (void)state;
+    assert_false(comm_raised(&comm));
+    MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm_world(), &request);
+    while (!comm_raised(&comm))
+        continue;
+    comm_raise(&comm);
+    assert_false(comm.raised);
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm_world(), MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    comm_raise(&comm);
+    assert_true(comm.raised);
+    assert_int_equal(comm_agree(&comm, &err), 0);
+    assert_false(comm.raised || comm_raised(&comm));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_least),
+                                       cmocka_unit_test(test_a_raise_after_anothers_is_silent)};
+    return cmocka_run_group_tests_name("comm", tests, begin, end);
+}
