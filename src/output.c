@@ -227,7 +227,7 @@ int output_create(struct output *output, const struct options *options, const st
     }
     take_mode(output->lock, file, S_IRUSR | S_IWUSR);
     part_descriptor = output->lock;
-    for (int i = 0; i < LOCK && !again; i++)
+    for (enum output_file i = 0; i < LOCK && !again; i++)
         output_name(options, i, leftovers[i]);
     return 0;
 }

@@ -123,7 +123,7 @@ static void check_names(const struct options *options, const struct problem *p, 
 {
     char name[PATH_MAX];
     struct stat status;
-    for (int i = JOURNAL; i < BESIDE; i++) {
+    for (enum output_file i = JOURNAL; i < BESIDE; i++) {
         if (!output_name(options, i, name) || lstat(name, &status))
             continue;
         const char *why = i == LOCK ? NULL : file_why_foreign(name, &status); /* it has an owner */
@@ -183,7 +183,7 @@ static void check_beside(const struct options *options, const struct problem *p,
                   what);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
-    for (int i = 0; i < BESIDE; i++)
+    for (enum output_file i = 0; i < BESIDE; i++)
         if (output_name(options, i, copy) && file_is_same_name(path, copy))
             error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
     if (lstat(path, &status) == 0 && (stat(path, &status) || !S_ISREG(status.st_mode)))

@@ -75,7 +75,7 @@ static void begin(enum wait what, int operand, int64_t slab, int from)
     waits.mine->slab = slab;
     waits.mine->from = from;
     waits.mine->since = now_ms();
-    waits.mine->what = (int)what;
+    waits.mine->what = what;
 }
 
 void wait_begin(enum wait what)
@@ -85,7 +85,7 @@ void wait_begin(enum wait what)
 
 void wait_begin_panel(const struct transfer *transfer, int from)
 {
-    begin(WAIT_FOR_PANEL, transfer->operand, transfer->slab, from);
+    begin(WAIT_FOR_PANEL, (int)transfer->operand, transfer->slab, from);
 }
 
 void wait_begin_rank(int rank)
