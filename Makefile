@@ -62,8 +62,9 @@ ifeq ($(shell uname -m),x86_64)
 else
   ISAS := baseline
 endif
-ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
-ISA_avx2   := -march=x86-64-v3
+# x86-64-v3 and v4, by words that compilers before GCC 11 know, too.
+ISA_avx2   := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mf16c -mmovbe -mpopcnt -mcx16 -msahf
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
