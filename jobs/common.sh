@@ -2,7 +2,8 @@
 # What the job scripts share.  A user copies one of them; it finds this file in the clone that it
 # names.  They set PROGRAM, OUTPUT and MAX_TIME (none, if empty), the self-tests PROGRAM and FOLDER.
 
-MOST_STALLS=3 # attempts in a row that add nothing; then it is given up
+MOST_STALLS=3    # attempts in a row that add nothing; then it is given up
+START_SECONDS=20 # in which a segmentation fault is one of the launcher or MPI
 
 launcher=
 leaves=
@@ -34,10 +35,9 @@ count_stalls()
     echo "$stalls ${now:-0}" >"$OUTPUT.stalls"
 }
 
-# Run LAUNCHER... PROGRAM... once.  `status` is then what the program said, which a launcher that
-# was signalled may hide.  USR2 to this script makes the ranks save and stop; HUP, INT and TERM too,
-# and the job is then not to be handed in again.
-attempt()
+# Run LAUNCHER... PROGRAM....  `status` is then what the program said, which a launcher that was
+# signalled may hide.
+run_once()
 {
     rm -f "$OUTPUT.report"
     case $MAX_TIME in [0-9]*) set -- "$@" --max-time "$MAX_TIME" ;; esac
@@ -51,6 +51,19 @@ attempt()
     wait "$launcher"
     status=$?
     [ ! -s "$OUTPUT.report" ] || status=$(reported exit_status)
+}
+
+# Run it, and once more where ranks fell over as they started, as a launcher's may.  USR2 to this
+# script makes the ranks save and stop; HUP, INT and TERM too, and the job is then not to be handed
+# in again.
+attempt()
+{
+    local began=$SECONDS
+    run_once "$@"
+    if [ "$status" = 139 ] && [ $((SECONDS - began)) -lt "$START_SECONDS" ] && [ -z "$leaves" ]; then
+        echo "the ranks did not start (status 139); once more" >&2
+        run_once "$@"
+    fi
     if [ "$status" = 75 ]; then
         count_stalls
     else
@@ -74,8 +87,6 @@ advise_stripes()
     if command -v lfs >/dev/null && lfs getstripe -d "$directory" 2>/dev/null; then
         echo "A large file should lie on all targets; before it is made:"
         echo "lfs setstripe -c -1 -S 16M $directory"
-    else
-        echo "$directory is not on Lustre: no stripes to set"
     fi
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A small product with every check: flux batch flux-selftest.sh; the log ends with the verdict.
 #flux: --job-name=dgemm_ooc-selftest
+# Many sites also want lines with --bank and --queue.
 #flux: --nodes=2
 #flux: --exclusive
 #flux: --time-limit=10m
@@ -10,7 +11,8 @@ set -u
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
-LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=per-task -o gpu-affinity=per-task)
+# Nothing is bound by Flux: the program puts the threads of each rank near its GPU.
+LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=off -o gpu-affinity=off)
 # module load openmpi hdf5 cuda
 
 . "$DGEMM_OOC/jobs/common.sh" || exit

@@ -1,6 +1,9 @@
 #!/bin/bash
 # A small product with every check: bsub lsf-selftest.sh; the log ends with the verdict.
 #BSUB -J dgemm_ooc-selftest
+# What many sites also want to know, without the first #:
+##BSUB -P me
+##BSUB -q batch
 #BSUB -nnodes 2
 #BSUB -W 0:10
 #BSUB -o dgemm_ooc-selftest-%J.log

@@ -2,6 +2,9 @@
 # A product on a machine with LSF and jsrun: bsub lsf.sh.  Five minutes before the limit LSF sends
 # this script USR2; it ends with 75, for which LSF puts the job back into the queue.
 #BSUB -J dgemm_ooc
+# What many sites also want to know, without the first #:
+##BSUB -P me
+##BSUB -q batch
 #BSUB -nnodes 2
 #BSUB -W 2:00
 #BSUB -wa USR2

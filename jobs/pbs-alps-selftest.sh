@@ -1,6 +1,9 @@
 #!/bin/bash
 # A small product with every check: qsub pbs-alps-selftest.sh; the log ends with the verdict.
 #PBS -N dgemm_ooc-test
+# What many sites also want to know, without the first #:
+##PBS -A me
+##PBS -q gpu
 #PBS -l nodes=2:ppn=16
 #PBS -l walltime=00:10:00
 #PBS -j oe

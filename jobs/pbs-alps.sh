@@ -2,6 +2,9 @@
 # A product on a Cray with ALPS and one GPU a node (XK): qsub pbs-alps.sh, in the folder of this
 # file.  PBS gives no warning, so the program stops by its own clock; the job hands itself in again.
 #PBS -N dgemm_ooc
+# What many sites also want to know, without the first #:
+##PBS -A me
+##PBS -q gpu
 #PBS -l nodes=8:ppn=16
 #PBS -l walltime=04:00:00
 #PBS -j oe

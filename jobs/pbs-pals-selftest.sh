@@ -1,6 +1,10 @@
 #!/bin/bash
 # A small product with every check: qsub pbs-pals-selftest.sh; the log ends with the verdict.
 #PBS -N dgemm_ooc-test
+# What many sites also want to know, without the first #:
+##PBS -A me
+##PBS -q gpu
+##PBS -l filesystems=home:scratch
 #PBS -l select=2:ncpus=64:mpiprocs=4:ngpus=4
 #PBS -l walltime=00:10:00
 #PBS -j oe
@@ -10,7 +14,8 @@ cd "$PBS_O_WORKDIR" || exit
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
-LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind depth)
+# Nothing is bound by mpiexec: the program puts the threads of each rank near its GPU.
+LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind none)
 # module load cray-hdf5 cuda
 
 . "$DGEMM_OOC/jobs/common.sh" || exit

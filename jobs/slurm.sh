@@ -2,6 +2,12 @@
 # A product on a Slurm cluster: sbatch slurm.sh.  The job saves and stops in time, and puts itself
 # back into the queue until C is complete.
 #SBATCH --job-name=dgemm_ooc
+# What many sites also want to know, without the first #.  Memory: 0 is all of a node's.
+##SBATCH --account=me
+##SBATCH --partition=gpu
+##SBATCH --constraint=gpu
+##SBATCH --exclusive
+##SBATCH --mem=0
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
 #SBATCH --gpus-per-node=4
@@ -15,16 +21,24 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-INPUT=/scratch/me/input.h5
-OUTPUT=/scratch/me/input-C.h5
-MAX_TIME=$(squeue -h -j "$SLURM_JOB_ID" -o %L) # what is left of --time
-LAUNCHER=(srun --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --gpu-bind=none)
+# Of a job array, each task has its own: input-7.h5, input-7-C.h5.
+TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
+INPUT=/scratch/me/input$TASK.h5
+OUTPUT=/scratch/me/input$TASK-C.h5
+JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
+MAX_TIME=$(squeue -h -j "$JOB" -o %L)  # what is left of --time
+MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
+# Nothing is bound by srun: the program puts the threads of each rank near its GPU.
+LAUNCHER=(srun --mpi="$MPI" --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"
+          --cpu-bind=none --gpu-bind=none)
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
+# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several network cards a node
 # module load openmpi hdf5 cuda
 
 . "$DGEMM_OOC/jobs/common.sh" || exit
 advise_stripes
 attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
 if goes_on; then
-    scontrol requeue "$SLURM_JOB_ID"
+    scontrol requeue "$JOB"
 fi
 exit "$status"

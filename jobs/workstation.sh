@@ -12,7 +12,13 @@ MAX_TIME=                              # of one attempt
 LAUNCHER=(setsid mpirun -n 2 --bind-to none)
 
 . "$DGEMM_OOC/jobs/common.sh" || exit
-advise_stripes
+# Open MPI's mpirun leaves the ranks no time after TERM, so they are told themselves; others, whose
+# ranks have sessions of their own, pass it on.
+# shellcheck disable=SC2317 # it is called by a trap
+ask_to_stop()
+{
+    pkill -USR2 -s "$launcher" -x "$(basename "$PROGRAM")" || kill "$launcher"
+}
 while
     attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
     goes_on

@@ -7,7 +7,7 @@
 
 void work_begin(struct work *work, const struct problem *p)
 {
-    *work = (struct work){.pieces[0].block = {0, 0, p->m, p->n}, .count = 1};
+    *work = (struct work){.pieces = {{.block = {0, 0, p->m, p->n}}}, .count = 1};
 }
 
 struct problem work_problem(const struct problem *p, const struct piece *piece)

@@ -39,8 +39,11 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=1,sched_interval=1
 KillWait=10
 GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} Gres=gpu:2
-PartitionName=all Nodes=ALL Default=YES
+PartitionName=all Nodes=ALL Default=YES PriorityTier=1
+PartitionName=urgent Nodes=ALL PriorityTier=2
 """
 
 

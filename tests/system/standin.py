@@ -81,7 +81,7 @@ def aprun(words):
 
 
 def mpiexec(words):
-    given = parse(words, {"-n": int, "--ppn": int, "--depth": int, "--cpu-bind": ("depth", "core")})
+    given = parse(words, {"-n": int, "--ppn": int, "--depth": int, "--cpu-bind": ("depth", "core", "none")})
     expect(given.n % given.ppn == 0 and given.ppn * given.depth <= 64, "a node has 64 cores")
     os.execvp("env", ranks(given.rest))
 
@@ -125,7 +125,7 @@ def flux_run(words):
     given = parse(words, {"-N": int, "-n": int, "-c": int, "-g": int, "-o": list},
                   {"-t": str, "--signal": str})
     expect(given.n % given.N == 0 and given.n // given.N * given.c <= 64, "a node has 64 cores")
-    expect(set(given.o) <= {"cpu-affinity=per-task", "gpu-affinity=per-task"}, "unknown -o")
+    expect(set(given.o) <= {"cpu-affinity=off", "gpu-affinity=off"}, "unknown -o")
     expect(given.t in (None, "14340s") and given.signal in (None, "SIGUSR2@300"), "when to stop?")
     start_apart(given.rest)
 

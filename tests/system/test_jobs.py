@@ -121,9 +121,28 @@ def test_self_test_of_a_program_that_fails(batch, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["pbs-alps-selftest.sh"]
 
 
-def test_workstation(reference, source):
+def launcher(folder, name, text):
+    """A script that starts what it is given as mpirun would be, or not quite."""
+    (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+# As MPICH's, which ends when it gets USR2, and its ranks in another session with it.
+LIKE_HYDRA = """setsid "$@" &
+trap 'pkill -TERM -s $! -x dgemm_ooc' TERM
+trap 'kill -KILL -- -$!; exit 140' USR2
+while kill -0 $! 2>/dev/null; do wait $!; done"""
+
+
+@pytest.mark.parametrize("other, said", [(None, "SIGUSR2"), (LIKE_HYDRA, "SIGTERM")],
+                         ids=["mpirun", "hydra"])
+def test_workstation(reference, source, other, said):
     """USR2 is a stop to go on from at once; Ctrl-C is one to stay."""
-    script, log = production("workstation", source), source.with_name("log")
+    other = [launcher(source.parent, "hydra", other)] if other else []
+    words = map(str, ["setsid", *other, "mpirun", "-n", "2", "--bind-to", "none"])
+    script = production("workstation", source, LAUNCHER=f"({' '.join(words)})")
+    log = source.with_name("log")
     env = environment(DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TILE=SLOW)
     with open(log, "w") as out:
         with subprocess.Popen([script], env=env, stdout=out, stderr=out,
@@ -134,10 +153,22 @@ def test_workstation(reference, source):
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(120) == 75, log.read_text()
     assert log.read_text().count(" is done; going on\n") == 1
-    assert log.read_text().count("stopped by SIGUSR2") == 2  # not by what mpirun makes of Ctrl-C
+    assert log.read_text().count(f"stopped by {said}") == 2  # not by what mpirun makes of Ctrl-C
     done = subprocess.run([script], env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "\nRestart " in done.stdout, done.stderr
     assert read(output_of(source)).tobytes() == reference[1]
+
+
+def test_ranks_that_fall_over_as_they_start(source):
+    """As some launchers let them, now and then: it is tried once more, and only once."""
+    first = f'[ -e "$0.d" ] || {{ mkdir "$0.d"; kill -SEGV $$; }}; "$@"'
+    for text, status in (first, 0), ("kill -SEGV $$", 139):
+        faulty = launcher(source.parent, "faulty", text)
+        script = production("workstation", source, LAUNCHER=f"({faulty})")
+        done = subprocess.run([script], env=environment(DGEMM_OOC_DEVICE="cpu"), capture_output=True,
+                              text=True)
+        assert done.returncode == status and done.stderr.count("; once more") == 1, done.stderr
+    assert output_of(source).exists()
 
 
 def test_workstation_self_test(tmp_path):

@@ -1,12 +1,16 @@
 """On a Slurm: the ways to start ranks, and the scripts of jobs/ from the first attempt to the end."""
+import os
+import re
 import shutil
+import signal
+import time
 
 import pytest
 
 import cluster
 from launch import BUILD, SANITIZED
-from matrices import output_of, read
-from scripts import are_at_work, edited, made
+from matrices import output_of, part_of, read
+from scripts import are_at_work, edited, made, ranks_at_work
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -61,10 +65,11 @@ def test_ways_to_start(slurm, reference, source, ranks, words):
     assert read(output_of(source)).tobytes() == reference[1]
 
 
-def submit(slurm, source, tile, *options):
+def submit(slurm, source, tile, *options, **variables):
     """The production script; return its job and its log."""
     folder = source.parent
-    script = edited("slurm.sh", folder, INPUT=source, OUTPUT=output_of(source))
+    variables = {"INPUT": source, "OUTPUT": output_of(source), **variables}
+    script = edited("slurm.sh", folder, **variables)
     job = slurm.submit(*SMALL, "--export", f"ALL,DGEMM_OOC_TILE={tile}", *options, script, cwd=folder)
     return job, folder / f"dgemm_ooc-{job}.log"
 
@@ -95,6 +100,51 @@ def test_the_time_limit(slurm, source):
     slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=1")
     slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
     assert "stopped by SIGUSR2" in log.read_text()
+
+
+def test_preempted(slurm, reference, source):
+    """Slurm sends SIGTERM twice then; what was computed until then is saved, and goes on."""
+    job, log = submit(slurm, source, SLOW)
+    slurm.await_job(job, lambda state: are_at_work(source), log)
+    time.sleep(2)
+    slurm.submit("--partition=urgent", "--exclusive", "--wrap=true", cwd=source.parent)
+    slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
+    assert finish(slurm, job, log) == 0, log.read_text()
+    stopped = re.search(r"stopped by SIG\w+ with ([\d.]+) %", log.read_text())[1]
+    assert float(stopped) > 0 and f"\nRestart     {stopped} % is done" in log.read_text()
+    assert read(output_of(source)).tobytes() == reference[1]
+
+
+def test_array(slurm, reference, source):
+    """Each task has its files, log and time; one that is requeued does not take the others along."""
+    for task in 1, 2:
+        shutil.copy2(source, source.with_name(f"input-{task}.h5"))
+    array, _ = submit(slurm, source, SLOW, "--array=1-2", "--output=array-%a.log",
+                      INPUT=source.with_name("input$TASK.h5"),
+                      OUTPUT=source.with_name("input$TASK-C.h5"))
+    for task in 1, 2:
+        job, log = f"{array}_{task}", source.with_name(f"array-{task}.log")
+        mine = source.with_name(f"input-{task}.h5")
+        slurm.await_job(job, lambda state: are_at_work(mine), log)
+        slurm.ask("scancel", "--signal=USR2", job)
+        slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
+    for task in 1, 2:
+        log = source.with_name(f"array-{task}.log")
+        assert finish(slurm, f"{array}_{task}", log) == 0, log.read_text()
+        assert log.read_text().count("\nRestart ") == 1
+        assert read(source.with_name(f"input-{task}-C.h5")).tobytes() == reference[1]
+
+
+def test_a_rank_dies_alone_on_its_computer(slurm, source):
+    """Nobody else misses it; srun does, and ends the others."""
+    program = source.with_name("alone")
+    program.write_text(f'#!/bin/sh\nDGEMM_OOC_TEST_COMPUTER=$SLURM_PROCID exec {BUILD}/dgemm_ooc "$@"\n')
+    program.chmod(0o755)
+    job, log = submit(slurm, source, SLOWER, PROGRAM=program)
+    slurm.await_job(job, lambda state: are_at_work(source) and part_of(source).exists(), log)
+    os.kill(ranks_at_work(source)[0], signal.SIGKILL)
+    assert finish(slurm, job, log) in (128 + signal.SIGKILL, 128 + signal.SIGTERM), log.read_text()
+    assert not ranks_at_work(source)
 
 
 def test_self_test(slurm, tmp_path):
