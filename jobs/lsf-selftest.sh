@@ -9,7 +9,7 @@
 #BSUB -o dgemm_ooc-selftest-%J.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 FOLDER=/scratch/me                     # that all nodes see
 # -n: all ranks; -r: those of a node; -c: cores of each

@@ -19,7 +19,7 @@
 #SBATCH --output=dgemm_ooc-%j.log
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 # Of a job array, each task has its own: input-7.h5, input-7-C.h5.
 TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}

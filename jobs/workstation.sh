@@ -3,7 +3,7 @@
 # leaves no time; started again, it goes on.
 set -u
 
-DGEMM_OOC=$HOME/dgemm_ooc              # a clone; installed: PREFIX/share/dgemm_ooc
+DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=$HOME/input.h5
 OUTPUT=$HOME/input-C.h5

@@ -9,6 +9,7 @@ modulesdir     := $(datadir)/dgemm_ooc/modulefiles
 PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/%,$(wildcard jobs/packages/man/*.1))
 MODULE         := $(BUILD)/$(VERSION).lua
 SOURCED        := jobs/common.sh
+SCRIPTS        := $(patsubst %,$(BUILD)/%,$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
 RELEASE        := dgemm_ooc-$(VERSION)
 
 .PHONY: install uninstall dist deb
@@ -18,7 +19,7 @@ define installed
 $(call $(1),755,$(bindir),$(PROGRAMS))
 $(call $(1),644,$(mandir)/man1,$(PAGES))
 $(call $(1),644,$(completionsdir),$(wildcard jobs/packages/completion/*))
-$(call $(1),755,$(jobsdir),$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
+$(call $(1),755,$(jobsdir),$(SCRIPTS))
 $(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
@@ -27,7 +28,7 @@ endef
 put  = $(if $(3),install -D -m $(1) -t $(DESTDIR)$(2) $(3))
 drop = rm -f $(addprefix $(DESTDIR)$(2)/,$(notdir $(3)))
 
-install: all $(PAGES) $(MODULE)
+install: all $(PAGES) $(MODULE) $(SCRIPTS)
 	$(call installed,put)
 
 # Folders of others stay, and so do ours where somebody has put something else into them.
@@ -43,6 +44,9 @@ $(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
 	$(FILL)
 $(MODULE): jobs/packages/modulefile.lua FORCE
 	$(FILL)
+$(SCRIPTS): $(BUILD)/jobs/%.sh: jobs/%.sh FORCE
+	@mkdir -p $(@D)
+	@rm -f $@; sed -e 's|^DGEMM_OOC=.*|DGEMM_OOC=$(datadir)/dgemm_ooc|' -e 's|^PROGRAM=.*|PROGRAM=$(bindir)/dgemm_ooc|' $< >$@
 
 dist:
 	@test -e .git || { echo "make dist: only in a git repository, of whose HEAD it makes the tarball" >&2; exit 1; }

@@ -34,11 +34,23 @@ def test_install_and_uninstall(tmp_path):
     for name in PROGRAMS:
         assert filecmp.cmp(BUILD / name, tmp_path / "opt/x/bin" / name, shallow=False)
     multiplies(tmp_path / "opt/x/bin", tmp_path)
+    for script in tmp_path.glob("opt/x/share/dgemm_ooc/jobs/*[a-z].sh"):
+        lines = script.read_text().splitlines()
+        assert script.name == "common.sh" or {"DGEMM_OOC=/opt/x/share/dgemm_ooc",
+                                              "PROGRAM=/opt/x/bin/dgemm_ooc"} < set(lines)
 
     make("uninstall", *where)
     assert {str(p.relative_to(tmp_path / "opt")) for p in (tmp_path / "opt").rglob("*")} == {
         "x", "x/bin", "x/share", "x/share/doc", "x/share/bash-completion",
         "x/share/bash-completion/completions", "man", "man/man1"}
+
+
+def test_script(prefix):
+    """An installed script needs no editing where there is nothing to choose."""
+    done = subprocess.run([prefix / "share/dgemm_ooc/jobs/workstation-selftest.sh"], text=True,
+                          env=environment(DGEMM_OOC_DEVICE="cpu"), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "SELF-TEST: PASSED"
 
 
 COMPLETE = f"""
