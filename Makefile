@@ -116,7 +116,7 @@ help:
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  clean"
 	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it"
-	@echo "variables       CUDA=0  CUDA_ARCH='80 90'  CUDA_HOME=  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi"
+	@echo "variables       MPICC=mpicc (Cray: cc)  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi  CUDA=0  CUDA_HOME=  CUDA_ARCH='80 90'"
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
 	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
 

@@ -98,7 +98,7 @@ def test_module(prefix, tmp_path):
 
 def recipe(monkeypatch):
     """The class of the Spack recipe, among stand-ins for what it takes from Spack."""
-    spack = MagicMock(__all__=["license", "version", "depends_on"])
+    spack = MagicMock(__all__=["license", "version", "depends_on", "conflicts"])
     monkeypatch.setitem(sys.modules, "spack.package", spack)
     for name, base in ("makefile", "MakefilePackage"), ("cuda", "CudaPackage"):
         monkeypatch.setitem(sys.modules, f"spack_repo.builtin.build_systems.{name}",
@@ -112,6 +112,7 @@ class Spec(dict):
     def __init__(self, arches):
         names = "mpi", "hdf5", "cuda"
         super().__init__((name, SimpleNamespace(prefix=f"/spack/{name}")) for name in names)
+        self["mpi"].mpicc = "/spack/mpi/libexec/mpicc"
         self.variants = {"cuda_arch": SimpleNamespace(value=arches)}
 
     def satisfies(self, what):
@@ -119,7 +120,7 @@ class Spec(dict):
 
 
 @pytest.mark.parametrize("arches, settings, compiler", [
-    (None, ["CUDA=0"], "/spack/mpi/bin/mpicc"),
+    (None, ["CUDA=0"], "/spack/mpi/libexec/mpicc"),
     (("none",), ["CUDA=1", "CUDA_HOME=/spack/cuda"], "/spack/cuda/bin/nvcc"),
     (("80", "90"), ["CUDA=1", "CUDA_HOME=/spack/cuda", "CUDA_ARCH=80 90"], "code=sm_80")])
 def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
@@ -129,9 +130,25 @@ def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
     assert VERSION in package.url
     package = package()
     package.spec, package.prefix = Spec(arches), "/spack/here"
-    common = ["MPI_HOME=/spack/mpi", "HDF5_HOME=/spack/hdf5", *settings]
+    common = ["MPICC=/spack/mpi/libexec/mpicc", "HDF5_HOME=/spack/hdf5", *settings]
     assert package.build_targets == [*common, "all"]
     assert package.install_targets == [*common, "PREFIX=/spack/here", "install"]
     out = make("-n", f"BUILD={tmp_path}", *package.install_targets)
-    assert "/spack/mpi/bin/mpicc " in out and "-I/spack/hdf5/include" in out and compiler in out
+    assert "/spack/mpi/libexec/mpicc " in out and "-I/spack/hdf5/include" in out and compiler in out
     assert re.search(r"install .*-t /spack/here/bin .*dgemm_ooc", out)
+
+
+def test_apptainer(tmp_path):
+    """Its packages are those that the Debian package is built with; make knows its words."""
+    text = (ROOT / "jobs/packages/apptainer/dgemm_ooc.def").read_text()
+    for name, value in re.findall(r"^    (\w+)=(\S+)$", text, re.M):
+        text = text.replace(f"{{{{ {name} }}}}", value)
+    assert "{{" not in text
+    known = (ROOT / "jobs/packages/debian/control").read_text()
+    installs = re.findall(r"apt-get install ((?:.*\\\n)*.*)", text)
+    packages = {word for line in installs for word in line.split() if word[0] not in "-\\"}
+    assert len(installs) == 2 and "libopenmpi-dev" in packages
+    assert all(f" {name}," in known for name in packages - {"build-essential"})
+    words = re.search(r"make -C /opt/source (.*)", text)[1].split()[1:]
+    out = make("-n", "CUDA=0", f"BUILD={tmp_path}", *words)
+    assert "mpicc.openmpi " in out and re.search(r"-t /opt/dgemm_ooc/bin .*dgemm_ooc", out)

@@ -27,10 +27,14 @@ class DgemmOoc(MakefilePackage, CudaPackage):
     depends_on("jansson")
     depends_on("hwloc")
 
+    conflicts("%gcc@:8", msg="vectors of another type want GCC 9")
+    conflicts("platform=darwin", msg="Linux only")
+    conflicts("platform=windows", msg="Linux only")
+
     @property
     def settings(self):
         spec = self.spec
-        words = [f"MPI_HOME={spec['mpi'].prefix}", f"HDF5_HOME={spec['hdf5'].prefix}"]
+        words = [f"MPICC={spec['mpi'].mpicc}", f"HDF5_HOME={spec['hdf5'].prefix}"]
         if not spec.satisfies("+cuda"):
             return [*words, "CUDA=0"]
         words += ["CUDA=1", f"CUDA_HOME={spec['cuda'].prefix}"]
