@@ -29,18 +29,14 @@ def edited(name, folder, **variables):
     return script
 
 
-def ranks_at_work(source):
-    """The processes that multiply this and would save at a signal."""
+def are_at_work(source):
+    """Whether two ranks multiply this and would save at a signal."""
     ranks = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
             if words[0] == bytes(BUILD / "dgemm_ooc") and bytes(source) in words:
-                ranks += [int(process.name)] * catches(process.name, signal.SIGTERM)
+                ranks.append(catches(process.name, signal.SIGTERM))
         except (FileNotFoundError, ProcessLookupError):
             pass  # it has ended
-    return ranks
-
-
-def are_at_work(source):
-    return len(ranks_at_work(source)) == 2
+    return len(ranks) == 2 and all(ranks)
