@@ -20,7 +20,7 @@ static void test_not_finite(void **state)
         put(x.problem.type, in_a ? x.a : x.b, in_a ? at_a(&x, 7, l) : at_b(&x, l, 7), value);
         assert_true(passes(&x, &no_fault, 2, &found, NULL));
         assert_true(findings_pass(&found) && found.not_judged == 0);
-        assert_true(found.not_finite == (in_a ? x.problem.n : x.problem.m));
+        assert_true(found.not_finite == (double)(in_a ? x.problem.n : x.problem.m));
 
         struct fault elsewhere = {.after = products_of(&x) - 1, .row = 3, .col = 4, .add = 1};
         assert_false(passes(&x, &elsewhere, 2, NULL, NULL));
@@ -74,7 +74,7 @@ static void test_overflow(void **state)
     x = small_bench(SCALAR_DOUBLE);
     put(SCALAR_DOUBLE, x.b, at_b(&x, 50, 7), 1e300);
     assert_true(passes(&x, &no_fault, 2, &found, NULL));
-    assert_true(found.not_judged == x.problem.m);
+    assert_true(found.not_judged == (double)x.problem.m);
     struct fault elsewhere = {.after = 2, .row = 3, .col = 4, .add = 1};
     assert_false(passes(&x, &elsewhere, 2, NULL, NULL));
     close_bench(&x);
