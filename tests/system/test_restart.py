@@ -121,7 +121,7 @@ def deep(tmp_path_factory):
     return source, read(output_of(source))
 
 
-def test_a_second_signal_leaves_nothing(tmp_path):
+def test_a_signal_again_leaves_nothing(tmp_path):
     """Of what was never saved, not even the sums that are being written."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
@@ -134,7 +134,10 @@ def test_a_second_signal_leaves_nothing(tmp_path):
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         wait_until(sums.exists, process)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.1)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert list(tmp_path.iterdir()) == [source]
