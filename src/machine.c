@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <linux/magic.h>
+#include <math.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -91,10 +92,10 @@ static void assume_disk_rates(const char *input, struct machine *m)
     struct stat file;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
     bool huge = in_memory && stat(input, &file) == 0 && file.st_blksize >= HUGE_PAGE;
-    bool many = m->threads * m->ranks_per_node >= STORE_MAPPING_CPUS;
+    double by_threads = 1.4e9 * m->threads * m->ranks_per_node;
     m->files_in_memory = in_memory;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
-    m->disk_write_bytes_per_s = !in_memory ? 1.5e9 : !many ? 3e9 : huge ? to_huge : 6e9;
+    m->disk_write_bytes_per_s = in_memory ? fmin(by_threads, huge ? to_huge : 6e9) : 1.5e9;
     m->disk_run_bytes = in_memory ? 3 << 10 : 32 << 10;
 }
 
