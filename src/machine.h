@@ -45,6 +45,12 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
  * groups of this process allow. */
 uint64_t machine_host_memory(void);
 
+/* Complain (EXIT_RESOURCES) of limits, given or of a machine file, beyond all that `local_ranks`
+ * ranks of this computer, of which `sharing` use `device` (null: the CPU), can have together. */
+int machine_check_memory(const struct options *options, int local_ranks,
+                         const struct device_info *device, int sharing,
+                         const struct machine *machine, struct error *err);
+
 /* Read a little here and there of the largest operand, for a tenth of a second or a little more,
  * and take what the file system gives to this computer, times their number, as its rate.  Small
  * problems are left alone. */

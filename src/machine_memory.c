@@ -1,8 +1,12 @@
 /* How much memory of the host there is to be had. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "error.h"
 #include "machine.h"
+#include "options.h"
+#include "quantity.h"
 
 /* The number after `key` in a file of "key value" lines; a file that is one number has key "". */
 static bool read_number(const char *path, const char *key, uint64_t *value)
@@ -63,4 +67,33 @@ uint64_t machine_host_memory(void)
     if (read_number("/proc/meminfo", "MemAvailable:", &kib))
         bytes = kib * 1024;
     return limit < bytes ? limit : bytes;
+}
+
+/* A limit for each of `ranks` ranks that share `total` bytes. */
+static void check_limit(const char *by, size_t limit, int ranks, const char *owner, uint64_t total,
+                        struct error *err)
+{
+    char each[64] = "";
+    if (limit <= total / (uint64_t)ranks)
+        return;
+    if (ranks > 1)
+        snprintf(each, sizeof each, " for each of the %d ranks that share it", ranks);
+    error_add(err, EXIT_RESOURCES, "%s of %s%s is more than %s has (%s): give at most %" PRIu64 "M",
+              by, quantity_bytes((double)limit), each, owner, quantity_bytes((double)total),
+              total / (uint64_t)ranks >> 20);
+}
+
+int machine_check_memory(const struct options *o, int local_ranks, const struct device_info *device,
+                         int sharing, const struct machine *m, struct error *err)
+{
+    uint64_t group = groups_limit(), total = UINT64_MAX, kib;
+    if (read_number("/proc/meminfo", "MemTotal:", &kib))
+        total = kib * 1024;
+    check_limit(o->host_memory ? "--host-memory" : "host_memory_bytes of --machine", m->host_memory,
+                local_ranks, group < total ? "the memory control group" : "this computer",
+                group < total ? group : total, err);
+    if (device)
+        check_limit(o->gpu_memory ? "--gpu-memory" : "device_memory_bytes of --machine",
+                    m->device_memory, sharing, "the GPU", device->memory_total, err);
+    return err->code;
 }

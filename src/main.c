@@ -171,6 +171,7 @@ static int check_session(struct session *s)
     place_bind(&s->comm, "", s->options.bind, &s->place);
     machine_probe(&s->options, s->comm.size, s->comm.local_size, s->place.threads, NULL, 1,
                   &s->machine);
+    machine_check_memory(&s->options, s->comm.local_size, NULL, 1, &s->machine, &s->err);
     session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, &s->machine, &s->err);
     if (comm_agree(&s->comm, &s->err))
@@ -207,6 +208,18 @@ static int find_complete(struct session *s)
     return s->options.check_only ? check_session(s) : 0;
 }
 
+/* The plan takes no more than the limits that were given; they may be more than there is now. */
+static void warn_of_memory(const struct session *s, int local_ranks)
+{
+    double wanted = (double)s->plan.host_bytes * local_ranks;
+    double available = (double)machine_host_memory();
+    if (s->comm.rank == 0 && s->plan.grid_rows > 0 && wanted > available)
+        fprintf(stderr,
+                "dgemm_ooc: the plan takes %s of host memory on this computer, where %s are "
+                "available now: the run may be killed; lower --host-memory, which is per rank\n",
+                quantity_bytes(wanted), quantity_bytes(available));
+}
+
 static int run_session(struct session *s)
 {
     if (comm_open(&s->comm, &s->err))
@@ -223,6 +236,7 @@ static int run_session(struct session *s)
         return find_complete(s);
     if (s->comm.rank == 0 && !s->options.quiet)
         print_header(s);
+    warn_of_memory(s, s->comm.local_size);
     if (open_all(s) == 0 && session_execute(s) == 0)
         finish_report(s);
     if (s->comm.rank == 0)
@@ -241,13 +255,15 @@ static int dry_run(struct session *s, struct simulation *simulation)
 {
     const struct options *o = &s->options;
     struct device_info info;
+    struct error beyond = {0};
     int ranks = o->ranks ? o->ranks : launcher_size();
     int launched = o->ranks ? ranks : launcher_local_size();
     int local = o->ranks_per_node ? o->ranks_per_node : launched;
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
-    machine_probe(o, ranks, local, machine_cpus() / local, gpu ? &info : NULL,
-                  gpu ? (int)ceil_div(local, gpus) : 1, &s->machine);
+    int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
+    machine_probe(o, ranks, local, machine_cpus() / local, gpu ? &info : NULL, sharing,
+                  &s->machine);
     if (o->machine[0])
         machine_read(o, &s->machine, &s->err);
     s->machine.ranks = o->ranks ? o->ranks : s->machine.ranks;
@@ -266,6 +282,12 @@ static int dry_run(struct session *s, struct simulation *simulation)
         return s->err.code;
     plan_print(&s->problem, &s->machine, &s->plan, &s->plan, 1);
     simulate_print(simulation);
+    if (!o->machine[0] &&
+        machine_check_memory(o, local, gpu ? &info : NULL, sharing, &s->machine, &beyond))
+        error_add(&beyond, EXIT_RESOURCES, "a run would be refused for that");
+    else if (!o->machine[0])
+        warn_of_memory(s, local);
+    print_error(&beyond);
     return s->err.code;
 }
 

@@ -61,15 +61,17 @@ static void describe_machine(struct session *s)
     struct device_info info = {0};
     bool gpu = s->gpu >= 0 && device_gpu_info(s->gpu, &info, &s->err) == 0;
     struct machine *m = &s->machine;
+    int sharing = count_sharing(s, &info);
     /* Threads are started later, and inherit it. */
     place_bind(&s->comm, info.pci, s->options.bind, &s->place);
     machine_probe(&s->options, s->comm.size, s->comm.local_size, s->place.threads,
-                  gpu ? &info : NULL, count_sharing(s, &info), m);
+                  gpu ? &info : NULL, sharing, m);
     if (s->options.machine[0]) {
         machine_read(&s->options, m, &s->err);
         m->gpu = gpu;
         m->ranks = s->comm.size;
     }
+    machine_check_memory(&s->options, s->comm.local_size, gpu ? &info : NULL, sharing, m, &s->err);
     m->ranks_per_node = s->comm.node_size;
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);

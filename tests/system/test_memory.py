@@ -137,3 +137,54 @@ def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
     assert done.returncode == 0, done.stderr
     planned = json.loads(report.read_text())["machine"]["host_memory_bytes"]
     assert planned == limit << 19 if limit else planned > 512 << 19
+
+
+def test_limits_beyond_the_memory_are_refused(tmp_path, in_group):
+    """What there is, and the largest value; a dry run is warned."""
+    source, groups = tmp_path / "input.h5", tmp_path / "groups"
+    operands(source, 50, 40, 30)
+    groups.mkdir()
+    (tmp_path / "place").write_text("0::/\n")
+    (groups / "memory.max").write_text(f"{512 << 20}\n")
+    how = {"wrapper": [*in_group, groups, tmp_path / "place"]}
+    for ranks, given, most in (0, "513M", "512M"), (2, "300M", "256M"):
+        done = run("dgemm_ooc", source, "--host-memory", given, ranks=ranks, **how)
+        assert done.returncode == 4
+        assert "the memory control group has (512 MiB)" in done.stderr
+        assert f"give at most {most}\n" in done.stderr
+        assert ("each of the 2 ranks" in done.stderr) == (ranks == 2)
+        multiply(source, "--host-memory", most, "--force", ranks=ranks, **how)
+        rehearsed = run("dgemm_ooc", source, "--dry-run", "--host-memory", given,
+                        *["--ranks", ranks] * (ranks > 0), **how)
+        assert rehearsed.returncode == 0
+        assert f"give at most {most}\n" in rehearsed.stderr and "would be refused" in rehearsed.stderr
+    node = tmp_path / "node.json"
+    node.write_text(json.dumps({"host_memory_bytes": 513 << 20}))
+    done = run("dgemm_ooc", source, "--machine", node, "--force", **how)
+    assert done.returncode == 4 and "host_memory_bytes of --machine" in done.stderr
+
+
+def test_a_plan_beyond_what_is_available_is_warned_of(tmp_path, in_group):
+    source, meminfo = tmp_path / "input.h5", tmp_path / "meminfo"
+    operands(source, 500, 400, 300)
+    user = in_group[1:in_group.index("--mount")]
+    wrapper = ["unshare", *user, "--mount", "sh", "-c",
+               'mount --bind "$0" /proc/meminfo && exec "$@"', meminfo]
+    for available, warned in (8 << 10, True), (1 << 20, False):
+        meminfo.write_text(f"MemTotal: {8 << 20} kB\nMemAvailable: {available} kB\n")
+        for options in ["--force"], ["--dry-run"]:
+            done = run("dgemm_ooc", source, "--host-memory", "200M", *options, wrapper=wrapper)
+            assert done.returncode == 0, done.stderr
+            assert ("8.00 MiB are available now" in done.stderr) == warned
+
+
+def test_gpu_limits_beyond_the_memory_are_refused(tmp_path, gpu):
+    source = tmp_path / "input.h5"
+    operands(source, 50, 40, 30)
+    done = run("dgemm_ooc", source, "--gpu-memory", "2T", DGEMM_OOC_DEVICE="gpu")
+    assert done.returncode == 4
+    assert "--gpu-memory of 2.00 TiB is more than the GPU has (" in done.stderr
+    most = done.stderr.split("give at most ")[1].strip()
+    done = run("dgemm_ooc", source, "--gpu-memory", most, ranks=2, DGEMM_OOC_DEVICE="gpu",
+               DGEMM_OOC_TEST_GPUS="1")
+    assert done.returncode == 4 and "each of the 2 ranks" in done.stderr
