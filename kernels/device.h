@@ -84,6 +84,9 @@ int device_gpu_count(void);
  * not known. */
 void device_gpu_address(int index, char address[16]);
 
+/* Why it can use none: a clause that names the remedy, valid until the next call. */
+const char *device_gpu_absence(void);
+
 /* Describe GPU `index`; from then on this process holds it. */
 int device_gpu_info(int index, struct device_info *info, struct error *err);
 

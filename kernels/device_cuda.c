@@ -12,6 +12,11 @@
 #include "cuda_launch.h"
 #include "error.h"
 #include "gemm_cublas.h"
+#include "gpu_absence.h"
+
+#ifndef DGEMM_OOC_ARCHES /* emulated */
+#define DGEMM_OOC_ARCHES "sm_80"
+#endif
 
 typedef cudaError_t launcher(const struct gemm *gemm, cudaStream_t stream);
 
@@ -253,13 +258,62 @@ static const struct device gpu_functions = {
     .judge = gpu_judge,
 };
 
-int device_gpu_count(void)
+/* The least compute capability that there are kernels for. */
+static int oldest_capability(void)
+{
+    int oldest = 0;
+    for (const char *arch = DGEMM_OOC_ARCHES; (arch = strstr(arch, "sm_")); arch++) {
+        int capability = atoi(arch + strlen("sm_"));
+        oldest = oldest && oldest < capability ? oldest : capability;
+    }
+    return oldest;
+}
+
+/* 0 where it cannot be told, which the next call says. */
+static int capability_of(int index)
+{
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) != cudaSuccess)
+        cudaGetLastError();
+    return 10 * major + minor;
+}
+
+/* Also why it is 0. */
+static int count_gpus(struct gpu_facts *facts)
 {
     int count = 0;
-    if (cudaGetDeviceCount(&count) == cudaSuccess)
-        return count;
-    cudaGetLastError();
-    return 0;
+    *facts = (struct gpu_facts){.visible = getenv("CUDA_VISIBLE_DEVICES"),
+                                .oldest = oldest_capability()};
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count == 0) {
+        cudaGetLastError();
+        facts->error = status ? cudaGetErrorString(status) : "no device";
+        facts->needs_driver = status == cudaErrorInsufficientDriver;
+        cudaDriverGetVersion(&facts->driver);
+        cudaRuntimeGetVersion(&facts->runtime);
+        return 0;
+    }
+    for (; facts->index < count; facts->index++) {
+        facts->capability = capability_of(facts->index);
+        if (facts->capability > 0 && facts->capability < facts->oldest)
+            return 0;
+    }
+    return count;
+}
+
+int device_gpu_count(void)
+{
+    struct gpu_facts ignored;
+    return count_gpus(&ignored);
+}
+
+const char *device_gpu_absence(void)
+{
+    static char text[512];
+    struct gpu_facts facts;
+    count_gpus(&facts);
+    return gpu_absence_text(&facts, text, sizeof text);
 }
 
 void device_gpu_address(int index, char address[16])

@@ -3,9 +3,14 @@
 
 #include "error.h"
 
+const char *device_gpu_absence(void)
+{
+    return "this build has no GPU support: build it where nvcc is";
+}
+
 static int no_gpu(struct error *err)
 {
-    return error_add(err, EXIT_RESOURCES, "this build has no GPU support; build with nvcc");
+    return error_add(err, EXIT_RESOURCES, "%s", device_gpu_absence());
 }
 
 int device_gpu_count(void)

@@ -23,7 +23,8 @@ static int open_device(const struct algorithm_info *algorithm, struct device **d
     if (!algorithm->on_gpu)
         return device_cpu_open(machine_threads(machine_cpus()), dev, err);
     if (device_gpu_count() == 0)
-        return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on", algorithm->name);
+        return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on: %s",
+                         algorithm->name, device_gpu_absence());
     return device_gpu_open(GPU, algorithm->id, dev, err);
 }
 
@@ -47,7 +48,8 @@ static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *l
     if (o->algorithm_count > 0 || gpu != (device_gpu_count() > 0))
         return rc;
     if (!gpu)
-        fprintf(stderr, "gemm_bench: no GPU here, so the CPU is measured\n");
+        fprintf(stderr, "gemm_bench: no GPU here, so the CPU is measured: %s\n",
+                device_gpu_absence());
     for (const struct algorithm_info *a = algorithm_table; a->name; a++) {
         struct error why = {0};
         if (a->on_gpu == gpu && ladder_add(ladder, a, &why) != 0)

@@ -262,6 +262,12 @@ static int dry_run(struct session *s, struct simulation *simulation)
     int gpus = o->device != CHOOSE_CPU ? device_gpu_count() : 0;
     bool gpu = gpus > 0 && device_gpu_info(0, &info, &s->err) == 0;
     int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
+    if (!gpu && !o->machine[0] && o->device == CHOOSE_GPU)
+        error_add(&s->err, EXIT_RESOURCES,
+                  "no GPU can be used here (--machine plans for one that is elsewhere): %s",
+                  device_gpu_absence());
+    else if (!gpu && !o->machine[0] && o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
+        session_say_cpu();
     machine_probe(o, ranks, local, machine_cpus() / local, gpu ? &info : NULL, sharing,
                   &s->machine);
     if (o->machine[0])

@@ -22,7 +22,7 @@ struct session {
     struct plan_request request;
     struct plan plan, part_plan;
     struct plan all; /* what the plans of all pieces that were left at first predict together */
-    int gpu; /* index, or -1 for the CPU */
+    int gpu;         /* index, or -1 for the CPU */
     enum algorithm algorithm;
     struct device *device;
     struct place place;
@@ -45,7 +45,7 @@ struct session {
     struct page page; /* these two of all pieces */
     struct trace trace;
     struct error of_trace; /* which is no failure of the run's */
-    int verdict; /* EXIT_COMPLETE or EXIT_NOT_CHECKED, when all went well */
+    int verdict;           /* EXIT_COMPLETE or EXIT_NOT_CHECKED, when all went well */
     struct error err;
 };
 
@@ -61,6 +61,9 @@ int session_check_operands(struct session *session);
 
 /* Collective.  Everything that can be found wrong before the work starts. */
 int session_prepare(struct session *session);
+
+/* Say why the CPU computes on a computer that has a GPU. */
+void session_say_cpu(void);
 
 /* About how long it takes to save, from when that is asked for. */
 double session_save_seconds(const struct session *session);

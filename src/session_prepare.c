@@ -6,11 +6,12 @@
 
 #include "device.h"
 #include "error.h"
+#include "gpu_absence.h"
 #include "quantity.h"
 #include "session.h"
 #include "verify.h"
 
-/* The lowest rank without a GPU speaks, where others have one. */
+/* The lowest rank without a GPU speaks, where others have one or its computer has. */
 static void say_why_cpu(const struct comm *comm, bool have)
 {
     int without = (int)comm_min((uint64_t)(have ? comm->size : comm->rank));
@@ -18,8 +19,19 @@ static void say_why_cpu(const struct comm *comm, bool have)
     if (comm->rank == without && with < comm->size)
         fprintf(stderr,
                 "dgemm_ooc: rank %d sees no GPU, others do: all compute on the CPU (--device gpu "
-                "would refuse that)\n",
-                without);
+                "would refuse that); %s\n",
+                without, device_gpu_absence());
+    else if (comm->rank == without)
+        session_say_cpu();
+}
+
+void session_say_cpu(void)
+{
+    if (gpu_is_present("/sys/bus/pci/devices"))
+        fprintf(stderr,
+                "dgemm_ooc: no GPU is used, though this computer has one (--device cpu, if that "
+                "is wanted); %s\n",
+                device_gpu_absence());
 }
 
 /* Take the GPU that this rank works on; -1 for the CPU.  All ranks use the same kind. */
@@ -34,7 +46,8 @@ static void choose_device(struct session *s)
     bool all_have = comm_min((uint64_t)gpus) > 0;
     if (must && gpus == 0)
         error_add(&s->err, EXIT_RESOURCES,
-                  "no GPU can be used here; --device cpu does without one");
+                  "no GPU can be used here (--device cpu does without one): %s",
+                  device_gpu_absence());
     if (may && !must)
         say_why_cpu(&s->comm, gpus > 0);
     s->gpu = all_have ? place_choose_gpu(&s->comm, gpus, o->bind) : -1;

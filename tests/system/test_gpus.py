@@ -1,4 +1,7 @@
 """Which GPU a rank works on, and how much of it is its own, whatever the launcher lets it see."""
+import os
+import subprocess
+
 import pytest
 
 from launch import GPU, run
@@ -32,3 +35,45 @@ def test_a_rank_without_a_gpu_is_named(source):
     assert done.returncode == 0 and "rank 1 sees no GPU, others do" in done.stderr
     done = run("emulated/dgemm_ooc", source, "--force", DGEMM_OOC_DEVICE="gpu", **how)
     assert done.returncode == 4 and "no GPU can be used here" in done.stderr
+
+
+@pytest.fixture
+def has_gpu(tmp_path):
+    """What makes a program find a GPU among the computer's devices."""
+    device = tmp_path / "devices" / "0000:1b:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "class").write_text("0x030200\n")
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    wrapper = ["unshare", *user, "--mount", "sh", "-c",
+               'mount --bind "$0" /sys/bus/pci/devices && exec "$@"', device.parent]
+    if subprocess.run([*wrapper, "true"], capture_output=True).returncode:
+        pytest.skip("other devices cannot be feigned here")
+    return wrapper
+
+
+@pytest.mark.parametrize("gpus, reason, env", [
+    ("driver", "hides all", {"CUDA_VISIBLE_DEVICES": ""}), ("driver", "driver is for CUDA 11.4", {}),
+    ("old", "compute capability 7.0", {})])
+def test_why_no_gpu_is_used(source, has_gpu, gpus, reason, env):
+    """In the words of the cause: by a run on the CPU, and by the refusal where a GPU is asked for."""
+    env = {"DGEMM_OOC_TEST_GPUS": gpus, **env}
+    for options in ["--force"], ["--dry-run"]:
+        done = run("emulated/dgemm_ooc", source, *options, wrapper=has_gpu, DGEMM_OOC_DEVICE="auto",
+                   **env)
+        assert done.returncode == 0 and done.stderr.count("\n") == 1
+        assert "no GPU is used, though this computer has one" in done.stderr and reason in done.stderr
+        done = run("emulated/dgemm_ooc", source, *options, DGEMM_OOC_DEVICE="gpu", **env)
+        assert done.returncode == 4
+        assert "no GPU can be used here" in done.stderr and reason in done.stderr
+        assert done.stderr.count("\n") == 1
+        done = run("emulated/dgemm_ooc", source, *options, wrapper=has_gpu, **env)
+        assert done.returncode == 0 and done.stderr == ""  # --device cpu
+
+
+def test_a_build_without_gpus_says_so(source, has_gpu):
+    if "no CUDA" not in run("dgemm_ooc", "--version").stdout:
+        pytest.skip("this build has GPU support")
+    done = run("dgemm_ooc", source, "--force", wrapper=has_gpu, DGEMM_OOC_DEVICE="auto")
+    assert done.returncode == 0
+    assert "this build has no GPU support: build it where nvcc is" in done.stderr

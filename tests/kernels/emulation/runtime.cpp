@@ -58,10 +58,13 @@ const char *cudaGetErrorString(cudaError_t error)
 }
 
 /* DGEMM_OOC_TEST_GPUS=N: so many, which all ranks see; "own": each rank sees one of its own, as its
- * launcher may have it; "first": only the first rank sees one. */
+ * launcher may have it; "first": only the first rank sees one; "driver": none, for want of a newer
+ * driver; "old": one of compute capability 7. */
 static int device_count()
 {
     const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (gpus && strcmp(gpus, "driver") == 0)
+        return 0;
     if (gpus && strcmp(gpus, "first") == 0)
         return !rank || atoi(rank) == 0;
     return gpus && atoi(gpus) > 0 ? atoi(gpus) : 1;
@@ -80,7 +83,23 @@ cudaError_t cudaGetDevice(int *index)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS");
     *count = device_count();
+    if (*count > 0)
+        return cudaSuccess;
+    return result(gpus && strcmp(gpus, "driver") == 0 ? cudaErrorInsufficientDriver
+                                                      : cudaErrorNoDevice);
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 11040;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
     return cudaSuccess;
 }
 
@@ -94,8 +113,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int index)
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS");
+    bool old = gpus && strcmp(gpus, "old") == 0;
     *value = attribute == cudaDevAttrMultiProcessorCount      ? MULTIPROCESSORS
-             : attribute == cudaDevAttrComputeCapabilityMajor ? MAJOR
+             : attribute == cudaDevAttrComputeCapabilityMajor ? (old ? MAJOR - 1 : MAJOR)
                                                               : MINOR; /* the clock too is 0 */
     return cudaSuccess;
 }
