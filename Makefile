@@ -81,7 +81,7 @@ WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync r
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
 FUZZED    := $(wildcard io/*.c) $(addprefix src/,environment.c error.c file.c journal.c lock.c machine.c operand_state.c \
-                                   option_values.c options.c quantity.c)
+                                   option_values.c option_words.c options.c quantity.c)
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # For `make test`, which does without: whether it can be.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -182,7 +182,7 @@ $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
 
 # A usage error ends the process, which a fuzzer is not to do.
-$(BUILD)/fuzz/src/option_values.o $(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
+$(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
 
 $(BUILD)/fuzz/fuzzed.a: $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@rm -f $@

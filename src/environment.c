@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "error.h"
-
-enum { ALIKE = 3 }; /* characters, in which names differ that are alike */
+#include "option_words.h"
 
 static const char prefix[] = "DGEMM_OOC_";
 
@@ -58,37 +57,20 @@ static char *word_of(const struct argp_option *option, struct error *err)
     return word;
 }
 
-/* Insertions, deletions and replacements of a character that make one text of the other. */
-static int distance(const char *a, const char *b)
-{
-    int row[ENVIRONMENT_NAME + 1], length = (int)strnlen(b, ENVIRONMENT_NAME);
-    for (int j = 0; j <= length; j++)
-        row[j] = j;
-    for (int i = 1; *a; a++, i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= length; j++) {
-            int change = diagonal + (*a != b[j - 1]),
-                shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-            diagonal = row[j];
-            row[j] = change < shift ? change : shift;
-        }
-    }
-    return row[length];
-}
-
 static void complain_unknown(const struct argp_option *table, const char *variable,
                              struct error *err)
 {
     char name[ENVIRONMENT_NAME], nearest[ENVIRONMENT_NAME] = "";
     int least = ENVIRONMENT_NAME;
     for (const struct argp_option *o = table; o->name || o->doc; o++) {
-        int far = is_option(o) ? distance(variable, environment_variable(o->name, name)) : least;
+        int far = is_option(o)
+                      ? option_words_distance(variable, environment_variable(o->name, name))
+                      : least;
         if (far < least)
             strcpy(nearest, name);
         least = far < least ? far : least;
     }
-    if (least <= ALIKE)
+    if (least <= OPTION_WORDS_ALIKE)
         error_add(err, EXIT_USAGE, "%s is not an option; is %s meant? If not, unset it", variable,
                   nearest);
     else
@@ -130,11 +112,12 @@ static void check_names(const struct argp_option *table, struct error *err)
     }
 }
 
-int environment_words(const struct argp_option *table, char **words, struct error *err)
+int environment_words(const struct argp_option *table, const bool *given, char **words,
+                      struct error *err)
 {
     int count = 0;
     for (const struct argp_option *o = table; o->name || o->doc; o++) {
-        char *word = is_option(o) ? word_of(o, err) : NULL;
+        char *word = is_option(o) && !given[o - table] ? word_of(o, err) : NULL;
         if (word)
             words[count++] = word;
     }

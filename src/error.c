@@ -45,3 +45,12 @@ int error_add(struct error *err, int code, const char *format, ...)
     snprintf(err->text + used, sizeof err->text - used, "%s%s", used ? "\n" : "", line);
     return code;
 }
+
+void error_print(const struct error *err, const char *program)
+{
+    for (const char *line = err->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "%s: %.*s\n", program, (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}

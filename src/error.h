@@ -36,6 +36,9 @@ int error_of_disk(int number, int otherwise);
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Print the complaints on standard error, each as a line of the program. */
+void error_print(const struct error *err, const char *program);
+
 /* Replace what would steer a terminal, in a text that a file may have brought along. */
 void error_make_plain(char *text);
 

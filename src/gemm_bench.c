@@ -93,13 +93,6 @@ static int run_on(bool gpu, const struct bench_options *options, struct bench_si
     return rc;
 }
 
-static void print_errors(struct error *err)
-{
-    char *rest = err->text;
-    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
-        fprintf(stderr, "gemm_bench: %s\n", line);
-}
-
 int main(int argc, char **argv)
 {
     static struct bench_options options;
@@ -110,7 +103,7 @@ int main(int argc, char **argv)
     int rc = run_on(false, &options, &sink, &err);
     rc = rc ? rc : run_on(true, &options, &sink, &err);
     if (err.complaints)
-        print_errors(&err);
+        error_print(&err, "gemm_bench");
     free(sink.rows);
     return rc ? rc : sink.wrong ? EXIT_VERIFY : EXIT_COMPLETE;
 }

@@ -62,13 +62,6 @@ static void print_version(FILE *stream, struct argp_state *state)
     fprintf(stream, "h5mat %s (%s)\n", DGEMM_OOC_VERSION, matfile_version());
 }
 
-static void print_errors(struct error *err)
-{
-    char *rest = err->text;
-    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
-        fprintf(stderr, "h5mat: %s\n", line);
-}
-
 int main(int argc, char **argv)
 {
     static const struct argp argp = {.parser = parse_option,
@@ -88,7 +81,7 @@ int main(int argc, char **argv)
     argv[parse.first] = name;
     int code = parse.command->run(argc - parse.first, argv + parse.first, &err);
     if (err.complaints)
-        print_errors(&err);
+        error_print(&err, "h5mat");
     if (fflush(stdout) || ferror(stdout)) {
         perror("h5mat: standard output");
         code = code ? code : EXIT_RUNTIME;

@@ -25,15 +25,6 @@
 
 enum { STOP_SECONDS = 30 }; /* that a launcher may be expected to wait */
 
-static void print_error(const struct error *err)
-{
-    for (const char *line = err->text; *line;) {
-        size_t length = strcspn(line, "\n");
-        fprintf(stderr, "dgemm_ooc: %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-}
-
 static void print_header(const struct session *s)
 {
     const struct progress *progress = &s->progress;
@@ -293,7 +284,7 @@ static int dry_run(struct session *s, struct simulation *simulation)
         error_add(&beyond, EXIT_RESOURCES, "a run would be refused for that");
     else if (!o->machine[0])
         warn_of_memory(s, local);
-    print_error(&beyond);
+    error_print(&beyond, "dgemm_ooc");
     return s->err.code;
 }
 
@@ -348,7 +339,7 @@ static void tell(struct session *s, const struct simulation *simulation)
                                     .places = s->places};
     if (may_report(s))
         report_write(s->options.report, &account, &s->err);
-    print_error(&s->err);
+    error_print(&s->err, "dgemm_ooc");
 }
 
 int main(int argc, char **argv)

@@ -11,16 +11,14 @@
 #include "environment.h"
 #include "quantity.h"
 
-__attribute__((format(printf, 2, 3), noreturn)) void usage_error(struct argp_state *state,
-                                                                 const char *format, ...)
+void usage_error(struct argp_state *state, const char *format, ...)
 {
     char text[PATH_MAX + 256];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    argp_error(state, "%s", text);
-    exit(EXIT_COMPLETE);
+    error_add(&((struct parse *)state->input)->err, EXIT_USAGE, "%s", text);
 }
 
 bool is_from_environment(const struct argp_state *state)
@@ -28,13 +26,13 @@ bool is_from_environment(const struct argp_state *state)
     return state->next <= 1 + ((const struct parse *)state->input)->from_environment;
 }
 
-__attribute__((noreturn)) void bad_value(struct argp_state *state, const char *option,
-                                         const char *text, const char *remedy)
+void bad_value(struct argp_state *state, const char *option, const char *text, const char *remedy)
 {
     char variable[ENVIRONMENT_NAME];
     if (is_from_environment(state))
         usage_error(state, "%s=%s: %s", environment_variable(option, variable), text, remedy);
-    usage_error(state, "--%s %s: %s", option, text, remedy);
+    else
+        usage_error(state, "--%s %s: %s", option, text, remedy);
 }
 
 double parse_number(const char *text, struct argp_state *state, const char *name)
@@ -74,9 +72,11 @@ uint64_t parse_bytes(const char *text, struct argp_state *state, const char *nam
 
 double parse_time(const char *text, struct argp_state *state, const char *name)
 {
-    double seconds;
+    double seconds = 0;
     if (!quantity_parse_time(text, &seconds))
         bad_value(state, name, text, "give a time such as 90s, 10m, 3h50m or 1-12:00:00");
+    else if (seconds <= 0)
+        bad_value(state, name, text, "give a time above 0, or leave the option out");
     return seconds;
 }
 
@@ -94,6 +94,7 @@ int parse_word(const char *text, const char *words, struct argp_state *state, co
     char remedy[128];
     snprintf(remedy, sizeof remedy, "choose one of %s", words);
     bad_value(state, name, text, remedy);
+    return 0;
 }
 
 int parse_algorithm(const char *text, struct argp_state *state)
@@ -106,6 +107,7 @@ int parse_algorithm(const char *text, struct argp_state *state)
         for (const struct algorithm_info *a = algorithm_table; a->name; a++)
             snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
         bad_value(state, "algo", text, names);
+        return ALGORITHM_AUTO;
     }
     return (int)algorithm->id;
 }

@@ -1,4 +1,5 @@
-/* The words of an option, as values.  Whatever is wrong ends the program: options_parse. */
+/* The words of an option, as values.  What is wrong is complained of in the `struct parse` that is
+ * the state's input; then any value is returned that the option can have. */
 #ifndef DGEMM_OOC_OPTION_VALUES_H
 #define DGEMM_OOC_OPTION_VALUES_H
 
@@ -11,20 +12,18 @@
 struct parse {
     struct options *options;
     const char *a, *b, *c, *output, *input;
-    const char *c_given_by;   /* -c, or its variable */
-    int from_environment;     /* words before those of the command line */
-    struct error environment; /* what is wrong with it */
+    const char *c_given_by; /* -c, or its variable */
+    int from_environment;   /* words before those of the command line */
+    bool left_out;          /* wrong words were, so that those left may be misunderstood */
+    struct error err;       /* all that is wrong (EXIT_USAGE) */
 };
 
-/* Print one sentence, and exit with EXIT_USAGE.  A rank that keeps silent leaves with 0: the first
- * code that is not 0 makes a launcher kill the other ranks, and the one that speaks might not have
- * spoken yet. */
-__attribute__((format(printf, 2, 3), noreturn)) void usage_error(struct argp_state *state,
-                                                                 const char *format, ...);
+/* Complain. */
+__attribute__((format(printf, 2, 3))) void usage_error(struct argp_state *state, const char *format,
+                                                       ...);
 
 /* Likewise, of an option's value, named as it was given: by the option or by its variable. */
-__attribute__((noreturn)) void bad_value(struct argp_state *state, const char *option,
-                                         const char *text, const char *remedy);
+void bad_value(struct argp_state *state, const char *option, const char *text, const char *remedy);
 
 /* Whether the option that is being parsed comes from the environment. */
 bool is_from_environment(const struct argp_state *state);

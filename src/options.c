@@ -8,6 +8,7 @@
 #include "error.h"
 #include "matname.h"
 #include "option_values.h"
+#include "option_words.h"
 #include "quantity.h"
 #include "version.h"
 
@@ -96,6 +97,8 @@ static const struct argp_option option_table[] = {
     {"version", 'V', 0, 0, "print the version and what it was built with", -1},
     {0, 0, 0, 0, 0, 0},
 };
+
+enum { TABLE_SIZE = sizeof option_table / sizeof option_table[0] };
 
 static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
                               "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
@@ -220,30 +223,36 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
         return 0;
     case ARGP_KEY_ARG:
-        if (p->input)
-            usage_error(state, "one INPUT.h5 only; %s is a second one", arg);
+        if (p->input && !p->left_out)
+            usage_error(state,
+                        "one INPUT.h5 only, and %s is a second one: name an operand of another "
+                        "file as -b %s:/B",
+                        arg, arg);
         p->input = arg;
         return 0;
-    case ARGP_KEY_NO_ARGS:
-        if (!(state->flags & ARGP_NO_ERRS))
-            fputs(example, stderr);
-        usage_error(state, "which matrices?");
     default: return parse_run_option(key, arg, o, state);
     }
+}
+
+static bool names_file(const char *text)
+{
+    return text && strchr(text, ':');
 }
 
 static void name_operand(struct operand_name *name, const char *text, const char *dataset,
                          const char *input, struct argp_state *state)
 {
     struct error err = {0};
-    if (text && !strchr(text, ':')) { /* a dataset of the input file */
+    if (text && !names_file(text)) { /* a dataset of the input file */
         dataset = text;
         text = NULL;
     }
+    if (!text && !input)
+        return;
     if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
         usage_error(state, "%s", err.text);
-    if (!text &&
-        snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >= (int)sizeof name->dataset)
+    else if (!text && snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >=
+                          (int)sizeof name->dataset)
         usage_error(state, "the dataset name %.40s... is too long", dataset);
 }
 
@@ -252,6 +261,7 @@ static void name_output(struct operand_name *output, const char *text, struct ar
                         const char *input)
 {
     char name[PATH_MAX];
+    struct error err = {0};
     if (!text) {
         const char *slash = strrchr(input, '/');
         const char *dot = strrchr(slash ? slash : input, '.');
@@ -260,39 +270,61 @@ static void name_output(struct operand_name *output, const char *text, struct ar
             usage_error(state, "the path %.40s... is too long", input);
         text = name;
     }
-    struct error err = {0};
     if (matname_split(text, "C", output->file, output->dataset, &err))
         usage_error(state, "%s", err.text);
+    else if (output->file[strlen(output->file) - 1] == '/')
+        usage_error(state, "--output %s names a directory: name the file in it, %sC.h5", text,
+                    output->file);
 }
 
-static void finish(struct parse *p, struct argp_state *state)
+static void name_files(struct parse *p, struct argp_state *state)
 {
     struct options *o = p->options;
-    if (p->environment.code)
-        usage_error(state, "%.*s", (int)strcspn(p->environment.text, "\n"), p->environment.text);
+    bool named =
+        names_file(p->a) && names_file(p->b) && p->output && (o->beta == 0 || names_file(p->c));
+    if (!p->input && !named) {
+        if (!p->left_out)
+            usage_error(state, "INPUT.h5 is missing (it is not needed where -a, -b, and -c with "
+                               "--beta, name FILE.h5:/path, and -o the output)");
+        return;
+    }
+    name_operand(&o->a, p->a, "A", p->input, state);
+    name_operand(&o->b, p->b, "B", p->input, state);
+    name_operand(&o->c, p->c, "C", p->input, state);
+    name_output(&o->output, p->output, state, p->input);
+}
+
+/* Options that are right each, but not together. */
+static void check_together(struct parse *p, struct argp_state *state)
+{
+    struct options *o = p->options;
     if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
         usage_error(state,
                     "%s %s names the C that is added, which is read only if beta is not 0: give "
                     "--beta too, or name the result's file with --output",
                     p->c_given_by, p->c);
-    name_operand(&o->a, p->a, "A", p->input, state);
-    name_operand(&o->b, p->b, "B", p->input, state);
-    name_operand(&o->c, p->c, "C", p->input, state);
-    name_output(&o->output, p->output, state, p->input);
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
         usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
                            "the launcher decides the ranks of a run");
     if (o->check_only && o->dry_run)
         usage_error(state, "--check-only needs an output, --dry-run none: give one of them");
     if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
-        usage_error(state, "%s shows a run: %s is none", o->html[0] ? "--html" : "--trace",
-                    o->dry_run ? "--dry-run" : "--check-only");
+        usage_error(state, "%s shows a run: it cannot be given with %s",
+                    o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
     if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
         usage_error(state, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
     if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
         usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
+}
+
+static void finish(struct parse *p, struct argp_state *state)
+{
+    bool right = !p->err.code;
+    name_files(p, state);
+    if (right)
+        check_together(p, state);
 }
 
 static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
@@ -327,19 +359,18 @@ static void out_of_memory(void)
     exit(EXIT_RESOURCES);
 }
 
-/* The environment's words before the command line's own, which win. */
-static char **join_environment(struct parse *p, int argc, char **argv)
+/* The environment's words before the command line's own, which win.  Returns how many. */
+static int gather_words(struct parse *p, int argc, char **argv, char **all)
 {
-    size_t options = sizeof option_table / sizeof option_table[0];
-    char **all = calloc((size_t)argc + options + 1, sizeof *all);
-    if (!all)
-        out_of_memory();
+    bool given[TABLE_SIZE] = {0};
+    char **own = all + TABLE_SIZE;
+    memcpy(own, argv, (size_t)argc * sizeof *own);
+    int count = option_words_check(option_table, own + 1, given, &p->err);
+    p->left_out = count < argc - 1;
     all[0] = argv[0];
-    p->from_environment = environment_words(option_table, all + 1, &p->environment);
-    if (p->environment.code == EXIT_RESOURCES)
-        out_of_memory();
-    memcpy(all + 1 + p->from_environment, argv + 1, (size_t)(argc - 1) * sizeof *all);
-    return all; /* argp keeps pointers into it: lives as long as the program */
+    p->from_environment = environment_words(option_table, given, all + 1, &p->err);
+    memmove(all + 1 + p->from_environment, own + 1, (size_t)(count + 1) * sizeof *all);
+    return 1 + p->from_environment + count;
 }
 
 static const char doc[] =
@@ -358,9 +389,20 @@ void options_parse(int argc, char **argv, bool silent, struct options *options)
                                 .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};
     struct parse parse = {.options = options};
+    char **all = calloc((size_t)argc + TABLE_SIZE + 1, sizeof *all); /* argp keeps pointers to it */
+    if (!all)
+        out_of_memory();
     argp_err_exit_status = EXIT_USAGE;
-    char **all = join_environment(&parse, argc, argv);
-    argc += parse.from_environment;
-    if (argp_parse(&argp, argc, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse))
-        exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
+    int count = gather_words(&parse, argc, argv, all);
+    if (parse.err.code == EXIT_RESOURCES)
+        out_of_memory();
+    bool read =
+        argp_parse(&argp, count, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse) == 0;
+    if (read && !parse.err.code)
+        return;
+    if (!silent && argc == 1)
+        fputs(example, stderr);
+    if (!silent)
+        error_print(&parse.err, "dgemm_ooc");
+    exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
 }

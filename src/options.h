@@ -54,8 +54,9 @@ struct options {
 };
 
 /* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which wins.  Prints
- * --help, --help-all and --version and exits; bad usage prints one sentence and exits with
- * EXIT_USAGE, or exits with 0 and no word when `silent`, as all ranks but one are. */
+ * --help, --help-all and --version and exits; bad usage prints all that is wrong, a sentence each,
+ * and exits with EXIT_USAGE, or exits with 0 and no word when `silent`, as all ranks but one
+ * are. */
 void options_parse(int argc, char **argv, bool silent, struct options *options);
 
 #endif

@@ -1,0 +1,152 @@
+#include "option_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+
+enum { LENGTH_MAX = 64 };
+
+int option_words_distance(const char *a, const char *b)
+{
+    int row[LENGTH_MAX + 1], length = (int)strnlen(b, LENGTH_MAX);
+    for (int j = 0; j <= length; j++)
+        row[j] = j;
+    for (int i = 1; *a; a++, i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int change = diagonal + (*a != b[j - 1]),
+                shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[length];
+}
+
+static bool is_end(const struct argp_option *option)
+{
+    return !option->name && !option->doc;
+}
+
+/* By its whole name, or by a beginning that only one has; null, and `alike` the number of those
+ * that have it. */
+static const struct argp_option *find_long(const struct argp_option *table, const char *name,
+                                           size_t length, int *alike)
+{
+    const struct argp_option *found = NULL;
+    *alike = 0;
+    for (const struct argp_option *o = table; !is_end(o); o++) {
+        if (!o->name || strncmp(o->name, name, length) != 0)
+            continue;
+        if (strlen(o->name) == length)
+            return o;
+        found = o;
+        ++*alike;
+    }
+    return *alike == 1 ? found : NULL;
+}
+
+static const struct argp_option *find_short(const struct argp_option *table, char letter)
+{
+    const struct argp_option *o = table;
+    while (!is_end(o) && !(o->name && o->key == letter))
+        o++;
+    return is_end(o) ? NULL : o;
+}
+
+static const struct argp_option *nearest(const struct argp_option *table, const char *name)
+{
+    const struct argp_option *found = NULL;
+    int least = OPTION_WORDS_ALIKE + 1;
+    for (const struct argp_option *o = table; !is_end(o); o++) {
+        int far = o->name ? option_words_distance(name, o->name) : least;
+        found = far < least ? o : found;
+        least = far < least ? far : least;
+    }
+    return found;
+}
+
+/* Of a long name that is none.  Returns how many words belong to it, as far as can be told. */
+static int complain_unknown(const struct argp_option *table, const char *name, bool has_value,
+                            const char *next, int alike, struct error *err)
+{
+    const struct argp_option *meant = nearest(table, name);
+    if (alike > 1)
+        error_add(err, EXIT_USAGE, "--%s may be several options; see --help-all", name);
+    else if (meant)
+        error_add(err, EXIT_USAGE, "--%s is not an option; did you mean --%s?", name, meant->name);
+    else
+        error_add(err, EXIT_USAGE, "--%s is not an option; see --help-all", name);
+    return meant && meant->arg && !has_value && next && next[0] != '-' ? 2 : 1;
+}
+
+static bool lacks_value(const struct argp_option *option, const char *next, struct error *err)
+{
+    if (next)
+        return false;
+    error_add(err, EXIT_USAGE, "--%s needs a value: %s", option->name, option->arg);
+    return true;
+}
+
+/* How many words the option takes, or how many are to be left out: then less than 0. */
+static int check_long(const struct argp_option *table, char **word, bool *given, struct error *err)
+{
+    char name[LENGTH_MAX];
+    const char *text = word[0] + 2;
+    size_t length = strcspn(text, "=");
+    bool has_value = text[length];
+    int alike;
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    const struct argp_option *option = find_long(table, text, length, &alike);
+    if (!option)
+        return -complain_unknown(table, name, has_value, word[1], alike, err);
+    if (has_value && !option->arg) {
+        error_add(err, EXIT_USAGE, "--%s takes no value", option->name);
+        return -1;
+    }
+    if (option->arg && !has_value && lacks_value(option, word[1], err))
+        return -1;
+    given[option - table] = true;
+    return option->arg && !has_value ? 2 : 1;
+}
+
+/* Likewise, of letters behind one hyphen. */
+static int check_short(const struct argp_option *table, char **word, bool *given, struct error *err)
+{
+    for (const char *letter = word[0] + 1; *letter; letter++) {
+        const struct argp_option *option = find_short(table, *letter);
+        if (!option) {
+            error_add(err, EXIT_USAGE, "-%c is not an option; see --help-all", *letter);
+            return -1;
+        }
+        given[option - table] = true;
+        if (!option->arg)
+            continue;
+        if (letter[1])
+            return 1;
+        return lacks_value(option, word[1], err) ? -1 : 2;
+    }
+    return 1;
+}
+
+int option_words_check(const struct argp_option *table, char **words, bool *given,
+                       struct error *err)
+{
+    int count = 0;
+    char **word = words;
+    while (*word && strcmp(*word, "--") != 0) {
+        int taken = strncmp(*word, "--", 2) == 0      ? check_long(table, word, given, err)
+                    : word[0][0] == '-' && word[0][1] ? check_short(table, word, given, err)
+                                                      : 1;
+        for (; taken < 0; taken++)
+            word++;
+        for (; taken > 0; taken--)
+            words[count++] = *word++;
+    }
+    while (*word)
+        words[count++] = *word++;
+    words[count] = NULL;
+    return count;
+}
