@@ -29,7 +29,9 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
         h5_append(text, sizeof text, "has %d dimension%s (", rank, rank == 1 ? "" : "s");
         for (int i = 0; i < rank; i++)
             h5_append(text, sizeof text, "%s%llu", i ? "x" : "", (unsigned long long)extents[i]);
-        h5_append(text, sizeof text, "), not two; reshape it to rows x columns");
+        h5_append(text, sizeof text,
+                  "), not two; store it as rows x columns, or show it so "
+                  "by a virtual dataset (README, Input)");
         return refuse(info, err, text);
     }
     uint64_t limit = INT64_MAX / sizeof(double);
@@ -59,6 +61,11 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
         return refuse(info, err,
                       "is complex; complex matrices are not supported yet, store the real and "
                       "imaginary parts as two matrices");
+    if (strcmp(text, "enumeration") == 0)
+        return refuse(
+            info, err,
+            "holds booleans or another enumeration, not numbers; store it as numbers, in NumPy "
+            "a.astype(\"u1\"), and give --type d (or s)");
     char reason[128];
     snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
     return refuse(info, err, reason);

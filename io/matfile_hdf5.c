@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -57,6 +58,11 @@ const char *h5_why(void)
     why_errno = number ? atoi(number + strlen("errno = ")) : 0;
     if (why_errno)
         snprintf(why, sizeof why, "%s (errno %d)", strerror(why_errno), why_errno);
+    if (strstr(why, "bad version number") || strstr(why, "bad superblock version"))
+        h5_append(why, sizeof why,
+                  ": damaged, or written by a newer HDF5 than %d.%d.%d of this build, whose "
+                  "h5repack --high=2 writes what 1.10 reads",
+                  H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
     if (h5_refused()[0])
         snprintf(why, sizeof why, "%s", h5_refused());
     return why;
@@ -117,6 +123,54 @@ int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset)
     return 0;
 }
 
+/* What other files begin with, and what helps. */
+static const struct {
+    const char *beginning;
+    size_t length;
+    const char *advice;
+} kinds[] = {
+    {"\223NUMPY", 6, "but a NumPy array; store it with h5py: file[\"A\"] = numpy.load(\"a.npy\")"},
+    {"MATLAB 5.0 MAT-file", 19, "but an older MATLAB file; save it there with -v7.3"},
+    {"CDF\1", 4, "but classic netCDF; nccopy -k nc4 converts it"},
+    {"CDF\2", 4, "but classic netCDF; nccopy -k nc4 converts it"},
+    {"CDF\5", 4, "but classic netCDF; nccopy -k nc4 converts it"},
+    {"\16\3\23\1", 4, "but HDF4; h4toh5 converts it"},
+    {"\37\213", 2, "but gzip's; gunzip it"},
+    {"BZh", 3, "but bzip2's; bunzip2 it"},
+    {"\3757zXZ", 5, "but xz's; unxz it"},
+    {"\50\265\57\375", 4, "but zstd's; unzstd it"},
+    {"PK\3\4", 4, "but a ZIP archive (.npz, .zip); store what is in it with h5py"},
+};
+
+/* Of a file that is not HDF5, by the bytes that it begins with. */
+static const char *other_kind(const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (count >= kinds[i].length && memcmp(bytes, kinds[i].beginning, kinds[i].length) == 0)
+            return kinds[i].advice;
+    size_t text = 0;
+    while (text < count &&
+           (isprint((unsigned char)bytes[text]) || isspace((unsigned char)bytes[text])))
+        text++;
+    return count > 0 && text == count ? "but text; store it with h5py: file[\"A\"] = "
+                                        "numpy.loadtxt(\"a.csv\", delimiter=\",\")"
+                                      : NULL;
+}
+
+static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, struct error *err)
+{
+    char first[256];
+    size_t count = bytes < sizeof first ? bytes : sizeof first;
+    const char *kind = NULL;
+    if (count > 0 && h5_read_bytes(descriptor, first, count, 0) == 0)
+        kind = other_kind(first, count);
+    return error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s%s", file,
+                     bytes == 0 ? " (it is empty)"
+                     : kind     ? ", "
+                                : "",
+                     kind ? kind : "");
+}
+
 /* The format signature stands at byte 0, or behind a user block of 512, 1024, 2048, ... bytes. */
 static int check_signature(int descriptor, const char *file, uint64_t bytes, struct error *err)
 {
@@ -129,14 +183,16 @@ static int check_signature(int descriptor, const char *file, uint64_t bytes, str
         if (number == 0 && memcmp(found, "\211HDF\r\n\032\n", sizeof found) == 0)
             return 0;
     }
-    return error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s", file,
-                     bytes ? "" : " (it is empty)");
+    return complain_of_kind(descriptor, file, bytes, err);
 }
 
 /* The system's own errors say more than the library's, so ask the system first. */
 static int check_plain_file(const char *file, bool write, struct error *err)
 {
     int descriptor = open(file, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0 && errno == ENOENT && strchr(file, ':'))
+        return error_add(err, EXIT_INPUT, "%s: no such file; if it is a dataset, write FILE.h5:/%s",
+                         file, file);
     if (descriptor < 0 && errno == ENOENT)
         return error_add(err, EXIT_INPUT, "%s: no such file", file);
     if (descriptor < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
@@ -194,6 +250,11 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
                   "%s is on a file system without file locks (errno %d): set "
                   "HDF5_USE_FILE_LOCKING=FALSE",
                   file, why_errno);
+    else if (strstr(why, "h5clear"))
+        error_add(err, EXIT_INPUT,
+                  "%s is marked as open for writing: close it in the program that writes it (SWMR "
+                  "too); only if that died, h5clear -s %s removes the mark",
+                  file, file);
     else if (strstr(why, "truncated file"))
         error_add(err, EXIT_INPUT, "%s is cut short, copy it again: %s", file, why);
     else

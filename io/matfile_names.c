@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "error.h"
 #include "matfile_impl.h"
@@ -72,10 +73,21 @@ bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MA
     return false;
 }
 
+/* Where the name of a missing dataset is that of a file. */
+static const char *hint_of_file(const char *name, char hint[PATH_MAX])
+{
+    struct stat status;
+    hint[0] = '\0';
+    if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
+        snprintf(hint, PATH_MAX, "; there is a file %.*s: a dataset in it is %.*s:/NAME",
+                 MATFILE_NAME_MAX, name, MATFILE_NAME_MAX, name);
+    return hint;
+}
+
 static int describe_name(hid_t file, struct matrix_info *info, struct error *err)
 {
     int rc;
-    char text[1500], missing[MATFILE_NAME_MAX];
+    char text[1500], missing[MATFILE_NAME_MAX], hint[PATH_MAX];
     hid_t object = H5Oopen(file, info->dataset, H5P_DEFAULT);
     const char *reason = object < 0 ? h5_why() : "";
     if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
@@ -88,8 +100,8 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
                        info->dataset, reason);
     else
-        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s", info->file, info->dataset,
-                       list_datasets(file, text, sizeof text));
+        rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", info->file, info->dataset,
+                       list_datasets(file, text, sizeof text), hint_of_file(info->dataset, hint));
     h5_close(object);
     return rc;
 }

@@ -266,7 +266,9 @@ int output_check(const struct options *options, const struct problem *p, bool ag
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (leads ? !S_ISREG(target.st_mode)
                        : !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
-            error_add(err, EXIT_INPUT, "the output %s exists and is not a regular file", file);
+            error_add(err, EXIT_INPUT,
+                      "the output %s exists and is not a regular file; name a file, such as %s.h5",
+                      file, file);
         else if (!options->force) {
             if (output_check_replaced(options, err) == 0)
                 output_complain_exists(file, err);

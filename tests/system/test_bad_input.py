@@ -105,6 +105,15 @@ def group(path):
         file["A/within"], file["B"] = whole((20, 30)), whole((30, 10))
 
 
+def newer(path):
+    """As a library of the future writes it: the version of a layout message is above all known."""
+    write(path, A=whole((20, 30)), B=whole((30, 10)))
+    layouts = list(re.finditer(rb"\x08\x00\x18\x00....\x03\x01", path.read_bytes(), re.DOTALL))
+    with open(path, "r+b") as file:
+        file.seek(layouts[-1].start() + 8)
+        file.write(b"\x09")
+
+
 def dangling(path):
     with h5py.File(path, "w") as file:
         file["A"], file["B"] = h5py.ExternalLink("nowhere.h5", "A"), whole((30, 10))
@@ -133,10 +142,11 @@ BAD_MATRICES = {
     "mixed": (content(whole((20, 30)), whole((30, 10), "f4")),
               ["B is float but A is double", "--type d"]),
     "complex": (content(whole((20, 30)).astype("c16")), ["complex", "not supported"]),
-    "boolean": (content(whole((20, 30)) > 0), ["boolean"]),
+    "boolean": (content(whole((20, 30)) > 0), ["holds booleans", 'astype("u1")', "--type d"]),
     "text": (content(np.full((20, 30), b"word")), ["string"]),
     "compound": (content(np.zeros((20, 30), [("x", "f8"), ("y", "f4")])), ["compound"]),
-    "no plug-in": (missing_plugin, ["lzf", "HDF5_PLUGIN_PATH"]),
+    "no plug-in": (missing_plugin, ["lzf", "HDF5_PLUGIN_PATH", "hdf5-plugin-lzf"]),
+    "newer": (newer, ['"B" cannot be opened', "a newer HDF5 than", "h5repack --high=2"]),
     "group": (group, ['"A" is a group', "A/within (f64 20x30)"]),
     "dangling link": (dangling, ['"A"', "cannot be opened"]),
     "shapes, B turned": (content(whole((20, 30)), whole((10, 30))),
@@ -152,6 +162,69 @@ def test_bad_file(tmp_path, what):
     make, says = BAD_FILES[what]
     make(tmp_path / "input.h5")
     assert_refused(tmp_path, tmp_path / "input.h5", says=says)
+
+
+OTHER_FILES = {
+    b"\x93NUMPY\x01\x00": "numpy.load",
+    b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "save it there with -v7.3",
+    b"CDF\x01\x00": "nccopy -k nc4",
+    b"CDF\x05\x00": "nccopy -k nc4",
+    b"\x0e\x03\x13\x01\x00": "h4toh5",
+    b"\x1f\x8b\x08": "gunzip",
+    b"BZh91AY": "bunzip2",
+    b"\xfd7zXZ\x00": "unxz",
+    b"\x28\xb5\x2f\xfd\x00": "unzstd",
+    b"PK\x03\x04": "ZIP archive",
+    b"1,2,3\n4,5,6\n": "numpy.loadtxt",
+}
+
+
+@pytest.mark.parametrize("first", OTHER_FILES)
+def test_files_of_other_kinds(tmp_path, first):
+    """The first bytes tell what makes it HDF5."""
+    (tmp_path / "input.h5").write_bytes(first)
+    assert_refused(tmp_path, tmp_path / "input.h5", says=["is not an HDF5 file, but", OTHER_FILES[first]])
+    (tmp_path / "input.h5").write_bytes(b"\x00" + first)
+    said = assert_refused(tmp_path, tmp_path / "input.h5")
+    assert said.endswith("is not an HDF5 file\n")
+
+
+def test_a_vector_shown_as_a_matrix(tmp_path):
+    """As README says: by a virtual dataset."""
+    source, a, vector = tmp_path / "input.h5", whole((20, 30)), whole((30,))
+    write(source, A=a, b=vector)
+    assert_refused(tmp_path, source, "-b", "b", says=["1 dimension (30), not two", "virtual dataset"])
+    with h5py.File(source, "a") as file:
+        v = h5py.VirtualLayout((30, 1), "f8")
+        v[:, 0] = h5py.VirtualSource(file["b"])
+        file.create_virtual_dataset("B", v)
+    multiply(source)
+    np.testing.assert_array_equal(read(output_of(source))[:, 0], a @ vector)
+
+
+def test_names_that_are_files_or_have_colons(source):
+    other = write(source.with_name("other.h5"), **{"x:y": whole((30, 10))})
+    how = {"cwd": source.parent}
+    assert_refused(source.parent, "input.h5", "-b", "other.h5", **how, says=[
+        'no dataset "other.h5"', "there is a file other.h5: a dataset in it is other.h5:/NAME"])
+    assert_refused(source.parent, "other.h5", "-a", "input.h5:/A", "-b", "x:y", **how, says=[
+        "x:y: no such file; if it is a dataset, write FILE.h5:/x:y"])
+    multiply(source, "-b", f"{other}:/x:y")
+    folder = source.with_name("folder")
+    folder.mkdir()
+    assert_refused(source.parent, "input.h5", "-o", "folder", **how, says=["name a file, such as folder.h5"])
+
+
+def test_a_live_writer(source):
+    """Nobody is told to clear the mark of a file that is being written."""
+    live = source.with_name("live.h5")
+    with h5py.File(live, "w", libver="latest") as file:
+        file.create_dataset("B", data=whole((30, 10)), chunks=(10, 10), maxshape=(None, 10))
+        file.swmr_mode = True
+        said = assert_refused(source.parent, source, "-b", f"{live}:/B", says=[
+            "marked as open for writing: close it in the program that writes it"])
+    assert "only if that died, h5clear" in said
+    multiply(source, "-b", f"{live}:/B")
 
 
 @pytest.mark.parametrize("what", BAD_MATRICES)
