@@ -285,7 +285,7 @@ int h5_check_room(const char *file, uint64_t bytes, struct error *err)
         return 0;
     return error_add(err, EXIT_RESOURCES,
                      "%s: its file system has %" PRIu64 " bytes free, %" PRIu64
-                     " are needed to go on; make room there",
+                     " are needed; make room there",
                      file, free_bytes, bytes);
 }
 

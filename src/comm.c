@@ -296,7 +296,7 @@ int comm_agree(struct comm *comm, struct error *err)
     int speaker = lowest % comm->size;
     if (comm->rank == speaker && lowest >= comm->size) {
         *err = (struct error){0};
-        error_add(err, EXIT_RUNTIME, "a rank stopped the run and did not say why");
+        error_add(err, EXIT_RUNTIME, "internal error: a rank ended the run without a complaint");
     } else if (comm->rank == speaker && err->code != EXIT_STOPPED &&
                (speaker > 0 || (raisers > 0 && comm->size > 1))) {
         char host[MPI_MAX_PROCESSOR_NAME];

@@ -128,7 +128,7 @@ static int look(const char *name, struct owner *owner, struct error *err)
     if (holds(name, owner, &status))
         return error_add(err, EXIT_INPUT,
                          "another run is at work on this output: process %d on %s, since %s (%s, "
-                         "which holds for %d s after its run has died)",
+                         "which stays valid for %d s after its run has died)",
                          owner->process, owner->host, owner->since, name, LOCK_STALE_SECONDS);
     return 0;
 }
@@ -152,10 +152,11 @@ static void remove_stale(const char *name, const struct owner *stale)
     print_owner(stale, before);
     print_owner(&owner, now);
     if (strcmp(before, now) == 0)
-        fprintf(stderr,
-                "dgemm_ooc: %s is of a run that has died (process %d on %s, since %s); this run "
-                "takes it over\n",
-                name, stale->process, stale->host, stale->since);
+        fprintf(
+            stderr,
+            "dgemm_ooc: %s was left by a run that has died (process %d on %s, since %s); this run "
+            "takes it over\n",
+            name, stale->process, stale->host, stale->since);
     else
         file_give_name(away, name, false);
     unlink(away);

@@ -37,7 +37,8 @@ static void print_header(const struct session *s)
         plan_print(&s->problem, &s->machine, &s->plan, &s->all, progress->left.count);
     double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
     if (save_s > STOP_SECONDS)
-        printf("Note        a stop takes about %s, to save: ask for it so long before the end\n",
+        printf("Note        saving takes about %s: send the signal to stop at least so long before "
+               "the end\n",
                quantity_time(save_s));
     if (progress->saved)
         printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",

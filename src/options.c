@@ -79,15 +79,17 @@ static const struct argp_option option_table[] = {
      0},
     {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
     {"restart", KEY_RESTART, "auto|never|require|trust", 0,
-     "go on where a run was stopped or killed (trust: C is not read back first)", 0},
-    {"checkpoint", KEY_CHECKPOINT, "TIME", 0, "save so often (90s, 10m, 3h50m; default 15m)", 0},
-    {"max-time", KEY_MAX_TIME, "TIME", 0, "save and stop in time for this (also 1-12:00:00)", 0},
+     "resume a run that was stopped or killed (trust: C is not read back first)", 0},
+    {"checkpoint", KEY_CHECKPOINT, "TIME", 0,
+     "save at this interval (90s, 10m, 3h50m; default 15m)", 0},
+    {"max-time", KEY_MAX_TIME, "TIME", 0,
+     "save, and stop before this is over (also 1-12:00:00; a plain number: seconds)", 0},
     {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well (-: standard output)",
      0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
     {"progress", KEY_PROGRESS, "auto|always|never", 0,
-     "how far it is: a line that is redrawn on a terminal, else one a minute (always: redrawn)", 0},
+     "progress display: a live line on a terminal, else a line a minute (always: live)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only", 0},
     {"verbose", 'v', 0, 0, "print more: all ranks, each rank's times", 0},
@@ -126,10 +128,10 @@ static const char short_help[] =
     "  --max-time=TIME        save and stop in time: 90s, 3h50m, 1-12:00:00\n"
     "  --report=FILE.json     the report, for programs; --trace=FILE.json a timeline\n"
     "  --html=FILE.html       a page that shows the run, for a browser\n"
-    "  -q, -v                 less, or more; --progress=never: not how far it is\n"
+    "  -q, -v                 less, or more; --progress=never: no progress display\n"
     "  --help-all, --version  all options; what it was built with\n"
     "\n"
-    "A run that was stopped or killed goes on when the same command is given again.\n" ENVIRONMENT
+    "To resume a run that was stopped or killed, give the same command again.\n" ENVIRONMENT
         EXIT_STATUSES;
 
 static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)

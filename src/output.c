@@ -256,11 +256,12 @@ int output_sync(const struct output *output, struct error *err)
 int output_finish(struct output *output, const struct options *options, struct error *err)
 {
     const char *file = options->output.file, *part = output->info.file;
+    const char *again = options->restart == RESTART_NEVER
+                            ? "the same command without --restart never is given"
+                            : "the same command is given again";
     if (options->force && output_check_replaced(options, err))
-        return error_add(err, EXIT_INPUT,
-                         "C is complete in %s, and gets its name when the same "
-                         "command is given again",
-                         part);
+        return error_add(err, EXIT_INPUT, "C is complete in %s, and gets its name when %s", part,
+                         again);
     if (options->force)
         take_mode(output->lock, file, 0);
     int number = file_give_name(part, file, options->force);
@@ -268,14 +269,14 @@ int output_finish(struct output *output, const struct options *options, struct e
         return error_add(
             err, EXIT_INPUT,
             "the output %s has appeared during the run; C is complete in %s, and gets "
-            "its name when the same command is given again once that file is out of the "
-            "way, or with --force if it holds nothing but C",
-            file, part);
+            "its name when %s once that file is out of the way, or with --force if it holds "
+            "nothing but C",
+            file, part, again);
     if (number)
         return error_add(err, error_of_disk(number, EXIT_RUNTIME),
                          "cannot give %s its name %s: %s; C is complete in it, and gets its name "
-                         "when the same command is given again",
-                         part, file, strerror(number));
+                         "when %s",
+                         part, file, strerror(number), again);
     output_keep();
     file_sync_name(file);
     close_part(output);

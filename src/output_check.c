@@ -105,7 +105,7 @@ static void check_part(const struct options *options, const struct problem *p, s
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
     else if (is_input(options, p, part))
         error_add(err, EXIT_INPUT,
-                  "%s, which C is called until it is complete, is one of the inputs; choose "
+                  "%s, the temporary name of C, is one of the inputs; choose "
                   "another with --output",
                   part);
     else if (why)
@@ -176,11 +176,10 @@ static void check_beside(const struct options *options, const struct problem *p,
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
     if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
-        error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is one of the inputs",
-                  copy, what);
-    else if (file_is_same_name(copy, options->output.file))
-        error_add(err, EXIT_INPUT, "%s, which the %s is called at first, is the output", copy,
+        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is one of the inputs", copy,
                   what);
+    else if (file_is_same_name(copy, options->output.file))
+        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is the output", copy, what);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
     for (enum output_file i = 0; i < BESIDE; i++)
@@ -220,7 +219,7 @@ int output_check_beside(const struct options *options, const struct problem *p, 
                 error_add(err, EXIT_INPUT, "the %s %s is the %s", papers[i].what, papers[i].path,
                           papers[j].what);
             if (file_is_same_name(papers[i].path, part))
-                error_add(err, EXIT_INPUT, "the %s %s is what the %s is called at first",
+                error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s",
                           papers[i].what, papers[i].path, papers[j].what);
         }
     }

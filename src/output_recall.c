@@ -39,8 +39,8 @@ static void recall_operand(const char *what, const char *letter,
     const char *made = dataset->text + (dataset->text[0] == '/');
     const char *asked = operand->dataset + (operand->dataset[0] == '/');
     if (!given && dataset->found && strcmp(made, asked) != 0)
-        error_add(err, EXIT_INPUT, "C was made from %s = \"%s\"; say with -%s where that is", what,
-                  dataset->text, letter);
+        error_add(err, EXIT_INPUT, "C was made from %s = \"%s\"; give -%s to say where that is now",
+                  what, dataset->text, letter);
 }
 
 /* The product's type is that of C. */

@@ -63,8 +63,8 @@ static void print_shape(const struct machine *m, const struct plan *plan)
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
            plan->slabs ? plan->slab : 0);
     if (m->ranks > m->ranks_per_node)
-        printf("            a node's ranks are in at most %" PRId64 " x %" PRId64
-               " of its rows and columns\n",
+        printf("            each node covers at most %" PRId64 " rows x %" PRId64
+               " columns of the grid\n",
                plan->node_lines[OPERAND_A], plan->node_lines[OPERAND_B]);
     printf("            %" PRId64 "x%" PRId64 " super-block%s, serpentine; %" PRId64
            " slab%s each, ascending\n",
@@ -80,7 +80,7 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     print_idle(out, "left out of the grid");
     print_idle(plan->idle_ranks - out, "C is too small for so many");
     if (!m->gpu && plan->compute_threads < m->threads)
-        printf("            %d of %d threads compute: the memory is too little for more\n",
+        printf("            using %d of %d threads (limited by host memory)\n",
                plan->compute_threads, m->threads);
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));

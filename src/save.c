@@ -215,9 +215,8 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
 {
     struct saver *s = &run->saver;
     struct comm *comm = run->comm;
-    *totals = (struct totals){.sum = s->sum,
-                              .failures = (uint64_t)run->check.failures,
-                              .unsaved = s->failed};
+    *totals = (struct totals){
+        .sum = s->sum, .failures = (uint64_t)run->check.failures, .unsaved = s->failed};
     for (int i = 0; i < BANDS; i++)
         totals->bands.sums[i] = run->written[i];
     saved->findings = run->check.findings;
@@ -259,6 +258,8 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     s->failed = false;
     s->why = (struct error){0};
     s->sum = 0;
+    if (level == STOP_END)
+        s->stops(s->context, s->saves > 0 ? s->saves_s / s->saves : 0);
     if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err) ||
         run_settle(run, err) || (sums && save_sums(run, super, tile, err)) ||
         store_sync(run->output, err) || add_up(run, &totals, &saved, err))

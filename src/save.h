@@ -23,13 +23,13 @@ struct store;
 
 /* What all ranks have saved. */
 struct saved {
-    int64_t supers;     /* super-blocks that are complete */
-    struct piece piece; /* of the next one: k, place, sum */
-    struct bands bands; /* the checksum of what this run has completed */
+    int64_t supers;           /* super-blocks that are complete */
+    struct piece piece;       /* of the next one: k, place, sum */
+    struct bands bands;       /* the checksum of what this run has completed */
     struct findings findings; /* of the check, by this run so far */
-    double since;       /* what was multiplied after this moment (clock_now) is not saved */
-    bool stops;         /* the run ends now */
-    const char *note;   /* on one rank: why the sums at work are not saved; empty: they are */
+    double since;             /* what was multiplied after this moment (clock_now) is not saved */
+    bool stops;               /* the run ends now */
+    const char *note;         /* on one rank: why the sums at work are not saved; empty: they are */
 };
 
 /* What the ranks ask each other, added up over them.  Nothing but doubles. */
@@ -42,6 +42,8 @@ struct saver {
     /* On all ranks; `known`: a run that goes on will find it. */
     int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
     int (*met)(void *context, const struct tally *all, struct error *err); /* now and then */
+    void (*stops)(void *context, double save_s); /* a save begins, after which the run ends; those
+                                                    before took so long, 0: there were none */
     void *context;
     const struct work *known; /* what another run would find now */
 

@@ -63,7 +63,7 @@ static void say_unsaved(const struct session *s, bool stops, const char *what, c
         fprintf(stderr, "dgemm_ooc: %s%s; the last %s are lost\n", what, why, time);
     else
         fprintf(stderr,
-                "dgemm_ooc: %s%s; if the run is stopped now, the last %s are lost; it goes on\n",
+                "dgemm_ooc: %s%s; if the run is stopped now, the last %s are lost; it continues\n",
                 what, why, time);
 }
 
@@ -107,6 +107,21 @@ static int when_met(void *context, const struct tally *all, struct error *err)
     return s->comm.rank == 0 ? operand_state_glance(&s->operands, err) : 0;
 }
 
+/* Whoever has asked for it may be at a keyboard, and press again. */
+static void when_stopping(void *context, double save_s)
+{
+    struct session *s = context;
+    if (s->comm.rank > 0)
+        return;
+    ticker_hide(&s->ticker);
+    fprintf(
+        stderr,
+        "dgemm_ooc: stopping (%s): saving takes about %s; a second signal ends the run at once, "
+        "and the last %s are lost\n",
+        stop_reason(), quantity_time(fmax(save_s, session_save_seconds(s))),
+        quantity_time(clock_now() - s->safe_s));
+}
+
 static int open_run(struct session *s)
 {
     comm_form_layers(&s->comm, s->plan.layers, s->plan.ranks_per_node);
@@ -114,18 +129,21 @@ static int open_run(struct session *s)
     s->part_plan = plan_layer(&s->plan, &s->part);
     s->progress.layers = s->plan.layers;
     s->begun = s->progress;
-    s->run = (struct run){
-        .problem = &s->part,
-        .plan = &s->part_plan,
-        .request = &s->request,
-        .output_info = &s->output.info,
-        .comm = &s->comm,
-        .device = s->device,
-        .trace = &s->trace,
-        .map = s->request.page ? &s->page.tiles : NULL,
-        .piece = &s->begun.left.pieces[0],
-        .seed = s->options.check_seed,
-        .saver = {.done = when_saved, .met = when_met, .context = s, .known = &s->known}};
+    s->run = (struct run){.problem = &s->part,
+                          .plan = &s->part_plan,
+                          .request = &s->request,
+                          .output_info = &s->output.info,
+                          .comm = &s->comm,
+                          .device = s->device,
+                          .trace = &s->trace,
+                          .map = s->request.page ? &s->page.tiles : NULL,
+                          .piece = &s->begun.left.pieces[0],
+                          .seed = s->options.check_seed,
+                          .saver = {.done = when_saved,
+                                    .met = when_met,
+                                    .stops = when_stopping,
+                                    .context = s,
+                                    .known = &s->known}};
     run_open(&s->run, &s->err);
     return comm_agree(&s->comm, &s->err);
 }
@@ -148,7 +166,7 @@ static int read_back(struct session *s)
     if (s->err.code == EXIT_VERIFY && s->went_on)
         error_add(&s->err, EXIT_VERIFY,
                   "an operand or C may have changed since an earlier run; what was saved is "
-                  "discarded, and the same command starts from the beginning");
+                  "discarded, and the same command starts again");
     s->journal.saved &= s->err.code != EXIT_VERIFY;
     return s->err.code;
 }
@@ -320,9 +338,11 @@ void session_leave(struct session *s)
     journal_close(&s->journal, stays);
     s->done = s->complete ? 1 : stays ? work_done(&s->progress.left, &s->problem) : 0;
     if (s->err.code == EXIT_STOPPED)
-        stays ? error_add(&s->err, EXIT_STOPPED,
-                          "stopped by %s with %.1f %% done; the same command goes on from there",
-                          stop_reason(), 100 * s->done)
+        stays ? error_add(&s->err, EXIT_STOPPED, "stopped by %s with %.1f %% done; %s",
+                          stop_reason(), 100 * s->done,
+                          s->options.restart == RESTART_NEVER
+                              ? "without --restart never the same command resumes from there"
+                              : "the same command resumes from there")
               : error_add(&s->err, EXIT_STOPPED, "stopped by %s before there was anything to save",
                           stop_reason());
 }

@@ -215,7 +215,7 @@ static void look_back(struct session *s)
     output_check(o, p, s->progress.saved, &s->err);
     if (s->progress.saved && o->layers && o->layers != s->progress.layers)
         error_add(&s->err, EXIT_INPUT,
-                  "what was saved is of --split-k %d; give that, or --restart never to start anew",
+                  "what was saved is of --split-k %d; give that, or --restart never to start again",
                   s->progress.layers);
     if (!s->progress.saved)
         work_begin(&s->progress.left, p);

@@ -144,8 +144,8 @@ static void say_what(const struct record *r, char *text, size_t size)
         break;
     case WAIT_FOR_SLOT: snprintf(text, size, "C to be written"); break;
     case WAIT_FOR_DEVICE: snprintf(text, size, "its device"); break;
-    case WAIT_FOR_RANKS: snprintf(text, size, "other ranks to come as far"); break;
-    case WAIT_FOR_RANK: snprintf(text, size, "rank %d to come as far", (int)r->from); break;
+    case WAIT_FOR_RANKS: snprintf(text, size, "other ranks to get as far"); break;
+    case WAIT_FOR_RANK: snprintf(text, size, "rank %d to get as far", (int)r->from); break;
     default: snprintf(text, size, "nothing any more");
     }
 }

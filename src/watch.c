@@ -53,10 +53,10 @@ static void leave(int dead)
     while (speaker < watch.mine && is_dead(speaker))
         speaker++;
     if (speaker == watch.mine)
-        fprintf(stderr,
-                "dgemm_ooc: rank %d (process %d) has died; the run ends, since nobody can go on "
-                "without it\n",
-                watch.first + dead, (int)watch.processes[dead].number);
+        fprintf(
+            stderr,
+            "dgemm_ooc: rank %d (process %d) has died; the run ends, since the others need it\n",
+            watch.first + dead, (int)watch.processes[dead].number);
     output_abandon();
     lock_abandon();
     comm_abort(EXIT_RUNTIME);

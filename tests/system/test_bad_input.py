@@ -450,7 +450,7 @@ def test_paper_is_another(source, one, other):
 def test_paper_is_the_part_of_another(source, one, other):
     assert_refused(source.parent, source, one, source.with_name("x"), other,
                    source.with_name("x.part"),
-                   says=[f"the {PAPERS[other]}", f"what the {PAPERS[one]} is called at first"])
+                   says=[f"the {PAPERS[other]}", f"temporary name of the {PAPERS[one]}"])
 
 
 @pytest.mark.parametrize("dataset", [".", "A//", "/"])

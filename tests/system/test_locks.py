@@ -103,7 +103,7 @@ def test_a_killed_run_s_lock_is_taken_over(source, reference, without, lock, sav
     assert lock.exists() and part_of(source).exists()
     done = run("dgemm_ooc", source, **without)
     assert done.returncode == 0, done.stderr
-    assert f"{lock} is of a run that has died (process {process.pid} on " in done.stderr
+    assert f"{lock} was left by a run that has died (process {process.pid} on " in done.stderr
     assert ("Restart " in done.stdout) == saved
     assert_whole(source, reference)
 

@@ -153,7 +153,7 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
         os.kill(rank, signal.SIGCONT)
     process.send_signal(signal.SIGUSR2)
     with process:
-        assert "goes on from there" in process.communicate(timeout=60)[1]
+        assert "resumes from there" in process.communicate(timeout=60)[1]
     assert process.returncode == 75
 
 

@@ -69,12 +69,25 @@ def assert_whole(source, expected):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2],
                          ids=lambda number: number.name)
 def test_stop_and_go_on(source, reference, number):
-    code, _, err = stop(source, number=number)
+    code, _, err = stop(source, "--progress", "always", number=number)
     assert code == 75 and f"stopped by {number.name}" in err
+    says = rf"^dgemm_ooc: stopping \({number.name}\): saving takes about .*; a second signal ends the run at once"
+    lines = re.split(r"\n|\r\x1b\[K", err)  # that of the progress has been taken away
+    assert sum(bool(re.search(says, line)) for line in lines) == 1, err
     done = done_percent(err)
     out = finish(source, *SLOW)
     assert 0 < done < 100 and f"Restart     {done} % is done" in out
     assert_whole(source, reference[1])
+
+
+def test_a_stop_of_several_ranks_is_said_once(source):
+    _, _, err = stop(source, ranks=2)
+    assert err.count("dgemm_ooc: stopping (") == 1 and err.index("stopping (") < err.index("stopped by")
+
+
+def test_a_stop_without_restart_promises_none(source):
+    code, _, err = stop(source, "--restart", "never")
+    assert code == 75 and "without --restart never the same command resumes from there" in err
 
 
 @pytest.mark.parametrize("ranks, later, tile", [

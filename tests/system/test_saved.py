@@ -197,7 +197,7 @@ def test_a_stop_while_c_is_read(wide, tmp_path):
         wait_until(lambda: journal_of(source).read_text().count('"owner"') == 2, process)
         process.send_signal(signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == STOPPED and "% done; the same command goes on" in err, err
+    assert process.returncode == STOPPED and "% done; the same command resumes" in err, err
     assert left(source) == before
     go_on(source)
     assert_whole(source, wide[1])
@@ -288,7 +288,7 @@ def test_saving_never_ends_a_run(deep, tmp_path, fault, file, says, ranks):
     source = copy(deep, tmp_path)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", "--tile", "200x380x16",
                  "--checkpoint", "0.05s", ranks=ranks, program=FAULTY, **faulty(fault, file))
-    lost = r"; if the run is stopped now, the last [\d.:]+( m?s)? are lost; it goes on$"
+    lost = r"; if the run is stopped now, the last [\d.:]+( m?s)? are lost; it continues$"
     assert re.search(says + ".*" + lost, done.stderr, re.M), done.stderr
     assert_whole(source, deep[1])
 

@@ -158,7 +158,7 @@ def test_operands_by_name(tmp_path):
     names, there = ["-a", "X", "-b", "Y"], ["-o", tmp_path / "result.h5:/a/product"]
     multiply(source, *names, *there)
     check(source, *names, *there)
-    check(source, *there, code=3, says=['C was made from A = "X"', "say with -b where that is"])
+    check(source, *there, code=3, says=['C was made from A = "X"', "give -b to say where that is now"])
 
 
 def test_made_by_others(tmp_path):

@@ -29,9 +29,9 @@ static void test_words(void **state)
     wait_begin_panel(&transfer, -1);
     assert_said("for B, slab 7\n");
     wait_begin_rank(2);
-    assert_said("for rank 2 to come as far\n");
+    assert_said("for rank 2 to get as far\n");
     wait_begin(WAIT_FOR_RANKS);
-    assert_said("for other ranks to come as far\n");
+    assert_said("for other ranks to get as far\n");
     wait_begin(WAIT_FOR_SLOT);
     assert_said("for C to be written\n");
     wait_file(1);
