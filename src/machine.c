@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <libgen.h>
 #include <linux/magic.h>
 #include <math.h>
 #include <sched.h>
@@ -16,6 +17,63 @@
 #include "quantity.h"
 
 enum { HUGE_PAGE = 2 << 20 };
+
+/* The members of a machine file that are numbers, and where they are kept. */
+static const struct member {
+    const char *key;
+    enum { REAL, BYTES, COUNT } kind;
+    size_t offset;
+} members[] = {
+    {"ranks", COUNT, offsetof(struct machine, ranks)},
+    {"ranks_per_node", COUNT, offsetof(struct machine, ranks_per_node)},
+    {"threads", COUNT, offsetof(struct machine, threads)},
+    {"compute_capability", COUNT, offsetof(struct machine, compute_capability)},
+    {"device_memory_bytes", BYTES, offsetof(struct machine, device_memory)},
+    {"host_memory_bytes", BYTES, offsetof(struct machine, host_memory)},
+    {"disk_read_bytes_per_s", REAL, offsetof(struct machine, disk_read_bytes_per_s)},
+    {"disk_write_bytes_per_s", REAL, offsetof(struct machine, disk_write_bytes_per_s)},
+    {"disk_run_bytes", REAL, offsetof(struct machine, disk_run_bytes)},
+    {"in_bytes_per_s", REAL, offsetof(struct machine, in_bytes_per_s)},
+    {"out_bytes_per_s", REAL, offsetof(struct machine, out_bytes_per_s)},
+    {"device_bytes_per_s", REAL, offsetof(struct machine, device_bytes_per_s)},
+    {"gemm_double_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
+    {"gemm_float_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
+    {"node_disk_bytes_per_s", REAL, offsetof(struct machine, node_disk_bytes_per_s)},
+    {"network_bytes_per_s", REAL, offsetof(struct machine, network_bytes_per_s)},
+};
+enum { MEMBERS = sizeof members / sizeof members[0] };
+
+/* The bit of the member that is kept there. */
+static unsigned bit_of(const struct machine *m, const void *member)
+{
+    size_t offset = (size_t)((const char *)member - (const char *)m);
+    int i = 0;
+    while (i < MEMBERS && members[i].offset != offset)
+        i++;
+    return 1u << i;
+}
+
+const char *machine_source(const struct machine *m, const void *member)
+{
+    unsigned bit = bit_of(m, member);
+    return m->given & bit ? "given" : m->measured & bit ? "measured" : "assumed";
+}
+
+static void set_source(struct machine *m, const void *member, const char *source)
+{
+    unsigned bit = bit_of(m, member);
+    m->given &= ~bit;
+    m->measured &= ~bit;
+    if (strcmp(source, "given") == 0)
+        m->given |= bit;
+    else if (strcmp(source, "measured") == 0)
+        m->measured |= bit;
+}
+
+void machine_measured(struct machine *m, const void *member)
+{
+    set_source(m, member, "measured");
+}
 
 int machine_threads(int cpus)
 {
@@ -73,6 +131,7 @@ static void assume_gpu(struct machine *m)
     assume_gpu_rates(&h100, m);
     m->compute_capability = h100.compute_capability;
     m->device_memory = (size_t)76e9;
+    set_source(m, &m->device_memory, "assumed");
 }
 
 static void assume_cpu_rates(struct machine *m)
@@ -101,10 +160,14 @@ static void assume_disk_rates(const char *input, struct machine *m)
 
 static void apply_limits(const struct options *options, struct machine *m)
 {
-    if (options->host_memory)
+    if (options->host_memory) {
         m->host_memory = options->host_memory;
-    if (options->gpu_memory)
+        set_source(m, &m->host_memory, "given");
+    }
+    if (options->gpu_memory) {
         m->device_memory = options->gpu_memory;
+        set_source(m, &m->device_memory, "given");
+    }
 }
 
 void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
@@ -118,6 +181,8 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
     assume_disk_rates(options->a.file, m);
     m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);
     m->device_memory = m->host_memory;
+    machine_measured(m, &m->host_memory);
+    machine_measured(m, &m->device_memory);
     if (device) {
         snprintf(m->name, sizeof m->name, "%s", device->name);
         m->compute_capability = device->compute_capability;
@@ -131,31 +196,6 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
     }
     apply_limits(options, m);
 }
-
-/* The members of a machine file that are numbers, and where they are kept. */
-static const struct member {
-    const char *key;
-    enum { REAL, BYTES, COUNT } kind;
-    size_t offset;
-} members[] = {
-    {"ranks", COUNT, offsetof(struct machine, ranks)},
-    {"ranks_per_node", COUNT, offsetof(struct machine, ranks_per_node)},
-    {"threads", COUNT, offsetof(struct machine, threads)},
-    {"compute_capability", COUNT, offsetof(struct machine, compute_capability)},
-    {"device_memory_bytes", BYTES, offsetof(struct machine, device_memory)},
-    {"host_memory_bytes", BYTES, offsetof(struct machine, host_memory)},
-    {"disk_read_bytes_per_s", REAL, offsetof(struct machine, disk_read_bytes_per_s)},
-    {"disk_write_bytes_per_s", REAL, offsetof(struct machine, disk_write_bytes_per_s)},
-    {"disk_run_bytes", REAL, offsetof(struct machine, disk_run_bytes)},
-    {"in_bytes_per_s", REAL, offsetof(struct machine, in_bytes_per_s)},
-    {"out_bytes_per_s", REAL, offsetof(struct machine, out_bytes_per_s)},
-    {"device_bytes_per_s", REAL, offsetof(struct machine, device_bytes_per_s)},
-    {"gemm_double_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
-    {"gemm_float_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
-    {"node_disk_bytes_per_s", REAL, offsetof(struct machine, node_disk_bytes_per_s)},
-    {"network_bytes_per_s", REAL, offsetof(struct machine, network_bytes_per_s)},
-};
-enum { MEMBERS = sizeof members / sizeof members[0] };
 
 /* Null for what is not known. */
 static json_t *member_json(const struct member *member, const struct machine *m)
@@ -174,49 +214,124 @@ static json_t *member_json(const struct member *member, const struct machine *m)
 
 json_t *machine_json(const struct machine *m)
 {
+    json_t *sources = json_object();
     json_t *json = json_pack("{s:s, s:s, s:b}", "name", m->name, "device", m->gpu ? "gpu" : "cpu",
                              "files_in_memory", m->files_in_memory);
     for (int i = 0; i < MEMBERS; i++) {
         json_t *value = member_json(&members[i], m);
         if (value)
             json_object_set_new(json, members[i].key, value);
+        if (value && members[i].kind != COUNT)
+            json_object_set_new(sources, members[i].key,
+                                json_string(machine_source(m, (char *)m + members[i].offset)));
     }
+    json_object_set_new(json, "sources", sources);
     return json;
 }
 
-static bool read_number_member(const struct member *member, const json_t *value, struct machine *m)
+/* What the value may be: null when it is that. */
+static const char *read_number(const struct member *member, const json_t *value, struct machine *m)
 {
     void *to = (char *)m + member->offset;
     double number = json_number_value(value);
-    if (!json_is_number(value) || !(number > 0))
-        return false;
+    bool whole = json_is_integer(value) && number >= 1 && number <= 1 << 24;
+    if (member->kind == COUNT && !whole)
+        return "a whole number from 1 to 16777216";
+    if (!json_is_number(value) || !(number > 0) || number >= 0x1p62)
+        return "a number above 0 and below 2^62, without a unit";
     switch (member->kind) {
-    case REAL: *(double *)to = number; return true;
-    case BYTES: return number < 0x1p62 && (*(size_t *)to = (size_t)number, true);
-    case COUNT:
-        return json_is_integer(value) && number <= 1 << 24 && (*(int *)to = (int)number, true);
+    case REAL: *(double *)to = number; break;
+    case BYTES: *(size_t *)to = (size_t)number; break;
+    case COUNT: *(int *)to = (int)number; break;
     }
-    return false;
+    set_source(m, to, "given");
+    return NULL;
 }
 
-static bool read_member(const char *key, const json_t *value, const char **device,
-                        struct machine *m)
+static const struct member *find_member(const char *key)
 {
     for (int i = 0; i < MEMBERS; i++)
         if (strcmp(key, members[i].key) == 0)
-            return read_number_member(&members[i], value, m);
-    if (strcmp(key, "files_in_memory") == 0 && json_is_boolean(value)) {
-        m->files_in_memory = json_boolean_value(value);
-        return true;
+            return &members[i];
+    return NULL;
+}
+
+/* Where a report says that its machine's numbers are from. */
+static const char *read_sources(const json_t *sources, struct machine *m)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)sources, key, value)
+    {
+        const struct member *member = find_member(key);
+        if (!member || !json_is_string(value))
+            return "what a report has there";
+        set_source(m, (char *)m + member->offset, json_string_value(value));
     }
-    if (strcmp(key, "device") == 0 && json_is_string(value)) {
-        *device = json_string_value(value);
-        return true;
+    return json_is_object(sources) ? NULL : "what a report has there";
+}
+
+/* Likewise, of any member. */
+static const char *read_member(const char *key, const json_t *value, struct machine *m)
+{
+    const struct member *member = find_member(key);
+    if (member)
+        return read_number(member, value, m);
+    const char *text = json_string_value(value);
+    if (strcmp(key, "files_in_memory") == 0) {
+        m->files_in_memory = json_is_true(value);
+        return json_is_boolean(value) ? NULL : "true or false";
     }
-    if (strcmp(key, "name") == 0 && json_is_string(value) &&
-        json_string_length(value) < sizeof m->name) {
-        snprintf(m->name, sizeof m->name, "%s", json_string_value(value));
-        return true;
+    if (strcmp(key, "device") == 0) {
+        m->gpu = text && strcmp(text, "gpu") == 0;
+        return text && (m->gpu || strcmp(text, "cpu") == 0) ? NULL : "\"gpu\" or \"cpu\"";
+    }
+    if (strcmp(key, "name") == 0) {
+        snprintf(m->name, sizeof m->name, "%s", text ? text : "");
+        return text && strlen(text) < sizeof m->name ? NULL : "a text of at most 95 bytes";
+    }
+    return strcmp(key, "sources") == 0 ? NULL : "";
+}
+
+/* Add the members of a file, to a machine that has values for all. */
+static void read_members(const struct options *options, const json_t *root, struct machine *m,
+                         struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)root, key, value)
+    {
+        const char *allowed = read_member(key, value, m);
+        char *is = allowed ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        if (allowed && !*allowed)
+            error_add(err, EXIT_USAGE,
+                      "--machine %s: \"%s\" is not a key of a machine file (README, Options)",
+                      options->machine, key);
+        else if (allowed)
+            error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", options->machine,
+                      key, is ? is : "?", allowed);
+        free(is);
+    }
+    value = json_object_get(root, "sources");
+    const char *allowed = value ? read_sources(value, m) : NULL;
+    if (allowed)
+        error_add(err, EXIT_USAGE, "--machine %s: \"sources\": leave it out, or give %s",
+                  options->machine, allowed);
+}
+
+/* The folder of the machine files that come with this program, installed or as it was built; false
+ * where that cannot be found. */
+static bool find_folder(char folder[PATH_MAX])
+{
+    static const char *const places[] = {"../share/dgemm_ooc/jobs/machines", "../jobs/machines"};
+    char program[PATH_MAX] = "", path[2 * PATH_MAX];
+    if (readlink("/proc/self/exe", program, sizeof program - 1) < 0)
+        return false;
+    const char *beside = dirname(program);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", beside, places[i]);
+        if (realpath(path, folder))
+            return true;
     }
     return false;
 }
@@ -224,7 +339,16 @@ static bool read_member(const char *key, const json_t *value, const char **devic
 int machine_read(const struct options *options, struct machine *m, struct error *err)
 {
     json_error_t where;
-    json_t *root = json_load_file(options->machine, JSON_REJECT_DUPLICATES, &where);
+    char folder[PATH_MAX], path[2 * PATH_MAX + 8];
+    bool named = !strchr(options->machine, '/') && access(options->machine, F_OK) != 0 &&
+                 find_folder(folder);
+    if (named)
+        snprintf(path, sizeof path, "%s/%s.json", folder, options->machine);
+    if (named && access(path, R_OK) != 0)
+        return error_add(err, EXIT_USAGE,
+                         "--machine %s: no such file, nor %s.json in %s, where this program's are",
+                         options->machine, options->machine, folder);
+    json_t *root = json_load_file(named ? path : options->machine, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(root)) {
         if (root)
             error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine);
@@ -237,18 +361,10 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         return err->code;
     }
     m->files_in_memory = false;
-    const char *key, *device = m->gpu ? "gpu" : "cpu";
-    json_t *value = json_object_get(root, "device");
-    if (!m->gpu && json_is_string(value) && strcmp(json_string_value(value), "gpu") == 0)
+    const char *device = json_string_value(json_object_get(root, "device"));
+    if (!m->gpu && device && strcmp(device, "gpu") == 0)
         assume_gpu(m);
-    json_object_foreach(root, key, value) if (!read_member(key, value, &device, m))
-        error_add(err, EXIT_USAGE,
-                  "--machine %s: \"%s\" is not a key of a machine file, or its value is invalid",
-                  options->machine, key);
-    m->gpu = strcmp(device, "gpu") == 0;
-    if (!m->gpu && strcmp(device, "cpu") != 0)
-        error_add(err, EXIT_USAGE, "--machine %s: \"device\" is \"gpu\" or \"cpu\"",
-                  options->machine);
+    read_members(options, root, m, err);
     json_decref(root);
     apply_limits(options, m);
     return err->code;

@@ -1,8 +1,9 @@
 /* The machine: what each rank may use, and how fast the links are.
  *
- * Memories are read from the machine or given; rates are assumed from the kind of device unless
- * a machine file states them.  They steer the plan and its prediction, never the bits of the
- * result, unless --split-k auto lets the plan choose the parts of k. */
+ * Memories are read from the machine or given.  Rates are assumed from the kind of device, that of
+ * reading files is measured, unless a machine file states them.  They steer the plan and its
+ * prediction, never the bits of the result, unless --split-k auto lets the plan choose the parts
+ * of k. */
 #ifndef DGEMM_OOC_MACHINE_H
 #define DGEMM_OOC_MACHINE_H
 
@@ -34,6 +35,7 @@ struct machine {
     double node_disk_bytes_per_s; /* between a node and the file system, each way; 0: no limit */
     double network_bytes_per_s;   /* between a node and the others, each way */
     double gemm_flops_per_s[2];   /* each rank; float, double */
+    unsigned given, measured;     /* bits, of the members of a machine file: where they are from */
 };
 
 /* This machine, for one of `ranks` ranks of which `local_ranks` share this node, with so many CPUs
@@ -58,6 +60,13 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
 
 /* Replace what `options->machine` states: a JSON object with members of the names above. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);
+
+/* Where a number that `member` points to in the machine is from: "given" by the user, "measured"
+ * here, or "assumed". */
+const char *machine_source(const struct machine *machine, const void *member);
+
+/* Note that it was measured. */
+void machine_measured(struct machine *machine, const void *member);
 
 /* The machine file that states all of this machine; the caller's. */
 json_t *machine_json(const struct machine *machine);

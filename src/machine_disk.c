@@ -101,6 +101,8 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     for (int i = 1; m->files_in_memory && i < MEMORY_PROBES; i++)
         rate = fmax(rate, read_rate(store, info, scalar_size(p->type), i, m));
     store_close(store);
-    if (rate > 0)
-        m->disk_read_bytes_per_s = coarse(m, rate * computers);
+    if (rate <= 0)
+        return;
+    m->disk_read_bytes_per_s = coarse(m, rate * computers);
+    machine_measured(m, &m->disk_read_bytes_per_s);
 }

@@ -33,8 +33,10 @@ static void print_header(const struct session *s)
     struct tm local;
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
     printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->command, date);
-    if (progress->left.count > 0)
-        plan_print(&s->problem, &s->machine, &s->plan, &s->all, progress->left.count);
+    if (progress->left.count > 0) {
+        plan_print(&s->problem, &s->machine, &s->plan);
+        plan_print_time("Predicted", &s->all, progress->left.count);
+    }
     double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
     if (save_s > STOP_SECONDS)
         printf("Note        saving takes about %s: send the signal to stop at least so long before "
@@ -278,8 +280,13 @@ static int dry_run(struct session *s, struct simulation *simulation)
     if (s->err.code ||
         simulate(&s->problem, &s->machine, &s->request, &s->plan, simulation, &s->err))
         return s->err.code;
-    plan_print(&s->problem, &s->machine, &s->plan, &s->plan, 1);
-    simulate_print(simulation);
+    if (!o->quiet) {
+        plan_print(&s->problem, &s->machine, &s->plan);
+        simulate_print(simulation);
+    }
+    if (o->verbose && !o->quiet)
+        plan_print_time("Estimate", &s->plan, 1);
+    simulate_print_time(simulation);
     if (!o->machine[0] &&
         machine_check_memory(o, local, gpu ? &info : NULL, sharing, &s->machine, &beyond))
         error_add(&beyond, EXIT_RESOURCES, "a run would be refused for that");

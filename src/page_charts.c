@@ -59,7 +59,9 @@ static void label_x(const struct sheet *s, const char *label)
 /* A link under the roofs: what it may carry, of all ranks, and what the run did on it. */
 struct roof {
     const char *name, *class;
-    double bytes_per_s, intensity; /* flops for each byte that it carried */
+    const double *source; /* the machine's rate */
+    double bytes_per_s;   /* of all ranks */
+    double intensity;     /* flops for each byte that it carried */
 };
 
 static int find_roofs(const struct sheet *s, struct roof roofs[LINK_COUNT])
@@ -67,10 +69,10 @@ static int find_roofs(const struct sheet *s, struct roof roofs[LINK_COUNT])
     const struct machine *m = s->facts->machine;
     const double all = m->ranks, nodes = (double)ceil_div(m->ranks, m->ranks_per_node);
     const struct roof candidates[] = {
-        {"disk read", "read", m->disk_read_bytes_per_s, 0},
-        {"network", "network", nodes * m->network_bytes_per_s, 0},
-        {"host to device", "in", all * m->in_bytes_per_s, 0},
-        {"disk write", "write", m->disk_write_bytes_per_s, 0},
+        {"disk read", "read", &m->disk_read_bytes_per_s, m->disk_read_bytes_per_s, 0},
+        {"network", "network", &m->network_bytes_per_s, nodes * m->network_bytes_per_s, 0},
+        {"host to device", "in", &m->in_bytes_per_s, all * m->in_bytes_per_s, 0},
+        {"disk write", "write", &m->disk_write_bytes_per_s, m->disk_write_bytes_per_s, 0},
     };
     const enum stage stages[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_WRITE};
     const struct stage_report *measured = s->facts->report->stages;
@@ -136,16 +138,17 @@ static void print_roof(const struct sheet *s, const struct axes *a, const struct
 static void print_roof_legend(const struct sheet *s, const struct roof *roofs, int count,
                               double rate, double peak)
 {
+    const struct machine *m = s->facts->machine;
     fputs("<ul class=\"legend\">\n", s->file);
-    fprintf(s->file, "<li><i class=\"peak\"></i>device%s: %s</li>\n",
-            s->facts->machine->ranks > 1 ? "s" : "", quantity_flops(peak));
+    fprintf(s->file, "<li><i class=\"peak\"></i>device%s: %s (%s)</li>\n", m->ranks > 1 ? "s" : "",
+            quantity_flops(peak), machine_source(m, &m->gemm_flops_per_s[s->facts->problem->type]));
     for (int i = 0; i < count; i++) {
         double most = fmin(peak, roofs[i].intensity * roofs[i].bytes_per_s);
         char reached[16];
         snprintf(reached, sizeof reached, rate < 0.1 * most ? "%.2g" : "%.0f", 100 * rate / most);
-        fprintf(s->file, "<li><i class=\"%s\"></i>%s, %s: %s %% of its roof, %s</li>\n",
-                roofs[i].class, roofs[i].name, quantity_rate(roofs[i].bytes_per_s), reached,
-                quantity_flops(most));
+        fprintf(s->file, "<li><i class=\"%s\"></i>%s, %s (%s): %s %% of its roof, %s</li>\n",
+                roofs[i].class, roofs[i].name, quantity_rate(roofs[i].bytes_per_s),
+                machine_source(m, roofs[i].source), reached, quantity_flops(most));
     }
     fputs("</ul>\n", s->file);
 }
@@ -177,7 +180,8 @@ void page_roofline(const struct sheet *s)
     fputs("</svg>\n", s->file);
     print_roof_legend(s, roofs, count, rate, peak);
     fputs("<p class=\"note\">A point for each link: this run. Its roof is what the link, at the "
-          "rate that was measured at the start or assumed, or the device would let it reach.</p>\n"
+          "rate that was given, measured at the start or assumed, or the device would let it "
+          "reach.</p>\n"
           "</section>\n",
           s->file);
 }

@@ -112,10 +112,12 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
     return problem_reads_c(problem) || plan->layers > 1;
 }
 
-/* Print problem and plan, in at most 80 columns; `all`: what this plan and those of the pieces that
- * follow predict together. */
+/* Print problem and plan, in at most 80 columns. */
 void plan_print(const struct problem *problem, const struct machine *machine,
-                const struct plan *plan, const struct plan *all, int pieces);
+                const struct plan *plan);
+
+/* Print, under a title, what the plan predicts; it may be the sum of those of so many pieces. */
+void plan_print_time(const char *title, const struct plan *plan, int pieces);
 
 const char *plan_link_name(enum link link);
 

@@ -55,6 +55,21 @@ static void print_idle(int ranks, const char *why)
         printf("            %d rank%s without a tile: %s\n", ranks, ranks == 1 ? "" : "s", why);
 }
 
+/* What is taken of each limit, and where that is from. */
+static void print_memory(const struct machine *m, const struct plan *plan)
+{
+    const char *device = machine_source(m, &m->device_memory);
+    const char *host = machine_source(m, &m->host_memory);
+    const char *half = m->ranks_per_node > 1 ? "half of what is available, shared"
+                                             : "half of what is available";
+    if (*device == 'm')
+        device = m->gpu ? "95 % of what is free" : half;
+    printf("  memory    device %s of %s (%s),\n            host %s of %s%s (%s)\n",
+           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
+           device, quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
+           m->gpu ? "" : " in all", *host == 'm' ? half : host);
+}
+
 static void print_shape(const struct machine *m, const struct plan *plan)
 {
     printf("Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks, m->ranks == 1 ? "" : "s",
@@ -95,49 +110,51 @@ static void print_shape(const struct machine *m, const struct plan *plan)
                100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
                100 * (double)plan->kept[OPERAND_B] / (double)all_b);
     }
-    printf("  memory    device %s of %s, host %s of %s%s\n",
-           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
-           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
-           m->gpu ? "" : " in all");
+    print_memory(m, plan);
 }
 
-static void print_link(enum link link, const char *amount, const char *rate, double seconds)
+static void print_link(enum link link, const char *amount, const char *rate, const char *source,
+                       double seconds)
 {
-    printf("  %-15s %12s  at %-14s %12s\n", plan_link_name(link), amount, rate,
-           quantity_time(seconds));
+    printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", plan_link_name(link), amount, rate,
+           quantity_time(seconds), source);
 }
 
-static void print_links(const struct machine *m, const struct plan *plan)
+static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     const struct traffic *t = &plan->total, *w = &plan->worst;
     printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
     print_link(LINK_READ, quantity_bytes(plan->read_bytes), quantity_rate(m->disk_read_bytes_per_s),
-               plan->link_s[LINK_READ]);
+               machine_source(m, &m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
     if (plan->sent_bytes > 0)
         print_link(LINK_NETWORK, quantity_bytes(plan->sent_bytes),
-                   quantity_rate(m->network_bytes_per_s), plan->link_s[LINK_NETWORK]);
+                   quantity_rate(m->network_bytes_per_s),
+                   machine_source(m, &m->network_bytes_per_s), plan->link_s[LINK_NETWORK]);
     print_link(LINK_IN, quantity_bytes(w->in_bytes), quantity_rate(m->in_bytes_per_s),
-               plan->link_s[LINK_IN]);
+               machine_source(m, &m->in_bytes_per_s), plan->link_s[LINK_IN]);
     print_link(LINK_GEMM, quantity_work(w->flops), quantity_flops(plan->gemm_flops_per_s),
-               plan->link_s[LINK_GEMM]);
+               machine_source(m, &m->gemm_flops_per_s[p->type]), plan->link_s[LINK_GEMM]);
     print_link(LINK_OUT, quantity_bytes(w->out_bytes), quantity_rate(m->out_bytes_per_s),
-               plan->link_s[LINK_OUT]);
+               machine_source(m, &m->out_bytes_per_s), plan->link_s[LINK_OUT]);
     print_link(LINK_WRITE, quantity_bytes(t->write_bytes), quantity_rate(m->disk_write_bytes_per_s),
-               plan->link_s[LINK_WRITE]);
+               machine_source(m, &m->disk_write_bytes_per_s), plan->link_s[LINK_WRITE]);
 }
 
-void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan,
-                const struct plan *all, int pieces)
+void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     print_problem(p);
     print_shape(m, plan);
-    print_links(m, plan);
-    printf("Predicted   %s", quantity_time(all->wall_s));
+    print_links(p, m, plan);
+}
+
+void plan_print_time(const char *title, const struct plan *plan, int pieces)
+{
+    printf("%-11s %s", title, quantity_time(plan->wall_s));
     if (pieces > 1)
         printf(" for all %d pieces that are left", pieces);
     printf(", limited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
-           plan_link_name(all->limit), quantity_bytes(all->read_bytes + all->total.write_bytes),
-           all->factor, quantity_bytes(all->bound_bytes));
+           plan_link_name(plan->limit), quantity_bytes(plan->read_bytes + plan->total.write_bytes),
+           plan->factor, quantity_bytes(plan->bound_bytes));
     fflush(stdout);
 }

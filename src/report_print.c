@@ -45,7 +45,8 @@ static void print_stage(const struct report *r, enum stage stage)
 const char *report_advice(const struct report *r, const struct plan *plan)
 {
     bool several = plan->supers_down * plan->supers_across > 1;
-    if (r->stages[r->limit].busy_s[2] < r->wall_s / 2)
+    double busy = r->stages[r->limit].busy_s[2] / r->wall_s;
+    if (busy < 0.5)
         return "no stage is at work most of the time, as in short runs";
     switch (r->limit) {
     case STAGE_READ:
@@ -57,7 +58,9 @@ const char *report_advice(const struct report *r, const struct plan *plan)
     case STAGE_OUT:
         return several ? "more --gpu-memory means larger tiles and fewer bytes on this link"
                        : "each byte crosses once; only more devices would help";
-    case STAGE_GEMM: return "the device computes nearly all the time; more devices would help";
+    case STAGE_GEMM:
+        return busy < 0.9 ? "the device computes most of the time, but also waits for other stages"
+                          : "the device computes nearly all the time; more devices would help";
     case STAGE_CHECK: return "larger tiles (--gpu-memory) make the check cheaper";
     default: return "C is written once; only faster storage would help";
     }

@@ -66,4 +66,7 @@ const char *simulate_resource_name(enum resource resource);
 /* Print it, in at most 80 columns. */
 void simulate_print(const struct simulation *simulation);
 
+/* Print the time that it took, and what limits it: the prediction of a dry run. */
+void simulate_print_time(const struct simulation *simulation);
+
 #endif

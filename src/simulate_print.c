@@ -30,9 +30,13 @@ void simulate_print(const struct simulation *s)
     for (int i = 0; i < RESOURCE_COUNT; i++)
         if (s->usage[i].busy_s > 0)
             print_usage(s, (enum resource)i);
+}
+
+void simulate_print_time(const struct simulation *s)
+{
     double traffic = s->usage[RESOURCE_READ].amount + s->usage[RESOURCE_WRITE].amount;
-    printf("            %s, limited by %s; disk traffic %s,\n"
-           "            %.2f x the lower bound\n",
+    printf("Predicted   %s, limited by %s; disk traffic %s,\n"
+           "            %.2f x the lower bound for this much memory\n",
            quantity_time(s->wall_s), simulate_resource_name(s->limit), quantity_bytes(traffic),
            s->factor);
     fflush(stdout);

@@ -133,16 +133,55 @@ def test_speaks_once_under_a_launcher(source):
 
 
 @pytest.mark.parametrize("members, words", [
-    ({"disk_read": 1}, '"disk_read"'),
-    ({"network_bytes_per_s": 0}, '"network_bytes_per_s"'),
-    ({"files_in_memory": 1}, '"files_in_memory"'),
-    ({"threads": -1}, '"threads"'),
-    ({"host_memory_bytes": "8G"}, '"host_memory_bytes"'),
-    ({"device": "tpu"}, '"device"'),
+    ({"disk_read": 1}, '"disk_read" is not a key of a machine file'),
+    ({"network_bytes_per_s": 0}, '"network_bytes_per_s" is 0; give a number above 0'),
+    ({"files_in_memory": 1}, '"files_in_memory" is 1; give true or false'),
+    ({"threads": -1}, '"threads" is -1; give a whole number from 1'),
+    ({"ranks": 1.5}, '"ranks" is 1.5; give a whole number'),
+    ({"host_memory_bytes": "8G"}, '"host_memory_bytes" is "8G"; give a number above 0 and below 2^62, without a unit'),
+    ({"device": "tpu"}, '"device" is "tpu"; give "gpu" or "cpu"'),
+    ({"name": 7}, '"name" is 7; give a text'),
+    ({"sources": {"disk": "given"}}, '"sources": leave it out'),
+    ({"sources": 1}, '"sources": leave it out'),
 ])
 def test_bad_machine_file(source, members, words):
+    """Which member, what is wrong with it, and what is allowed."""
     done = dry_run(source, *machine(source.parent, **members))
     assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+    assert done.stderr.count("\n") == 1
+
+
+def test_machines_that_come_with_the_program(source):
+    text = plan(source, "--machine", "h200-node")
+    assert "4 NVIDIA H200" in text and "4 ranks" in text
+    done = dry_run(source, "--machine", "h2000")
+    assert done.returncode == 2
+    assert re.search(r"h2000: no such file, nor h2000\.json in /.*machines, where this program's are", done.stderr)
+
+
+def test_numbers_say_where_they_are_from(source):
+    """Limits and rates, in the plan and in the report, whose machine keeps that as a machine file."""
+    path = source.with_name("report.json")
+    text = plan(source, "--host-memory", "100M", *machine(source.parent, in_bytes_per_s=5e9),
+                "--report", path)
+    assert "of 100 MiB in all (given)" in text and "(half of what is available)" in text
+    assert re.search(r"host to device .* at 5.00 GB/s .*\(rate given\)", text)
+    assert re.search(r"multiply .*\(rate assumed\)", text)
+    stated = json.loads(path.read_text())["machine"]
+    sources = stated["sources"]
+    assert (sources["in_bytes_per_s"], sources["host_memory_bytes"]) == ("given", "given")
+    assert (sources["out_bytes_per_s"], sources["device_memory_bytes"]) == ("assumed", "measured")
+    plan(source, *machine(source.parent, **stated), "--report", path)
+    assert json.loads(path.read_text())["machine"] == stated
+
+
+def test_one_prediction(source):
+    """What was simulated; the planner's own estimate with -v; with -q nothing else."""
+    found = {options: dry_run(source, *options).stdout for options in [(), ("-v",), ("-q",)]}
+    assert all(text.count("Predicted ") == 1 for text in found.values())
+    assert [text.count("Estimate ") for text in found.values()] == [0, 1, 0]
+    assert found["-q",].startswith("Predicted ") and found["-q",].count("\n") == 2
+    assert found[()].endswith(found["-q",])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"threads": 1, "threads": 2}'])
