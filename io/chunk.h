@@ -21,7 +21,7 @@ struct chunk_pipeline {
     struct chunk_filter filters[CHUNK_FILTERS_MAX];
 };
 
-/* A place to decode in: two buffers of chunk_room bytes, between which the bytes go to and fro. */
+/* A place to decode in: two ping-pong buffers of chunk_room bytes. */
 struct chunk_work {
     unsigned char *data, *spare;
     size_t bytes; /* of data */

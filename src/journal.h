@@ -22,10 +22,10 @@ struct progress {
     struct work left;
     struct bands bands;       /* the checksum of what is complete */
     struct findings findings; /* of the check, so far */
-    double seconds; /* that all runs together have taken */
-    int layers;     /* parts of k */
-    bool trusted;   /* a run went on from what was complete without comparing it */
-    bool saved;     /* there is such a line */
+    double seconds;           /* that all runs together have taken */
+    int layers;               /* parts of k */
+    bool trusted;             /* a run went on from what was complete without comparing it */
+    bool saved;               /* there is such a line */
 };
 
 struct journal {
@@ -34,7 +34,7 @@ struct journal {
     int descriptor;         /* -1: not open */
     int64_t bytes;          /* that were there when it was read; -1: it was not */
     bool locked;            /* by this run */
-    bool saved;             /* it holds something to go on from */
+    bool saved;             /* it holds something to resume from */
 };
 
 /* Say what the product is.  journal_close is due after it. */

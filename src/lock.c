@@ -125,7 +125,12 @@ static int look(const char *name, struct owner *owner, struct error *err)
     if (!S_ISREG(status.st_mode))
         return error_add(err, EXIT_INPUT, "%s is a link, or no regular file; remove it", name);
     read_owner(name, owner);
-    if (holds(name, owner, &status))
+    bool held = holds(name, owner, &status);
+    if (held && owner->process == 0)
+        return error_add(err, EXIT_INPUT,
+                         "another run is at work on this output, or was until %d s ago (%s)",
+                         LOCK_STALE_SECONDS, name);
+    if (held)
         return error_add(err, EXIT_INPUT,
                          "another run is at work on this output: process %d on %s, since %s (%s, "
                          "which stays valid for %d s after its run has died)",

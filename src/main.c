@@ -1,5 +1,5 @@
-/* dgemm_ooc: the phases of a run.  Each ends in an agreement of all ranks, so that all go on or
- * none. */
+/* dgemm_ooc: the phases of a run.  Each ends in an agreement of all ranks, so that all
+ * continue or none. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>

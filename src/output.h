@@ -47,7 +47,7 @@ int output_sync(const struct output *output, struct error *err);
 int output_finish(struct output *output, const struct options *options, struct error *err);
 
 /* Remove the part file and the journal that this process has made, if it did, before it ends; from
- * any thread, or a signal's handler.  Not any more: another run can go on from them. */
+ * any thread, or a signal's handler.  Not any more: another run can resume from them. */
 void output_abandon(void);
 void output_keep(void);
 

@@ -253,6 +253,19 @@ int output_complain_exists(const char *file, struct error *err)
     return error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
 }
 
+/* Of the product that is asked for there is no complaint, unless it is to be made again. */
+static int complain_exists(const struct options *options, const struct problem *p,
+                           struct error *err)
+{
+    const char *file = options->output.file;
+    if (!p || options->restart == RESTART_NEVER)
+        return output_complain_exists(file, err);
+    return error_add(err, EXIT_INPUT,
+                     "the output %s exists; give --force to replace it (it was not made of these "
+                     "operands, as they are now, with these options)",
+                     file);
+}
+
 int output_check(const struct options *options, const struct problem *p, bool again,
                  struct error *err)
 {
@@ -268,11 +281,8 @@ int output_check(const struct options *options, const struct problem *p, bool ag
             error_add(err, EXIT_INPUT,
                       "the output %s exists and is not a regular file; name a file, such as %s.h5",
                       file, file);
-        else if (!options->force) {
-            if (output_check_replaced(options, err) == 0)
-                output_complain_exists(file, err);
-        } else
-            output_check_replaced(options, err);
+        else if (output_check_replaced(options, err) == 0 && !options->force)
+            complain_exists(options, p, err);
     }
     check_directory(options, again ? NULL : p, err);
     check_part(options, p, err);

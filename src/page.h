@@ -14,7 +14,7 @@ struct page {
     double end; /* of the last piece (work.h), on the host's clock */
 };
 
-/* What else is known of the run. */
+/* What a page shows, beside what it has gathered itself. */
 struct page_facts {
     const struct problem *problem;
     const struct machine *machine;

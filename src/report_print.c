@@ -156,8 +156,11 @@ void report_full_check(const struct verify *v)
 static int print_verdict(const char *what, const struct findings *f)
 {
     const char *verdict = findings_verdict(f);
+    char note[64] = "";
+    if (f->not_finite > 0)
+        snprintf(note, sizeof note, ", %.0f elements are NaN or Inf", f->not_finite);
     if (verdict)
-        printf("RESULT: C %s checked %s: %s\n", what, findings_summary(f), verdict);
+        printf("RESULT: C %s checked %s%s: %s\n", what, findings_summary(f), note, verdict);
     else
         printf("RESULT: C %s %s\n", what, findings_summary(f));
     return !verdict || findings_pass(f) ? EXIT_COMPLETE : EXIT_NOT_CHECKED;

@@ -1,4 +1,4 @@
-/* Someone new: start at run_execute, then tile_multiply and strip_leave. */
+/* Start reading at run_execute, then tile_multiply and strip_leave. */
 #include "run.h"
 
 #include <assert.h>

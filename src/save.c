@@ -36,7 +36,7 @@ int save_name(const struct matrix_info *output, int place, struct matrix_info *i
     return 0;
 }
 
-/* What a run would find that goes on from here stays whole until the first save is known. */
+/* What a run would resume from now stays whole until the first save is known. */
 static int first_place(const struct run *run)
 {
     const struct piece *newest = &run->saver.known->pieces[0];

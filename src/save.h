@@ -1,4 +1,4 @@
-/* Saving a run while it goes on, so that another one can go on from there.
+/* Checkpoints: saving a run while it is at work, so that another one can resume from there.
  *
  * Between two slabs all ranks ask each other now and then whether one of them wants to save or to
  * stop (stop.h), and how far they are.  All save at the same slab: what is complete of C is made
@@ -39,7 +39,7 @@ struct ballot {
 };
 
 struct saver {
-    /* On all ranks; `known`: a run that goes on will find it. */
+    /* On all ranks; `known`: a run that resumes will find it. */
     int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
     int (*met)(void *context, const struct tally *all, struct error *err); /* now and then */
     void (*stops)(void *context, double save_s); /* a save begins, after which the run ends; those

@@ -1,5 +1,5 @@
 /* A run of the program: what its phases share.  Each phase ends in an agreement of all ranks, so
- * that all go on or none. */
+ * that all continue or none. */
 #ifndef DGEMM_OOC_SESSION_H
 #define DGEMM_OOC_SESSION_H
 
@@ -87,7 +87,7 @@ void session_begin_anew(struct session *session);
 /* Collective.  Tiles that failed their check are left to be done, once more. */
 int session_note_failures(struct session *session);
 
-/* Rank 0: of what is not complete stays what another run can go on from, everything else goes;
+/* Rank 0: of what is not complete stays what another run can resume from, everything else goes;
  * `done` is how much of it. */
 void session_leave(struct session *session);
 

@@ -1,4 +1,4 @@
-/* Someone new: start at simulate and step_pass, then node_read, rank_copy, rank_multiply and
+/* Start reading at simulate and step_pass, then node_read, rank_copy, rank_multiply and
  * tile_leave, which panels and tiles go through in that order; `serve` is all there is to time. */
 #include "simulate_impl.h"
 

@@ -1,5 +1,5 @@
-/* How far a run is, said while it goes on: by rank 0, on standard error.  On a terminal one line
- * that is drawn anew, at most four times a second; elsewhere a line a minute, for a batch log. */
+/* The progress display of a run: by rank 0, on standard error.  On a terminal one live line, drawn
+ * at most four times a second; elsewhere a line a minute, for a batch log. */
 #ifndef DGEMM_OOC_TICKER_H
 #define DGEMM_OOC_TICKER_H
 

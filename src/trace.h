@@ -23,7 +23,7 @@ struct span {
     uint16_t thread; /* of those of its stage */
 };
 
-enum { TRACE_SPANS = 1 << 18 }; /* of each rank; what comes later is left out, and counted */
+enum { TRACE_SPANS = 1 << 18 }; /* of each rank; spans beyond this are dropped, and counted */
 
 /* A moment on both clocks, from which later ones on the device are measured.  There are new anchors
  * all the time, since the device's float milliseconds are coarse far from one. */

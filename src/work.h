@@ -1,5 +1,5 @@
 /* What is left to do of C: rectangles, in the order in which they are to be multiplied.  At first
- * one, all of it.  Each is planned by itself, so that a run which was interrupted goes on with
+ * one, all of it.  Each is planned by itself, so that a run which was interrupted resumes with
  * whatever ranks and memory it has then.  Pure. */
 #ifndef DGEMM_OOC_WORK_H
 #define DGEMM_OOC_WORK_H

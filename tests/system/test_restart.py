@@ -1,5 +1,6 @@
 """Runs that are stopped or killed, and continued: by any number of ranks, with any tiles, to the bits of
 a run that was not.  `make soak` kills many, at random."""
+import fcntl
 import json
 import os
 import random
@@ -324,8 +325,10 @@ def test_a_finished_run_says_so(source, reference):
     assert output_of(source).stat().st_mtime_ns == before.st_mtime_ns
     done = run("dgemm_ooc", source, *SCALARS, "--alpha", "2")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
+    assert "not made of these operands, as they are now, with these options" in done.stderr
     done = run("dgemm_ooc", source, *SCALARS, "--restart", "never")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
+    assert "not made of these" not in done.stderr
 
 
 def test_what_is_saved_of_another_product_stays(source, reference):
@@ -366,6 +369,15 @@ def test_restart_must_be_there(source):
     assert done.returncode == 3 and "no run has saved anything" in done.stderr
     assert stop(source)[0] == 75
     finish(source, "--restart", "require")
+
+
+def test_a_run_that_has_not_said_who_it_is(source):
+    """Its journal is locked, and still empty."""
+    with open(source.with_name("input-C.h5.journal"), "w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        done = run("dgemm_ooc", source, *SCALARS)
+    assert done.returncode == 3 and "another run is at work on this output (" in done.stderr
+    assert "is locked)" in done.stderr and "process" not in done.stderr
 
 
 def test_two_runs_one_output(source):

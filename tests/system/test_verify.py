@@ -207,6 +207,7 @@ def test_nan_and_inf(tmp_path, beta):
     path = source.with_suffix(".json")
     done = run("dgemm_ooc", source, "--beta", beta, "--verify", "full", "--report", path)
     assert done.returncode == (6 if beta else 0), done.stderr
+    assert ", 90 elements are NaN or Inf: " in done.stdout.splitlines()[-1]
     report = json.loads(path.read_text())
     assert report["verdict"] == "PASSED" and report["elements_not_finite"] == 2 * 45
     assert report["full_check"]["elements_not_finite"] == 2 * 45
