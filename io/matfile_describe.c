@@ -126,7 +126,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
         H5Pget_virtual_count(plist, &sources);
         rc = h5_check_sources(dataset, info, &found, err);
         info->sources = found > (int64_t)sources ? found : (int64_t)sources;
-        h5_append(text, size, "virtual of %zu sources", sources);
+        h5_append(text, size, "virtual of %zu source%s", sources, sources == 1 ? "" : "s");
         *reason = "put together from others";
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,

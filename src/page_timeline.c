@@ -183,7 +183,7 @@ static void print_waiting(const struct sheet *s)
         }
     fprintf(s->file, "<p>The device waited %.0f %% of the time",
             100 * waited / (s->rows * s->bins));
-    const char *between = ". Meanwhile others were at work, for about so much of it: ";
+    const char *between = ". In that time other stages were busy: ";
     for (int lane = 0; lane < STAGE_COUNT; lane++)
         if (lane != STAGE_GEMM && lane != STAGE_CHECK && waited > 0 && is_used(s, lane)) {
             fprintf(s->file, "%s%s %.0f&#160;%%", between, lane_name(lane),

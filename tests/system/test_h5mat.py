@@ -313,7 +313,7 @@ READABLE = {
     "unsigned": "contiguous u8\n  read:   by HDF5 (converted), with --type",
     "external": "contiguous in 1 external file f64\n  read:   by HDF5 (its bytes are elsewhere)",
     "compact": "compact f64\n  read:   by HDF5 (small",
-    "virtual": "virtual of 1 sources f64\n  read:   by HDF5 (put together",
+    "virtual": "virtual of 1 source f64\n  read:   by HDF5 (put together",
     "group/inner": "read:   by offset",
     "soft": "read:   by offset",
     "out": "read:   by offset",
