@@ -62,10 +62,10 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
                       "is complex; complex matrices are not supported yet, store the real and "
                       "imaginary parts as two matrices");
     if (strcmp(text, "enumeration") == 0)
-        return refuse(
-            info, err,
-            "holds booleans or another enumeration, not numbers; store it as numbers, in NumPy "
-            "a.astype(\"u1\"), and give --type d (or s)");
+        return refuse(info, err,
+                      "holds booleans or another enumeration, not real numbers; store it as "
+                      "numbers, in NumPy "
+                      "a.astype(\"u1\"), and give --type d (or s)");
     char reason[128];
     snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
     return refuse(info, err, reason);

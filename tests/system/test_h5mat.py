@@ -357,7 +357,7 @@ REFUSED = {
     "complex": "is complex; complex matrices are not supported yet",
     "pair": "holds elements of type compound",
     "text": "holds elements of type string",
-    "bool": "holds booleans or another enumeration, not numbers; store it as numbers",
+    "bool": "holds booleans or another enumeration, not real numbers; store it as numbers",
     "row": "has 1 dimension (10), not two; store it as rows x columns, or show it so by a virtual",
     "cube": "has 3 dimensions (2x3x10), not two",
     "scalar": "is a scalar",

@@ -71,7 +71,7 @@ def test_the_part_is_an_input(tmp_path, name):
     if name != source.name:
         (tmp_path / name).hardlink_to(source)
     output = tmp_path / name.removesuffix(".part")
-    assert_refused(tmp_path, source, "-o", output, says=["until it is complete", "--output"])
+    assert_refused(tmp_path, source, "-o", output, says=["the temporary name of C", "--output"])
 
 
 LINKS = {
@@ -117,7 +117,7 @@ def test_what_an_input_leads_to_is_an_input(linked):
     part = other.rename(other.with_name(other.name + ".part"))
     other.symlink_to(part)
     assert_refused(source.parent, source, "-o", other, "--force", complaints=2,
-                   says=["is one of the inputs", "until it is complete"])
+                   says=["is one of the inputs", "the temporary name of C"])
 
 
 def test_links_in_a_circle(tmp_path):
