@@ -32,7 +32,7 @@ static struct {
     MPI_Request request;
     double sums[MEETING_SUMS];
     uint64_t totals[MEETING_SUMS];
-    double largest;
+    double largest[MEETING_LARGEST];
 } meeting = {.request = MPI_REQUEST_NULL};
 
 static atomic_bool has_failed;
@@ -355,18 +355,18 @@ bool comm_meet_end(const struct comm *comm, double *sums, int count)
     return true;
 }
 
-bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest)
+bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
 {
     memcpy(meeting.totals, sums, (size_t)count * sizeof *sums);
     convene(meeting.totals, count, MPI_UINT64_T, MPI_SUM);
     if (!attend(comm))
         return false;
     memcpy(sums, meeting.totals, (size_t)count * sizeof *sums);
-    meeting.largest = *largest;
-    convene(&meeting.largest, 1, MPI_DOUBLE, MPI_MAX);
+    memcpy(meeting.largest, largest, (size_t)values * sizeof *largest);
+    convene(meeting.largest, values, MPI_DOUBLE, MPI_MAX);
     if (!attend(comm))
         return false;
-    *largest = meeting.largest;
+    memcpy(largest, meeting.largest, (size_t)values * sizeof *largest);
     return true;
 }
 

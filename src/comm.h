@@ -65,12 +65,13 @@ bool comm_raised(const struct comm *comm);
 void comm_fail(void);
 
 /* Collective, while the exchange between nodes goes on: up to MEETING_SUMS sums over all ranks,
- * begun now and asked for later; or sums modulo 2^64, and the largest of a value, at once.  False,
- * and nothing comes of it, when a rank has raised; then there is no other meeting. */
-enum { MEETING_SUMS = 96 };
+ * begun now and asked for later; or sums modulo 2^64, and the largest of up to MEETING_LARGEST
+ * values, at once.  False, and nothing comes of it, when a rank has raised; then there is no other
+ * meeting. */
+enum { MEETING_SUMS = 96, MEETING_LARGEST = 2 };
 void comm_meet_begin(const double *sums, int count);
 bool comm_meet_end(const struct comm *comm, double *sums, int count);
-bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest);
+bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest, int values);
 
 /* Collective. */
 void comm_barrier(void);

@@ -30,8 +30,10 @@ int64_t findings_collect(struct findings *f, const double *verdicts, int64_t row
 
 void findings_merge(struct findings *to, const struct findings *other);
 
-/* Collective.  Merge those of all ranks. */
+/* Collective.  Merge those of all ranks; the second way while the exchange between nodes goes on,
+ * false when a rank has raised. */
 void findings_gather(struct findings *f);
+bool findings_meet(const struct comm *comm, struct findings *f);
 
 /* Whether there was anything to check. */
 bool findings_any(const struct findings *f);

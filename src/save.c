@@ -145,7 +145,7 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
     if (run->comm->rank == 0)
         make_place(run, super, &info);
     uint64_t missing = s->failed;
-    if (!comm_meet(run->comm, &missing, 1, &none))
+    if (!comm_meet(run->comm, &missing, 1, &none, 1))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
@@ -221,13 +221,13 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
         totals->bands.sums[i] = run->written[i];
     saved->findings = run->check.findings;
     findings_merge(&saved->findings, &run->check.partial);
-    if (!comm_meet(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}))
+    if (!comm_meet(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}, 1) ||
+        !findings_meet(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
-    findings_gather(&saved->findings);
     saved->bands = totals->bands;
     uint64_t unsaved = totals->unsaved;
     double mine = s->failed ? comm->size - comm->rank : 0, lowest = mine;
-    if (unsaved && !comm_meet(comm, &unsaved, 1, &lowest))
+    if (unsaved && !comm_meet(comm, &unsaved, 1, &lowest, 1))
         return err->code = ERROR_ELSEWHERE;
     saved->note = mine > 0 && mine == lowest ? s->why.text : "";
     return 0;

@@ -82,7 +82,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
         return err->code;
     if (!nothing) {
         lost = !keep(s, &now, saved, &why);
-        if (!comm_meet(&s->comm, &lost, 1, &none))
+        if (!comm_meet(&s->comm, &lost, 1, &none, 1))
             return err->code = ERROR_ELSEWHERE;
         *known = lost == 0;
     }
