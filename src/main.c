@@ -218,6 +218,7 @@ static int run_session(struct session *s)
 {
     if (comm_open(&s->comm, &s->err))
         return s->err.code;
+    stop_listen(); /* once more: MPICH takes SIGUSR1 too, and without a launcher hangs at it */
     watch_begin(&s->comm);
     draw_check_seed(&s->options);
     s->report.check_seed = s->options.check_seed;
