@@ -102,7 +102,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check test soak coverage test-gpu fuzz sanitize-gpu bench clean summary
+.PHONY: all help demo check check-clang test test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
 all: $(PROGRAMS)
 
 help:
@@ -110,6 +110,7 @@ help:
 	@echo "make setup      install the Debian/Ubuntu packages that are missing"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make check      unit tests;  make test: everything;  make test-gpu: what a GPU computes"
+	@echo "make test-mpich some tests with MPICH;  make check-clang: unit tests with clang"
 	@echo "make soak       kill runs and flip bits at random, KILLS=400 and FLIPS=1000 times"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
@@ -245,6 +246,18 @@ check: all $(UNITS)
 
 test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
+
+# What another MPI and another compiler do otherwise, each in a build of its own.  MPICH_TESTS=tests/system: all.
+MPICH       ?= mpicc.mpich
+MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py faults.py interrupted.py nodes.py restart.py slurm.py ranks.py) \
+               -k "not (any_ranks or any_grid or grids_across or ragged_tiles)"
+test-mpich: BUILT := $(BUILD)-mpich
+test-mpich:
+	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc)
+	@DGEMM_OOC_BUILD=$(BUILT) $(PYTHON) -m pytest -q $(MPICH_TESTS)
+
+check-clang:
+	@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang check
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help
 fuzz: $(FUZZERS)

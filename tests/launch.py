@@ -15,6 +15,30 @@ AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take thi
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
 
+def mpi():
+    """That of this build, as its program says."""
+    try:
+        said = subprocess.run([BUILD / "dgemm_ooc", "-V"], capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        said = ""
+    return "MPICH" if "MPICH" in said else "Open MPI"
+
+
+MPI = mpi()
+if MPI == "MPICH":  # mpirun is its launcher then, for scripts too
+    os.environ["PATH"] = f"{ROOT}/tests/mpich:{os.environ['PATH']}"
+
+SRUN = {"Open MPI": "--mpi=pmix", "MPICH": "--mpi=pmi2"}[MPI]  # how Slurm starts its ranks
+
+# For the environment, in the words of both: what one of them says the other does not understand.
+GOES_ON = {"OMPI_MCA_orte_enable_recovery": "1", "HYDRA_OPTIONS": "-disable-auto-cleanup"}
+BROKEN = {"OMPI_MCA_pml": "there_is_no_such_component", "UCX_TLS": "there_is_no_such_transport"}
+# Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, whatever the program: no shared memory
+# of its own must do there.
+SOCKETS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"  # for a shell
+
+
 def has_populate():
     """Whether the kernel makes pages of a mapping on request: Linux 5.14."""
     major, minor = re.match(r"(\d+)\.(\d+)", os.uname().release).groups()

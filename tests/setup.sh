@@ -4,7 +4,7 @@
 set -eu
 wanted="build-essential pkg-config libopenmpi-dev openmpi-bin libhdf5-dev libhdf5-openmpi-dev libjansson-dev
         libdeflate-dev libxxhash-dev libhwloc-dev libcmocka-dev libopenblas-dev python3-h5py python3-numpy python3-pytest
-        debhelper lintian mandoc bash-completion lmod shellcheck munge slurm-client slurmctld slurmd"
+        mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck munge slurm-client slurmctld slurmd"
 missing=""
 for package in $wanted; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"

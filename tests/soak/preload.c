@@ -33,6 +33,7 @@ static long calls, reads, slept;
 static bool is_mine(void)
 {
     const char *wanted = getenv("SOAK_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    rank = rank ? rank : getenv("PMI_RANK");
     return wanted && strcmp(wanted, rank ? rank : "") == 0;
 }
 

@@ -134,11 +134,6 @@ def catches(pid, number):
     return int(caught.split()[1], 16) >> (number - 1) & 1
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
-
-
 def is_out_of_core(report):
     """Several super-blocks, slabs and strips: every loop of the pipeline went round."""
     plan, element = report["plan"], 8 if report["problem"]["type"] == "double" else 4

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from launch import start
-from matrices import children, multiply, operands, part_of, read, wait_until
+from matrices import multiply, operands, part_of, read, wait_until
 
 M, N, K = 203, 187, 350
 SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
@@ -32,18 +32,23 @@ def on_one_rank(folder):
     return source, bits(source.with_name("one.h5"))
 
 
-def same_product(problem, *options, **how):
-    """Multiply on ranks; the bits must be those of one rank, the bytes those that the plan
-    promised."""
-    source, reference = problem
-    output = source.with_name("many.h5")
-    report = multiply(source, *SCALARS, *options, "-o", output, "--force", **how)
+def assert_as_planned(report, output, reference):
+    """The bits of one rank, by the bytes that the plan promised."""
     plan, stages = report["plan"], report["stages"]
     assert bits(output) == reference
     assert stages["read"]["bytes"] == plan["read_bytes"]
     assert stages["network"]["bytes"] == plan["sent_bytes"]
     assert stages["in"]["bytes"] == plan["in_bytes"]
     assert stages["write"]["bytes"] == plan["write_bytes"] == 8 * M * N
+
+
+def same_product(problem, *options, **how):
+    """Multiply on ranks; the bits must be those of one rank, the bytes those that the plan
+    promised."""
+    source, reference = problem
+    output = source.with_name("many.h5")
+    report = multiply(source, *SCALARS, *options, "-o", output, "--force", **how)
+    assert_as_planned(report, output, reference)
     return report
 
 
@@ -59,6 +64,11 @@ def begin(source, **how):
         process.kill()
         raise
     return process
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
 
 
 def descendants(pid):
@@ -79,9 +89,14 @@ def environment_in(pid):
 
 def processes(launcher):
     """The ranks that it started, by their numbers in the order of the launcher."""
-    found = {pid: re.search(rb"\0OMPI_COMM_WORLD_RANK=(\d+)\0", b"\0" + environment_in(pid))
+    found = {pid: re.search(rb"\0(OMPI_COMM_WORLD|PMI)_RANK=(\d+)\0", b"\0" + environment_in(pid))
              for pid in descendants(launcher.pid)}
-    return {int(match[1]): pid for pid, match in found.items() if match}
+    return {int(match[2]): pid for pid, match in found.items() if match}
+
+
+def pids(process, ranks):
+    """Of what start() has started, in the order of the ranks; ranks=0 is without a launcher."""
+    return [pid for _, pid in sorted(processes(process).items())] if ranks else [process.pid]
 
 
 def kill(launcher, rank):

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, environment, run
+from launch import BROKEN, BUILD, RANK, SRUN, environment, run
 from matrices import (digest, multiply, operands, output_of, random, read, snapshot, sparse, whole,
                       write)
 
@@ -612,7 +612,7 @@ def test_operands_of_other_files_need_no_input(source):
 
 @pytest.mark.parametrize("late", [0, 1, 2])
 def test_usage_error_is_said_once_by_three_ranks(source, late):
-    wait = f'[ "$OMPI_COMM_WORLD_RANK" != {late} ] || sleep 0.3; exec "$0" "$@"'
+    wait = f'[ "{RANK}" != {late} ] || sleep 0.3; exec "$0" "$@"'
     done = subprocess.run(["mpirun", "-n", "3", "sh", "-c", wait, BUILD / "dgemm_ooc", source,
                            "--alpha", "x"], env=environment(3), capture_output=True, text=True)
     assert done.returncode == USAGE
@@ -633,7 +633,7 @@ def test_bad_environment_is_a_usage_error(source):
     ("-V", ["dgemm_ooc "]),
 ])
 def test_help_and_version_need_no_mpi(option, words):
-    done = run("dgemm_ooc", option, OMPI_MCA_pml="there_is_no_such_component")
+    done = run("dgemm_ooc", option, **BROKEN)
     assert (done.returncode, done.stderr) == (0, "")
     assert all(word in done.stdout for word in words)
     assert all(len(line) <= 100 for line in done.stdout.splitlines())
@@ -645,7 +645,7 @@ def test_help_and_version_need_no_mpi(option, words):
 def test_singletons_of_a_launcher(source, rank, complaints):
     """What srun starts when MPI and Slurm do not know each other: N runs on the same files."""
     assert_refused(source.parent, source, code=RESOURCES, complaints=complaints,
-                   says=["started 4 tasks", "srun --mpi=pmix"] if complaints else [],
+                   says=["started 4 tasks", f"srun {SRUN}"] if complaints else [],
                    SLURM_STEP_NUM_TASKS="4", SLURM_PROCID=str(rank))
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import h5py
 import pytest
 
-from launch import BUILD, ROOT, environment, run
+from launch import BROKEN, BUILD, ROOT, environment, run
 from matrices import multiply, operands, snapshot, sparse
 
 GPU_NODE = {"name": "a GPU that is not there", "device": "gpu", "device_memory_bytes": 80 << 30,
@@ -125,7 +125,7 @@ def test_limits_of_the_command_line_win_over_the_machine_file(source):
 
 
 def test_needs_no_mpi(source):
-    plan(source, OMPI_MCA_pml="there_is_no_such_component")
+    plan(source, **BROKEN)
 
 
 def test_speaks_once_under_a_launcher(source):

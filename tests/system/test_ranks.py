@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, environment, run
+from launch import BUILD, FAULTY, GOES_ON, RANK, SOCKETS, environment, run
 from matrices import multiply, operands, output_of, read, whole
 from ranks import (K, LIMITS, M, N, SLOW, begin, complaints, kill, limits, on_one_rank, processes,
                    same_product)
@@ -107,8 +107,7 @@ def test_nodes_read_once_between_them(problem):
 
 def test_nodes_over_tcp(problem):
     """What nodes send each other goes through sockets, as between computers."""
-    report = product(problem, 4, 2, *LIMITS, "--grid", "2x2", OMPI_MCA_pml="ob1",
-                     OMPI_MCA_btl="tcp,self")
+    report = product(problem, 4, 2, *LIMITS, "--grid", "2x2", **SOCKETS)
     assert report["plan"]["sent_bytes"] > 0
 
 
@@ -196,18 +195,18 @@ def test_ranks_that_are_numbered_apart_are_not_taken_for_dead(tmp_path):
         pytest.skip("a process cannot have a process space of its own here")
     operands(tmp_path / "input.h5", 1200, 1000, 1100)
     line = ["mpirun", "-n", "2", *apart, "sh", "-c",  # of which one has other numbers than the other
-            '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || for i in 1 2 3 4; do true & wait; done; "$@"; exit $?',
+            f'[ "{RANK}" = 0 ] || for i in 1 2 3 4; do true & wait; done; "$@"; exit $?',
             "sh", BUILD / "dgemm_ooc", tmp_path / "input.h5", *SLOW]
     began = time.monotonic()
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, env=environment(
-        DGEMM_OOC_DEVICE="cpu", OMPI_MCA_btl="tcp,self"))
+        DGEMM_OOC_DEVICE="cpu", **SOCKETS))
     assert done.returncode == 0 and "RESULT: C complete" in done.stdout, done.stderr
     assert "has died" not in done.stderr and time.monotonic() - began > 1.5  # they have looked
 
 
 def test_ranks_with_host_names_of_their_own_share(tmp_path):
     """As in containers: they are on one computer."""
-    named = ["unshare", "--uts", "sh", "-c", 'hostname "own$OMPI_COMM_WORLD_RANK" && exec "$@"', "sh"]
+    named = ["unshare", "--uts", "sh", "-c", f'hostname "own{RANK}" && exec "$@"', "sh"]
     if subprocess.run([*named, "true"], capture_output=True).returncode:
         pytest.skip("a process cannot have a host name of its own here")
     source, report = tmp_path / "input.h5", tmp_path / "report.json"
@@ -235,7 +234,7 @@ def test_a_killed_rank_ends_the_job(tmp_path, node, victim):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, victim):
     source = tmp_path / "input.h5"
-    process = begin(source, OMPI_MCA_orte_enable_recovery="1")
+    process = begin(source, **GOES_ON)
     kill(process, victim)
     lines = complaints(process)
     assert [line for line in lines if f"rank {victim} (process" in line and "has died" in line]

@@ -13,7 +13,8 @@ import h5py
 import pytest
 
 from launch import ROOT, command, environment, run, start
-from matrices import children, multiply, operands, output_of, part_of, start_late, wait_until
+from matrices import multiply, operands, output_of, part_of, start_late, wait_until
+from ranks import pids
 
 SLOW = ["--tile", "100x100x16"]
 LINE = re.compile(r"\[[\d:]+\] ([\d.]+)%  eta [\d:?]+  [\d.]+ \w*FLOP/s  [a-z ]+ \d+%"
@@ -195,7 +196,7 @@ def test_one_that_is_stopped_and_goes_on(source, ranks):
     with start("dgemm_ooc", source, "--tile", "20x20x16", "--checkpoint", "0.05s", "--report",
                source.parent / "report.json", ranks=ranks) as process:
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
-        os.kill(children(process.pid)[-1] if ranks else process.pid, signal.SIGUSR2)
+        os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
         process.communicate(timeout=60)
     report = report_of(source)
     assert report["status"] == "stopped" and report["exit_status"] == process.returncode == 75

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, run, start
-from matrices import (catches, children, multiply, operands, output_of, part_of, read, snapshot,
-                      start_late, wait_until)
+from matrices import (catches, multiply, operands, output_of, part_of, read, snapshot, start_late,
+                      wait_until)
+from ranks import pids
 
 M, N, K = 900, 800, 1000
 SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
@@ -48,9 +49,9 @@ def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW,
     with start_late(source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(after)
-        ranks_running = children(process.pid) if ranks else [process.pid]
-        if process.poll() is None and ranks_running:
-            os.kill(ranks_running[-1], number)
+        running = pids(process, ranks)
+        if process.poll() is None and running:
+            os.kill(running[-1], number)
         out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
@@ -114,7 +115,7 @@ def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
             return len(data) - data.count(0) > 16 * 20 * 20 * 8
 
         wait_until(some_tiles_are_there, process)
-        os.kill(children(process.pid)[-1] if ranks else process.pid, signal.SIGUSR2)
+        os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75 and 0 < done_percent(err) < 100, err
     out = finish(source, ranks=later, DGEMM_OOC_DEVICE="gpu" if first == "cpu" else "cpu")
@@ -163,7 +164,7 @@ def stop_within_k(source, ranks, *options, **env):
                **env) as process:
         sums = [part_of(source).with_name(f"input-C.h5.part.sums{i}") for i in (0, 1)]
         wait_until(lambda: all(path.exists() for path in sums), process)
-        for rank in children(process.pid) if ranks else [process.pid]:
+        for rank in pids(process, ranks):
             os.kill(rank, signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75, err
@@ -305,8 +306,7 @@ def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
     journal = source.with_name("input-C.h5.journal")
     with start_late(*options, ranks=ranks, late="100") as process:
         wait_until(lambda: journal.exists() and '"left":[]' in journal.read_text(), process)
-        pids = children(process.pid) if ranks else [process.pid]
-        os.kill(pids[-1], signal.SIGUSR2)
+        os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75 and "with 100.0 % done" in err, err
     assert not output_of(source).exists() and part_of(source).exists()

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, run, start
-from matrices import (children, multiply, operands, output_of, part_of, read, start_late,
-                      wait_until)
+from matrices import multiply, operands, output_of, part_of, read, start_late, wait_until
+from ranks import pids
 
 M, N, K = 900, 800, 1000
 OPTIONS = ["--alpha", "1.5", "--split-k", "off"]
@@ -71,7 +71,7 @@ def stop(source, *options, until=some_tiles, ranks=0):
     """Save often, and stop when that much is saved."""
     with start_late(source, *OPTIONS, "--checkpoint", "0.05s", *options, ranks=ranks) as process:
         wait_until(lambda: until(source), process)
-        os.kill(children(process.pid)[0] if ranks else process.pid, signal.SIGUSR2)
+        os.kill(pids(process, ranks)[0], signal.SIGUSR2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == STOPPED, err
 

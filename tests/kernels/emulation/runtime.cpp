@@ -57,12 +57,18 @@ const char *cudaGetErrorString(cudaError_t error)
     return text;
 }
 
+static const char *launcher_rank()
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank ? rank : getenv("PMI_RANK");
+}
+
 /* DGEMM_OOC_TEST_GPUS=N: so many, which all ranks see; "own": each rank sees one of its own, as its
  * launcher may have it; "first": only the first rank sees one; "driver": none, for want of a newer
  * driver; "old": one of compute capability 7. */
 static int device_count()
 {
-    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = launcher_rank();
     if (gpus && strcmp(gpus, "driver") == 0)
         return 0;
     if (gpus && strcmp(gpus, "first") == 0)
@@ -105,7 +111,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int index)
 {
-    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = launcher_rank();
     bool own = gpus && rank && strcmp(gpus, "own") == 0;
     *prop = {"emulated", MULTIPROCESSORS, MAJOR, MINOR, {{(char)(own ? atoi(rank) : index)}}};
     return cudaSuccess;
