@@ -1,4 +1,4 @@
-"""A Slurm of one node with two GPUs (which are none), for as long as a test needs it.
+"""A Slurm of one node (nodes.py has more) with two GPUs (which are none), for as long as a test needs it.
 
 The daemons are those of Debian's packages, with configuration, key, ports and state of their own, so
 that a Slurm or munge that serves this computer is neither used nor disturbed; root is not needed."""
@@ -17,7 +17,7 @@ PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch"]
 
 CONFIGURATION = """\
 ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
 SlurmUser={user}
@@ -26,11 +26,11 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/affinity
@@ -41,7 +41,7 @@ KillWait=10
 GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} Gres=gpu:2
+{nodes} Gres=gpu:2
 PartitionName=all Nodes=ALL Default=YES PriorityTier=1
 PartitionName=urgent Nodes=ALL PriorityTier=2
 """
@@ -62,16 +62,17 @@ def free_ports(count):
         return [s.getsockname()[1] for s in sockets]
 
 
-def configure(folder):
-    for name in ("state", "spool"):
+def configure(folder, host, address, names, nodes):
+    """What all daemons find in the folder: who they are, where, and the nodes."""
+    for name in ("state", *(f"spool-{name}" for name in names)):
         (folder / name).mkdir()
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o600)
     (folder / "gres.conf").write_text("Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")
     (folder / "slurm.conf").write_text(CONFIGURATION.format(
-        host=socket.gethostname().split(".")[0], user=getpass.getuser(), folder=folder,
-        ports=free_ports(2), cpus=len(os.sched_getaffinity(0))))
+        host=host, address=address, user=getpass.getuser(), folder=folder, ports=free_ports(2),
+        nodes=nodes))
 
 
 def await_that(condition, seconds, complaint):
@@ -82,14 +83,15 @@ def await_that(condition, seconds, complaint):
 
 
 class Slurm:
-    """Runs Slurm's commands."""
+    """Runs Slurm's commands, by way of a program that takes them to where the daemons are."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, way=()):
+        self.folder, self.way = folder, way
         self.env = environment(SLURM_CONF=str(folder / "slurm.conf"), PATH=search_path(),
                                DGEMM_OOC_DEVICE="cpu")
 
     def run(self, *words, cwd=None):
-        return subprocess.run([*map(str, words)], cwd=cwd, env=self.env, capture_output=True,
+        return subprocess.run([*self.way, *map(str, words)], cwd=cwd, env=self.env, capture_output=True,
                               text=True, timeout=60)
 
     def ask(self, *words, cwd=None):
@@ -105,7 +107,7 @@ class Slurm:
         return dict(re.findall(r"(\w+)=(\S+)", self.ask("scontrol", "show", "job", number)))
 
     def await_job(self, number, condition, log):
-        await_that(lambda: condition(self.job(number)), 60,
+        await_that(lambda: condition(self.job(number)), 120,
                    lambda: f"{self.job(number)}\n{log.exists() and log.read_text()}")
 
     def clear(self):
@@ -115,30 +117,43 @@ class Slurm:
                    lambda: self.run("squeue").stdout)
 
 
-@contextlib.contextmanager
-def daemons(folder, slurm):
-    munge = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
-    commands = [["munged", "--foreground", "--force", "--num-threads=1", "--origin=127.0.0.1", *munge,
-                 f"--socket={folder}/munge.socket"], ["slurmctld", "-D"], ["slurmd", "-D"]]
-    with contextlib.ExitStack() as stack, open(folder / "daemons.log", "w") as log:
-        for command in commands:
-            process = stack.enter_context(subprocess.Popen(command, env=slurm.env, stdout=log,
-                                                           stderr=log))
-            stack.callback(process.terminate)
-            await_that(lambda: (folder / "munge.socket").exists(), 20,
-                       (folder / "daemons.log").read_text)
-        yield
+    def await_idle(self, count):
+        def states():
+            return self.run("sinfo", "-hN", "-p", "all", "-o", "%t").stdout.split()
+
+        await_that(lambda: states() == ["idle"] * count, 60,
+                   lambda: f"{states()}\n{(self.folder / 'slurmctld.log').read_text()}")
+
+
+def begin(stack, slurm, *command):
+    """A daemon, at work until the stack is left."""
+    with open(slurm.folder / "daemons.log", "a") as log:
+        process = stack.enter_context(subprocess.Popen([*map(str, command)], env=slurm.env, stdout=log,
+                                                       stderr=log))
+    stack.callback(process.terminate)
+
+
+def begin_controller(stack, slurm):
+    folder = slurm.folder
+    files = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+    begin(stack, slurm, *slurm.way, "munged", "--foreground", "--force", "--num-threads=1",
+          "--origin=127.0.0.1", *files, f"--socket={folder}/munge.socket")
+    await_that((folder / "munge.socket").exists, 20, (folder / "daemons.log").read_text)
+    begin(stack, slurm, *slurm.way, "slurmctld", "-D")
 
 
 @contextlib.contextmanager
 def started(folder):
     """The cluster, at work; in the end nothing of it is left."""
-    configure(folder)
+    host = socket.gethostname().split(".")[0]
+    cpus = len(os.sched_getaffinity(0))
+    configure(folder, host, "127.0.0.1", [host], f"NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus}")
     slurm = Slurm(folder)
-    with daemons(folder, slurm):
+    with contextlib.ExitStack() as stack:
+        begin_controller(stack, slurm)
+        begin(stack, slurm, "slurmd", "-D")
         try:
-            await_that(lambda: slurm.run("sinfo", "-h", "-o", "%t").stdout == "idle\n", 30,
-                       lambda: (folder / "slurmctld.log").read_text())
+            slurm.await_idle(1)
             yield slurm
         finally:
             slurm.clear()

@@ -3,8 +3,11 @@ import re
 import signal
 from pathlib import Path
 
-from launch import BUILD, ROOT
+from launch import BUILD, ROOT, SRUN
 from matrices import catches, multiply, operands, output_of, read
+
+# The scripts ask for two nodes of GPUs.
+SMALL = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
 
 
 def made(folder, size):
@@ -18,6 +21,8 @@ def made(folder, size):
 def edited(name, folder, **variables):
     """Copy a script into a folder."""
     variables = {"DGEMM_OOC": ROOT, "PROGRAM": BUILD / "dgemm_ooc", **variables}
+    if name.startswith("slurm"):
+        variables["MPI"] = SRUN.split("=")[1]
     text = (ROOT / "jobs" / name).read_text()
     for variable, value in variables.items():
         text, count = re.subn(rf"^{variable}=(\([^)]*\)|.*).*$", f"{variable}={value}", text,
@@ -29,14 +34,34 @@ def edited(name, folder, **variables):
     return script
 
 
-def are_at_work(source):
-    """Whether two ranks multiply this and would save at a signal."""
+def ranks_at_work(source):
+    """The processes that multiply this and would save at a signal."""
     ranks = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
             if words[0] == bytes(BUILD / "dgemm_ooc") and bytes(source) in words:
-                ranks.append(catches(process.name, signal.SIGTERM))
+                ranks += [int(process.name)] * catches(process.name, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError):
             pass  # it has ended
-    return len(ranks) == 2 and all(ranks)
+    return ranks
+
+
+def are_at_work(source, count=2):
+    return len(ranks_at_work(source)) == count
+
+
+def submit(slurm, source, tile, *options, **variables):
+    """The production script; return its job and its log."""
+    folder = source.parent
+    variables = {"INPUT": source, "OUTPUT": output_of(source), **variables}
+    script = edited("slurm.sh", folder, **variables)
+    job = slurm.submit(*SMALL, "--export", f"ALL,DGEMM_OOC_TILE={tile}", *options, script,
+                       cwd=folder)
+    return job, folder / f"dgemm_ooc-{job}.log"
+
+
+def finish(slurm, job, log):
+    """Wait for the end of a job; return its exit status."""
+    slurm.await_job(job, lambda state: state["JobState"] in ("COMPLETED", "FAILED"), log)
+    return int(slurm.job(job)["ExitCode"].split(":")[0])

@@ -7,16 +7,14 @@ import time
 import pytest
 
 import cluster
-from launch import BUILD, SANITIZED
+from launch import BUILD, SANITIZED, SRUN
 from matrices import output_of, read
-from scripts import are_at_work, edited, made
+from scripts import SMALL, are_at_work, edited, finish, made, submit
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
                                  reason="no Slurm and munge here (make setup)")]
 
-# The scripts ask for two nodes of GPUs.
-SMALL = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
 SIZE = (800, 800, 500)
 SLOW, SLOWER = "16x16x16", "2x2x16"  # so many small steps that this takes seconds, minutes
 
@@ -50,33 +48,18 @@ def test_srun_needs_pmi(slurm, source, interface):
     done = slurm.run("srun", "-n2", f"--mpi={interface}", BUILD / "dgemm_ooc", source)
     assert done.returncode == 4
     said = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
-    assert len(said) == 1 and "started 2 tasks" in said[0] and "srun --mpi=pmix" in said[0]
+    assert len(said) == 1 and "started 2 tasks" in said[0] and f"srun {SRUN}" in said[0]
     assert not output_of(source).exists()
 
 
 @pytest.mark.parametrize("ranks, words", [
-    (2, ["srun", "-n2", "--mpi=pmix"]), (1, ["srun", "-n1", "--mpi=none"]),
+    (2, ["srun", "-n2", SRUN]), (1, ["srun", "-n1", "--mpi=none"]),
     (2, ["salloc", "-n2", "mpirun", "-n", "2"]), (1, ["salloc", "-n2"])],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None)
 def test_ways_to_start(slurm, reference, source, ranks, words):
     done = slurm.run(*words, BUILD / "dgemm_ooc", source)
     assert done.returncode == 0 and f"; {ranks} rank" in done.stdout, done.stderr
     assert read(output_of(source)).tobytes() == reference[1]
-
-
-def submit(slurm, source, tile, *options, **variables):
-    """The production script; return its job and its log."""
-    folder = source.parent
-    variables = {"INPUT": source, "OUTPUT": output_of(source), **variables}
-    script = edited("slurm.sh", folder, **variables)
-    job = slurm.submit(*SMALL, "--export", f"ALL,DGEMM_OOC_TILE={tile}", *options, script, cwd=folder)
-    return job, folder / f"dgemm_ooc-{job}.log"
-
-
-def finish(slurm, job, log):
-    """Wait for the end of a job; return its exit status."""
-    slurm.await_job(job, lambda state: state["JobState"] in ("COMPLETED", "FAILED"), log)
-    return int(slurm.job(job)["ExitCode"].split(":")[0])
 
 
 def test_three_restarts(slurm, reference, source):
