@@ -249,8 +249,8 @@ test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(
 
 # What another MPI and another compiler do otherwise, each in a build of its own.  MPICH_TESTS=tests/system: all.
 MPICH       ?= mpicc.mpich
-MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py faults.py interrupted.py nodes.py restart.py slurm.py ranks.py) \
-               -k "not (any_ranks or any_grid or grids_across or ragged_tiles)"
+MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py interrupted.py nodes.py restart.py ranks.py) \
+               -k "not (any_ranks or any_grid or grids_across or ragged_tiles or it_goes_on_from or node_that_dies)"
 test-mpich: BUILT := $(BUILD)-mpich
 test-mpich:
 	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc)
