@@ -5,10 +5,11 @@
 #include "quantity.h"
 #include "window.h"
 
+/* The place of a panel. */
 struct cached {
-    struct block holds; /* empty: nothing yet */
-    int64_t filled;     /* parts of it that are there */
-    int64_t users;      /* parts that are still to be copied before another may take its place */
+    int64_t round;  /* panels that have been here before this one */
+    int64_t filled; /* parts of it that are there */
+    int64_t users;  /* parts that are still to be copied before another may take its place */
 };
 
 struct cache_state {
@@ -66,20 +67,42 @@ static size_t bytes_of(const struct cache *c, const struct transfer *t)
     return (size_t)(t->block.rows * t->block.cols) * c->element_bytes;
 }
 
+/* Those of A take turns, one for each row of super-blocks; those of B stay. */
+static int64_t round_of(const struct cache *c, const struct transfer *t)
+{
+    return t->operand == OPERAND_A ? t->super / c->plan->supers_across : 0;
+}
+
+static void leave(struct cached *panel)
+{
+    *panel = (struct cached){.round = panel->round + 1};
+}
+
+bool cache_has_room(struct cache *c, const struct transfer *t)
+{
+    struct cache_state *s = c->state;
+    window_lock(&s->lock);
+    bool has = s->panels[t->kept].round == round_of(c, t) || s->aborted;
+    pthread_mutex_unlock(&s->lock);
+    return has;
+}
+
 void cache_put(struct cache *c, const struct transfer *t, const void *from)
 {
     struct cache_state *s = c->state;
     struct cached *panel = &s->panels[t->kept];
     window_lock(&s->lock);
-    while (!block_equal(&panel->holds, &t->whole) && panel->users > 0 && !s->aborted)
+    while (panel->round != round_of(c, t) && !s->aborted)
         window_wait(&s->changed, &s->lock);
-    if (!block_equal(&panel->holds, &t->whole))
-        *panel = (struct cached){.holds = t->whole, .users = t->uses * t->parts};
     pthread_mutex_unlock(&s->lock);
     memcpy(place_of(c, t), from, bytes_of(c, t)); /* nobody else may touch it now */
     window_lock(&s->lock);
-    if (++panel->filled == t->parts)
+    if (++panel->filled == t->parts) {
+        panel->users = t->uses * t->parts;
+        if (t->operand == OPERAND_A && panel->users == 0)
+            leave(panel);
         pthread_cond_broadcast(&s->changed);
+    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -88,13 +111,15 @@ void cache_get(struct cache *c, const struct transfer *t, void *to)
     struct cache_state *s = c->state;
     struct cached *panel = &s->panels[t->kept];
     window_lock(&s->lock);
-    while (!(block_equal(&panel->holds, &t->whole) && panel->filled == t->parts) && !s->aborted)
+    while (!(panel->round == round_of(c, t) && panel->filled == t->parts) && !s->aborted)
         window_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
     memcpy(to, place_of(c, t), bytes_of(c, t));
     window_lock(&s->lock);
-    if (--panel->users == 0)
+    if (--panel->users == 0) {
+        leave(panel);
         pthread_cond_broadcast(&s->changed);
+    }
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -28,7 +28,11 @@ void cache_init(void *window, const struct plan *plan);
 void cache_open(struct cache *cache, void *window, const struct problem *p,
                 const struct plan *plan);
 
-/* Keep what a transfer has read, when the panel's last user in that place is through. */
+/* Whether the place of what a transfer has read is free for it: cache_put then does not wait. */
+bool cache_has_room(struct cache *cache, const struct transfer *transfer);
+
+/* Keep what a transfer has read, when the panel's last user in that place is through.  Parts come
+ * in any order, those of a place's next panel possibly before those of this one. */
 void cache_put(struct cache *cache, const struct transfer *transfer, const void *from);
 
 /* Copy what an earlier transfer has read; once it is there. */

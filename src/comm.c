@@ -25,7 +25,7 @@ enum {
 /* In the program's order: all ranks, those of a computer, of a node.  Meetings have a communicator
  * of their own, since a rank that raises stays away from them. */
 static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
-                meetings = MPI_COMM_NULL;
+                meetings = MPI_COMM_NULL, panels = MPI_COMM_NULL;
 
 /* The newest; one that was given up may still write here. */
 static struct {
@@ -42,6 +42,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MPI_Comm comm_world(void)
 {
     return all;
+}
+
+MPI_Comm comm_panels(void)
+{
+    return panels;
 }
 
 void comm_lock(void)
@@ -87,6 +92,7 @@ static void order_ranks(struct comm *comm)
     MPI_Comm_rank(all, &comm->rank);
     MPI_Comm_size(all, &comm->size);
     MPI_Comm_dup(all, &meetings);
+    MPI_Comm_dup(all, &panels);
 }
 
 static int greatest_divisor(int a, int b)
@@ -218,6 +224,7 @@ void comm_close(void)
         MPI_Comm_free(&computer);
     if (all == MPI_COMM_NULL)
         return;
+    MPI_Comm_free(&panels);
     MPI_Comm_free(&all);
     MPI_Finalize();
 }

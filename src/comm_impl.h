@@ -6,7 +6,10 @@
 
 /* All ranks, in the program's order; what is sent between them. */
 MPI_Comm comm_world(void);
-enum { TAG_RAISE = 1, TAG_DATA, TAG_PANEL };
+enum { TAG_RAISE = 1, TAG_DATA };
+
+/* The same ranks; for panels alone, whose tags are numbers. */
+MPI_Comm comm_panels(void);
 
 /* While two threads use MPI, one at a time: around every call. */
 void comm_lock(void);

@@ -189,18 +189,34 @@ static bool next_part(struct cursor *c)
     }
 }
 
-/* Nodes that need the same panel read its parts in turns. */
-static void set_reader(const struct cursor *c, struct transfer *t)
+/* Which part it is of all that its line of the grid will get of the operand.  The count goes on
+ * from slab to slab, so that the turns of the readers do. */
+static int64_t count_parts(const struct cursor *c, const struct transfer *t)
 {
-    const struct problem *p = c->problem;
-    t->reader = c->node;
-    t->fetchers = 1;
+    struct transfer first = *t;
+    struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
+    first.slab = 0;
+    struct block panel = line_panel(c, &first);
+    int64_t slabs = t->super * c->plan->slabs + t->slab;
+    return slabs * block_cut_parts(&panel, &cut) + t->part;
+}
+
+/* Nodes that need the same panel take turns at reading it; from the one that reads a part it goes
+ * round until all have it. */
+static void set_way(const struct cursor *c, struct transfer *t)
+{
+    const struct plan *plan = c->plan;
+    t->from = t->to = -1;
     if (t->operand == OPERAND_C || t->again ||
-        c->plan->ranks_per_node >= c->plan->grid_rows * c->plan->grid_cols)
+        plan->ranks_per_node >= plan->grid_rows * plan->grid_cols)
         return;
-    t->fetchers = schedule_fetchers(p, c->plan, t->operand, t->line, t->super, t->slab, 0, NULL);
-    schedule_fetchers(p, c->plan, t->operand, t->line, t->super, t->slab,
-                      (int)((t->slab + t->part) % t->fetchers), &t->reader);
+    struct ring ring =
+        schedule_ring(c->problem, plan, t->operand, t->line, t->super, t->slab, c->node);
+    int64_t reader = count_parts(c, t) / plan->turn[t->operand] % ring.count;
+    if (reader != ring.at)
+        t->from = ring.before;
+    if (reader != (ring.at + 1) % ring.count)
+        t->to = ring.after;
 }
 
 bool cursor_next(struct cursor *c, struct transfer *transfer)
@@ -211,7 +227,7 @@ bool cursor_next(struct cursor *c, struct transfer *transfer)
     struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
     t->block = block_cut_part(&t->whole, &cut, t->part);
     t->skip = block_cut_before(&t->whole, &cut, t->part);
-    set_reader(c, t);
+    set_way(c, t);
     *transfer = *t;
     c->number++;
     return true;

@@ -9,173 +9,278 @@
 #include "comm_impl.h"
 #include "error.h"
 #include "intake.h"
-#include "quantity.h"
 #include "trace.h"
 #include "waits.h"
 
-struct message {
-    MPI_Request request;
+enum {
+    TAGS = 1 << 15, /* that every MPI has; far more than messages on their way */
+    SENDS = 2,      /* at a time to one rank: of more each would take longer to leave its slot */
+};
+
+/* In this order; some transfers leave some out. */
+enum state {
+    NOTHING,
+    READING, /* threads of the node fill the slot */
+    COMING,
+    FULL, /* and to go on */
+    GOING,
+    KEEPING, /* until the cache has room for it */
+};
+
+struct passage {
+    enum state state;
     struct transfer transfer;
     int64_t number;
-    int peer;
-    bool comes;
+    int from, to; /* ranks; -1: none */
+    int tag_from, tag_to;
     double begin;
 };
 
-/* The rank of a node (both of this layer) that serves a transfer. */
+struct request {
+    MPI_Request of_mpi;
+};
+
+/* Messages so far. */
+struct peer {
+    int64_t from, to; /* of transfers that were entered */
+    int64_t sent;     /* that were posted */
+};
+
+/* The rank of a node (both of this layer) that serves a transfer; -1: no node. */
 static int server(const struct exchange *x, int node, const struct transfer *t)
 {
+    if (node < 0)
+        return -1;
     return x->comm->first + schedule_server(x->cursor.plan, x->comm->peers, node, t);
 }
 
-static struct message *message_at(struct exchange *x, int64_t index)
+static MPI_Request *request_of(struct exchange *x, const struct passage *p)
 {
-    return &x->messages[index % x->in->count];
+    return &x->requests[p - x->passages].of_mpi;
 }
 
+static int bytes_of(const struct exchange *x, const struct passage *p)
+{
+    return (int)mover_bytes(&x->in->mover, &p->transfer);
+}
+
+/* Say which message is the oldest, when that has changed. */
 static void note_oldest(struct exchange *x)
 {
-    const struct message *oldest = message_at(x, x->done);
-    if (x->done < x->posted)
-        wait_begin_message(oldest->peer, oldest->comes);
+    const struct passage *oldest = NULL;
+    for (const struct passage *p = x->passages; p < x->passages + x->in->count; p++)
+        if ((p->state == COMING || p->state == GOING) && (!oldest || p->number < oldest->number))
+            oldest = p;
+    int64_t noted = oldest ? 2 * oldest->number + (oldest->state == GOING) : -1;
+    if (noted == x->noted)
+        return;
+    x->noted = noted;
+    if (oldest)
+        wait_begin_message(oldest->state == COMING ? oldest->from : oldest->to,
+                           oldest->state == COMING);
     else
         wait_end_message();
 }
 
-/* Post one message, whose slot is ready. */
-static void post(struct exchange *x, const struct transfer *t, int peer, bool comes)
+static void receive(struct exchange *x, struct passage *p)
 {
-    struct message *message = message_at(x, x->posted++);
-    void *memory = intake_memory(x->in, x->cursor.number);
-    int bytes = (int)mover_bytes(&x->in->mover, t);
-    *message =
-        (struct message){.transfer = *t, .number = x->cursor.number, .peer = peer, .comes = comes};
+    p->state = COMING;
     comm_lock();
-    if (comes)
-        MPI_Irecv(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
-    else
-        MPI_Isend(memory, bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), &message->request);
-    if (comes)
-        message->begin = meter_begin(&x->meter);
+    MPI_Irecv(intake_memory(x->in, p->number), bytes_of(x, p), MPI_BYTE, p->from, p->tag_from,
+              comm_panels(), request_of(x, p));
+    p->begin = meter_begin(&x->meter);
     comm_unlock();
-    (comes ? x->received : x->sent)[peer]++;
-    if (x->posted - x->done == 1)
-        note_oldest(x);
 }
 
-/* What a message has brought is there for the node's ranks, and kept where it is to be. */
-static void arrive(struct exchange *x, const struct message *m)
+static void pass_on(struct exchange *x, struct passage *p)
 {
-    struct span span = {.stage = STAGE_NETWORK,
-                        .operand = (uint8_t)m->transfer.operand,
-                        .amount = mover_bytes(&x->in->mover, &m->transfer)};
+    p->state = GOING;
+    x->peers[p->to].sent++;
     comm_lock();
-    double since, end = meter_end(&x->meter, span.amount, &since);
+    MPI_Isend(intake_memory(x->in, p->number), bytes_of(x, p), MPI_BYTE, p->to, p->tag_to,
+              comm_panels(), request_of(x, p));
     comm_unlock();
-    trace_host(x->trace, span, fmax(m->begin, x->arrived), end, since); /* one after the other */
-    x->arrived = end;
-    if (m->transfer.kept >= 0)
-        cache_put(x->cache, &m->transfer, intake_memory(x->in, m->number));
-    intake_set_full(x->in, m->number, m->transfer.users);
 }
 
-/* Settle the oldest message, if it is through. */
-static bool settle(struct exchange *x)
+/* Whether few are on their way to the same rank; or only later ones, since the rank may wait for
+ * this one before it asks for those. */
+static bool has_way(const struct exchange *x, const struct passage *p)
 {
-    int done = 0;
-    struct message *message = message_at(x, x->done);
-    if (x->done == x->posted)
-        return false;
+    int going = 0;
+    bool first = true;
+    for (const struct passage *other = x->passages; other < x->passages + x->in->count; other++)
+        if (other->state == GOING && other->to == p->to) {
+            going++;
+            first &= p->number < other->number;
+        }
+    return going < SENDS || first;
+}
+
+/* Send the earliest of those that may go.  False when none may. */
+static bool send_next(struct exchange *x)
+{
+    struct passage *next = NULL;
+    for (struct passage *p = x->passages; p < x->passages + x->in->count; p++)
+        if (p->state == FULL && (!next || p->number < next->number) && has_way(x, p))
+            next = p;
+    if (next)
+        pass_on(x, next);
+    return next != NULL;
+}
+
+static void end(struct exchange *x, struct passage *p)
+{
+    p->state = NOTHING;
+    x->passing--;
+}
+
+/* What has come is there for the node's ranks. */
+static void arrive(struct exchange *x, struct passage *p)
+{
+    const struct transfer *t = &p->transfer;
+    struct span span = {
+        .stage = STAGE_NETWORK, .operand = (uint8_t)t->operand, .amount = bytes_of(x, p)};
     comm_lock();
-    MPI_Test(&message->request, &done, MPI_STATUS_IGNORE);
+    double since, now = meter_end(&x->meter, span.amount, &since);
     comm_unlock();
-    if (!done)
-        return false;
-    x->done++;
-    note_oldest(x);
-    if (message->comes)
-        arrive(x, message);
-    else
-        intake_set_copied(x->in, message->number);
-    return true;
+    trace_host(x->trace, span, fmax(p->begin, x->arrived), now, since); /* one after the other */
+    x->arrived = now;
+    intake_set_full(x->in, p->number, t->users + (p->to >= 0) + (t->kept >= 0));
 }
 
-/* Let time pass, and settle what is through meanwhile.  False when the run is to end: this node's
- * ring was stopped, or another rank has failed. */
-static bool look(struct exchange *x, int *looks)
+/* From one state to the next.  False when the transfer has to stay in its state for now. */
+static bool proceed(struct exchange *x, struct passage *p)
 {
-    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    if (!settle(x))
-        nanosleep(&nap, NULL);
-    if (++*looks % LOOKS == 0 && comm_raised(x->comm))
-        intake_stop(x->in);
-    return !intake_stopped(x->in);
-}
-
-static bool await_slot(struct exchange *x, bool full)
-{
-    int looks = 0;
-    while (!intake_ready(x->in, x->cursor.number, full) || x->posted - x->done == x->in->count)
-        if (!look(x, &looks))
+    const struct transfer *t = &p->transfer;
+    switch (p->state) {
+    case READING:
+        if (!intake_ready(x->in, p->number, true))
             return false;
-    return true;
-}
-
-/* To all other nodes that the panel comes to. */
-static bool send_all(struct exchange *x, const struct transfer *t)
-{
-    const struct cursor *c = &x->cursor;
-    for (int i = 0; i < t->fetchers; i++) {
-        int node;
-        schedule_fetchers(c->problem, c->plan, t->operand, t->line, t->super, t->slab, i, &node);
-        if (node == c->node)
-            continue;
-        if (!await_slot(x, true))
+        break;
+    case COMING: arrive(x, p); break;
+    case GOING: intake_set_copied(x->in, p->number); break;
+    case KEEPING:
+        if (!cache_has_room(x->cache, t))
             return false;
-        post(x, t, server(x, node, t), false);
+        cache_put(x->cache, t, intake_memory(x->in, p->number));
+        intake_set_copied(x->in, p->number);
+        break;
+    default: return false;
     }
+    if (p->state < FULL && p->to >= 0)
+        p->state = FULL;
+    else if (p->state < KEEPING && p->from >= 0 && t->kept >= 0)
+        p->state = KEEPING;
+    else
+        end(x, p);
     return true;
 }
 
-static bool serve(struct exchange *x, const struct transfer *t)
+/* Find the next transfer that this rank serves.  False at the end. */
+static bool find_next(struct exchange *x)
 {
-    int node = x->cursor.node;
-    if (t->again || t->fetchers == 1 || server(x, node, t) != x->comm->rank)
-        return true;
-    if (t->reader == node)
-        return send_all(x, t);
-    if (!await_slot(x, false))
+    struct transfer *t = &x->next;
+    while (!x->has_next && cursor_next(&x->cursor, t))
+        x->has_next = (t->from >= 0 || t->to >= 0) && server(x, x->cursor.node, t) == x->comm->rank;
+    return x->has_next;
+}
+
+/* Enter the next transfer, if its slot has room for it by now. */
+static bool enter(struct exchange *x)
+{
+    if (!find_next(x))
         return false;
-    post(x, t, server(x, t->reader, t), true);
+    int64_t number = x->cursor.number;
+    struct passage *p = &x->passages[number % x->in->count];
+    bool comes = x->next.from >= 0;
+    if (p->state != NOTHING || (comes && !intake_ready(x->in, number, false)))
+        return false;
+    *p = (struct passage){.state = READING,
+                          .transfer = x->next,
+                          .number = number,
+                          .from = server(x, x->next.from, &x->next),
+                          .to = server(x, x->next.to, &x->next)};
+    if (p->from >= 0)
+        p->tag_from = (int)(x->peers[p->from].from++ % TAGS);
+    if (p->to >= 0)
+        p->tag_to = (int)(x->peers[p->to].to++ % TAGS);
+    if (comes)
+        receive(x, p);
+    x->passing++;
+    x->has_next = false;
     return true;
 }
 
+/* Of the messages on their way, those that are through; their number. */
+static int find_done(struct exchange *x)
+{
+    int done;
+    comm_lock();
+    MPI_Testsome(x->in->count, &x->requests->of_mpi, &done, x->done, MPI_STATUSES_IGNORE);
+    comm_unlock();
+    done = done == MPI_UNDEFINED ? 0 : done;
+    for (int i = 0; i < done; i++)
+        x->came += x->passages[x->done[i]].state == COMING;
+    return done;
+}
+
+/* Serve all that can be served.  Whether there was anything. */
+static bool serve(struct exchange *x)
+{
+    bool moved = false;
+    while (enter(x))
+        moved = true;
+    for (int done = find_done(x); done > 0; done--)
+        moved |= proceed(x, &x->passages[x->done[done - 1]]);
+    for (struct passage *p = x->passages; p < x->passages + x->in->count; p++)
+        if (p->state == READING || p->state == KEEPING)
+            moved |= proceed(x, p);
+    while (moved && send_next(x))
+        ;
+    if (moved)
+        note_oldest(x);
+    return moved;
+}
+
+static void nap(void)
+{
+    static const struct timespec time = {.tv_nsec = NAP_NANOSECONDS};
+    nanosleep(&time, NULL);
+}
+
+/* To the end of the sequence, or until the run is to end: this node's ring was stopped, or another
+ * rank has failed. */
 static void *work(void *argument)
 {
     struct exchange *x = argument;
-    struct transfer transfer;
-    bool more = true;
-    int looks = 0;
-    while (more && cursor_next(&x->cursor, &transfer))
-        more = serve(x, &transfer);
-    while (more && (x->done < x->posted || !atomic_load(&x->ending)))
-        more = look(x, &looks);
+    for (int64_t looks = 1; !intake_stopped(x->in); looks++) {
+        if (looks % LOOKS == 0 && comm_raised(x->comm))
+            intake_stop(x->in);
+        if (serve(x))
+            continue;
+        if (!find_next(x) && x->passing == 0 && atomic_load(&x->ending))
+            break;
+        nap();
+    }
     return NULL;
 }
 
 int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, struct cache *cache,
                   struct trace *trace, struct error *err)
 {
-    *x = (struct exchange){.comm = comm, .in = in, .cache = cache, .trace = trace};
+    *x = (struct exchange){.comm = comm, .in = in, .cache = cache, .trace = trace, .noted = -1};
     if (comm->nodes == 1)
         return 0;
     x->open = true;
     x->cursor = in->taking;
-    x->messages = calloc((size_t)in->count, sizeof *x->messages);
-    x->sent = calloc((size_t)comm->size, sizeof *x->sent);
-    x->received = calloc((size_t)comm->size, sizeof *x->received);
-    if (!x->messages || !x->sent || !x->received)
+    x->passages = calloc((size_t)in->count, sizeof *x->passages);
+    x->requests = calloc((size_t)in->count, sizeof *x->requests);
+    x->done = calloc((size_t)in->count, sizeof *x->done);
+    x->peers = calloc((size_t)comm->size, sizeof *x->peers);
+    if (!x->passages || !x->requests || !x->done || !x->peers)
         return error_add(err, EXIT_RESOURCES, "out of host memory");
+    for (int i = 0; i < in->count; i++)
+        x->requests[i].of_mpi = MPI_REQUEST_NULL;
     x->running = pthread_create(&x->thread, NULL, work, x) == 0;
     return x->running ? 0 : error_add(err, EXIT_RESOURCES, "cannot start a thread");
 }
@@ -198,46 +303,73 @@ void exchange_finish(struct exchange *x)
     x->running = false;
 }
 
-/* Messages that a rank has sent and this one has not asked for are received and dropped; those that
- * it has asked for and that were not sent are taken back.  The order of messages makes these the
- * newest. */
-static void settle_with(struct exchange *x, int peer, int64_t sent)
+/* Receive and drop a message that this rank has not asked for, if there is one. */
+static bool drop(struct exchange *x)
 {
+    int waits;
+    MPI_Message message;
+    MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_panels(), &waits, &message, MPI_STATUS_IGNORE);
+    if (!waits)
+        return false;
     size_t bytes = x->in->mover.slot_bytes;
-    for (; x->received[peer] < sent; x->received[peer]++) {
-        void *scratch = malloc(bytes);
-        if (!scratch)
-            comm_abort(EXIT_RESOURCES);
-        MPI_Recv(scratch, (int)bytes, MPI_BYTE, peer, TAG_PANEL, comm_world(), MPI_STATUS_IGNORE);
-        free(scratch);
+    void *scratch = malloc(bytes);
+    if (!scratch)
+        comm_abort(EXIT_RESOURCES);
+    MPI_Mrecv(scratch, (int)bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    free(scratch);
+    x->came++;
+    return true;
+}
+
+/* How many messages have been sent to this rank. */
+static int64_t count_sent(struct exchange *x)
+{
+    int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent), to_me;
+    if (!sent || !x->passages || !x->requests || !x->done || !x->peers)
+        comm_abort(EXIT_RESOURCES);
+    for (int rank = 0; rank < x->comm->size; rank++)
+        sent[rank] = x->peers[rank].sent;
+    MPI_Reduce_scatter_block(sent, &to_me, 1, MPI_INT64_T, MPI_SUM, comm_world());
+    free(sent);
+    return to_me;
+}
+
+/* Let everything that was sent come, and take back what was asked for and not sent.  Those who are
+ * through with it wait for the others, so that nothing newer comes meanwhile. */
+static void settle(struct exchange *x)
+{
+    int64_t sent = count_sent(x), going = 0;
+    for (int i = 0; i < x->in->count; i++)
+        going += x->passages[i].state == GOING;
+    while (x->came < sent || going > 0) {
+        int done = find_done(x);
+        for (int i = 0; i < done; i++) {
+            struct passage *p = &x->passages[x->done[i]];
+            going -= p->state == GOING;
+            p->state = NOTHING;
+        }
+        if (!drop(x) && done == 0)
+            nap();
     }
-    for (int64_t i = x->posted; i-- > x->done && x->received[peer] > sent;) {
-        struct message *message = message_at(x, i);
-        if (!message->comes || message->peer != peer)
-            continue;
-        MPI_Cancel(&message->request);
-        x->received[peer]--;
-    }
+    for (struct passage *p = x->passages; p < x->passages + x->in->count; p++)
+        if (p->state == COMING) {
+            MPI_Cancel(request_of(x, p));
+            MPI_Wait(request_of(x, p), MPI_STATUS_IGNORE);
+        }
+    MPI_Barrier(comm_world());
 }
 
 void exchange_close(struct exchange *x)
 {
     if (!x->open)
         return;
-    int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent);
-    if (!sent || !x->sent || !x->received)
-        comm_abort(EXIT_RESOURCES);
     wait_begin(WAIT_FOR_RANKS);
-    MPI_Alltoall(x->sent, 1, MPI_INT64_T, sent, 1, MPI_INT64_T, comm_world());
-    for (int peer = 0; peer < x->comm->size; peer++)
-        settle_with(x, peer, sent[peer]);
-    for (; x->done < x->posted; x->done++)
-        MPI_Wait(&message_at(x, x->done)->request, MPI_STATUS_IGNORE);
+    settle(x);
     wait_end_message();
     wait_end();
-    free(sent);
-    free(x->messages);
-    free(x->sent);
-    free(x->received);
+    free(x->passages);
+    free(x->requests);
+    free(x->done);
+    free(x->peers);
     *x = (struct exchange){0};
 }

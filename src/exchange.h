@@ -1,10 +1,26 @@
 /* The exchange between nodes: what one has read, the others that need it get from there.
  *
+ * The nodes that need a panel form a ring.  One of them reads a part and sends it to the next,
+ * which passes it on, until the node before the reader has it.  So a part crosses each node's link
+ * at most once in and once out, and leaves its slot after one send.  Readers take turns in the same
+ * direction.  Where the slots of a node hold a part of each reader (plan->turn is 1), all nodes
+ * send what they have read at the same time, and all links are busy.  Where they do not, a reader's
+ * turn is several parts, and only its end costs a little: a link waits for one part
+ * (plan_turn_rate).
+ *
  * On each rank a thread walks the node's sequence of transfers (schedule.h) and serves its share of
- * them, in order: from a full slot of the node's ring to the other nodes that want it, or from
- * another node into an empty one.  Both ends know from the schedule alone which of their ranks
- * serves a transfer, so that messages carry nothing but data; between two ranks they are matched in
- * the order of the sequence.  Every message is a slot, at most 16 MiB. */
+ * them.  It enters them in order, each when its slot is free for it; from then on each goes at its
+ * own pace, so that a node need not wait for others' parts before it sends its own.  Both ends
+ * know from the schedule alone which of their ranks serves a transfer, and which of the messages
+ * between these two it is: that number is its tag.  Every message is a slot, at most 16 MiB.
+ *
+ * Nobody waits for ever.  All panels' transfers of all nodes have one order (super-block, slab, B
+ * before A, part, line), which each node's sequence follows.  Take the first transfer that is not
+ * through on all its nodes.  All before it are, so each of its nodes has a slot for it, has entered
+ * it, and has read it or asked for it; each sends it at once, whatever else is on its way; and
+ * what the devices wait for before they copy it has come.  So it goes from node to node, and leaves
+ * its slots.  For that the thread never waits for one thing alone, not even for a place in the
+ * cache. */
 #ifndef DGEMM_OOC_EXCHANGE_H
 #define DGEMM_OOC_EXCHANGE_H
 
@@ -19,7 +35,9 @@ struct cache;
 struct comm;
 struct error;
 struct intake;
-struct message; /* on its way */
+struct passage; /* of a transfer through this rank */
+struct peer;
+struct request;
 struct trace;
 
 struct exchange {
@@ -28,9 +46,15 @@ struct exchange {
     struct cache *cache;
     struct trace *trace;
     struct cursor cursor;
-    struct message *messages; /* a ring, in order */
-    int64_t posted, done;     /* of them */
-    int64_t *sent, *received; /* messages posted so far, to and from each rank */
+    struct transfer next; /* to be entered; that of the cursor's number */
+    bool has_next;
+    struct passage *passages; /* one for each slot, */
+    struct request *requests; /* its request, */
+    int *done;                /* and room to say that it is through */
+    int64_t passing;          /* passages at work */
+    struct peer *peers;       /* all ranks */
+    int64_t came;             /* messages so far */
+    int64_t noted;            /* which message was said to be the oldest; -1: none */
     pthread_t thread;
     bool open, running;
     atomic_bool ending;

@@ -149,15 +149,14 @@ static bool read_next(struct intake *in, int thread, struct error *err)
     const struct transfer *t = &slot.transfer;
     if (!claim(in, &number, &slot.transfer))
         return false;
-    if (!t->again && t->reader != in->node)
+    if (t->from >= 0)
         return !intake_stopped(in);
-    int sends = t->again ? 0 : t->fetchers - 1;
     if (!await(in, number, false))
         return false;
     slot.memory = intake_memory(in, number);
     if (mover_move(&in->mover, &slot, thread, err))
         return false;
-    intake_set_full(in, number, slot.transfer.users + sends);
+    intake_set_full(in, number, t->users + (t->to >= 0));
     return true;
 }
 
@@ -311,9 +310,9 @@ const struct transfer *intake_peek(struct intake *in)
 static int sender(const struct intake *in, const struct transfer *t)
 {
     const struct comm *comm = in->comm;
-    if (t->again || t->fetchers <= 1 || t->reader == in->node)
+    if (t->from < 0)
         return -1;
-    return comm->first + schedule_server(in->taking.plan, comm->peers, t->reader, t);
+    return comm->first + schedule_server(in->taking.plan, comm->peers, t->from, t);
 }
 
 int intake_take(struct intake *in, struct slot **taken, struct error *err)

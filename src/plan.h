@@ -42,6 +42,7 @@ struct plan {
     int64_t slot_elements;     /* a slot holds a part of a panel or of a strip */
     int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
+    int64_t turn[2];           /* parts of A, of B that a node reads in a row for others, too */
     size_t spare_bytes;        /* of host memory, for more slots out */
     int64_t buffers[2];        /* device panels of A, of B */
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */

@@ -65,6 +65,29 @@ double plan_write_rate(const struct problem *p, const struct machine *machine,
                        const struct plan *plan);
 double plan_cache_rate(const struct plan *plan);
 
+/* Nodes that have ranks in the grid, whose ranks all read. */
+double plan_nodes(const struct plan *plan);
+
+/* A line of the grid lies on so many nodes, more or less, each of which has its own copy of its
+ * panels. */
+double plan_nodes_of_line(const struct plan *plan, enum operand operand);
+
+/* The part of an operand that comes by the network to the node with most lines. */
+double plan_part_received(const struct plan *plan, enum operand operand);
+
+/* How many parts of a panel a node reads in a row: one, where the slots hold a part of each node of
+ * the line, which then all send at once; otherwise so many that the turns' ends cost little, but
+ * several nodes read at the same time. */
+void plan_set_turns(const struct problem *p, struct plan *plan);
+
+/* What comes of the network's rate: at each end of a longer turn a link waits for one part. */
+double plan_turn_rate(const struct problem *p, const struct plan *plan, enum operand operand);
+
+/* Seconds that the first parts take from node to node to the last, beyond the `seconds` in which
+ * all that comes with them comes. */
+double plan_hops_seconds(const struct problem *p, const struct machine *machine,
+                         const struct plan *plan, enum operand operand, double seconds);
+
 /* Seconds that reading loses while so many bytes are written. */
 double plan_lost_to_writing(const struct machine *machine, double bytes);
 

@@ -14,6 +14,9 @@ enum {
     SLOT_MAX = 16 << 20,
     SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB; of four ... */
     RING_CACHED = 128 << 20, /* ... it is 2 MiB, with which their slots in take so much */
+    SLOT_SENT = 1 << 20,     /* of several nodes: more slots are better than larger ones */
+    SLOTS_LEAST = 8,         /* of a node, for that, */
+    SLOTS_MOST = 128,        /* and where there are very many nodes */
     SLOTS_OUT_PER_WRITER = 2,
     BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
     STRIP_SLOTS = 2, /* a strip fills at least so many */
@@ -218,6 +221,23 @@ static size_t largest_slot(const struct machine *machine, size_t slots)
     return bytes;
 }
 
+/* Parts from all nodes that need a panel are on their way at the same time where there are slots
+ * for them: of A and of B two for each, so that one is filled while the other is sent. */
+static void choose_slots_in(const struct machine *machine, size_t part, size_t *bytes,
+                            struct plan *plan)
+{
+    int64_t local = min_i64(machine->ranks_per_node, machine->ranks);
+    int64_t nodes = ceil_div(machine->ranks, local);
+    int64_t wanted = ceil_div(max_i64(SLOTS_LEAST, min_i64(SLOTS_MOST, 4 * nodes)), local);
+    int64_t slots = plan->slots_in;
+    if (nodes == 1)
+        return;
+    for (; slots < wanted && *bytes >= 2 * SLOT_SENT; slots *= 2)
+        *bytes /= 2;
+    int64_t most = (int64_t)(part / *bytes) - SLOTS_OUT_PER_WRITER * plan->writers;
+    plan->slots_in = (int)max_i64(plan->slots_in, min_i64(wanted, most));
+}
+
 void plan_choose_slots(const struct problem *p, const struct machine *machine,
                        const struct plan_request *request, struct plan *plan)
 {
@@ -232,6 +252,8 @@ void plan_choose_slots(const struct problem *p, const struct machine *machine,
     while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
                                 (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
         bytes /= 2;
+    choose_slots_in(machine, part, &bytes, plan);
+    count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     plan_set_slot_bytes(p, plan, bytes);
     size_t most = (machine->files_in_memory ? out_max_memory : out_max) / local;
     plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
@@ -252,6 +274,8 @@ void plan_set_counts(const struct problem *p, struct plan *plan)
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
+
+    plan_set_turns(p, plan);
 
     plan->strip_rows = choose_strip_rows(plan);
 

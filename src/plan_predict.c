@@ -30,15 +30,9 @@ static double chunks_cut(int64_t extent, int64_t piece, int64_t chunk)
     return cuts ? (double)(piece + chunk) / (double)piece : 1;
 }
 
-/* Nodes that have ranks in the grid, whose ranks all read. */
-static double nodes_of_grid(const struct plan *plan)
-{
-    return ceil((double)plan->grid_rows * plan->grid_cols / plan->ranks_per_node);
-}
-
 static double reading_ranks(const struct machine *machine, const struct plan *plan)
 {
-    return fmin(machine->ranks, nodes_of_grid(plan) * plan->ranks_per_node);
+    return fmin(machine->ranks, plan_nodes(plan) * plan->ranks_per_node);
 }
 
 double plan_read_rate(const struct problem *p, const struct machine *machine,
@@ -77,30 +71,8 @@ double plan_cache_rate(const struct plan *plan)
 /* What all nodes together get of a file system's rate, each through its own link. */
 static double through_links(const struct machine *machine, const struct plan *plan, double rate)
 {
-    double links = nodes_of_grid(plan) * machine->node_disk_bytes_per_s;
+    double links = plan_nodes(plan) * machine->node_disk_bytes_per_s;
     return links > 0 ? fmin(rate, links) : rate;
-}
-
-/* A line of the grid lies on so many nodes, more or less, each of which has its own copy of its
- * panels. */
-static double nodes_of_line(const struct plan *plan, enum operand operand)
-{
-    double rows = plan->grid_rows, cols = plan->grid_cols, node = plan->ranks_per_node;
-    if (plan->block_rows * plan->block_cols == plan->ranks_per_node)
-        return operand == OPERAND_A ? cols / plan->block_cols : rows / plan->block_rows;
-    /* Ranks go row by row; a line's first and last are so far apart, and it begins anywhere on a
-     * node. */
-    double ranks = operand == OPERAND_A ? cols : rows;
-    double apart = operand == OPERAND_A ? cols - 1 : (rows - 1) * cols;
-    return fmin(fmin(ranks, nodes_of_grid(plan)), 1 + apart / node);
-}
-
-/* The part of an operand that comes by the network to the node with most lines, each of which is
- * read in turns by the nodes that it lies on. */
-static double part_received(const struct plan *plan, enum operand operand)
-{
-    double lines = operand == OPERAND_A ? plan->grid_rows : plan->grid_cols;
-    return (double)plan->node_lines[operand] / lines * (1 - 1 / nodes_of_line(plan, operand));
 }
 
 /* The part of an operand's panels that the host keeps. */
@@ -115,7 +87,7 @@ struct reading {
     double seconds;  /* from the disk or, in its turn, from what the host keeps */
     double read;     /* elements that come from the disk */
     double copied;   /* elements that come to the devices, all of them */
-    double received; /* elements by the network, to the node with most lines */
+    double received; /* elements by the network at its full rate, to the node with most lines */
     double first;    /* the part of A and B that is the first slab of all ranks */
 };
 
@@ -141,11 +113,13 @@ static struct reading predict_reading(const struct problem *p, const struct mach
     const double users[] = {(double)ceil_div(p->n, plan->tile_cols) / (double)plan->supers_across,
                             (double)ceil_div(p->m, plan->tile_rows) / (double)plan->supers_down};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
-        double nodes = nodes_of_line(plan, (enum operand)operand);
+        double nodes = plan_nodes_of_line(plan, (enum operand)operand);
         double wanted = problem_reads(p, (enum operand)operand) ? reads[operand] : 0;
         reads[operand] -= again[operand];
         all.copied += wanted * users[operand];
-        all.received += (wanted - again[operand]) * part_received(plan, (enum operand)operand);
+        all.received += (wanted - again[operand]) *
+                        plan_part_received(plan, (enum operand)operand) /
+                        plan_turn_rate(p, plan, (enum operand)operand);
         all.seconds += again[operand] * nodes * element / (plan_cache_rate(plan) * ranks);
     }
     all.copied += problem_reads_c(p) ? once[OPERAND_C] : 0;
@@ -211,11 +185,13 @@ static void add_panels(const struct problem *p, const struct machine *machine,
     double of_k = (double)p->k * (double)scalar_size(p->type);
     double bytes = of_k * (of_a ? (double)p->m / (double)plan->supers_down
                                 : (double)p->n / (double)plan->supers_across);
-    double again = new ? 0 : kept_part(plan, operand) * bytes, nodes = nodes_of_line(plan, operand);
+    double again = new ? 0 : kept_part(plan, operand) * bytes,
+           nodes = plan_nodes_of_line(plan, operand);
     double ranks = (double)plan->grid_rows * plan->grid_cols;
     feed->disk +=
         (bytes - again) / through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
-    feed->network += (bytes - again) * part_received(plan, operand) / machine->network_bytes_per_s;
+    feed->network += (bytes - again) * plan_part_received(plan, operand) /
+                     (machine->network_bytes_per_s * plan_turn_rate(p, plan, operand));
     feed->host += again * nodes / (plan_cache_rate(plan) * ranks);
     feed->bus +=
         of_k * (double)(of_a ? plan->tile_rows : plan->tile_cols) / machine->in_bytes_per_s;
@@ -311,7 +287,9 @@ void plan_predict(const struct problem *p, const struct machine *machine,
     double exposed = tiles * fmax(0, leave - 2 * step);
     /* On the CPU the same cores move every byte twice: between file and slot, slot and panel. */
     double moving = machine->gpu ? 0 : 2 * (s[LINK_IN] + s[LINK_OUT]) / machine->threads;
-    double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first;
+    double hops = fmax(plan_hops_seconds(p, machine, plan, OPERAND_A, s[LINK_NETWORK]),
+                       plan_hops_seconds(p, machine, plan, OPERAND_B, s[LINK_NETWORK]));
+    double fill = fmax(s[LINK_READ], s[LINK_IN]) * reading.first + hops;
     double device = s[LINK_GEMM] + exposed + moving;
     double first = 0;
     double busiest =

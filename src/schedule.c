@@ -201,23 +201,33 @@ int schedule_rank_in_line(const struct plan *plan, enum operand operand, int lin
     return operand == OPERAND_A ? schedule_rank(plan, line, at) : schedule_rank(plan, at, line);
 }
 
-int schedule_fetchers(const struct problem *p, const struct plan *plan, enum operand operand,
-                      int line, int64_t super, int64_t slab, int index, int *node)
+struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum operand operand,
+                          int line, int64_t super, int64_t slab, int node)
 {
     bool kept = schedule_kept_index(plan, operand, super, slab) >= 0;
-    int count = 0, last = -1;
+    struct ring ring = {.at = -1};
+    int seen = -1, first = -1, last = -1;
     for (int at = 0; at < line_length(plan, operand); at++) {
         int rank = schedule_rank_in_line(plan, operand, line, at), here = schedule_node(plan, rank);
-        if (here == last || !schedule_needs(p, plan, operand, rank, super))
+        if (here == seen || !schedule_needs(p, plan, operand, rank, super))
             continue;
-        last = here; /* along a line each node's ranks come together */
+        seen = here; /* along a line each node's ranks come together */
         if (kept && schedule_had(p, plan, operand, here, line, super))
             continue;
-        if (node && count == index)
-            *node = here;
-        count++;
+        if (here == node) {
+            ring.at = ring.count;
+            ring.before = last;
+        }
+        if (last == node)
+            ring.after = here;
+        first = ring.count++ ? first : here;
+        last = here;
     }
-    return count;
+    if (ring.at == 0)
+        ring.before = last;
+    if (last == node)
+        ring.after = first;
+    return ring;
 }
 
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
@@ -279,9 +289,9 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
     for (int i = 0; i < 2; i++) {
         if (size[i] == 0)
             continue;
-        int fetchers = schedule_fetchers(p, plan, operand, line, super, slab[i], 0, NULL);
-        *read += fetchers ? (double)size[i] : 0;
-        *sent += fetchers ? (double)size[i] * (fetchers - 1) : 0;
+        struct ring ring = schedule_ring(p, plan, operand, line, super, slab[i], -1);
+        *read += ring.count ? (double)size[i] : 0;
+        *sent += ring.count ? (double)size[i] * (ring.count - 1) : 0;
     }
 }
 

@@ -5,7 +5,8 @@
  * transfers for each node (struct cursor), in which every panel comes once, for all the node's
  * ranks in that row of the grid (A) or column (B).  Each rank takes its part of the sequence in the
  * same order, so that no two of them can wait for each other.  A panel that several nodes need is
- * read in turns by them, part by part, and sent on to the others. */
+ * read in turns by them, and each part goes round from node to node: in at most once, out at most
+ * once. */
 #ifndef DGEMM_OOC_SCHEDULE_H
 #define DGEMM_OOC_SCHEDULE_H
 
@@ -69,10 +70,16 @@ bool schedule_needs(const struct problem *p, const struct plan *plan, enum opera
                     int rank, int64_t super);
 
 /* Of the nodes that have ranks in a line of the grid (a row for A, a column for B), those which a
- * slab's panel comes to from the disk: some of their ranks need it, and they do not keep it.  Their
- * number; and the one of that index, if it is not null. */
-int schedule_fetchers(const struct problem *p, const struct plan *plan, enum operand operand,
-                      int line, int64_t super, int64_t slab, int index, int *node);
+ * slab's panel comes to from the disk: some of their ranks need it, and they do not keep it.  In
+ * their order along the line they form a ring, in which each part of the panel goes round. */
+struct ring {
+    int count;         /* nodes */
+    int at;            /* the place of one of them, from 0; -1: it is none of them */
+    int before, after; /* that node's neighbours; itself where it is alone */
+};
+
+struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum operand operand,
+                          int line, int64_t super, int64_t slab, int node);
 
 /* How what is read of an operand is cut into slots. */
 struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
@@ -86,8 +93,8 @@ struct transfer {
     int64_t super, slab; /* of A and B */
     int64_t part;        /* which of its panel */
     int users;           /* the node's ranks that copy it */
-    int fetchers;        /* nodes which it comes to from the disk */
-    int reader;          /* the one of them that reads it, and sends it to the others */
+    int from; /* the node that it comes from; -1: none, it is read, or is there already */
+    int to;   /* the node that it goes on to; -1: none */
     /* Of a panel that the host keeps for later tiles (cache.h): */
     struct block whole; /* all of it */
     int64_t parts;      /* in which it comes */

@@ -134,8 +134,7 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
         if (beyond > 0) /* what the ring does not hold comes once the rest leaves it */
             come.end = fmax(come.end, gate + beyond * seconds_of(part, s->read_rate[operand]));
         if (others > 0)
-            come = serve(&node->send, come, others,
-                         seconds_of(others, s->machine->network_bytes_per_s));
+            come = serve(&node->send, come, others, seconds_of(others, s->send_rate[operand]));
         panel->sent = panel->sent.end > 0 ? span_join(panel->sent, come) : come;
     }
 }
@@ -154,8 +153,10 @@ static void node_receive(struct sim *s, struct node_state *node, const struct st
         double read = own_bytes(s, need, step, &others);
         struct span come = s->panels[need->panel].sent;
         if (others > 0)
-            come = serve(&node->receive, come, others,
-                         seconds_of(others, s->machine->network_bytes_per_s));
+            come = serve(&node->receive, come, others, seconds_of(others, s->send_rate[operand]));
+        if (others > 0 && node->newest == 0)
+            come.end +=
+                plan_hops_seconds(s->p, s->machine, s->plan, operand, come.end - come.start);
         if (kept > 0) {
             struct span ready = {node->ready, node->ready};
             double seconds = kept / (plan_cache_rate(s->plan) * node->ranks);

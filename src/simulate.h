@@ -11,7 +11,8 @@
  * - Ranks of a node share a ring of slots: a panel comes to a node once and is copied to every
  *   device there that needs it.  Reading stays ahead of copying by what the ring holds.
  * - B's panel comes before A's, those of several rows or columns of the grid in turns.
- * - Nodes that need the same panel read equal parts of it and send each other theirs.
+ * - Nodes that need the same panel read equal parts of it and send each other theirs, at the pace
+ *   that the plan expects of the network; the first parts have to get through all of them.
  * - A device is filled for one slab while it multiplies the one before.  Panels that it holds, or
  *   that the host keeps, are not read again.
  * - A tile leaves strip by strip beside its last product and the next tile's first one, as far as

@@ -73,6 +73,7 @@ struct sim {
     const struct plan_request *request;
     const struct plan *plan;
     double element, ring_bytes, read_rate[OPERAND_COUNT];
+    double send_rate[2]; /* of A's panels, of B's */
     struct server disk_read, disk_write;
     double lost;                /* seconds of disk_read, to what was written in the meantime */
     double due;                 /* of that, to this step at least */

@@ -55,6 +55,9 @@ int simulate_open(struct sim *s, struct error *err)
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(s->p, (enum operand)operand))
             s->read_rate[operand] = plan_read_rate(s->p, s->machine, plan, (enum operand)operand);
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        s->send_rate[i] =
+            s->machine->network_bytes_per_s * plan_turn_rate(s->p, plan, (enum operand)i);
     int64_t steps = max_i64(1, RANK_STEPS / s->rank_count / schedule_supers(plan));
     s->slabs_a_step = max_i64(1, ceil_div(plan->slabs, steps));
     return 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Simulate weak scaling: 1, 4, 16 ... 4096 ranks, each with as much to multiply.
+"""Simulate weak scaling: 1, 4, 16 ... 16384 ranks, each with as much to multiply.
 
     scaling.py [DIRECTORY] [--machine FILE.json] [--size N]
 
@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
 from launch import BUILD, ROOT  # noqa: E402
 from matrices import sparse  # noqa: E402
 
-RANKS = [4**i for i in range(7)]
+RANKS = [4**i for i in range(8)]
 GROWS = ["disk_read_bytes_per_s", "disk_write_bytes_per_s"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 110, 64, 60
 STYLE = """

@@ -275,7 +275,7 @@ def test_weak_scaling_is_drawn(tmp_path):
                           env=environment(DGEMM_OOC_BUILD=str(BUILD)))
     assert done.returncode == 0, done.stderr
     for series in json.loads((tmp_path / "scaling.json").read_text())["series"]:
-        assert [row["ranks"] for row in series["rows"]] == [4**i for i in range(7)]
+        assert [row["ranks"] for row in series["rows"]] == [4**i for i in range(8)]
         assert series["rows"][0]["efficiency"] == 1
         assert all(row["wall_s"] > 0 for row in series["rows"])
     assert ElementTree.parse(tmp_path / "scaling.svg").getroot().tag.endswith("svg")

@@ -107,7 +107,7 @@ static void *waiter(void *argument)
 {
     struct walk *walk = argument;
     double slot[512];
-    struct transfer t = {.operand = OPERAND_A, .block = {0, 0, 1, 1}, .again = true};
+    struct transfer t = {.operand = OPERAND_A, .block = {0, 0, 1, 1}, .parts = 1, .again = true};
     cache_get(&walk->cache, &t, slot);
     return NULL;
 }
