@@ -14,7 +14,7 @@
 
 enum {
     TAGS = 1 << 15, /* that every MPI has; far more than messages on their way */
-    SENDS = 2,      /* at a time to one rank: of more each would take longer to leave its slot */
+    SENDS = 3,      /* at a time to one rank: of more each would take longer to leave its slot */
 };
 
 /* In this order; some transfers leave some out. */

@@ -15,7 +15,7 @@ enum {
     SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB; of four ... */
     RING_CACHED = 128 << 20, /* ... it is 2 MiB, with which their slots in take so much */
     SLOT_SENT = 1 << 20,     /* of several nodes: more slots are better than larger ones */
-    SLOTS_LEAST = 8,         /* of a node, for that, */
+    SLOTS_LEAST = 16,        /* of a node, for that, */
     SLOTS_MOST = 128,        /* and where there are very many nodes */
     SLOTS_OUT_PER_WRITER = 2,
     BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */

@@ -7,6 +7,7 @@
 enum {
     TURN_LONG = 8, /* parts: what the end of such a turn costs does not matter much */
     TURNS_AHEAD = 4,
+    SLOTS_READ = 2,
 };
 
 static const double slots_each = 1.25;
@@ -54,10 +55,11 @@ static double slots_of_line(const struct problem *p, const struct plan *plan, en
 }
 
 /* Whether all readers of a panel can have a part on its way at once, and there are some slots more,
- * for those that are being read. */
+ * since not all go at the same pace, and a few are being read. */
 static bool all_send(const struct problem *p, const struct plan *plan, enum operand operand)
 {
-    return slots_of_line(p, plan, operand) >= slots_each * plan_nodes_of_line(plan, operand);
+    return slots_of_line(p, plan, operand) >=
+           SLOTS_READ + slots_each * plan_nodes_of_line(plan, operand);
 }
 
 void plan_set_turns(const struct problem *p, struct plan *plan)

@@ -32,13 +32,14 @@ MACHINE = {"device": "cpu", "ranks": 1, "ranks_per_node": 1, "threads": 1,
 
 
 def problems(nodes, scale):
-    """(what, m, n, k, grid, tile) with slabs of `scale` MiB of B."""
-    yield "B", 16 * nodes, 1024, 4096 * scale, (nodes, 1), (16, 1024, 128 * scale)
+    """(what, m, n, k, grid, tile), with slabs so long that the ranks meet while one comes, and not
+    for each: what they say to each other waits behind parts of panels."""
+    yield "B", 16 * nodes, 1024, 4096 * scale, (nodes, 1), (16, 1024, 512 * scale)
     rows = 2 if nodes < 8 else nodes // 2
     if nodes > 2:
         cols = nodes // rows
         yield ("A and B", 64 * rows, 64 * cols, 32768 * scale, (rows, cols),
-               (64, 64, 1024 * scale))
+               (64, 64, 4096 * scale))
 
 
 def least(runs, measure):

@@ -1,6 +1,6 @@
 """Computers with links of a limited rate, on one.  Each is a network namespace, whose only way to
-the others is a bridge that they all hang on; what goes into it or comes from it is held to the rate.
-Takes root."""
+the others is a bridge that they all hang on; what goes into it or comes from it is held to the
+rate.  Takes root."""
 import contextlib
 import os
 import shutil

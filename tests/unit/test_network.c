@@ -244,7 +244,7 @@ static void test_the_rate_that_is_planned(void **state)
             double least = (double)(parts * slabs) * (nodes - 1) / nodes;
             double rate = least / (steps - nodes - READ_STEPS);
             double planned = plan_turn_rate(&p, &plan, OPERAND_B);
-            if (rate < (slots < 8 ? 0.5 : slots < 4 * nodes ? 0.8 : 0.95) * planned)
+            if (rate < (slots < 8 ? 0.6 : slots < 4 * nodes ? 0.8 : 0.95) * planned)
                 fail_msg("%d nodes, %d slots: %.2f for %.2f", nodes, slots, rate, planned);
         }
 }
