@@ -57,6 +57,6 @@ def test_links_are_busy(tmp_path, links):
 
 
 def test_a_and_b_between_pairs(tmp_path, links):
-    """Over one socket between two nodes one direction waits for the other: twice the time."""
+    """Over one socket between two nodes parts go to and fro in turn: twice the time."""
     least, planned = exchange(tmp_path, links, "2x2", 128, 128, 8192, "64x64x2048")
     assert least < 3 * planned
