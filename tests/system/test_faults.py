@@ -44,9 +44,10 @@ FAULTS = {
 SYSTEM = set(FAULTS)
 FAULTS |= {name: {"fail": RUNTIME} for name in (
     "pin", "event", "record", "wait", "sync", "copy", "gemm", "combine", "project")}
-# Files that cannot be opened are bad input at first; a mapping that is asked for is, too.
+# Files that cannot be opened are bad input at first; a mapping that is asked for is, too; and HDF5
+# does not say when it could not open one for want of memory.
 ALSO = {"open": {INPUT, RESOURCES}, "mmap": {INPUT}, "madvise": {INPUT},
-        "pread": {INPUT}}
+        "pread": {INPUT}, "malloc": {INPUT}}
 # Calls that a run cannot do without.
 MUST = ("pwrite", "fdatasync", "rename", "alloc", "copy", "gemm", "combine", "project")
 MILD = ",".join(f"{call}:{fault}%{share}" for call in ("pread", "preadv", "pwrite")

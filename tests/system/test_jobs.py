@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever und
 
 HAND_IN = {"pbs-alps": ["qsub"], "pbs-pals": ["qsub"], "lsf": ["bsub"], "flux": ["flux", "batch"]}
 SIZE = (500, 500, 400)
-SLOW = "16x16x16"  # so many small steps that this takes seconds
+SLOW = "6x6x16"  # so many small steps that this takes seconds
 
 
 @pytest.fixture(scope="module")

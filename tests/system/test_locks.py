@@ -111,8 +111,8 @@ def test_a_killed_run_s_lock_is_taken_over(source, reference, without, lock, sav
 def test_a_signal_again_leaves_no_lock(tmp_path, without):
     """Nor anything else: nothing was saved."""
     source = tmp_path / "input.h5"
-    operands(source, 3000, 3000, 3000)
-    with start("dgemm_ooc", source, "--tile", "3000x3000x3000", **without) as process:
+    operands(source, 6000, 6000, 6000)
+    with start("dgemm_ooc", source, "--tile", "6000x6000x6000", OMP_NUM_THREADS="1", **without) as process:
         at_work(source, process)
         assert names(source) > {"input-C.h5.lock"}
         time.sleep(0.5)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever un
                                  reason="no Slurm and munge here (make setup)")]
 
 SIZE = (800, 800, 500)
-SLOW, SLOWER = "16x16x16", "2x2x16"  # so many small steps that this takes seconds, minutes
+SLOW, SLOWER = "6x6x16", "2x2x16"  # so many small steps that this takes seconds, minutes
 
 
 @pytest.fixture(scope="module")
