@@ -1,9 +1,9 @@
 #include "advice.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "error.h"
+#include "launcher.h"
 #include "quantity.h"
 
 enum { THREADS_USEFUL = 16 };         /* of a rank with a GPU */
@@ -67,7 +67,7 @@ static void advise_cpus(const struct advice *a, FILE *out)
     if (!is_worthwhile(a, seconds))
         return;
     char option[64];
-    comm_launcher_cpus(useful, least->allowed >= useful, option, sizeof option);
+    launcher_cpus(useful, least->allowed >= useful, option, sizeof option);
     fprintf(out,
             "Note        a rank may use %d of %d CPUs: this takes about %s, limited by\n"
             "            %s; with %s about %s\n",

@@ -33,10 +33,6 @@ void comm_close(void);
  * nobody asked for.  Only Open MPI 4 tells; else false. */
 bool comm_bound_by_default(void);
 
-/* The option by which this process's launcher gives a rank so many CPUs: "--cpus-per-task=16".
- * `allowed`: the system would let the process have them now. */
-void comm_launcher_cpus(int cpus, bool allowed, char *text, size_t size);
-
 /* Collective, always with the same numbers.  Form layers of equally many ranks, in their order,
  * with nodes of so many; from then on `nodes` and `node` are those of the layer. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);

@@ -2,7 +2,6 @@
 #include "comm.h"
 #include "comm_impl.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static void read_parameter(const char *name, char *text, int size)
  * binding, too.  One by nodes or slots says only how many ranks go where. */
 static bool names_cpus(const char *mapping)
 {
-    static const char *const coarse[] = {"slot", "node", "ppr:", "seq"};
+    static const char *const coarse[] = {"slot", "node", "seq"};
     if (strcasestr(mapping, "pe="))
         return true;
     if (strncmp(mapping, "ppr:", 4) == 0)
@@ -55,23 +54,4 @@ bool comm_bound_by_default(void)
     by_default &= !names_cpus(text);
     MPI_T_finalize();
     return by_default;
-}
-
-void comm_launcher_cpus(int cpus, bool allowed, char *text, size_t size)
-{
-    bool mpirun = getenv("OMPI_MCA_orte_bound_at_launch") || getenv("PRTE_LAUNCHED");
-    if (allowed && mpirun)
-        snprintf(text, size, "--bind-to none");
-    else if (!mpirun && getenv("SLURM_STEP_ID"))
-        snprintf(text, size, "--cpus-per-task=%d", cpus);
-    else if (getenv("PALS_RANKID"))
-        snprintf(text, size, "--depth %d --cpu-bind depth", cpus);
-    else if (getenv("ALPS_APP_PE"))
-        snprintf(text, size, "-d %d", cpus);
-    else if (getenv("JSM_NAMESPACE_RANK"))
-        snprintf(text, size, "-c %d -b packed:%d", cpus, cpus);
-    else if (getenv("FLUX_TASK_RANK"))
-        snprintf(text, size, "-c %d", cpus);
-    else
-        snprintf(text, size, "%d CPUs for each", cpus);
 }

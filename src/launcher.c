@@ -58,7 +58,7 @@ bool launcher_ends_mpi(void)
 const char *launcher_srun(const char *library)
 {
     static const struct {
-        const char *library, *srun;
+        const char *part, *srun; /* of what the MPI says */
     } known[] = {
         {"Open MPI", "srun --mpi=pmix"},
         {"CRAY", "srun --mpi=cray_shasta"},
@@ -66,7 +66,7 @@ const char *launcher_srun(const char *library)
         {"", "srun --mpi=pmi2"}, /* MPICH and those that are made of it */
     };
     int i = 0;
-    while (!strstr(library, known[i].library))
+    while (!strstr(library, known[i].part))
         i++;
     return known[i].srun;
 }
@@ -80,4 +80,23 @@ void launcher_name_mpi(const char *library, char *text, size_t size)
     for (char *word = strtok_r(line, " \t:", &rest); word; word = strtok_r(NULL, " \t:", &rest))
         if (strcasecmp(word, "version") && (used > 0 || strcmp(word, "MPI")) && used < size)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
+}
+
+void launcher_cpus(int cpus, bool allowed, char *text, size_t size)
+{
+    bool mpirun = getenv("OMPI_MCA_orte_bound_at_launch") || getenv("PRTE_LAUNCHED");
+    if (allowed && mpirun)
+        snprintf(text, size, "--bind-to none");
+    else if (!mpirun && getenv("SLURM_STEP_ID"))
+        snprintf(text, size, "--cpus-per-task=%d", cpus);
+    else if (getenv("PALS_RANKID"))
+        snprintf(text, size, "--depth %d --cpu-bind depth", cpus);
+    else if (getenv("ALPS_APP_PE"))
+        snprintf(text, size, "-d %d", cpus);
+    else if (getenv("JSM_NAMESPACE_RANK"))
+        snprintf(text, size, "-c %d -b packed:%d", cpus, cpus);
+    else if (getenv("FLUX_TASK_RANK"))
+        snprintf(text, size, "-c %d", cpus);
+    else
+        snprintf(text, size, "%d CPUs for each", cpus);
 }

@@ -75,8 +75,8 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
 }
 
 /* In coarse steps, so that the plan is mostly the same the next time.  Devices and writers, beside
- * which memory will be read, take part of its bandwidth, the more the more threads read: so much
- * was left on the host of an H200 to 2, 4, 8 and 16 of them. */
+ * which memory will be read, take part of its bandwidth, the more the more threads read: what they
+ * leave is fitted to runs with 2, 4, 8 and 16 threads on the host of an H200. */
 static double coarse(const struct machine *m, double rate)
 {
     double threads = (double)m->threads * m->ranks_per_node;

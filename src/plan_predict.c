@@ -15,7 +15,7 @@ static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflat
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
 static const double thread_reads_per_s = 7e9,   /* bytes in memory, of one thread, and those that */
-    thread_writes_per_s = 2e9;                  /* it writes: on the host of an H200 */
+    thread_writes_per_s = 2e9;                  /* it writes: fitted to runs on an H200 */
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from launch import AS_BUILT, SANITIZED, built, make
+from scripts import made
 
 
 @pytest.fixture
@@ -40,3 +41,22 @@ def no_locks(tmp_path_factory):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", path, Path(__file__).with_name("no_locks.c"),
                     "-ldl"], check=True)
     return path
+
+
+@pytest.fixture(scope="module")
+def reference(request, tmp_path_factory):
+    """Operands of the module's size, and the bits of their product."""
+    return made(tmp_path_factory.mktemp("reference"), request.module.SIZE)
+
+
+@pytest.fixture
+def source(reference, tmp_path):
+    """With its times, which say that it is the same file."""
+    return tmp_path / shutil.copy2(reference[0], tmp_path)
+
+
+@pytest.fixture
+def slurm(started):
+    """The module's Slurm, without jobs."""
+    yield started
+    started.clear()

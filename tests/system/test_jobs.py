@@ -11,24 +11,13 @@ import pytest
 import standin
 from launch import ROOT, SANITIZED, environment
 from matrices import output_of, read, wait_until
-from scripts import are_at_work, edited, made
+from scripts import are_at_work, edited
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers")
 
 HAND_IN = {"pbs-alps": ["qsub"], "pbs-pals": ["qsub"], "lsf": ["bsub"], "flux": ["flux", "batch"]}
 SIZE = (500, 500, 400)
 SLOW = "6x6x16"  # so many small steps that this takes seconds
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("reference"), SIZE)
-
-
-@pytest.fixture
-def source(reference, tmp_path):
-    """With its times, which say that it is the same file."""
-    return tmp_path / shutil.copy2(reference[0], tmp_path)
 
 
 def stop(process, source, number):

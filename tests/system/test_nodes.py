@@ -3,7 +3,6 @@ put back into the queue."""
 import json
 import os
 import re
-import shutil
 import signal
 import time
 
@@ -14,7 +13,7 @@ import nodes
 from launch import BUILD, SANITIZED, SRUN
 from matrices import output_of, part_of, read
 from ranks import LIMITS, SCALARS, assert_as_planned, on_one_rank
-from scripts import are_at_work, finish, made, ranks_at_work, submit
+from scripts import are_at_work, finish, ranks_at_work, submit
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -33,26 +32,9 @@ def started(tmp_path_factory):
             yield slurm
 
 
-@pytest.fixture
-def slurm(started):
-    yield started
-    started.clear()
-
-
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory):
     return on_one_rank(tmp_path_factory.mktemp("ranks"))
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("reference"), SIZE)
-
-
-@pytest.fixture
-def source(reference, tmp_path):
-    """With its times, which say that it is the same file."""
-    return tmp_path / shutil.copy2(reference[0], tmp_path)
 
 
 @pytest.mark.parametrize("each", [1, 2])

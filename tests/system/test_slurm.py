@@ -9,7 +9,7 @@ import pytest
 import cluster
 from launch import BUILD, SANITIZED, SRUN
 from matrices import output_of, read
-from scripts import SMALL, are_at_work, edited, finish, made, submit
+from scripts import SMALL, are_at_work, edited, finish, submit
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -23,23 +23,6 @@ SLOW, SLOWER = "6x6x16", "2x2x16"  # so many small steps that this takes seconds
 def started(tmp_path_factory):
     with cluster.started(tmp_path_factory.mktemp("slurm")) as slurm:
         yield slurm
-
-
-@pytest.fixture
-def slurm(started):
-    yield started
-    started.clear()
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("reference"), SIZE)
-
-
-@pytest.fixture
-def source(reference, tmp_path):
-    """With its times, which say that it is the same file."""
-    return tmp_path / shutil.copy2(reference[0], tmp_path)
 
 
 @pytest.mark.parametrize("interface", ["none", "cray_shasta"])

@@ -4,7 +4,7 @@
 #include "launcher.h"
 
 static const struct {
-    const char *library, *name, *srun;
+    const char *says, *name, *srun;
 } libraries[] = {
     {"Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",
      "Open MPI v4.1.4", "srun --mpi=pmix"},
@@ -25,10 +25,10 @@ static void test_libraries(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         char name[64], shorter[8];
-        launcher_name_mpi(libraries[i].library, name, sizeof name);
+        launcher_name_mpi(libraries[i].says, name, sizeof name);
         assert_string_equal(name, libraries[i].name);
-        assert_string_equal(launcher_srun(libraries[i].library), libraries[i].srun);
-        launcher_name_mpi(libraries[i].library, shorter, sizeof shorter);
+        assert_string_equal(launcher_srun(libraries[i].says), libraries[i].srun);
+        launcher_name_mpi(libraries[i].says, shorter, sizeof shorter);
         assert_memory_equal(shorter, name, strnlen(shorter, sizeof shorter - 1));
     }
 }
