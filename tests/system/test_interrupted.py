@@ -46,14 +46,15 @@ def test_kill_leaves_a_part_that_the_next_run_replaces(source):
 
 @pytest.fixture
 def indivisible(tmp_path):
-    """Operands, and a tile whose product takes seconds, in which nothing can be saved."""
-    source = sparse(tmp_path / "input.h5", "A", (4000, 8000), "f8")
-    return sparse(source, "B", (8000, 4000), "f8"), "--tile", "4000x4000x8000"
+    """Operands, and a tile whose product takes one CPU far longer than the two signals, in which
+    nothing can be saved."""
+    source = sparse(tmp_path / "input.h5", "A", (6000, 8000), "f8")
+    return sparse(source, "B", (8000, 6000), "f8"), "--tile", "6000x6000x8000"
 
 
-def signalled_twice(number, seconds, source, *options):
+def signalled_twice(number, seconds, source, *options, **how):
     """In the middle of the work."""
-    with start("dgemm_ooc", source, *options) as process:
+    with start("dgemm_ooc", source, *options, **how) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(0.5)
         process.send_signal(number)
@@ -69,7 +70,8 @@ def test_a_signal_again_ends_it_at_once(indivisible, number):
     """Nothing was saved, so nothing is left."""
     folder = indivisible[0].parent
     before = snapshot(folder)
-    assert signalled_twice(number, 2.1, *indivisible) == -number
+    cpu = str(min(os.sched_getaffinity(0)))
+    assert signalled_twice(number, 2.1, *indivisible, wrapper=["taskset", "-c", cpu]) == -number
     assert snapshot(folder) == before
 
 
