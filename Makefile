@@ -37,20 +37,33 @@ GIT         := $(if $(wildcard .git),$(shell git describe --always --dirty 2>/de
 SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0)
 
 SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -Isrc -Iio -Ikernels \
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror=implicit-function-declaration
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
 LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
-MAINS   := src/main.c $(wildcard src/h5mat*.c src/gemm_bench*.c)
-SOURCES := $(filter-out $(MAINS) kernels/cpu_kernel.c,$(wildcard src/*.c io/*.c kernels/*.c))
+# A folder may include only itself and what stands on its line below: the layers of src/README.md.
+INCLUDES_src/base   := src/base
+INCLUDES_io         := src/base io
+INCLUDES_kernels    := src/base kernels
+INCLUDES_src/plan   := src/base io kernels src/plan
+INCLUDES_src/ranks  := $(INCLUDES_src/plan) src/ranks
+INCLUDES_src/run    := $(INCLUDES_src/ranks) src/run
+INCLUDES_src/report := $(INCLUDES_src/run) src/report
+INCLUDES_src/driver := $(INCLUDES_src/report) src/driver
+INCLUDES_src/tools  := $(INCLUDES_src/driver) src/tools
+# Of the file that is compiled; main.c and the tests may include all.
+INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES_src/tools)))
+
+TOOLS   := $(wildcard src/tools/h5mat*.c src/tools/gemm_bench*.c)
+SOURCES := $(filter-out $(TOOLS) kernels/cpu_kernel.c,$(wildcard src/*/*.c io/*.c kernels/*.c))
 ifeq ($(CUDA),1)
   SOURCES := $(filter-out kernels/device_none.c,$(SOURCES)) $(wildcard kernels/*.cu)
   FLAGS   += -DHAVE_CUDA -DCUBLAS_DIR='"$(CUDA_HOME)/lib64"' -I$(CUDA_HOME)/include -DDGEMM_OOC_ARCHES='"$(CUDA_ARCH:%=sm_%)"'
   LIBS    += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
   NEWEST  := $(lastword $(CUDA_ARCH))
-  NVFLAGS := -O3 -std=c++17 -Isrc -Ikernels $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+  NVFLAGS := -O3 -std=c++17 $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -Wall,-Wextra
 else
   SOURCES := $(filter-out kernels/device_cuda.c kernels/gemm_cublas.c,$(SOURCES))
@@ -80,8 +93,8 @@ WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync r
 # Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
-FUZZED    := $(wildcard io/*.c) $(addprefix src/,environment.c error.c file.c journal.c lock.c machine.c operand_state.c \
-                                   option_values.c option_words.c options.c quantity.c)
+FUZZED    := $(wildcard io/*.c) $(wildcard $(addprefix src/*/,arguments.c environment.c error.c file.c journal.c \
+             leftovers.c lock.c machine.c operand_state.c option_values.c option_words.c quantity.c))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # For `make test`, which does without: whether it can be.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -99,7 +112,7 @@ ifeq ($(findstring thread,$(SANITIZE)),)
   EMUTESTS := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
 endif
 EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
-             -Wno-unknown-pragmas $(SANITIZERS) -I$(EMULATION) -Isrc -Ikernels
+             -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
 .PHONY: all help demo check check-clang test test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
@@ -139,32 +152,32 @@ summary:
 $(BUILD)/kernels/cpu_kernel_%.o: kernels/cpu_kernel.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC      $< ($*)"
-	$(Q)$(MPICC) $(FLAGS) -O3 -ffp-contract=fast $(ISA_$*) -DISA=$* -MMD -MP -c $< -o $@
+	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) -O3 -ffp-contract=fast $(ISA_$*) -DISA=$* -MMD -MP -c $< -o $@
 
 $(BUILD)/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(MPICC) $(FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC    $<"
-	$(Q)$(CUDA_HOME)/bin/nvcc $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 # setmaxnreg is an instruction of sm_90a, which is sm_90 with what later GPUs do not have.
 $(BUILD)/kernels/gemm_tma.cu.o: NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
 
 # The version names the commit, so it is compiled anew whenever something is.
-$(BUILD)/src/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')
-$(BUILD)/src/version.c.o: $(filter-out $(BUILD)/src/version.c.o,$(OBJECTS))
+$(BUILD)/src/report/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')
+$(BUILD)/src/report/version.c.o: $(filter-out $(BUILD)/src/report/version.c.o,$(OBJECTS))
 
 $(LIBRARY): $(OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
 $(BUILD)/dgemm_ooc: $(BUILD)/src/main.c.o
-$(BUILD)/gemm_bench: $(patsubst %,$(BUILD)/%.o,$(wildcard src/gemm_bench*.c))
-$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/h5mat*.c))
+$(BUILD)/gemm_bench: $(patsubst %,$(BUILD)/%.o,$(wildcard src/tools/gemm_bench*.c))
+$(BUILD)/h5mat: $(patsubst %,$(BUILD)/%.o,$(wildcard src/tools/h5mat*.c))
 $(PROGRAMS): $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $(filter %.o,$^) $(LIBRARY) $(LIBS) -o $@
@@ -180,10 +193,10 @@ $(FAULTY): $(BUILD)/src/main.c.o $(patsubst %,$(BUILD)/%.o,$(wildcard tests/faul
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CLANG   $<"
-	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(INCLUDES) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
 
 # A usage error ends the process, which a fuzzer is not to do.
-$(BUILD)/fuzz/src/options.o: FUZZFLAGS += -Dexit=fuzz_exit
+$(BUILD)/fuzz/src/driver/arguments.o: FUZZFLAGS += -Dexit=fuzz_exit
 
 $(BUILD)/fuzz/fuzzed.a: $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@rm -f $@
@@ -204,12 +217,12 @@ $(BUILD)/tests/bench/rival_xt: private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/
 $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC      $< (emulated)"
-	$(Q)$(MPICC) -I$(EMULATION) $(FLAGS) -DHAVE_CUDA -MMD -MP -c $< -o $@
+	$(Q)$(MPICC) -I$(EMULATION) $(INCLUDES) $(FLAGS) -DHAVE_CUDA -MMD -MP -c $< -o $@
 
 $(BUILD)/emulated/%.o: % $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX     $< (emulated)"
-	$(Q)$(CXX) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
+	$(Q)$(CXX) -I$(EMULATION) $(INCLUDES) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
 
 # And the whole program, on an emulated GPU.
 $(BUILD)/emulated/tests/%: private LIBS += -lcmocka

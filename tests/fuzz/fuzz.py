@@ -26,7 +26,7 @@ def is_ours(report):
     """Whether the code that failed, or that owns the memory it failed on, is ours: of each stack the
     innermost frame counts that is of the HDF5 library or of our sources."""
     for stack in re.split(r"\n\s*\n", report):
-        frames = re.findall(r"^\s*#\d+ .*?(libhdf5|/(?:io|src|kernels|tests/fuzz)/\w+\.[ch])", stack,
+        frames = re.findall(r"^\s*#\d+ .*?(libhdf5|/(?:io|src(?:/\w+)?|kernels|tests/fuzz)/\w+\.[ch])", stack,
                             re.MULTILINE)
         if frames and "libhdf5" not in frames[0]:
             return True

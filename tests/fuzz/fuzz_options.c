@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     words[count] = NULL;
     if (setjmp(after))
         return 0;
-    options_parse(count, words, true, &options);
+    arguments_parse(count, words, true, &options);
     if (!memchr(options.output.file, 0, sizeof options.output.file) || options.ranks < 0 ||
         options.grid_rows < 0 || options.tile_rows < 0)
         abort();

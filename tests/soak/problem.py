@@ -100,7 +100,7 @@ def rounding(product, terms):
 
 
 def detectable(product, said, source=None):
-    """The size of error in each row that the run, by what it said, would have found (src/findings.h);
+    """The size of error in each row that the run, by what it said, would have found (src/run/findings.h);
     infinite where it says that it has not checked."""
     found = re.search(r"RESULT: .*checked to ([\d.e+-]+) of a typical element: PASSED", said)
     if not found:

@@ -4,7 +4,7 @@
 
 #include "scratch.h"
 
-#include "plan.h"
+#include "planner.h"
 
 static inline void compress(struct matrix_info *info, int64_t chunk_rows, int64_t chunk_cols)
 {

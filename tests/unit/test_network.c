@@ -3,7 +3,7 @@
  * It comes to its end whatever the plan, and at the rate that the plan expects. */
 #include "plan_fixture.h"
 
-#include "plan_impl.h"
+#include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
 

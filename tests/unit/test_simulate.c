@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "plan_impl.h"
+#include "planner_impl.h"
 #include "quantity.h"
 
 static const struct plan_request plain = {.layers = 1, .algorithm = ALGORITHM_CPU};

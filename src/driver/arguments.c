@@ -1,0 +1,413 @@
+#include "arguments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+#include "error.h"
+#include "matname.h"
+#include "option_values.h"
+#include "option_words.h"
+#include "quantity.h"
+#include "version.h"
+
+enum {
+    KEY_ALPHA = 0x100,
+    KEY_BETA,
+    KEY_TRANSA,
+    KEY_TRANSB,
+    KEY_TYPE,
+    KEY_ALGO,
+    KEY_DEVICE,
+    KEY_GPU_MEMORY,
+    KEY_HOST_MEMORY,
+    KEY_GRID,
+    KEY_TILE,
+    KEY_SPLIT_K,
+    KEY_IO,
+    KEY_NO_BIND,
+    KEY_VERIFY,
+    KEY_CHECK_SEED,
+    KEY_RESTART,
+    KEY_CHECKPOINT,
+    KEY_MAX_TIME,
+    KEY_CHECK_ONLY,
+    KEY_RANKS,
+    KEY_RANKS_PER_NODE,
+    KEY_MACHINE,
+    KEY_REPORT,
+    KEY_TRACE,
+    KEY_HTML,
+    KEY_PROGRESS,
+    KEY_HELP_ALL,
+    KEY_USAGE,
+};
+
+static const struct argp_option option_table[] = {
+    {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
+    {"a", 'a', "NAME", 0, "left operand (default A)", 0},
+    {"b", 'b', "NAME", 0, "right operand (default B)", 0},
+    {"c", 'c', "NAME", 0, "the C that is added to, with --beta (default C)", 0},
+    {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
+    {"alpha", KEY_ALPHA, "X", 0, "default 1", 0},
+    {"beta", KEY_BETA, "X", 0, "default 0", 0},
+    {"transa", KEY_TRANSA, "N|T", 0, "op(A): A as it is, or transposed", 0},
+    {"transb", KEY_TRANSB, "N|T", 0, "op(B)", 0},
+    {"type", KEY_TYPE, "d|s", 0, "convert the operands to double or float while reading", 0},
+    {0, 0, 0, 0, "Machine", 2},
+    {"algo", KEY_ALGO, "NAME", 0,
+     "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu", 0},
+    {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
+    {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0,
+     "device memory to use, per rank (512M, 8G; default 95 % of what is free)", 0},
+    {"host-memory", KEY_HOST_MEMORY, "SIZE", 0,
+     "host memory to use, per rank (default half of what is available, shared by the ranks)", 0},
+    {"no-bind", KEY_NO_BIND, 0, 0, "leave each rank's threads on the CPUs that they have", 0},
+    {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
+    {0, 0, 0, 0, "Plan", 3},
+    {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},
+    {"ranks", KEY_RANKS, "N", 0, "with --dry-run: plan for N ranks", 0},
+    {"ranks-per-node", KEY_RANKS_PER_NODE, "R", 0, "with --dry-run: R of them on a node", 0},
+    {"machine", KEY_MACHINE, "FILE.json", 0,
+     "rates and memories of the machine (or the name of one that comes with the program)", 0},
+    {"grid", KEY_GRID, "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
+    {"tile", KEY_TILE, "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
+    {"split-k", KEY_SPLIT_K, "auto|off|N", 0,
+     "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
+    {0, 0, 0, 0, "Run", 4},
+    {"verify", KEY_VERIFY, "off|online|full", 0,
+     "check the product as it is made (default online); full: and the files, read back", 0},
+    {"check-seed", KEY_CHECK_SEED, "N", 0, "seed of the check's random vectors (default: drawn)",
+     0},
+    {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
+    {"restart", KEY_RESTART, "auto|never|require|trust", 0,
+     "resume a run that was stopped or killed (trust: C is not read back first)", 0},
+    {"checkpoint", KEY_CHECKPOINT, "TIME", 0,
+     "save at this interval (90s, 10m, 3h50m; default 15m)", 0},
+    {"max-time", KEY_MAX_TIME, "TIME", 0,
+     "save, and stop before this is over (also 1-12:00:00; a plain number: seconds)", 0},
+    {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well (-: standard output)",
+     0},
+    {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
+    {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
+    {"progress", KEY_PROGRESS, "auto|always|never", 0,
+     "progress display: a live line on a terminal, else a line a minute (always: live)", 0},
+    {"force", 'f', 0, 0, "replace an existing output", 0},
+    {"quiet", 'q', 0, 0, "print the result line only, of a dry run the predicted time", 0},
+    {"verbose", 'v', 0, 0, "print more: all ranks, each rank's times", 0},
+    {"help", 'h', 0, 0, "print the common options", -1},
+    {"help-all", KEY_HELP_ALL, 0, 0, "print all options", -1},
+    {"usage", KEY_USAGE, 0, OPTION_HIDDEN, 0, -1},
+    {"version", 'V', 0, 0, "print the version and what it was built with", -1},
+    {0, 0, 0, 0, 0, 0},
+};
+
+enum { TABLE_SIZE = sizeof option_table / sizeof option_table[0] };
+
+static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
+                              "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
+                              "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
+                              "         dgemm_ooc input.h5     # C = A B, into input-C.h5\n";
+
+#define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
+#define EXIT_STATUSES                                                                              \
+    "Exit status: 0 complete; 1 failed; 2 usage; 3 bad input; 4 not enough memory,\n"              \
+    "disk or GPUs; 5 verification failed; 6 not checked; 75 stopped, to be continued.\n"
+
+/* One screen of 80 x 24.  All options are those of the table. */
+static const char short_help[] =
+    "Usage: dgemm_ooc [OPTION...] INPUT.h5    also after srun -n N, mpirun -n N ...\n"
+    "C = alpha op(A) op(B) + beta C, from HDF5 file to HDF5 file, larger than memory.\n"
+    "\n"
+    "  -a, -b, -c NAME        operands: a dataset, or FILE.h5:/path (default A, B, C)\n"
+    "  -o FILE.h5[:/path]     where C goes (default INPUT-C.h5:/C); -f replaces it\n"
+    "  --alpha=X, --beta=X    default 1 and 0\n"
+    "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
+    "  --gpu-memory=SIZE      device memory a rank may use (default 95 % of the free)\n"
+    "  --host-memory=SIZE     host memory a rank may use (default its share of half)\n"
+    "  -n, --dry-run          plan and predict, here or for --machine=FILE.json\n"
+    "  --verify=full          check not only the product but the files, read back\n"
+    "  --max-time=TIME        save and stop in time: 90s, 3h50m, 1-12:00:00\n"
+    "  --report=FILE.json     the report, for programs; --trace=FILE.json a timeline\n"
+    "  --html=FILE.html       a page that shows the run, for a browser\n"
+    "  -q, -v                 less, or more; --progress=never: no progress display\n"
+    "  --help-all, --version  all options; what it was built with\n"
+    "\n"
+    "To resume a run that was stopped or killed, give the same command again.\n" ENVIRONMENT
+        EXIT_STATUSES;
+
+static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)
+{
+    switch (key) {
+    case 'n': o->dry_run = true; return 0;
+    case KEY_RANKS: o->ranks = parse_count(arg, state, "ranks"); return 0;
+    case KEY_RANKS_PER_NODE:
+        o->ranks_per_node = parse_count(arg, state, "ranks-per-node");
+        return 0;
+    case KEY_MACHINE: copy_path(o->machine, arg, state); return 0;
+    case KEY_GRID: parse_grid(arg, o, state); return 0;
+    case KEY_TILE: parse_tile(arg, o, state); return 0;
+    case KEY_SPLIT_K: o->layers = parse_split(arg, state); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_run_option(int key, char *arg, struct options *o, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_VERIFY:
+        o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
+        return 0;
+    case KEY_CHECK_SEED: o->check_seed = parse_seed(arg, state); return 0;
+    case KEY_RESTART:
+        o->restart = (enum restart)parse_word(arg, "auto|never|require|trust", state, "restart");
+        return 0;
+    case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
+    case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
+    case KEY_CHECK_ONLY: o->check_only = true; return 0;
+    case KEY_REPORT: copy_path(o->report, arg, state); return 0;
+    case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
+    case KEY_HTML: copy_path(o->html, arg, state); return 0;
+    case KEY_PROGRESS:
+        o->progress = (enum progress_choice)parse_word(arg, "auto|always|never", state, "progress");
+        return 0;
+    case 'f': o->force = true; return 0;
+    case 'q': o->quiet = true; return 0;
+    case 'v': o->verbose = true; return 0;
+    default: return parse_plan_option(key, arg, o, state);
+    }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct parse *p = state->input;
+    struct options *o = p->options;
+    switch (key) {
+    case 'a':
+        p->a = arg;
+        o->given.a = true;
+        return 0;
+    case 'b':
+        p->b = arg;
+        o->given.b = true;
+        return 0;
+    case 'c':
+        p->c = arg;
+        p->c_given_by = is_from_environment(state) ? "DGEMM_OOC_C" : "-c";
+        return 0;
+    case 'o': p->output = arg; return 0;
+    case KEY_ALPHA:
+        o->alpha = parse_number(arg, state, "alpha");
+        o->given.alpha = true;
+        return 0;
+    case KEY_BETA:
+        o->beta = parse_number(arg, state, "beta");
+        o->given.beta = true;
+        return 0;
+    case KEY_TRANSA:
+        o->trans_a = parse_word(arg, "N|T", state, "transa");
+        o->given.trans_a = true;
+        return 0;
+    case KEY_TRANSB:
+        o->trans_b = parse_word(arg, "N|T", state, "transb");
+        o->given.trans_b = true;
+        return 0;
+    case KEY_TYPE:
+        o->type = parse_word(arg, "s|d", state, "type") ? SCALAR_DOUBLE : SCALAR_FLOAT;
+        o->convert = true;
+        return 0;
+    case KEY_ALGO: o->algorithm = parse_algorithm(arg, state); return 0;
+    case KEY_DEVICE:
+        o->device = (enum device_choice)parse_word(arg, "auto|gpu|cpu", state, "device");
+        return 0;
+    case KEY_GPU_MEMORY: o->gpu_memory = parse_bytes(arg, state, "gpu-memory"); return 0;
+    case KEY_HOST_MEMORY: o->host_memory = parse_bytes(arg, state, "host-memory"); return 0;
+    case KEY_NO_BIND: o->bind = false; return 0;
+    case KEY_IO:
+        o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
+        return 0;
+    case ARGP_KEY_ARG:
+        if (p->input && !p->left_out)
+            usage_error(state,
+                        "one INPUT.h5 only, and %s is a second one: name an operand of another "
+                        "file as -b %s:/B",
+                        arg, arg);
+        p->input = arg;
+        return 0;
+    default: return parse_run_option(key, arg, o, state);
+    }
+}
+
+static bool names_file(const char *text)
+{
+    return text && strchr(text, ':');
+}
+
+static void name_operand(struct operand_name *name, const char *text, const char *dataset,
+                         const char *input, struct argp_state *state)
+{
+    struct error err = {0};
+    if (text && !names_file(text)) { /* a dataset of the input file */
+        dataset = text;
+        text = NULL;
+    }
+    if (!text && !input)
+        return;
+    if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
+        usage_error(state, "%s", err.text);
+    else if (!text && snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >=
+                          (int)sizeof name->dataset)
+        usage_error(state, "the dataset name %.40s... is too long", dataset);
+}
+
+/* input.h5 -> input-C.h5, beside the input. */
+static void name_output(struct operand_name *output, const char *text, struct argp_state *state,
+                        const char *input)
+{
+    char name[PATH_MAX];
+    struct error err = {0};
+    if (!text) {
+        const char *slash = strrchr(input, '/');
+        const char *dot = strrchr(slash ? slash : input, '.');
+        int stem = (int)(dot ? (size_t)(dot - input) : strlen(input));
+        if (snprintf(name, sizeof name, "%.*s-C%s", stem, input, dot ? dot : ".h5") >= PATH_MAX)
+            usage_error(state, "the path %.40s... is too long", input);
+        text = name;
+    }
+    if (matname_split(text, "C", output->file, output->dataset, &err))
+        usage_error(state, "%s", err.text);
+    else if (output->file[strlen(output->file) - 1] == '/')
+        usage_error(state, "--output %s names a directory: name the file in it, %sC.h5", text,
+                    output->file);
+}
+
+static void name_files(struct parse *p, struct argp_state *state)
+{
+    struct options *o = p->options;
+    bool named =
+        names_file(p->a) && names_file(p->b) && p->output && (o->beta == 0 || names_file(p->c));
+    if (!p->input && !named) {
+        if (!p->left_out)
+            usage_error(state, "INPUT.h5 is missing (it is not needed where -a, -b, and -c with "
+                               "--beta, name FILE.h5:/path, and -o the output)");
+        return;
+    }
+    name_operand(&o->a, p->a, "A", p->input, state);
+    name_operand(&o->b, p->b, "B", p->input, state);
+    name_operand(&o->c, p->c, "C", p->input, state);
+    name_output(&o->output, p->output, state, p->input);
+}
+
+/* Options that are right each, but not together. */
+static void check_together(struct parse *p, struct argp_state *state)
+{
+    struct options *o = p->options;
+    if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
+        usage_error(state,
+                    "%s %s names the C that is added, which is read only if beta is not 0: give "
+                    "--beta too, or name the result's file with --output",
+                    p->c_given_by, p->c);
+    if (!o->dry_run && (o->ranks || o->ranks_per_node))
+        usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
+                           "the launcher decides the ranks of a run");
+    if (o->check_only && o->dry_run)
+        usage_error(state, "--check-only needs an output, --dry-run none: give one of them");
+    if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
+        usage_error(state, "%s shows a run: it cannot be given with %s",
+                    o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
+    const struct algorithm_info *algorithm =
+        o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
+    if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
+        usage_error(state, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
+    if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
+        usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
+}
+
+static void finish(struct parse *p, struct argp_state *state)
+{
+    bool right = !p->err.code;
+    name_files(p, state);
+    if (right)
+        check_together(p, state);
+}
+
+static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
+{
+    bool silent = state->flags & ARGP_NO_ERRS;
+    switch (key) {
+    case ARGP_KEY_SUCCESS: finish(state->input, state); return 0;
+    case 'h':
+        if (!silent)
+            fputs(short_help, stdout);
+        exit(EXIT_COMPLETE);
+    case KEY_HELP_ALL:
+        if (!silent)
+            argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
+        exit(EXIT_COMPLETE);
+    case KEY_USAGE:
+        if (!silent)
+            argp_state_help(state, stdout, ARGP_HELP_USAGE);
+        exit(EXIT_COMPLETE);
+    case 'V':
+        if (!silent)
+            printf("dgemm_ooc %s\n", version_text());
+        exit(EXIT_COMPLETE);
+    default: return parse_option(key, arg, state);
+    }
+}
+
+/* What is left out for want of memory would be another run than the one asked for. */
+static void out_of_memory(void)
+{
+    fprintf(stderr, "dgemm_ooc: no memory for the options\n");
+    exit(EXIT_RESOURCES);
+}
+
+/* The environment's words before the command line's own, which win.  Returns how many. */
+static int gather_words(struct parse *p, int argc, char **argv, char **all)
+{
+    bool given[TABLE_SIZE] = {0};
+    char **own = all + TABLE_SIZE;
+    memcpy(own, argv, (size_t)argc * sizeof *own);
+    int count = option_words_check(option_table, own + 1, given, &p->err);
+    p->left_out = count < argc - 1;
+    all[0] = argv[0];
+    p->from_environment = environment_words(option_table, given, all + 1, &p->err);
+    memmove(all + 1 + p->from_environment, own + 1, (size_t)(count + 1) * sizeof *all);
+    return 1 + p->from_environment + count;
+}
+
+static const char doc[] =
+    "C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file.\v"
+    "Run it as it is, or on N ranks: mpirun -n N dgemm_ooc INPUT.h5, srun -n N dgemm_ooc "
+    "INPUT.h5.\n" ENVIRONMENT "\n" EXIT_STATUSES;
+
+void arguments_parse(int argc, char **argv, bool silent, struct options *options)
+{
+    static const struct argp argp = {option_table, parse_or_finish, "INPUT.h5", doc, 0, 0, 0};
+    *options = (struct options){.alpha = 1,
+                                .algorithm = ALGORITHM_AUTO,
+                                .bind = true,
+                                .layers = 1,
+                                .verify = VERIFY_ONLINE,
+                                .checkpoint_s = 900,
+                                .type = SCALAR_DOUBLE};
+    struct parse parse = {.options = options};
+    char **all = calloc((size_t)argc + TABLE_SIZE + 1, sizeof *all); /* argp keeps pointers to it */
+    if (!all)
+        out_of_memory();
+    argp_err_exit_status = EXIT_USAGE;
+    int count = gather_words(&parse, argc, argv, all);
+    if (parse.err.code == EXIT_RESOURCES)
+        out_of_memory();
+    bool read =
+        argp_parse(&argp, count, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse) == 0;
+    if (read && !parse.err.code)
+        return;
+    if (!silent && argc == 1)
+        fputs(example, stderr);
+    if (!silent)
+        error_print(&parse.err, "dgemm_ooc");
+    exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
+}

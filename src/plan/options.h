@@ -1,0 +1,56 @@
+/* What the user asked for.  Plain data: rank 0's is sent to all ranks. */
+#ifndef DGEMM_OOC_OPTIONS_H
+#define DGEMM_OOC_OPTIONS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gemm.h"
+#include "store.h"
+
+enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
+enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
+enum progress_choice { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
+enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE, RESTART_TRUST };
+enum { ALGORITHM_AUTO = -1 };
+
+struct operand_name {
+    char file[PATH_MAX];
+    char dataset[MATFILE_NAME_MAX];
+};
+
+struct options {
+    struct operand_name a, b, c, output;
+    double alpha, beta;
+    bool trans_a, trans_b;
+    struct {
+        bool a, b, alpha, beta, trans_a, trans_b;
+    } given;      /* by the user, not by default */
+    bool convert; /* --type given: operands are converted to `type` */
+    enum scalar type;
+    int algorithm; /* enum algorithm or ALGORITHM_AUTO */
+    enum device_choice device;
+    bool bind;                        /* each rank's threads near its GPU */
+    uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */
+    int grid_rows, grid_cols;         /* 0: planned */
+    int layers;                       /* parts of k, 1 unless given; 0: planned */
+    int64_t tile_rows, tile_cols, slab;
+    enum store_way io;
+    enum verification verify;
+    uint64_t check_seed; /* of the check's vectors; 0: drawn */
+    enum restart restart;
+    double checkpoint_s, max_s; /* between two saves; until the run is to stop, 0: no end */
+    bool check_only;            /* check an output that is there */
+    bool dry_run;
+    int ranks, ranks_per_node; /* of the machine that a dry run describes; 0: this one */
+    char machine[PATH_MAX];
+    char report[PATH_MAX];
+    char trace[PATH_MAX];
+    char html[PATH_MAX];
+    enum progress_choice progress;
+    bool force;
+    bool quiet, verbose;
+};
+
+#endif

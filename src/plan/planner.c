@@ -1,0 +1,357 @@
+#include "planner.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "error.h"
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+enum {
+    TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
+    HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
+    LEFT_OUT = 8,        /* at most one rank of so many is left out of the grid */
+    LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
+};
+static const double clearly = 0.95; /* of the cost without */
+
+/* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
+static int64_t widest_tile(const struct problem *p, const struct machine *machine,
+                           const struct plan_request *request, struct plan *plan)
+{
+    int64_t low = 0, high = ceil_div(p->n, plan->grid_cols);
+    plan_set_held(plan, OPERAND_COUNT);
+    while (low < high) {
+        plan->tile_cols = low + (high - low + 1) / 2;
+        plan_set_counts(p, plan);
+        if (plan_fits(p, machine, request, plan))
+            low = plan->tile_cols;
+        else
+            high = plan->tile_cols - 1;
+    }
+    return low;
+}
+
+/* Cut `extent` into at least `pieces` pieces of equal size, a multiple of the granule where it
+ * can be. */
+static int64_t piece(int64_t extent, int64_t pieces)
+{
+    int64_t size = ceil_div(extent, pieces);
+    return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
+}
+
+/* Rates are known to a quarter at best: others use the links too. */
+static struct machine slower(const struct machine *machine)
+{
+    static const double part = 0.75;
+    struct machine slow = *machine;
+    slow.disk_read_bytes_per_s *= part;
+    slow.disk_write_bytes_per_s *= part;
+    slow.node_disk_bytes_per_s *= part;
+    slow.network_bytes_per_s *= part;
+    slow.in_bytes_per_s *= part;
+    slow.out_bytes_per_s *= part;
+    return slow;
+}
+
+/* What is to be least: the time, which counts twice, and that under lower rates; among plans that
+ * are as good, a little of the reading. */
+static double judge(const struct problem *p, const struct machine *machine,
+                    const struct plan_request *request, struct plan *plan)
+{
+    struct machine slow = slower(machine);
+    struct plan slowed = *plan;
+    plan_predict(p, &slow, request, &slowed);
+    plan_predict(p, machine, request, plan);
+    return (2 * plan->wall_s + slowed.wall_s) / 3 +
+           (machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[LINK_READ];
+}
+
+/* The candidate's cost, once it is complete. */
+static double keep_better(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, const struct plan *candidate,
+                          struct plan *best)
+{
+    struct plan plan = *candidate;
+    plan_keep_panels(p, machine, &plan);
+    plan.cost = judge(p, machine, request, &plan);
+    bool first = best->wall_s == 0;
+    if (first || plan.cost < best->cost * (1 - 1e-9) ||
+        (plan.cost <= best->cost && plan.device_bytes < best->device_bytes))
+        *best = plan;
+    return plan.cost;
+}
+
+/* The candidate with two panels of A and of B on the device and, where they fit, with all that the
+ * next tile can use again: of A in a row of super-blocks, of B in a column of them.  The smallest
+ * cost, or infinity when none fits. */
+static double compare(const struct problem *p, const struct machine *machine,
+                      const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    double least = INFINITY;
+    bool several = plan->slabs > 1 && plan->slabs <= HELD_MAX && schedule_supers(plan) > 1;
+    enum operand useful = plan->supers_across > 1 ? OPERAND_A : OPERAND_B;
+    const enum operand held[] = {OPERAND_COUNT, useful};
+    for (int i = 0; i <= several; i++) {
+        plan_set_held(plan, held[i]);
+        if (plan_fits(p, machine, request, plan))
+            least = fmin(least, keep_better(p, machine, request, plan, best));
+    }
+    return least;
+}
+
+/* All widths for one grid, slab and height: as few tiles across as the memory allows, then more, as
+ * long as that is better: small tiles are read for more often, but leave more smoothly. */
+static void search_widths(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    int64_t widest = widest_tile(p, machine, request, plan), most = ceil_div(p->n, plan->grid_cols);
+    double before = INFINITY;
+    int64_t last = request->whole ? 1 : most;
+    for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
+        plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
+        plan_set_counts(p, plan);
+        double now = compare(p, machine, request, plan, best);
+        if (now >= before)
+            return;
+        before = now;
+    }
+}
+
+/* All heights of tile for one grid and slab: 1, 2, 3 ... super-blocks down, then in steps of a
+ * twelfth, to tiles of one row. */
+static void search_tiles(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    int64_t most = ceil_div(p->m, plan->grid_rows), down = 0;
+    do {
+        down = min_i64(most, down + 1 + down / 12);
+        plan->tile_rows = piece(p->m, plan->grid_rows * down);
+        search_widths(p, machine, request, plan, best);
+    } while (down < most && !request->whole && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
+}
+
+/* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
+static int64_t whole_chunks(const struct problem *p, int64_t slab)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    int64_t chunk = max_i64(p->trans[0] ? a->chunk_rows : a->chunk_cols,
+                            p->trans[1] ? b->chunk_cols : b->chunk_rows);
+    if (chunk == 0 || chunk % GEMM_QUANTUM || slab < chunk)
+        return slab;
+    return min_i64(round_up(slab, chunk), round_up(p->k, GEMM_QUANTUM));
+}
+
+/* All slabs for one grid: the whole of k, its half, its third ... and one quantum. */
+static void search_slabs(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    int64_t most = problem_reads_ab(p) ? ceil_div(p->k, GEMM_QUANTUM) : 1, pieces = 0;
+    do {
+        pieces = min_i64(most, pieces + 1 + pieces / 4);
+        plan->slab = whole_chunks(p, GEMM_QUANTUM * ceil_div(most, pieces));
+        search_tiles(p, machine, request, plan, best);
+    } while (pieces < most);
+}
+
+/* The ranks of a node form a block of the grid, where they fill one: the one with the shortest
+ * sides, since so much of A and of B comes to the node. */
+static void set_nodes(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    int per_node = (int)min_i64(machine->ranks_per_node, machine->ranks);
+    int rows = plan->grid_rows, cols = plan->grid_cols;
+    double least = INFINITY;
+    plan->ranks_per_node = per_node;
+    plan->block_rows = plan->block_cols = 1;
+    plan->node_lines[0] = min_i64(rows, ceil_div(per_node - 1, cols) + 1);
+    plan->node_lines[1] = min_i64(cols, per_node);
+    for (int down = 1; down <= per_node; down++) {
+        int across = per_node / down;
+        double sides = (double)p->m / rows * down + (double)p->n / cols * across;
+        if (per_node % down || rows % down || cols % across || sides >= least)
+            continue;
+        least = sides;
+        plan->node_lines[0] = plan->block_rows = down;
+        plan->node_lines[1] = plan->block_cols = across;
+    }
+}
+
+static void search_grid(const struct problem *p, const struct machine *machine,
+                        const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    set_nodes(p, machine, plan);
+    if (!request->tile_rows) {
+        search_slabs(p, machine, request, plan, best);
+        return;
+    }
+    plan->tile_rows = request->tile_rows;
+    plan->tile_cols = request->tile_cols;
+    plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
+    plan_set_counts(p, plan);
+    compare(p, machine, request, plan, best);
+}
+
+/* Grids that leave a few ranks out, for numbers of ranks without a good divisor: only where that is
+ * clearly better. */
+static void search_smaller_grids(const struct problem *p, const struct machine *machine,
+                                 const struct plan_request *request, struct plan *plan,
+                                 struct plan *best)
+{
+    struct plan smaller = {0};
+    int all = machine->ranks;
+    for (int lines = 2; lines <= LINES_MAX && lines * lines <= all; lines++) {
+        int others = all / lines, out = all - lines * others;
+        if (out == 0 || out > all / LEFT_OUT)
+            continue;
+        plan->grid_rows = lines;
+        plan->grid_cols = others;
+        search_grid(p, machine, request, plan, &smaller);
+        plan->grid_rows = others;
+        plan->grid_cols = lines;
+        search_grid(p, machine, request, plan, &smaller);
+    }
+    bool none = best->wall_s == 0, found = smaller.wall_s > 0;
+    if (found && (none || smaller.cost < clearly * best->cost))
+        *best = smaller;
+}
+
+static void search_grids(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan, struct plan *best)
+{
+    if (request->grid_rows) {
+        plan->grid_rows = request->grid_rows;
+        plan->grid_cols = request->grid_cols;
+        search_grid(p, machine, request, plan, best);
+        return;
+    }
+    for (int rows = 1; rows <= machine->ranks; rows++) {
+        if (machine->ranks % rows != 0)
+            continue;
+        plan->grid_rows = rows;
+        plan->grid_cols = machine->ranks / rows;
+        search_grid(p, machine, request, plan, best);
+    }
+    search_smaller_grids(p, machine, request, plan, best);
+}
+
+/* The smallest plan does not fit: say what it needs. */
+static int complain_memory(const struct problem *p, const struct machine *machine,
+                           const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    plan->grid_rows = request->grid_rows ? request->grid_rows : 1;
+    plan->grid_cols = request->grid_rows ? request->grid_cols : machine->ranks;
+    plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
+    plan->tile_cols = request->tile_rows ? request->tile_cols : 1;
+    set_nodes(p, machine, plan);
+    plan->slab = GEMM_QUANTUM;
+    if (request->tile_rows)
+        plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
+    plan_set_counts(p, plan);
+    plan_set_held(plan, OPERAND_COUNT);
+    plan_fits(p, machine, request, plan);
+    if (plan->device_bytes > machine->device_memory)
+        error_add(
+            err, EXIT_RESOURCES,
+            "the smallest plan needs %zu bytes of device memory on each rank, the limit is %zu; "
+            "give at least --gpu-memory %zu",
+            plan->device_bytes, machine->device_memory, plan->device_bytes);
+    if (plan->host_bytes > machine->host_memory)
+        error_add(
+            err, EXIT_RESOURCES,
+            "the smallest plan needs %zu bytes of host memory on each rank, the limit is %zu; "
+            "give at least --host-memory %zu",
+            plan->host_bytes, machine->host_memory, plan->host_bytes);
+    return err->code;
+}
+
+static int check_request(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *r, const struct plan *plan, struct error *err)
+{
+    if (r->grid_rows && (int64_t)r->grid_rows * r->grid_cols > machine->ranks)
+        error_add(err, EXIT_USAGE, "--grid %dx%d needs %" PRId64 " ranks, %s %d", r->grid_rows,
+                  r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
+                  plan->layers > 1 ? "a layer of --split-k has" : "there are", machine->ranks);
+    if (r->tile_rows > p->m || r->tile_cols > p->n)
+        error_add(err, EXIT_USAGE, "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64,
+                  r->tile_rows, r->tile_cols, p->m, p->n);
+    return err->code;
+}
+
+/* What one layer moves, exactly as its schedule will, onto the plan's totals. */
+static void add_layer(const struct problem *p, int layer, struct plan *plan)
+{
+    struct problem part = plan_layer_problem(p, plan, layer);
+    struct plan own = plan_layer(plan, &part);
+    double read, sent;
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        struct traffic t = schedule_traffic(&part, &own, rank);
+        plan->idle_ranks -= t.write_bytes > 0;
+        plan->total.in_bytes += t.in_bytes;
+        *(layer == 0 ? &plan->total.write_bytes : &plan->sent_bytes) += t.write_bytes;
+        plan->total.flops += t.flops;
+        if (t.flops > plan->worst.flops || t.in_bytes > plan->worst.in_bytes)
+            plan->worst = t;
+    }
+    schedule_shared(&part, &own, &read, &sent);
+    plan->read_bytes += read;
+    plan->sent_bytes += sent;
+}
+
+void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    plan->idle_ranks = machine->ranks;
+    for (int layer = 0; layer < plan->layers; layer++)
+        add_layer(p, layer, plan);
+    plan->total.out_bytes = plan->total.write_bytes;
+    double element = (double)scalar_size(p->type), m = (double)p->m, n = (double)p->n;
+    double k = problem_reads_ab(p) ? (double)p->k : 0;
+    double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
+    double fast =
+        ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
+        element;
+    double c_in = problem_reads_c(p) ? m * n : 0;
+    double bound = 2 * m * n * k / sqrt(fast) + m * n + c_in;
+    double once =
+        m * k + k * n + m * n + c_in; /* each matrix once: the bound when all of it fits */
+    plan->bound_bytes = element * fmax(bound, once);
+    plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
+}
+
+static void set_product_rate(const struct problem *p, const struct machine *machine,
+                             const struct plan_request *request, struct plan *plan)
+{
+    double part = machine->gpu ? 1 : (double)plan->compute_threads / machine->threads;
+    plan->gemm_flops_per_s =
+        part * machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
+}
+
+int plan_search(const struct problem *p, const struct machine *machine,
+                const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    struct plan best = {0};
+    if (check_request(p, machine, request, plan, err))
+        return err->code;
+    plan_choose_slots(p, machine, request, plan);
+    set_product_rate(p, machine, request, plan);
+    search_grids(p, machine, request, plan, &best);
+    while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
+        plan->spare_bytes = 0;
+        plan_set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
+        search_grids(p, machine, request, plan, &best);
+    }
+    if (best.wall_s == 0) {
+        plan_set_threads(p, machine, plan, 1, 1);
+        set_product_rate(p, machine, request, plan);
+        search_grids(p, machine, request, plan, &best);
+    }
+    if (best.wall_s == 0)
+        return complain_memory(p, machine, request, plan, err);
+    *plan = best;
+    plan_deepen(p, machine, request, plan);
+    if (schedule_supers(plan) > TILES_MAX / (plan->grid_rows * plan->grid_cols))
+        return error_add(err, EXIT_RESOURCES,
+                         "C would be cut into %.2g tiles; give more --gpu-memory or --host-memory",
+                         (double)schedule_supers(plan) * plan->grid_rows * plan->grid_cols);
+    return 0;
+}

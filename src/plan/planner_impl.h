@@ -1,0 +1,108 @@
+/* What the parts of the planner share. */
+#ifndef DGEMM_OOC_PLANNER_IMPL_H
+#define DGEMM_OOC_PLANNER_IMPL_H
+
+#include "planner.h"
+
+enum {
+    GRANULE = 16,       /* tile edges, in elements, where the tile is larger */
+    SLOT_MIN = 4 << 10, /* bytes */
+};
+
+/* The best plan for the ranks of one layer of `plan`, of which only the layers are set. */
+int plan_search(const struct problem *p, const struct machine *machine,
+                const struct plan_request *request, struct plan *plan, struct error *err);
+
+/* What one of so many layers has of the machine: all of them read at once, only one writes. */
+struct machine plan_layer_machine(const struct machine *machine, int layers);
+
+/* Totals of the chosen plan, of all layers, exactly as the schedule will move them. */
+void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan);
+
+/* Memory that a candidate needs, into the plan; whether the machine has it. */
+bool plan_fits(const struct problem *p, const struct machine *machine,
+               const struct plan_request *request, struct plan *plan);
+
+/* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
+ * is left of that part may hold a tile on its way out.  Where files are read at the pace of memory
+ * smaller slots are faster, which may stay in the CPU's cache. */
+void plan_choose_slots(const struct problem *p, const struct machine *machine,
+                       const struct plan_request *request, struct plan *plan);
+
+void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes);
+
+void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
+                      int compute_threads, int readers);
+
+/* Counts that follow from tile and slab. */
+void plan_set_counts(const struct problem *p, struct plan *plan);
+
+/* Panels that later tiles need again stay in what is left of the host's memory: of A those of a row
+ * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
+ * element of A kept serves all tiles across, in every row; one of B one tile in every row.  The
+ * ranks of a node pool their memory for it. */
+void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan);
+
+/* How many panels of A and B the device has: of the one that it holds, all that a tile needs and
+ * the next one, so that the next tile in that row (A) or column (B) needs none; OPERAND_COUNT: it
+ * holds neither. */
+void plan_set_held(struct plan *plan, enum operand held);
+
+/* More panels of what is not held, where the plan leaves memory for them: they are read ahead while
+ * there is little else to read, for when there is much, as where a row of C begins. */
+void plan_deepen(const struct problem *p, const struct machine *machine,
+                 const struct plan_request *request, struct plan *plan);
+
+/* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
+void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
+                        int64_t *rows, int64_t *cols);
+
+/* Bytes a second, of all ranks together, at which the files of such panels are read and C is
+ * written; and of each rank, at which readers copy panels that the host keeps. */
+double plan_read_rate(const struct problem *p, const struct machine *machine,
+                      const struct plan *plan, enum operand operand);
+double plan_write_rate(const struct problem *p, const struct machine *machine,
+                       const struct plan *plan);
+double plan_cache_rate(const struct plan *plan);
+
+/* Nodes that have ranks in the grid, whose ranks all read. */
+double plan_nodes(const struct plan *plan);
+
+/* A line of the grid lies on so many nodes, more or less, each of which has its own copy of its
+ * panels. */
+double plan_nodes_of_line(const struct plan *plan, enum operand operand);
+
+/* The part of an operand that comes by the network to the node with most lines. */
+double plan_part_received(const struct plan *plan, enum operand operand);
+
+/* How many parts of a panel a node reads in a row: one, where the slots hold a part of each node of
+ * the line, which then all send at once; otherwise so many that the turns' ends cost little, but
+ * several nodes read at the same time. */
+void plan_set_turns(const struct problem *p, struct plan *plan);
+
+/* What comes of the network's rate: at each end of a longer turn a link waits for one part. */
+double plan_turn_rate(const struct problem *p, const struct plan *plan, enum operand operand);
+
+/* Seconds that the first parts take from node to node to the last, beyond the `seconds` in which
+ * all that comes with them comes. */
+double plan_hops_seconds(const struct problem *p, const struct machine *machine,
+                         const struct plan *plan, enum operand operand, double seconds);
+
+/* Seconds that reading loses while so many bytes are written. */
+double plan_lost_to_writing(const struct machine *machine, double bytes);
+
+/* What a device multiplies in some slabs of a tile: `k` is theirs together. */
+struct product {
+    int64_t rows, cols, k, slabs;
+};
+
+/* Seconds that it takes, the online check included. */
+double plan_product_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan_request *request, const struct plan *plan,
+                            const struct product *product);
+
+/* Set the predicted time of each link and of the whole, and the link that limits. */
+void plan_predict(const struct problem *p, const struct machine *machine,
+                  const struct plan_request *request, struct plan *plan);
+
+#endif

@@ -1,0 +1,152 @@
+/* The K split: where C is too small to occupy all ranks, they form layers, each of which multiplies
+ * its own part of k. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "error.h"
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+/* A split changes the bits, so it must take less than this part of the time without. */
+static const double clearly = 0.75;
+
+struct problem plan_layer_problem(const struct problem *p, const struct plan *plan, int layer)
+{
+    struct problem part = *p;
+    part.k_first += layer * plan->layer_k;
+    part.k = min_i64(plan->layer_k, p->k - layer * plan->layer_k);
+    if (layer > 0) {
+        part.alpha = 1;
+        part.beta = 0;
+    }
+    return part;
+}
+
+struct plan plan_layer(const struct plan *plan, const struct problem *part)
+{
+    struct plan own = *plan;
+    own.slabs = plan->slabs > 0 ? ceil_div(part->k, plan->slab) : 0;
+    return own;
+}
+
+struct machine plan_layer_machine(const struct machine *machine, int layers)
+{
+    struct machine own = *machine;
+    own.ranks = machine->ranks / layers;
+    own.ranks_per_node = (int)min_i64(machine->ranks_per_node, own.ranks);
+    double on_a_node =
+        (double)min_i64(machine->ranks_per_node, machine->ranks) / own.ranks_per_node;
+    own.disk_read_bytes_per_s /= layers;
+    own.node_disk_bytes_per_s /= on_a_node;
+    own.network_bytes_per_s /= on_a_node;
+    return own;
+}
+
+/* Layers of equally many ranks, with k for each, none of which cuts a node in unequal parts. */
+static bool can_form(const struct problem *p, const struct machine *machine, int layers)
+{
+    int64_t most = ceil_div(p->k, round_up(ceil_div(p->k, layers), GEMM_QUANTUM));
+    int ranks = machine->ranks / layers,
+        node = (int)min_i64(machine->ranks_per_node, machine->ranks);
+    return machine->ranks % layers == 0 && layers <= most &&
+           (ranks % node == 0 || node % ranks == 0);
+}
+
+/* Every level of the tree sends a tile from device to device. */
+static double adding_seconds(const struct problem *p, const struct machine *machine,
+                             const struct plan *plan)
+{
+    double tile = (double)(plan->tile_rows * plan->tile_cols) * (double)scalar_size(p->type);
+    double senders = (double)plan->ranks_per_node;
+    return ceil(log2(plan->layers)) *
+           (tile / machine->out_bytes_per_s + senders * tile / machine->network_bytes_per_s +
+            tile / machine->in_bytes_per_s);
+}
+
+/* The best plan that has all of C on the devices at once.  False when there is none, with the
+ * search's complaint. */
+static bool search_whole(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    return plan_search(p, machine, request, plan, err) == 0 && schedule_supers(plan) == 1;
+}
+
+/* The best plan with so many layers, which have all of C on their devices at once.  False when
+ * there is none, with the search's complaint. */
+static bool with_layers(const struct problem *p, const struct machine *machine,
+                        const struct plan_request *request, int layers, struct plan *plan,
+                        struct error *err)
+{
+    struct plan_request all_of_c = *request;
+    all_of_c.whole = true;
+    *plan =
+        (struct plan){.layers = layers, .layer_k = round_up(ceil_div(p->k, layers), GEMM_QUANTUM)};
+    struct problem part = plan_layer_problem(p, plan, 0);
+    struct machine own = plan_layer_machine(machine, layers);
+    if (!search_whole(&part, &own, &all_of_c, plan, err))
+        return false;
+    plan->add_s = adding_seconds(p, &own, plan);
+    plan->wall_s += plan->add_s;
+    return true;
+}
+
+static int forced(const struct problem *p, const struct machine *machine,
+                  const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    if (!can_form(p, machine, request->layers))
+        return error_add(err, EXIT_USAGE,
+                         "--split-k %d: %d ranks (%d on a node) and a k of %" PRId64
+                         " do not make %d equal layers",
+                         request->layers, machine->ranks, machine->ranks_per_node, p->k,
+                         request->layers);
+    if (!with_layers(p, machine, request, request->layers, plan, err) && !err->code)
+        return error_add(err, EXIT_RESOURCES,
+                         "--split-k %d: the devices of %d ranks cannot hold all of C at once; "
+                         "give more --gpu-memory, more ranks or fewer layers",
+                         request->layers, machine->ranks / request->layers);
+    return err->code;
+}
+
+static void choose(const struct problem *p, const struct machine *machine,
+                   const struct plan_request *request, struct plan *plan)
+{
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    double least = flops / (plan->gemm_flops_per_s * machine->ranks), most = clearly * plan->wall_s;
+    for (int layers = 2; layers <= machine->ranks && least < most; layers++) {
+        struct plan candidate;
+        struct error ignored = {0};
+        if (can_form(p, machine, layers) &&
+            with_layers(p, machine, request, layers, &candidate, &ignored) &&
+            candidate.wall_s < most) {
+            *plan = candidate;
+            most = candidate.wall_s;
+        }
+    }
+}
+
+int plan_make(const struct problem *p, const struct machine *machine,
+              const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    const struct plan none = {.layers = 1, .layer_k = p->k};
+    struct plan_request any = *request;
+    struct error ignored = {0};
+    any.whole = false;
+    *plan = none;
+    if (request->whole && search_whole(p, machine, request, plan, &ignored)) {
+        plan_account(p, machine, plan);
+        return 0;
+    }
+    *plan = none;
+    if (request->layers > 1 && problem_reads_ab(p)) {
+        if (forced(p, machine, &any, plan, err))
+            return err->code;
+    } else {
+        if (plan_search(p, machine, &any, plan, err))
+            return err->code;
+        if (request->layers == 0 && problem_reads_ab(p))
+            choose(p, machine, &any, plan);
+    }
+    plan_account(p, machine, plan);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* What a plan takes of device and host: panels, slots, what is kept. */
+#include <math.h>
+
+#include "check_size.h"
+#include "checksum.h"
+#include "error.h"
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+enum {
+    SLOT_MAX = 16 << 20,
+    SLOT_CACHED = 4 << 20,   /* faster on an H200's host than 16, 2 or 1 MiB; of four ... */
+    RING_CACHED = 128 << 20, /* ... it is 2 MiB, with which their slots in take so much */
+    SLOT_SENT = 1 << 20,     /* of several nodes: more slots are better than larger ones */
+    SLOTS_LEAST = 16,        /* of a node, for that, */
+    SLOTS_MOST = 128,        /* and where there are very many nodes */
+    SLOTS_OUT_PER_WRITER = 2,
+    BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
+    STRIP_SLOTS = 2, /* a strip fills at least so many */
+    STRIPS_FEW = 4,  /* strips at least, if these are not too small: a tile leaves meanwhile */
+    STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
+    STRIP_ROWS = 256,         /* a multiple of which large strips have: whole blocks of threads */
+    READERS_MAX = 16,
+    READERS_NODE = 32, /* of all ranks of a node, which share what they read */
+    READERS_LEAST = 4, /* of a rank with a GPU, for all that */
+    WRITERS_MAX = 8,
+    PREPARERS_LEAST = 2,
+    DECODERS_MAX = 32,
+    HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
+    KEPT_STATE = 128,     /* at most, for each kept panel */
+};
+
+/* Bytes of all slots out of a node: on its way to a disk much waits, to memory little. */
+static const size_t out_max = (size_t)4 << 30, out_max_memory = (size_t)1 << 30;
+
+size_t plan_buffer_bytes(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Rows on the device start 16 elements apart, and never a multiple of 4 KiB: that would send all
+ * rows of a panel to the same few memory channels and cache sets. */
+static int64_t pad_ld(int64_t cols, size_t element)
+{
+    int64_t ld = round_up(max_i64(cols, 1), GRANULE);
+    return (size_t)ld * element % 4096 == 0 ? ld + GRANULE : ld;
+}
+
+void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
+                        int64_t *rows, int64_t *cols)
+{
+    int64_t r = operand == OPERAND_B ? plan->slab : plan->tile_rows;
+    int64_t c = operand == OPERAND_A ? plan->slab : plan->tile_cols;
+    bool trans = operand != OPERAND_C && p->trans[operand];
+    *rows = trans ? c : r;
+    *cols = trans ? r : c;
+}
+
+static void set_lds(const struct problem *p, struct plan *plan)
+{
+    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+        int64_t rows, cols;
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
+    }
+}
+
+size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    int64_t rows, cols;
+    plan_panel_extents(p, plan, operand, &rows, &cols);
+    return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
+}
+
+size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
+{
+    bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
+    return plan_buffer_bytes(
+        check_device_bytes(plan->tile_rows, plan->tile_cols, plan->slab, has_peaks));
+}
+
+/* With the table of C's checksum. */
+static size_t checking_bytes(const struct problem *p, const struct plan *plan)
+{
+    return check_host_bytes(plan->tile_rows, plan->tile_cols) +
+           checksum_bytes(p->type, max_i64(p->n, p->n_whole));
+}
+
+/* Everything on the device; run_open.c carves it up. */
+static size_t device_bytes(const struct problem *p, const struct plan *plan,
+                           const struct plan_request *request)
+{
+    size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
+    if (plan->slabs > 0) {
+        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            bytes +=
+                (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, (enum operand)operand);
+        if (request->verify)
+            bytes += plan_check_bytes(p, plan, request->algorithm);
+    }
+    if (plan_adds(p, plan))
+        bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
+    return bytes;
+}
+
+/* What the files that are read need beside the slots. */
+static size_t reading_bytes(const struct problem *p, int readers)
+{
+    size_t bytes = 0;
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, (enum operand)operand))
+            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
+    return bytes;
+}
+
+/* What the one that is written needs. */
+static size_t writing_bytes(const struct problem *p, int writers)
+{
+    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
+    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    return store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
+}
+
+/* Host bytes that do not depend on tile and slots. */
+static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
+                               const struct plan_request *request, const struct plan *plan)
+{
+    return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
+           algorithm_host_overhead(request->algorithm) +
+           (machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
+}
+
+static size_t host_bytes(const struct problem *p, const struct machine *machine,
+                         const struct plan_request *request, const struct plan *plan)
+{
+    size_t bytes = host_fixed_bytes(p, machine, request, plan);
+    bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
+    bytes += request->record_bytes;
+    if (request->verify)
+        bytes += checking_bytes(p, plan);
+    return bytes + (machine->gpu ? 0 : plan->device_bytes);
+}
+
+bool plan_fits(const struct problem *p, const struct machine *machine,
+               const struct plan_request *request, struct plan *plan)
+{
+    set_lds(p, plan);
+    plan->device_bytes = device_bytes(p, plan, request);
+    plan->host_bytes = host_bytes(p, machine, request, plan);
+    return plan->device_bytes <= machine->device_memory && plan->host_bytes <= machine->host_memory;
+}
+
+void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes)
+{
+    plan->slot_bytes = bytes;
+    plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
+}
+
+/* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
+ * are; no more than a fair part of the memory holds chunks for. */
+static int choose_readers(const struct problem *p, const struct machine *machine)
+{
+    bool decode = false;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        decode |= problem_reads(p, (enum operand)i) && p->matrix[i].pipeline.count > 0 &&
+                  !problem_through_hdf5(p, (enum operand)i);
+    int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
+    int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
+    int readers = (int)min_i64(min_i64(most, share), machine->threads);
+    while (readers > 1 &&
+           reading_bytes(p, readers) - reading_bytes(p, 0) > machine->host_memory / 4)
+        readers = (readers + 1) / 2;
+    return readers;
+}
+
+/* As many as readers, up to what a file in memory has work for; no more than a fair part of the
+ * memory can keep of it mapped. */
+static int choose_writers(const struct problem *p, const struct machine *machine, int readers)
+{
+    int writers = (int)min_i64(readers, WRITERS_MAX);
+    while (writers > 1 && writing_bytes(p, writers) > machine->host_memory / 4)
+        writers = (writers + 1) / 2;
+    return writers;
+}
+
+/* All there are, but no more than a fair part of the memory has buffers for. */
+static int choose_compute_threads(const struct machine *machine)
+{
+    int threads = machine->threads;
+    while (!machine->gpu && threads > 1 && device_cpu_overhead(threads) > machine->host_memory / 4)
+        threads--;
+    return threads;
+}
+
+void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
+                      int compute_threads, int readers)
+{
+    plan->compute_threads = compute_threads;
+    plan->readers = readers;
+    plan->writers = choose_writers(p, machine, readers);
+    plan->preparers =
+        (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, machine->threads - readers));
+    plan->slots_in = (int)max_i64(4, 2 * readers);
+}
+
+/* Of so many slots in of a node: where files are read at the pace of memory, small enough that they
+ * may stay in the CPU's caches until the devices have them. */
+static size_t largest_slot(const struct machine *machine, size_t slots)
+{
+    size_t bytes = SLOT_CACHED;
+    if (!machine->gpu || !machine->files_in_memory)
+        return SLOT_MAX;
+    while (bytes > SLOT_MIN && bytes * slots > RING_CACHED)
+        bytes /= 2;
+    return bytes;
+}
+
+/* Parts from all nodes that need a panel are on their way at the same time where there are slots
+ * for them: of A and of B two for each, so that one is filled while the other is sent. */
+static void choose_slots_in(const struct machine *machine, size_t part, size_t *bytes,
+                            struct plan *plan)
+{
+    int64_t local = min_i64(machine->ranks_per_node, machine->ranks);
+    int64_t nodes = ceil_div(machine->ranks, local);
+    int64_t wanted = ceil_div(max_i64(SLOTS_LEAST, min_i64(SLOTS_MOST, 4 * nodes)), local);
+    int64_t slots = plan->slots_in;
+    if (nodes == 1)
+        return;
+    for (; slots < wanted && *bytes >= 2 * SLOT_SENT; slots *= 2)
+        *bytes /= 2;
+    int64_t most = (int64_t)(part / *bytes) - SLOTS_OUT_PER_WRITER * plan->writers;
+    plan->slots_in = (int)max_i64(plan->slots_in, min_i64(wanted, most));
+}
+
+void plan_choose_slots(const struct problem *p, const struct machine *machine,
+                       const struct plan_request *request, struct plan *plan)
+{
+    plan_set_threads(p, machine, plan, choose_compute_threads(machine), choose_readers(p, machine));
+    size_t fixed = host_fixed_bytes(p, machine, request, plan);
+    size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
+    part /= machine->gpu ? 2 : 4;
+    size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
+    int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
+    size_t local = (size_t)min_i64(machine->ranks_per_node, machine->ranks);
+    size_t bytes = largest_slot(machine, (size_t)plan->slots_in * local);
+    while (bytes > SLOT_MIN && (bytes * count > part || bytes > machine->device_memory / 16 ||
+                                (int64_t)(bytes / scalar_size(p->type)) >= 2 * largest))
+        bytes /= 2;
+    choose_slots_in(machine, part, &bytes, plan);
+    count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
+    plan_set_slot_bytes(p, plan, bytes);
+    size_t most = (machine->files_in_memory ? out_max_memory : out_max) / local;
+    plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
+    plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
+}
+
+static int64_t choose_strip_rows(const struct plan *plan)
+{
+    int64_t tile = plan->tile_rows * plan->tile_cols;
+    int64_t few = min_i64(STRIPS_FEW, tile / (STRIP_SLOTS * plan->slot_elements));
+    int64_t strips = max_i64(few, min_i64(STRIPS_MAX, tile / STRIP_ELEMENTS));
+    int64_t rows = ceil_div(plan->tile_rows, max_i64(1, strips));
+    return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
+}
+
+void plan_set_counts(const struct problem *p, struct plan *plan)
+{
+    plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
+    plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
+    plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
+
+    plan_set_turns(p, plan);
+
+    plan->strip_rows = choose_strip_rows(plan);
+
+    int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
+    int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);
+    int64_t tile = ceil_div(plan->tile_rows * plan->tile_cols, plan->slot_elements) + 1;
+    plan->slots_out = (int)max_i64(least, min_i64(most, tile));
+}
+
+/* Ranks of the node that has the fewest. */
+static int smallest_node(const struct machine *machine)
+{
+    int rest = machine->ranks % machine->ranks_per_node;
+    return rest ? rest : machine->ranks_per_node;
+}
+
+void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
+{
+    size_t ranks = (size_t)smallest_node(machine), left = machine->host_memory - plan->host_bytes;
+    size_t pooled = left * ranks;
+    bool a_once = plan->supers_across == 1 || plan_holds(plan, OPERAND_A);
+    bool b_once =
+        plan->supers_down == 1 || (plan->supers_across == 1 && plan_holds(plan, OPERAND_B));
+    int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
+    plan->cache_bytes = 0;
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        int64_t rows, cols;
+        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
+        size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
+        if (machine->files_in_memory)
+            useful[operand] = 0;
+        plan->kept[operand] = min_i64(useful[operand], (int64_t)(pooled / each));
+        plan->kept_bytes[operand] = bytes;
+        plan->cache_bytes += (size_t)plan->kept[operand] * lines * bytes;
+        pooled -= (size_t)plan->kept[operand] * each;
+    }
+    plan->host_bytes = machine->host_memory - pooled / ranks;
+}
+
+void plan_set_held(struct plan *plan, enum operand held)
+{
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        plan->buffers[i] =
+            held == (enum operand)i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
+}
+
+void plan_deepen(const struct problem *p, const struct machine *machine,
+                 const struct plan_request *request, struct plan *plan)
+{
+    for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
+        struct plan deeper = *plan;
+        for (int i = OPERAND_A; i <= OPERAND_B; i++)
+            if (!plan_holds(plan, (enum operand)i))
+                deeper.buffers[i] = depth;
+        deeper.device_bytes = device_bytes(p, &deeper, request);
+        deeper.host_bytes += machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;
+        if (deeper.device_bytes > machine->device_memory ||
+            deeper.host_bytes > machine->host_memory)
+            return;
+        *plan = deeper;
+    }
+}

@@ -1,0 +1,390 @@
+/* Start reading at simulate and step_pass, then node_read, rank_copy, rank_multiply and
+ * tile_leave, which panels and tiles go through in that order; `serve` is all there is to time. */
+#include "simulate_impl.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+static double seconds_of(double amount, double rate)
+{
+    return rate > 0 ? amount / rate : 0;
+}
+
+/* What comes during `feed` is served from when the server is free, as it comes. */
+static struct span serve(struct server *server, struct span feed, double amount, double seconds)
+{
+    struct span done = {.start = fmax(server->free, feed.start)};
+    server->free = done.start + seconds;
+    server->busy += seconds;
+    server->amount += amount;
+    done.end = fmax(server->free, feed.end);
+    return done;
+}
+
+/* Both of them. */
+static struct span span_join(struct span x, struct span y)
+{
+    return (struct span){fmin(x.start, y.start), fmax(x.end, y.end)};
+}
+
+static struct span span_after(struct span x, double time)
+{
+    return (struct span){fmax(x.start, time), fmax(x.end, time)};
+}
+
+/* The last part of a span that is made of `count`. */
+static struct span span_last(struct span x, double count)
+{
+    return (struct span){x.end - (x.end - x.start) / count, x.end};
+}
+
+/* Bytes of a panel in this step, and of them those that the host has. */
+static double panel_bytes(const struct sim *s, const struct need *need, const struct step *step)
+{
+    return (double)need->extent * (double)step->k * s->element;
+}
+
+static double kept_bytes(const struct sim *s, const struct need *need, const struct step *step)
+{
+    int64_t k = need->again ? step->k_kept[need->operand] : 0;
+    return (double)need->extent * (double)k * s->element;
+}
+
+/* Of the panel that this and other nodes need, what this one reads; it sends that to each of the
+ * others, and gets theirs. */
+static double own_bytes(const struct sim *s, const struct need *need, const struct step *step,
+                        double *others)
+{
+    const struct panel_state *panel = &s->panels[need->panel];
+    double kept = (double)need->extent * (double)step->k_kept[need->operand] * s->element;
+    double all = (panel_bytes(s, need, step) - kept) / panel->readers;
+    double fetched = need->again ? 0 : kept / panel->fetchers;
+    *others = all * (panel->readers - 1) + fetched * (panel->fetchers - 1);
+    return all + fetched;
+}
+
+/* Make room for the step's panels: wait until enough of those before have been copied. */
+static void ring_enter(const struct sim *s, struct node_state *node, const struct step *step)
+{
+    node->step_bytes = 0;
+    for (int i = 0; i < node->needs; i++)
+        node->step_bytes += panel_bytes(s, &node->need[i], step);
+    while (node->oldest < node->newest &&
+           (node->held + node->step_bytes > s->ring_bytes * node->ranks ||
+            node->newest - node->oldest == RING_STEPS)) {
+        const struct ringed *leaves = &node->ring[node->oldest++ % RING_STEPS];
+        node->held -= leaves->bytes;
+        node->ready = fmax(node->ready, leaves->copied);
+    }
+}
+
+static void ring_leave(struct node_state *node, double copied)
+{
+    node->ring[node->newest++ % RING_STEPS] = (struct ringed){node->step_bytes, copied};
+    node->held += node->step_bytes;
+}
+
+/* When a device of the node first has room for this step's panels. */
+static double node_gate(const struct sim *s, const struct node_state *node)
+{
+    double gate = INFINITY;
+    for (int i = 0; i < node->ranks; i++)
+        if (!block_empty(&s->ranks[node->first + i].tile))
+            gate = fmin(gate, s->ranks[node->first + i].gate);
+    return gate;
+}
+
+/* Memory takes a tile at once.  Beside a disk's writing reading goes on at half its pace, or slower
+ * where the writing would not end with the super-block. */
+static struct span read_disk(struct sim *s, struct span feed, double bytes, enum operand operand)
+{
+    double seconds = seconds_of(bytes, s->read_rate[operand]);
+    double most = s->machine->files_in_memory ? s->lost : fmax(s->due, seconds);
+    double lost = fmin(s->lost, most);
+    s->lost -= lost;
+    s->due = fmax(0, s->due - lost);
+    return serve(&s->disk_read, feed, bytes, seconds + lost);
+}
+
+/* The node's parts of the panels of A or B that it needs, from the files and to the other nodes. */
+static void node_read(struct sim *s, struct node_state *node, const struct step *step,
+                      enum operand operand)
+{
+    if (node->step_bytes == 0)
+        return;
+    double beyond = 1 - s->ring_bytes * node->ranks / node->step_bytes;
+    double gate = beyond > 0 ? node_gate(s, node) : 0;
+    for (int i = 0; i < node->needs; i++) {
+        struct need *need = &node->need[i];
+        struct panel_state *panel = &s->panels[need->panel];
+        if (need->operand != operand || need->extent == 0)
+            continue;
+        double others, part = own_bytes(s, need, step, &others);
+        if (part == 0)
+            continue;
+        struct span come = {node->ready, node->ready};
+        come = read_disk(s, come, part, operand);
+        come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
+        come =
+            serve(&node->link_in, come, part, seconds_of(part, s->machine->node_disk_bytes_per_s));
+        if (beyond > 0) /* what the ring does not hold comes once the rest leaves it */
+            come.end = fmax(come.end, gate + beyond * seconds_of(part, s->read_rate[operand]));
+        if (others > 0)
+            come = serve(&node->send, come, others, seconds_of(others, s->send_rate[operand]));
+        panel->sent = panel->sent.end > 0 ? span_join(panel->sent, come) : come;
+    }
+}
+
+/* What the node has not read itself.  Panels for several lines of the grid come in turns, slot by
+ * slot, so all of them together. */
+static void node_receive(struct sim *s, struct node_state *node, const struct step *step,
+                         enum operand operand)
+{
+    struct span turns = {0};
+    for (int i = 0; i < node->needs; i++) {
+        struct need *need = &node->need[i];
+        if (need->operand != operand || need->extent == 0)
+            continue;
+        double others, kept = kept_bytes(s, need, step);
+        double read = own_bytes(s, need, step, &others);
+        struct span come = s->panels[need->panel].sent;
+        if (others > 0)
+            come = serve(&node->receive, come, others, seconds_of(others, s->send_rate[operand]));
+        if (others > 0 && node->newest == 0)
+            come.end +=
+                plan_hops_seconds(s->p, s->machine, s->plan, operand, come.end - come.start);
+        if (kept > 0) {
+            struct span ready = {node->ready, node->ready};
+            double seconds = kept / (plan_cache_rate(s->plan) * node->ranks);
+            struct span again = serve(&node->cache, ready, kept, seconds);
+            come = read > 0 ? span_join(come, again) : again;
+        }
+        turns = turns.end > 0 ? span_join(turns, come) : come;
+    }
+    for (int i = 0; i < node->needs; i++)
+        if (node->need[i].operand == operand)
+            node->need[i].arrived = turns;
+}
+
+/* On the CPU the cores that multiply move every byte twice: between file and slot, and on. */
+static double moving_seconds(const struct sim *s, double copied)
+{
+    return s->machine->gpu ? 0 : 2 * copied / s->machine->threads;
+}
+
+/* The step's panels to the rank's device, beside the product before. */
+static struct span rank_copy(struct sim *s, const struct node_state *node, struct rank_state *rank,
+                             const struct step *step, double *seconds)
+{
+    struct span come = {rank->gate, rank->gate};
+    bool first = true;
+    for (int operand = OPERAND_B; operand >= OPERAND_A; operand--) {
+        const struct need *need = &node->need[rank->need[operand]];
+        if (!rank->copies[operand])
+            continue;
+        double bytes = panel_bytes(s, need, step);
+        double takes = bytes / s->machine->in_bytes_per_s;
+        struct span copy = serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
+        come = first ? copy : span_join(come, copy);
+        first = false;
+        *seconds += takes;
+    }
+    return come;
+}
+
+/* Multiply the first slab of the step once it has come, the last one after it has.  The first step
+ * of a tile follows the tile before strip by strip out of the accumulators. */
+static void rank_multiply(struct sim *s, struct rank_state *rank, const struct step *step,
+                          struct span come, double moving)
+{
+    double slabs = (double)max_i64(step->slabs, 1), seconds = moving;
+    struct product product = {rank->tile.rows, rank->tile.cols, step->k, step->slabs};
+    if (step->slabs > 0)
+        seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);
+    struct span feed = {come.start + (come.end - come.start) / slabs, come.end + seconds / slabs};
+    feed.start = fmax(feed.start, rank->product.end);
+    if (step->first == 0)
+        feed =
+            (struct span){fmax(feed.start, rank->leaving.start), fmax(feed.end, rank->leaving.end)};
+    double flops = 2 * (double)product.rows * (double)product.cols * (double)product.k;
+    rank->product = serve(&rank->gemm, feed, flops, seconds);
+    /* The buffers of all but the newest slabs are free again. */
+    int64_t buffers = min_i64(s->plan->buffers[OPERAND_A], s->plan->buffers[OPERAND_B]);
+    double ahead = fmin(1, (double)(buffers - 1) / slabs);
+    rank->gate = rank->product.end - (rank->product.end - rank->product.start) * ahead;
+}
+
+/* C0's strips, to the device. */
+static struct span c0_come(struct sim *s, struct node_state *node, struct rank_state *rank,
+                           double bytes)
+{
+    struct span come = {node->ready, node->ready};
+    come = read_disk(s, come, bytes, OPERAND_C);
+    come = serve(&node->link_in, come, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
+    return serve(&rank->in, span_after(come, rank->product.start), bytes,
+                 bytes / s->machine->in_bytes_per_s);
+}
+
+/* The finished tile, strip by strip to the host and on to the file. */
+static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
+                       const struct step *step)
+{
+    double bytes = (double)rank->tile.rows * (double)rank->tile.cols * s->element;
+    struct span feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
+    feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
+    if (problem_reads_c(s->p)) {
+        struct span c0 = c0_come(s, node, rank, bytes);
+        feed = (struct span){fmax(feed.start, c0.start), fmax(feed.end, c0.end)};
+    }
+    struct span out = serve(&rank->out, feed, bytes, bytes / s->machine->out_bytes_per_s);
+    struct span link =
+        serve(&node->link_out, out, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
+    struct span file =
+        serve(&s->disk_write, link, bytes, bytes / plan_write_rate(s->p, s->machine, s->plan));
+    s->lost += plan_lost_to_writing(s->machine, bytes);
+
+    /* Slots take the tile once they are rid of the one before; what they do not hold waits for
+     * the disk. */
+    double slots = (double)s->plan->slots_out * (double)s->plan->slot_bytes;
+    double beyond = fmax(0, 1 - slots / bytes);
+    out.end = fmax(out.end, rank->written);
+    out.end = fmax(out.end, out.start + beyond * (file.end - out.start));
+    rank->leaving = out;
+    rank->written = fmax(out.end, file.end);
+}
+
+static void node_work(struct sim *s, struct node_state *node, const struct step *step)
+{
+    double copied = node->ready;
+    for (int i = 0; i < node->ranks; i++) {
+        struct rank_state *rank = &s->ranks[node->first + i];
+        double seconds = 0;
+        if (block_empty(&rank->tile))
+            continue;
+        struct span come = rank_copy(s, node, rank, step, &seconds);
+        if (seconds > 0)
+            copied = fmax(copied, come.end);
+        if (step->last)
+            seconds += (double)rank->tile.rows * (double)rank->tile.cols * s->element /
+                       s->machine->out_bytes_per_s;
+        rank_multiply(s, rank, step, come, moving_seconds(s, seconds));
+        if (step->last)
+            tile_leave(s, node, rank, step);
+    }
+    ring_leave(node, copied);
+}
+
+/* Of k, what lies in slabs before this one. */
+static int64_t k_before(const struct sim *s, int64_t slab)
+{
+    return min_i64(max_i64(slab, 0) * s->plan->slab, s->p->k);
+}
+
+static struct step make_step(const struct sim *s, int64_t super, int64_t first)
+{
+    const struct plan *plan = s->plan;
+    int64_t end = min_i64(first + s->slabs_a_step, plan->slabs);
+    int64_t before = schedule_across(plan, super) * plan->slabs;
+    int64_t kept[] = {plan->kept[OPERAND_A], plan->kept[OPERAND_B] - before};
+    struct step step = {
+        super, first, end - first, k_before(s, end) - k_before(s, first), {0}, end == plan->slabs};
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        step.k_kept[i] = max_i64(0, k_before(s, min_i64(kept[i], end)) - k_before(s, first));
+    return step;
+}
+
+static void step_pass(struct sim *s, const struct step *step)
+{
+    for (int i = 0; i < s->plan->grid_rows + s->plan->grid_cols; i++)
+        s->panels[i].sent = (struct span){0};
+    s->round = s->disk_read.free;
+    s->due = s->lost / (double)ceil_div(max_i64(s->plan->slabs - step->first, 1), s->slabs_a_step);
+    for (int i = 0; i < s->node_count; i++)
+        ring_enter(s, &s->nodes[i], step);
+    for (int operand = OPERAND_B; operand >= OPERAND_A; operand--)
+        for (int i = 0; i < s->node_count; i++)
+            node_read(s, &s->nodes[i], step, (enum operand)operand);
+    for (int i = 0; i < s->node_count; i++) {
+        node_receive(s, &s->nodes[i], step, OPERAND_B);
+        node_receive(s, &s->nodes[i], step, OPERAND_A);
+        node_work(s, &s->nodes[i], step);
+    }
+}
+
+static void count(struct simulation *result, enum resource resource, const struct server *server)
+{
+    struct usage *usage = &result->usage[resource];
+    usage->count++;
+    usage->amount += server->amount;
+    usage->busy_s = fmax(usage->busy_s, server->busy);
+    result->wall_s = fmax(result->wall_s, server->free);
+    if (usage->busy_s > result->usage[result->limit].busy_s)
+        result->limit = resource;
+}
+
+static void sum_up(const struct sim *s, struct simulation *result)
+{
+    *result = (struct simulation){.nodes = s->node_count, .slabs_a_step = s->slabs_a_step};
+    count(result, RESOURCE_READ, &s->disk_read);
+    count(result, RESOURCE_WRITE, &s->disk_write);
+    for (int i = 0; i < s->node_count; i++) {
+        count(result, RESOURCE_LINK_IN, &s->nodes[i].link_in);
+        count(result, RESOURCE_SEND, &s->nodes[i].send);
+        count(result, RESOURCE_RECEIVE, &s->nodes[i].receive);
+        count(result, RESOURCE_CACHE, &s->nodes[i].cache);
+        count(result, RESOURCE_LINK_OUT, &s->nodes[i].link_out);
+    }
+    for (int i = 0; i < s->rank_count; i++) {
+        count(result, RESOURCE_IN, &s->ranks[i].in);
+        count(result, RESOURCE_GEMM, &s->ranks[i].gemm);
+        count(result, RESOURCE_OUT, &s->ranks[i].out);
+        result->wall_s = fmax(result->wall_s, s->ranks[i].written);
+    }
+}
+
+/* One layer of ranks. */
+static int simulate_layer(const struct problem *p, const struct machine *machine,
+                          const struct plan_request *request, const struct plan *plan,
+                          struct simulation *result, struct error *err)
+{
+    struct sim s = {.p = p, .machine = machine, .request = request, .plan = plan};
+    *result = (struct simulation){0};
+    if (simulate_open(&s, err) == 0) {
+        for (int64_t super = 0; super < schedule_supers(plan); super++) {
+            int64_t slab = 0;
+            simulate_enter(&s, super);
+            do {
+                struct step step = make_step(&s, super, slab);
+                step_pass(&s, &step);
+                slab += s.slabs_a_step;
+            } while (slab < plan->slabs);
+        }
+        sum_up(&s, result);
+    }
+    simulate_close(&s);
+    return err->code;
+}
+
+/* All layers do the same, each with its part of the machine. */
+int simulate(const struct problem *p, const struct machine *machine,
+             const struct plan_request *request, const struct plan *plan, struct simulation *result,
+             struct error *err)
+{
+    struct problem part = plan_layer_problem(p, plan, 0);
+    struct machine own = plan_layer_machine(machine, plan->layers);
+    if (simulate_layer(&part, &own, request, plan, result, err))
+        return err->code;
+    result->wall_s += plan->add_s;
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        bool all = i == RESOURCE_READ || i == RESOURCE_WRITE;
+        result->usage[i].count *= all ? 1 : plan->layers;
+        result->usage[i].amount *= i == RESOURCE_WRITE ? 1 : plan->layers;
+    }
+    double traffic = result->usage[RESOURCE_READ].amount + result->usage[RESOURCE_WRITE].amount;
+    result->factor = traffic / plan->bound_bytes;
+    return 0;
+}

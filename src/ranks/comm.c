@@ -1,0 +1,393 @@
+#include "comm.h"
+#include "comm_impl.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "error.h"
+#include "launcher.h"
+#include "meter.h"
+#include "waits.h"
+
+enum {
+    ABORT_SECONDS = 3,
+    SUM_MAX = 1 << 20, /* numbers of one reduction */
+};
+
+/* In the program's order: all ranks, those of a computer, of a node.  Meetings have a communicator
+ * of their own, since a rank that raises stays away from them. */
+static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
+                meetings = MPI_COMM_NULL, panels = MPI_COMM_NULL;
+
+/* The newest; one that was given up may still write here. */
+static struct {
+    MPI_Request request;
+    double sums[MEETING_SUMS];
+    uint64_t totals[MEETING_SUMS];
+    double largest[MEETING_LARGEST];
+} meeting = {.request = MPI_REQUEST_NULL};
+
+static atomic_bool has_failed;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+MPI_Comm comm_world(void)
+{
+    return all;
+}
+
+MPI_Comm comm_panels(void)
+{
+    return panels;
+}
+
+void comm_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void comm_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The same on all ranks of a computer, also in containers that give it names of their own.  What
+ * the MPI takes for one (MPI_COMM_TYPE_SHARED) is not asked: Open MPI 4.1 puts ranks of others into
+ * it where PMIX_MCA_gds=hash is set, and hangs. */
+static uint64_t identify_computer(void)
+{
+    char text[256] = {0};
+    const char *pretended = getenv("DGEMM_OOC_TEST_COMPUTER");
+    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (!boot || !fgets(text, sizeof text, boot))
+        gethostname(text, sizeof text - 1);
+    if (boot)
+        fclose(boot);
+    uint64_t seed = pretended ? XXH3_64bits(pretended, strlen(pretended)) : 0;
+    return XXH3_64bits_withSeed(text, strlen(text), seed);
+}
+
+/* Number the ranks computer by computer, in the order of their lowest ranks. */
+static void order_ranks(struct comm *comm)
+{
+    MPI_Comm alike;
+    int lowest;
+    uint64_t identity = identify_computer();
+    MPI_Comm_rank(MPI_COMM_WORLD, &lowest);
+    MPI_Comm_split(MPI_COMM_WORLD, (int)(identity >> 32 & INT_MAX), lowest, &alike);
+    MPI_Comm_split(alike, (int)(identity & INT_MAX), lowest, &computer);
+    MPI_Comm_free(&alike);
+    MPI_Comm_rank(computer, &comm->local_rank);
+    MPI_Comm_size(computer, &comm->local_size);
+    MPI_Bcast(&lowest, 1, MPI_INT, 0, computer);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &all); /* of one computer in the MPI's order */
+    MPI_Comm_rank(all, &comm->rank);
+    MPI_Comm_size(all, &comm->size);
+    MPI_Comm_dup(all, &meetings);
+    MPI_Comm_dup(all, &panels);
+}
+
+void comm_group(struct comm *comm, int size)
+{
+    if (group != MPI_COMM_NULL)
+        MPI_Comm_free(&group);
+    comm->node = comm->rank / size;
+    comm->nodes = (comm->size + size - 1) / size;
+    MPI_Comm_split(all, comm->node, comm->rank, &group);
+    MPI_Comm_rank(group, &comm->node_rank);
+    MPI_Comm_size(group, &comm->node_size);
+}
+
+void comm_form_layers(struct comm *comm, int layers, int ranks_per_node)
+{
+    comm->peers = comm->size / layers;
+    comm->layer = comm->rank / comm->peers;
+    comm->first = comm->layer * comm->peers;
+    if (layers == 1)
+        return;
+    comm_group(comm, ranks_per_node);
+    comm->node -= comm->first / ranks_per_node;
+    comm->nodes = (comm->peers + ranks_per_node - 1) / ranks_per_node;
+}
+
+/* Each task for itself; only one of them speaks. */
+static int refuse_singletons(struct comm *comm, int rank, int tasks, struct error *err)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING], name[64];
+    int length;
+    comm->rank = rank;
+    comm->size = 1;
+    MPI_Get_library_version(library, &length);
+    launcher_name_mpi(library, name, sizeof name);
+    return error_add(err, EXIT_RESOURCES,
+                     "the launcher started %d tasks but MPI (%s) sees 1 rank in each; use the "
+                     "mpirun of that MPI or, with Slurm, %s",
+                     tasks, name, launcher_srun(library));
+}
+
+int comm_open(struct comm *comm, struct error *err)
+{
+    /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
+    int provided, launched = launcher_size(), task = launcher_rank();
+    *comm = (struct comm){0};
+    if (launcher_ends_mpi()) {
+        if (launched > 1)
+            return refuse_singletons(comm, task, launched, err);
+        unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
+    }
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    order_ranks(comm);
+    comm->computers = comm->local_rank == 0;
+    MPI_Allreduce(MPI_IN_PLACE, &comm->computers, 1, MPI_INT, MPI_SUM, all);
+    comm_group(comm, 1);
+    if (comm->size == 1 && launched > 1)
+        return refuse_singletons(comm, task, launched, err);
+    return 0;
+}
+
+void comm_close(void)
+{
+    if (group != MPI_COMM_NULL)
+        MPI_Comm_free(&group);
+    if (computer != MPI_COMM_NULL)
+        MPI_Comm_free(&computer);
+    if (all == MPI_COMM_NULL)
+        return;
+    MPI_Comm_free(&panels);
+    MPI_Comm_free(&all);
+    MPI_Finalize();
+}
+
+void comm_share(void *data, size_t bytes, int root)
+{
+    wait_begin(WAIT_FOR_RANKS);
+    MPI_Bcast(data, (int)bytes, MPI_BYTE, root, all);
+    wait_end();
+}
+
+/* Of all ranks, in place. */
+static void reduce(void *numbers, int count, MPI_Datatype type, MPI_Op how)
+{
+    wait_begin(WAIT_FOR_RANKS);
+    MPI_Allreduce(MPI_IN_PLACE, numbers, count, type, how, all);
+    wait_end();
+}
+
+static bool others_have_raised(void)
+{
+    int waiting = 0;
+    comm_lock();
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_RAISE, all, &waiting, MPI_STATUS_IGNORE);
+    comm_unlock();
+    return waiting;
+}
+
+void comm_raise(struct comm *comm)
+{
+    if (comm->raised || others_have_raised()) /* who raises tells everyone */
+        return;
+    comm->raised = true;
+    for (int rank = 0; rank < comm->size; rank++) {
+        MPI_Request request;
+        if (rank == comm->rank)
+            continue;
+        MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_RAISE, all, &request);
+        MPI_Request_free(&request);
+    }
+}
+
+bool comm_raised(const struct comm *comm)
+{
+    return others_have_raised() || comm->raised || atomic_load(&has_failed);
+}
+
+void comm_fail(void)
+{
+    atomic_store(&has_failed, true);
+}
+
+/* Take the messages of comm_raise out of the way, so that none is pending at the end.  How many
+ * ranks had raised. */
+static int settle_raised(struct comm *comm)
+{
+    int raisers = comm->raised;
+    reduce(&raisers, 1, MPI_INT, MPI_SUM);
+    for (int i = comm->raised; i < raisers; i++)
+        MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_RAISE, all, MPI_STATUS_IGNORE);
+    comm->raised = false;
+    return raisers;
+}
+
+int comm_agree(struct comm *comm, struct error *err)
+{
+    /* First those who have a complaint; after them those who only know that somebody has. */
+    int lowest = err->code > 0 ? comm->rank : comm->size + comm->rank, failed = err->code > 0;
+    if (!err->code)
+        lowest = 2 * comm->size;
+    reduce(&lowest, 1, MPI_INT, MPI_MIN);
+    reduce(&failed, 1, MPI_INT, MPI_SUM);
+    int raisers = settle_raised(comm);
+    if (lowest == 2 * comm->size)
+        return 0;
+    int speaker = lowest % comm->size;
+    if (comm->rank == speaker && lowest >= comm->size) {
+        *err = (struct error){0};
+        error_add(err, EXIT_RUNTIME, "internal error: a rank ended the run without a complaint");
+    } else if (comm->rank == speaker && err->code != EXIT_STOPPED &&
+               (speaker > 0 || (raisers > 0 && comm->size > 1))) {
+        char host[MPI_MAX_PROCESSOR_NAME];
+        int length;
+        MPI_Get_processor_name(host, &length);
+        error_add(err, err->code, "on rank %d (%s)%s", comm->rank, host,
+                  failed > 1 ? ", and on others" : "");
+    }
+    comm_share(err, sizeof *err, speaker);
+    return err->code;
+}
+
+void comm_abort(int code)
+{
+    alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
+    MPI_Abort(all, code);
+    _exit(code);
+}
+
+/* Wait for the meeting as long as no rank raises. */
+static bool attend(const struct comm *comm)
+{
+    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
+    int done = 0;
+    wait_begin(WAIT_FOR_RANKS);
+    for (int looks = 1; !done && !(looks % LOOKS == 0 && comm_raised(comm)); looks++) {
+        comm_lock();
+        MPI_Test(&meeting.request, &done, MPI_STATUS_IGNORE);
+        comm_unlock();
+        if (!done)
+            nanosleep(&nap, NULL);
+    }
+    wait_end();
+    return done;
+}
+
+/* Of the meeting's own numbers, in place. */
+static void convene(void *numbers, int count, MPI_Datatype type, MPI_Op how)
+{
+    comm_lock();
+    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, meetings, &meeting.request);
+    comm_unlock();
+}
+
+void comm_meet_begin(const double *sums, int count)
+{
+    memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
+    convene(meeting.sums, count, MPI_DOUBLE, MPI_SUM);
+}
+
+bool comm_meet_end(const struct comm *comm, double *sums, int count)
+{
+    if (!attend(comm))
+        return false;
+    memcpy(sums, meeting.sums, (size_t)count * sizeof *sums);
+    return true;
+}
+
+bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
+{
+    memcpy(meeting.totals, sums, (size_t)count * sizeof *sums);
+    convene(meeting.totals, count, MPI_UINT64_T, MPI_SUM);
+    if (!attend(comm))
+        return false;
+    memcpy(sums, meeting.totals, (size_t)count * sizeof *sums);
+    memcpy(meeting.largest, largest, (size_t)values * sizeof *largest);
+    convene(meeting.largest, values, MPI_DOUBLE, MPI_MAX);
+    if (!attend(comm))
+        return false;
+    memcpy(largest, meeting.largest, (size_t)values * sizeof *largest);
+    return true;
+}
+
+void comm_barrier(void)
+{
+    wait_begin(WAIT_FOR_RANKS);
+    if (all != MPI_COMM_NULL)
+        MPI_Barrier(all);
+    wait_end();
+}
+
+uint64_t comm_min(uint64_t value)
+{
+    /* Signed: as such some versions of MPICH and Open MPI compare also what has no sign. */
+    int64_t least = value < INT64_MAX ? (int64_t)value : INT64_MAX;
+    reduce(&least, 1, MPI_INT64_T, MPI_MIN);
+    return (uint64_t)least;
+}
+
+uint64_t comm_sum(uint64_t value)
+{
+    reduce(&value, 1, MPI_UINT64_T, MPI_SUM);
+    return value;
+}
+
+void comm_sum_vector(double *vector, int64_t count)
+{
+    for (int64_t done = 0; done < count; done += SUM_MAX) {
+        int64_t rest = count - done;
+        reduce(vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX), MPI_DOUBLE, MPI_SUM);
+    }
+}
+
+void comm_statistics(const double *values, int count, double *least, double *sum, double *most)
+{
+    size_t bytes = (size_t)count * sizeof *values;
+    reduce(memcpy(least, values, bytes), count, MPI_DOUBLE, MPI_MIN);
+    reduce(memcpy(sum, values, bytes), count, MPI_DOUBLE, MPI_SUM);
+    reduce(memcpy(most, values, bytes), count, MPI_DOUBLE, MPI_MAX);
+}
+
+void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from)
+{
+    if (comm->node_size > 1)
+        MPI_Bcast(data, (int)bytes, MPI_BYTE, from, group);
+}
+
+bool comm_node_all(const struct comm *comm, bool mine)
+{
+    int value = mine, every = mine;
+    if (comm->node_size > 1)
+        MPI_Allreduce(&value, &every, 1, MPI_INT, MPI_MIN, group);
+    return every;
+}
+
+void comm_local_gather(const void *mine, size_t bytes, void *everyones)
+{
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer);
+}
+
+void comm_send(const void *data, size_t bytes, int to)
+{
+    wait_begin_rank(to);
+    MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, all);
+    wait_end();
+}
+
+void comm_receive(void *data, size_t bytes, int from)
+{
+    wait_begin_rank(from);
+    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, all, MPI_STATUS_IGNORE);
+    wait_end();
+}
+
+void comm_version(char *text, size_t size)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(library, &length);
+    launcher_name_mpi(library, text, size);
+}

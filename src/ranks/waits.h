@@ -1,0 +1,46 @@
+/* What this process waits for, as others of its node see it (stalls.h). */
+#ifndef DGEMM_OOC_WAITS_H
+#define DGEMM_OOC_WAITS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct transfer;
+
+enum wait { WAIT_FOR_PANEL, WAIT_FOR_SLOT, WAIT_FOR_DEVICE, WAIT_FOR_RANKS, WAIT_FOR_RANK };
+enum { WAIT_FOR_NOTHING = -1 }; /* beside them, and a peer that is none */
+
+/* Times as clock_now's, in milliseconds. */
+struct waits {
+    pid_t process;
+    _Atomic int what, operand, from;
+    _Atomic int64_t slab, since;
+    _Atomic int peer; /* of the oldest message, if there is one */
+    atomic_bool comes;
+    _Atomic int64_t oldest; /* since when it is that */
+    _Atomic int files;      /* operations at work */
+    _Atomic int64_t moved;  /* when the last of them began or ended */
+    _Atomic int64_t beat;   /* when its rank looked last */
+};
+
+/* Note all that follows in this record, which is set to no wait; null: where nobody looks. */
+void waits_note(struct waits *record);
+
+/* The main thread begins to wait, of a panel for that transfer from that rank (-1: of this node),
+ * or for that rank; and goes on. */
+void wait_begin(enum wait what);
+void wait_begin_panel(const struct transfer *transfer, int from);
+void wait_begin_rank(int rank);
+void wait_end(void);
+
+/* The exchange's thread: the oldest message that is not through is from now on one from or to that
+ * rank; or there is none. */
+void wait_begin_message(int peer, bool comes);
+void wait_end_message(void);
+
+/* Any thread: another file operation has begun (1) or ended (-1). */
+void wait_file(int change);
+
+#endif

@@ -1,0 +1,112 @@
+#include "watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "error.h"
+#include "leftovers.h"
+#include "lock.h"
+#include "stalls.h"
+
+/* Of two containers, processes may be numbered each by its own. */
+struct process {
+    pid_t number;
+    ino_t space;
+};
+
+static struct {
+    struct process *processes; /* of the computer's ranks */
+    int count, mine, first;    /* the number of the first of them */
+    bool watching, ending;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
+
+static struct process this_process(void)
+{
+    struct stat space;
+    bool known = stat("/proc/self/ns/pid", &space) == 0;
+    return (struct process){getpid(), known ? space.st_ino : 0};
+}
+
+static bool is_dead(int i)
+{
+    const struct process *p = &watch.processes[i];
+    return p->space == watch.processes[watch.mine].space && kill(p->number, 0) != 0 &&
+           errno == ESRCH;
+}
+
+/* The first of the computer's ranks that lives speaks for all. */
+static void leave(int dead)
+{
+    int speaker = 0;
+    while (speaker < watch.mine && is_dead(speaker))
+        speaker++;
+    if (speaker == watch.mine)
+        fprintf(
+            stderr,
+            "dgemm_ooc: rank %d (process %d) has died; the run ends, since the others need it\n",
+            watch.first + dead, (int)watch.processes[dead].number);
+    leftovers_remove();
+    lock_abandon();
+    comm_abort(EXIT_RUNTIME);
+}
+
+static void *look(void *ignored)
+{
+    (void)ignored;
+    pthread_mutex_lock(&watch.lock);
+    while (!watch.ending) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&watch.end, &watch.lock, &until);
+        for (int i = 0; i < watch.count && !watch.ending; i++)
+            if (is_dead(i))
+                leave(i);
+        if (!watch.ending)
+            stalls_look();
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return NULL;
+}
+
+void watch_begin(const struct comm *comm)
+{
+    struct process mine = this_process();
+    struct error err = {0};
+    watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
+    if (!watch.processes || stalls_open(comm, &err)) {
+        fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
+        comm_abort(EXIT_RESOURCES);
+    }
+    comm_local_gather(&mine, sizeof mine, watch.processes);
+    watch.count = comm->local_size;
+    watch.mine = comm->local_rank;
+    watch.first = comm->rank - comm->local_rank;
+    watch.watching = comm->size > 1 && pthread_create(&watch.thread, NULL, look, NULL) == 0;
+}
+
+void watch_end(void)
+{
+    if (watch.watching) {
+        pthread_mutex_lock(&watch.lock);
+        watch.ending = true;
+        pthread_cond_signal(&watch.end);
+        pthread_mutex_unlock(&watch.lock);
+        pthread_join(watch.thread, NULL);
+    }
+    stalls_close();
+    free(watch.processes);
+    watch.processes = NULL;
+}

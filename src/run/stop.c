@@ -1,0 +1,95 @@
+#include "stop.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "leftovers.h"
+#include "lock.h"
+#include "meter.h"
+
+enum { MARGIN_SECONDS = 5, SAVES = 3 }; /* the end comes so much earlier, and so many saves */
+enum { AGAIN_MS = 2000 };               /* a launcher may send a signal twice that was meant once */
+
+static volatile sig_atomic_t end_asked, save_asked; /* the signal's number */
+static _Atomic int64_t urged_ms;                    /* when, by another than SIGUSR2; 0: not yet */
+static double deadline = INFINITY, interval = INFINITY, saved_at;
+
+static void ask_end(int number)
+{
+    if (number != SIGUSR2) {
+        int64_t first = 0, now = clock_ms();
+        if (!atomic_compare_exchange_strong(&urged_ms, &first, now) && now - first >= AGAIN_MS) {
+            leftovers_remove();
+            lock_abandon();
+            signal(number, SIG_DFL);
+            raise(number);
+        }
+    }
+    end_asked = number;
+}
+
+static void ask_save(int number)
+{
+    save_asked = number;
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_NODEFER};
+    sigaction(number, &action, NULL);
+}
+
+/* Seconds until the job ends, as Slurm says. */
+static double job_seconds(void)
+{
+    const char *text = getenv("SLURM_JOB_END_TIME");
+    double end = text ? strtod(text, NULL) : 0;
+    return end > 0 ? end - (double)time(NULL) : INFINITY;
+}
+
+void stop_listen(void)
+{
+    handle(SIGUSR2, ask_end);
+    handle(SIGUSR1, ask_save);
+}
+
+void stop_begin(double started, double max_s, double checkpoint_s, double save_s)
+{
+    double margin = MARGIN_SECONDS + SAVES * save_s;
+    saved_at = clock_now();
+    interval = checkpoint_s;
+    deadline = clock_now() + job_seconds() - margin;
+    if (max_s > 0)
+        deadline = fmin(deadline, started + max_s - fmin(margin, max_s / 2));
+    handle(SIGTERM, ask_end);
+    handle(SIGINT, ask_end);
+    handle(SIGHUP, ask_end);
+}
+
+enum stop_level stop_level(bool keeps_time)
+{
+    double now = clock_now();
+    if (end_asked || (keeps_time && now > deadline))
+        return STOP_END;
+    return save_asked || (keeps_time && now > saved_at + interval) ? STOP_SAVE : STOP_NOT;
+}
+
+void stop_saved(void)
+{
+    save_asked = 0;
+    saved_at = clock_now();
+}
+
+const char *stop_reason(void)
+{
+    if (!end_asked)
+        return clock_now() > deadline ? "the time limit" : "another rank";
+    return end_asked == SIGTERM  ? "SIGTERM"
+           : end_asked == SIGINT ? "SIGINT"
+           : end_asked == SIGHUP ? "SIGHUP"
+                                 : "SIGUSR2";
+}

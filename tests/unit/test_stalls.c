@@ -1,0 +1,79 @@
+/* What is said of a rank alone on its node that waits. */
+#include "scratch.h"
+
+#include "comm.h"
+#include "schedule.h"
+#include "stalls.h"
+#include "waits.h"
+
+/* After it has begun to wait, since no time. */
+static void assert_said(const char *words)
+{
+    struct ear ear = ear_open();
+    stalls_look();
+    const char *text = ear_close(&ear);
+    wait_end();
+    if (strncmp(text, "dgemm_ooc: rank 3 has waited ", 29) != 0 || !strstr(text, words))
+        fail_msg("rank 3 ... \"%s\" is not in \"%s\"", words, text);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    const struct comm comm = {.rank = 3, .size = 8, .node = 3, .node_size = 1};
+    const struct transfer transfer = {.operand = OPERAND_B, .slab = 7};
+    struct error err = {0};
+    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
+    succeed(stalls_open(&comm, &err), &err);
+    wait_begin_panel(&transfer, 5);
+    assert_said(" s for B, slab 7, from rank 5\n");
+    wait_begin_panel(&transfer, -1);
+    assert_said("for B, slab 7\n");
+    wait_begin_rank(2);
+    assert_said("for rank 2 to get as far\n");
+    wait_begin(WAIT_FOR_RANKS);
+    assert_said("for other ranks to get as far\n");
+    wait_begin(WAIT_FOR_SLOT);
+    assert_said("for C to be written\n");
+    wait_file(1);
+    wait_begin(WAIT_FOR_SLOT);
+    assert_said("for C to be written; on its node:\n  rank 3 (process ");
+    wait_file(-1);
+    wait_begin_message(1, false);
+    wait_begin_panel(&transfer, -1);
+    assert_said(" s for rank 1 to take a panel\n");
+    wait_begin_message(1, true);
+    wait_begin_panel(&transfer, -1);
+    assert_said(" s for rank 1 to send a panel\n");
+    wait_end_message();
+    wait_begin_panel(&transfer, -1);
+    assert_said("for B, slab 7\n");
+    stalls_close();
+}
+
+/* A device may take its time, and so may who does not wait. */
+static void test_silence(void **state)
+{
+    (void)state;
+    const struct comm comm = {.size = 1, .node_size = 1};
+    struct error err = {0};
+    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
+    succeed(stalls_open(&comm, &err), &err);
+    struct ear ear = ear_open();
+    stalls_look();
+    wait_begin(WAIT_FOR_DEVICE);
+    stalls_look();
+    wait_end();
+    stalls_look();
+    assert_string_equal(ear_close(&ear), "");
+    stalls_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
