@@ -61,11 +61,12 @@ static void complain_unknown(const struct argp_option *table, const char *variab
                              struct error *err)
 {
     char name[ENVIRONMENT_NAME], nearest[ENVIRONMENT_NAME] = "";
-    int least = ENVIRONMENT_NAME;
+    int least = OPTION_WORDS_ALIKE + 1;
+    size_t first = strlen(prefix);
     for (const struct argp_option *o = table; o->name || o->doc; o++) {
-        int far = is_option(o)
-                      ? option_words_distance(variable, environment_variable(o->name, name))
-                      : least;
+        int far = is_option(o) ? option_words_distance(variable + first,
+                                                       environment_variable(o->name, name) + first)
+                               : least;
         if (far < least)
             strcpy(nearest, name);
         least = far < least ? far : least;

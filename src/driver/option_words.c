@@ -10,6 +10,8 @@ enum { LENGTH_MAX = 64 };
 int option_words_distance(const char *a, const char *b)
 {
     int row[LENGTH_MAX + 1], length = (int)strnlen(b, LENGTH_MAX);
+    int half = (int)strnlen(a, (size_t)length) / 2;
+    int most = half < OPTION_WORDS_ALIKE ? half : OPTION_WORDS_ALIKE;
     for (int j = 0; j <= length; j++)
         row[j] = j;
     for (int i = 1; *a; a++, i++) {
@@ -22,7 +24,7 @@ int option_words_distance(const char *a, const char *b)
             row[j] = change < shift ? change : shift;
         }
     }
-    return row[length];
+    return row[length] <= most ? row[length] : OPTION_WORDS_ALIKE + 1;
 }
 
 static bool is_end(const struct argp_option *option)

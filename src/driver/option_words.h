@@ -15,7 +15,8 @@ int option_words_check(const struct argp_option *table, char **words, bool *give
                        struct error *err);
 
 /* Insertions, deletions and replacements of a character that make one text of the other, of up to
- * 63 characters; texts are alike up to OPTION_WORDS_ALIKE of them. */
+ * 63 characters.  Texts are alike up to OPTION_WORDS_ALIKE of them, and up to half of either's
+ * characters; of others the distance is OPTION_WORDS_ALIKE + 1. */
 enum { OPTION_WORDS_ALIKE = 3 };
 int option_words_distance(const char *a, const char *b);
 

@@ -521,6 +521,7 @@ USAGE_ERRORS = {
     "--no-such-option": "--no-such-option is not an option; see --help-all",
     "--transA T": "--transA is not an option; did you mean --transa?",
     "--alpah=2": "did you mean --alpha?",
+    "--chek": "--chek is not an option; see --help-all",
     "--tran T": "--tran may be several options",
     "--force=1": "--force takes no value",
     "--alpha": "--alpha needs a value: X",
