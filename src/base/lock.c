@@ -128,12 +128,14 @@ static int look(const char *name, struct owner *owner, struct error *err)
     bool held = holds(name, owner, &status);
     if (held && owner->process == 0)
         return error_add(err, EXIT_INPUT,
-                         "another run is at work on this output, or was until %d s ago (%s)",
-                         LOCK_STALE_SECONDS, name);
+                         "another run is at work on this output, or was until %d s ago (%s); try "
+                         "again in %d s, or choose another with --output",
+                         LOCK_STALE_SECONDS, name, LOCK_STALE_SECONDS);
     if (held)
         return error_add(err, EXIT_INPUT,
                          "another run is at work on this output: process %d on %s, since %s (%s, "
-                         "which stays valid for %d s after its run has died)",
+                         "which stays valid for %d s after its run has died); wait for its end, or "
+                         "choose another with --output",
                          owner->process, owner->host, owner->since, name, LOCK_STALE_SECONDS);
     return 0;
 }

@@ -264,11 +264,16 @@ static void complain_owner(const char *path, json_t *owner, struct error *err)
     const char *host, *since;
     int process;
     if (json_unpack(owner, "{s:s, s:i, s:s}", "host", &host, "process", &process, "since", &since))
-        error_add(err, EXIT_INPUT, "another run is at work on this output (%s is locked)", path);
+        error_add(
+            err, EXIT_INPUT,
+            "another run is at work on this output (%s is locked); wait for its end, or choose "
+            "another with --output",
+            path);
     else
         error_add(err, EXIT_INPUT,
-                  "another run is at work on this output: process %d on %s, since %s (%s)", process,
-                  host, since, path);
+                  "another run is at work on this output: process %d on %s, since %s (%s); wait "
+                  "for its end, or choose another with --output",
+                  process, host, since, path);
 }
 
 /* What the whole lines say. */

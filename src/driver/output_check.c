@@ -69,14 +69,22 @@ static void check_directory(const struct options *options, const struct problem 
     snprintf(copy, sizeof copy, "%s", options->output.file);
     const char *directory = dirname(copy);
     if (access(directory, W_OK | X_OK) || statvfs(directory, &fs)) {
-        error_add(err, EXIT_INPUT,
-                  "cannot write to the directory %s: %s; choose another with --output", directory,
-                  strerror(errno));
+        if (errno == ENOENT)
+            error_add(err, EXIT_INPUT,
+                      "the output's directory %s does not exist; make it, or choose another "
+                      "with --output",
+                      directory);
+        else
+            error_add(err, EXIT_INPUT,
+                      "cannot write to the directory %s: %s; choose another with --output",
+                      directory, strerror(errno));
         return;
     }
     double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(options);
     if (p && free_bytes < (double)output_bytes(p))
-        error_add(err, EXIT_RESOURCES, "C needs %s, %s are free in %s",
+        error_add(err, EXIT_RESOURCES,
+                  "C needs %s, but %s are free in %s; make room there, or choose another directory "
+                  "with --output",
                   quantity_bytes((double)output_bytes(p)), quantity_bytes(free_bytes), directory);
 }
 
@@ -114,7 +122,10 @@ static void check_part(const struct options *options, const struct problem *p, s
     if (fd < 0)
         return;
     if (lock_file(fd, LOCK_EX) == LOCK_BUSY && !err->code)
-        error_add(err, EXIT_INPUT, "another run is writing %s", part);
+        error_add(err, EXIT_INPUT,
+                  "another run is writing %s; wait for its end, or choose another output with "
+                  "--output",
+                  part);
     close(fd);
 }
 
@@ -156,7 +167,7 @@ static bool is_paper(const char *path)
     int first, fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file)
-        return errno == ENOENT || errno == ELOOP;
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
     first = getc(file);
     fclose(file);
     return first == EOF || first == '{' || first == '<';
@@ -198,7 +209,8 @@ static void check_beside(const struct options *options, const struct problem *p,
                   path, what);
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK))
-        error_add(err, EXIT_INPUT, "cannot write the %s %s: %s", what, path, strerror(errno));
+        error_add(err, EXIT_INPUT, "cannot write the %s %s: %s; choose another name", what, path,
+                  errno == ENOENT ? "its directory does not exist" : strerror(errno));
 }
 
 int output_check_beside(const struct options *options, const struct problem *p, struct error *err)
@@ -250,7 +262,9 @@ int output_check_replaced(const struct options *options, struct error *err)
 
 int output_complain_exists(const char *file, struct error *err)
 {
-    return error_add(err, EXIT_INPUT, "the output %s exists; give --force to replace it", file);
+    return error_add(
+        err, EXIT_INPUT,
+        "the output %s exists; give --force to replace it, or choose another with --output", file);
 }
 
 /* Of the product that is asked for there is no complaint, unless it is to be made again. */
@@ -261,8 +275,9 @@ static int complain_exists(const struct options *options, const struct problem *
     if (!p || options->restart == RESTART_NEVER)
         return output_complain_exists(file, err);
     return error_add(err, EXIT_INPUT,
-                     "the output %s exists; give --force to replace it (it was not made of these "
-                     "operands, as they are now, with these options)",
+                     "the output %s exists; give --force to replace it, or choose another with "
+                     "--output (it was not made from these operands, as they are now, with these "
+                     "options)",
                      file);
 }
 

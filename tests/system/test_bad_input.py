@@ -339,8 +339,8 @@ def test_unwritable_directory(source):
 
 
 def test_directory_that_is_not_there(source):
-    assert_refused(source.parent, source, "-o", source.parent / "no" / "where.h5",
-                   says=["cannot write to the directory", "No such file", "--output"])
+    assert_refused(source.parent, source, "-o", source.parent / "no" / "where.h5", says=[
+        f"the output's directory {source.parent}/no does not exist; make it", "--output"])
 
 
 # The output.
@@ -477,7 +477,7 @@ def test_part_is_being_written_by_another_run(source):
         part.write("another's work")
         part.flush()
         fcntl.flock(part, fcntl.LOCK_EX)
-        assert_refused(source.parent, source, says=["another run is writing"])
+        assert_refused(source.parent, source, says=["another run is writing", "--output"])
 
 
 def test_stale_part_is_replaced(source):
@@ -505,7 +505,7 @@ def test_shapes_types_and_output_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--output", "/nonexistent/out.h5"], "cannot write to the directory"),
+    (["--output", "/nonexistent/out.h5"], "the output's directory /nonexistent does not exist"),
     (["-a", "nothing"], 'no dataset "nothing"'),
     (["--host-memory", "1K"], "at least --host-memory"),
 ])
@@ -690,7 +690,7 @@ def on_small_disk(tmp_path, size, rows, *options):
 def test_too_little_disk(tmp_path):
     done = on_small_disk(tmp_path, "1m", 300)
     assert done.returncode == RESOURCES
-    assert "C needs 1.17 MiB, 1.00 MiB are free" in done.stderr and done.stdout == ""
+    assert "C needs 1.17 MiB, but 1.00 MiB are free" in done.stderr and done.stdout == ""
 
 
 def test_disk_that_has_no_room_for_the_header(tmp_path):
