@@ -156,12 +156,12 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
             continue;
         *reason = known ? known : "filtered";
         if (H5Zfilter_avail(id) <= 0)
-            rc = error_add(
-                err, EXIT_INPUT,
-                "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
-                "set HDF5_PLUGIN_PATH to the folder of its plug-in%s, or store it without",
-                info->file, info->dataset, (int)id, name,
-                strcmp(name, "lzf") == 0 ? " (Debian's hdf5-plugin-lzf has it)" : "");
+            rc = error_add(err, EXIT_INPUT,
+                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
+                           "set HDF5_PLUGIN_PATH to the folder of its plug-in%s, or store the "
+                           "dataset without that filter",
+                           info->file, info->dataset, (int)id, name,
+                           strcmp(name, "lzf") == 0 ? " (Debian's hdf5-plugin-lzf has it)" : "");
     }
     return rc;
 }

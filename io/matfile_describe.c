@@ -59,8 +59,8 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
         return 0;
     if (strcmp(text, "complex") == 0)
         return refuse(info, err,
-                      "is complex; complex matrices are not supported yet, store the real and "
-                      "imaginary parts as two matrices");
+                      "is complex; complex matrices are not supported: store the real and "
+                      "the imaginary parts as two real datasets, and multiply each");
     if (strcmp(text, "enumeration") == 0)
         return refuse(info, err,
                       "holds booleans or another enumeration, not real numbers; store it as "

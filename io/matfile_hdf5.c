@@ -130,15 +130,15 @@ static const struct {
     const char *advice;
 } kinds[] = {
     {"\223NUMPY", 6, "but a NumPy array; store it with h5py: file[\"A\"] = numpy.load(\"a.npy\")"},
-    {"MATLAB 5.0 MAT-file", 19, "but an older MATLAB file; save it there with -v7.3"},
+    {"MATLAB 5.0 MAT-file", 19, "but an older MATLAB file; save it in MATLAB with -v7.3"},
     {"CDF\1", 4, "but classic netCDF; nccopy -k nc4 converts it"},
     {"CDF\2", 4, "but classic netCDF; nccopy -k nc4 converts it"},
     {"CDF\5", 4, "but classic netCDF; nccopy -k nc4 converts it"},
     {"\16\3\23\1", 4, "but HDF4; h4toh5 converts it"},
-    {"\37\213", 2, "but gzip's; gunzip it"},
-    {"BZh", 3, "but bzip2's; bunzip2 it"},
-    {"\3757zXZ", 5, "but xz's; unxz it"},
-    {"\50\265\57\375", 4, "but zstd's; unzstd it"},
+    {"\37\213", 2, "but compressed by gzip; gunzip decompresses it"},
+    {"BZh", 3, "but compressed by bzip2; bunzip2 decompresses it"},
+    {"\3757zXZ", 5, "but compressed by xz; unxz decompresses it"},
+    {"\50\265\57\375", 4, "but compressed by zstd; unzstd decompresses it"},
     {"PK\3\4", 4, "but a ZIP archive (.npz, .zip); store what is in it with h5py"},
 };
 
@@ -164,7 +164,7 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
     const char *kind = NULL;
     if (count > 0 && h5_read_bytes(descriptor, first, count, 0) == 0)
         kind = other_kind(first, count);
-    return error_add(err, EXIT_INPUT, "%s: is not an HDF5 file%s%s", file,
+    return error_add(err, EXIT_INPUT, "%s is not an HDF5 file%s%s", file,
                      bytes == 0 ? " (it is empty)"
                      : kind     ? ", "
                                 : "",
@@ -199,14 +199,14 @@ static int check_plain_file(const char *file, bool write, struct error *err)
         return error_add(err, EXIT_INPUT, "%s: no permission to %s it (%s)", file,
                          write ? "write" : "read", strerror(errno));
     if (descriptor < 0)
-        return error_add(err, EXIT_INPUT, "%s: cannot be opened: %s", file, strerror(errno));
+        return error_add(err, EXIT_INPUT, "%s cannot be opened: %s", file, strerror(errno));
 
     int rc = 0;
     struct stat status;
     if (fstat(descriptor, &status))
-        rc = error_add(err, EXIT_INPUT, "%s: cannot be examined: %s", file, strerror(errno));
+        rc = error_add(err, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));
     else if (!S_ISREG(status.st_mode))
-        rc = error_add(err, EXIT_INPUT, "%s: is a %s, not a file", file,
+        rc = error_add(err, EXIT_INPUT, "%s is a %s, not a file; name an HDF5 file", file,
                        S_ISDIR(status.st_mode) ? "directory" : "device or pipe");
     else
         rc = check_signature(descriptor, file, (uint64_t)status.st_size, err);
@@ -243,8 +243,9 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
     if (why_errno == EAGAIN)
         error_add(err, EXIT_INPUT,
                   "%s is open %s elsewhere (errno %d): close it there, or set "
-                  "HDF5_USE_FILE_LOCKING=FALSE if you are sure",
-                  file, mode == H5_READ ? "for writing" : "or being read", why_errno);
+                  "HDF5_USE_FILE_LOCKING=FALSE if nothing %s it",
+                  file, mode == H5_READ ? "for writing" : "or being read", why_errno,
+                  mode == H5_READ ? "writes" : "reads or writes");
     else if (h5_lock_unsupported(why_errno))
         error_add(err, EXIT_INPUT,
                   "%s is on a file system without file locks (errno %d): set "

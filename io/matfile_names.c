@@ -79,7 +79,7 @@ static const char *hint_of_file(const char *name, char hint[PATH_MAX])
     struct stat status;
     hint[0] = '\0';
     if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
-        snprintf(hint, PATH_MAX, "; there is a file %.*s: a dataset in it is %.*s:/NAME",
+        snprintf(hint, PATH_MAX, "; for a dataset of the file %.*s write %.*s:/NAME",
                  MATFILE_NAME_MAX, name, MATFILE_NAME_MAX, name);
     return hint;
 }

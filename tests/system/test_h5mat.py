@@ -354,7 +354,7 @@ def test_unwritten_is_its_fill_value(zoo):
 
 REFUSED = {
     "lzf": "uses filter 32000 (lzf), which is not available here; set HDF5_PLUGIN_PATH",
-    "complex": "is complex; complex matrices are not supported yet",
+    "complex": "is complex; complex matrices are not supported: store the real",
     "pair": "holds elements of type compound",
     "text": "holds elements of type string",
     "bool": "holds booleans or another enumeration, not real numbers; store it as numbers",
