@@ -23,24 +23,24 @@ const char *gpu_absence_text(const struct gpu_facts *f, char *text, size_t size)
     if (!f->error)
         snprintf(text, size,
                  "GPU %d has compute capability %d.%d, and this build has kernels for %d.%d and "
-                 "later: leave it out of CUDA_VISIBLE_DEVICES",
+                 "later (leave it out of CUDA_VISIBLE_DEVICES)",
                  f->index, f->capability / 10, f->capability % 10, f->oldest / 10, f->oldest % 10);
     else if (hidden)
         snprintf(text, size,
-                 "CUDA_VISIBLE_DEVICES is \"%s\", which hides all: ask the batch system for GPUs, "
-                 "or unset it",
+                 "CUDA_VISIBLE_DEVICES is \"%s\", which hides all GPUs (ask the batch system for "
+                 "GPUs, or unset it)",
                  visible);
     else if (f->needs_driver && f->driver == 0)
-        snprintf(text, size, "no NVIDIA driver can be loaded (libcuda.so.1): see nvidia-smi");
+        snprintf(text, size, "no NVIDIA driver (libcuda.so.1) can be loaded (see nvidia-smi)");
     else if (f->needs_driver)
         snprintf(text, size,
-                 "the NVIDIA driver is for CUDA %d.%d, this build needs %d.%d: update the driver, "
-                 "or build with an older CUDA",
+                 "the NVIDIA driver is for CUDA %d.%d, this build needs %d.%d (update the driver, "
+                 "or build with an older CUDA)",
                  major_of(f->driver), minor_of(f->driver), major_of(f->runtime),
                  minor_of(f->runtime));
     else
         snprintf(text, size,
-                 "CUDA says \"%s\"%s%s%s: see nvidia-smi, and ask the batch system for GPUs",
+                 "CUDA says \"%s\"%s%s%s (see nvidia-smi, and ask the batch system for GPUs)",
                  f->error, f->visible ? ", and CUDA_VISIBLE_DEVICES is \"" : "", visible,
                  f->visible ? "\"" : "");
     return text;

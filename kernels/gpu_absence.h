@@ -16,7 +16,7 @@ struct gpu_facts {
     int driver, runtime; /* CUDA versions, 12040 for 12.4; 0: no driver */
 };
 
-/* A clause without a full stop, which names the remedy, in `text`. */
+/* A clause without a full stop, with the remedy in brackets, in `text`. */
 const char *gpu_absence_text(const struct gpu_facts *facts, char *text, size_t size);
 
 /* Whether this computer has an NVIDIA GPU, usable or not, as `pci` has it, the folder of all PCI

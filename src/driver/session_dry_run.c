@@ -20,7 +20,7 @@ int session_dry_run(struct session *s, struct simulation *simulation)
     int sharing = gpu ? (int)ceil_div(local, gpus) : 1;
     if (!gpu && !o->machine[0] && o->device == CHOOSE_GPU)
         error_add(&s->err, EXIT_RESOURCES,
-                  "no GPU can be used here (--machine plans for one that is elsewhere): %s",
+                  "no GPU can be used here: %s; --machine plans for one that is elsewhere",
                   device_gpu_absence());
     else if (!gpu && !o->machine[0] && o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
         session_say_cpu();
@@ -51,7 +51,7 @@ int session_dry_run(struct session *s, struct simulation *simulation)
     simulate_print_time(simulation);
     if (!o->machine[0] &&
         machine_check_memory(o, local, gpu ? &info : NULL, sharing, &s->machine, &beyond))
-        error_add(&beyond, EXIT_RESOURCES, "a run would be refused for that");
+        error_add(&beyond, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (!o->machine[0])
         session_warn_of_memory(s, local);
     error_print(&beyond, "dgemm_ooc");

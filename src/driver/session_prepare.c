@@ -29,8 +29,8 @@ void session_say_cpu(void)
 {
     if (gpu_is_present("/sys/bus/pci/devices"))
         fprintf(stderr,
-                "dgemm_ooc: no GPU is used, though this computer has one (--device cpu, if that "
-                "is wanted); %s\n",
+                "dgemm_ooc: no GPU is used, though this computer has one: %s; --device cpu says "
+                "that none is wanted\n",
                 device_gpu_absence());
 }
 
@@ -45,8 +45,7 @@ static void choose_device(struct session *s)
     int gpus = may ? device_gpu_count() : 0;
     bool all_have = comm_min((uint64_t)gpus) > 0;
     if (must && gpus == 0)
-        error_add(&s->err, EXIT_RESOURCES,
-                  "no GPU can be used here (--device cpu does without one): %s",
+        error_add(&s->err, EXIT_RESOURCES, "no GPU can be used here: %s; --device cpu needs none",
                   device_gpu_absence());
     if (may && !must)
         say_why_cpu(&s->comm, gpus > 0);

@@ -53,7 +53,7 @@ def has_gpu(tmp_path):
 
 
 @pytest.mark.parametrize("gpus, reason, env", [
-    ("driver", "hides all", {"CUDA_VISIBLE_DEVICES": ""}), ("driver", "driver is for CUDA 11.4", {}),
+    ("driver", "hides all GPUs", {"CUDA_VISIBLE_DEVICES": ""}), ("driver", "driver is for CUDA 11.4", {}),
     ("old", "compute capability 7.0", {})])
 def test_why_no_gpu_is_used(source, has_gpu, gpus, reason, env):
     """In the words of the cause: by a run on the CPU, and by the refusal where a GPU is asked for."""
@@ -76,4 +76,4 @@ def test_a_build_without_gpus_says_so(source, has_gpu):
         pytest.skip("this build has GPU support")
     done = run("dgemm_ooc", source, "--force", wrapper=has_gpu, DGEMM_OOC_DEVICE="auto")
     assert done.returncode == 0
-    assert "this build has no GPU support: build it where nvcc is" in done.stderr
+    assert "this build has no GPU support (build it where nvcc is)" in done.stderr

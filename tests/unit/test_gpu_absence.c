@@ -28,7 +28,7 @@ static void test_reasons(void **state)
     const char *const hides[] = {"", "-1", "NoDevFiles"};
     for (int i = 0; i < 3; i++) {
         none.visible = hides[i];
-        assert_says(none, "hides all", "unset it");
+        assert_says(none, "hides all GPUs", "unset it");
     }
     none.visible = "7";
     assert_says(none, "CUDA_VISIBLE_DEVICES is \"7\"", "nvidia-smi");
