@@ -214,7 +214,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->given.trans_b = true;
         return 0;
     case KEY_TYPE:
-        o->type = parse_word(arg, "s|d", state, "type") ? SCALAR_DOUBLE : SCALAR_FLOAT;
+        o->type = parse_type(arg, state);
         o->convert = true;
         return 0;
     case KEY_ALGO: o->algorithm = parse_algorithm(arg, state); return 0;
@@ -285,12 +285,13 @@ static void name_output(struct operand_name *output, const char *text, struct ar
 static void name_files(struct parse *p, struct argp_state *state)
 {
     struct options *o = p->options;
-    bool named =
-        names_file(p->a) && names_file(p->b) && p->output && (o->beta == 0 || names_file(p->c));
-    if (!p->input && !named) {
+    bool operands = names_file(p->a) && names_file(p->b) && (o->beta == 0 || names_file(p->c));
+    if (!p->input && !(operands && p->output)) {
         if (!p->left_out)
-            usage_error(state, "INPUT.h5 is missing (it is not needed where -a, -b, and -c with "
-                               "--beta, name FILE.h5:/path, and -o the output)");
+            usage_error(state, "INPUT.h5 is missing; name it, or %s",
+                        operands ? "give -o FILE.h5 for the output"
+                                 : "name files by -a FILE.h5:/path, -b FILE.h5:/path (-c too, with "
+                                   "--beta) and -o FILE.h5");
         return;
     }
     name_operand(&o->a, p->a, "A", p->input, state);

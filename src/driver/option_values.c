@@ -97,6 +97,14 @@ int parse_word(const char *text, const char *words, struct argp_state *state, co
     return 0;
 }
 
+enum scalar parse_type(const char *text, struct argp_state *state)
+{
+    bool is_double = strcasecmp(text, "d") == 0;
+    if (!is_double && strcasecmp(text, "s") != 0)
+        bad_value(state, "type", text, "choose d (double) or s (single, float)");
+    return is_double ? SCALAR_DOUBLE : SCALAR_FLOAT;
+}
+
 int parse_algorithm(const char *text, struct argp_state *state)
 {
     if (strcmp(text, "auto") == 0)

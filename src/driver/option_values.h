@@ -37,6 +37,7 @@ double parse_time(const char *text, struct argp_state *state, const char *name);
 /* The index of `text` in the words of "one|two|three". */
 int parse_word(const char *text, const char *words, struct argp_state *state, const char *name);
 
+enum scalar parse_type(const char *text, struct argp_state *state);
 int parse_algorithm(const char *text, struct argp_state *state);
 void copy_path(char to[PATH_MAX], const char *from, struct argp_state *state);
 void parse_grid(const char *text, struct options *options, struct argp_state *state);

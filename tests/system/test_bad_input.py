@@ -166,7 +166,7 @@ def test_bad_file(tmp_path, what):
 
 OTHER_FILES = {
     b"\x93NUMPY\x01\x00": "numpy.load",
-    b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "save it there with -v7.3",
+    b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "save it in MATLAB with -v7.3",
     b"CDF\x01\x00": "nccopy -k nc4",
     b"CDF\x05\x00": "nccopy -k nc4",
     b"\x0e\x03\x13\x01\x00": "h4toh5",
@@ -206,7 +206,7 @@ def test_names_that_are_files_or_have_colons(source):
     other = write(source.with_name("other.h5"), **{"x:y": whole((30, 10))})
     how = {"cwd": source.parent}
     assert_refused(source.parent, "input.h5", "-b", "other.h5", **how, says=[
-        'no dataset "other.h5"', "there is a file other.h5: a dataset in it is other.h5:/NAME"])
+        'no dataset "other.h5"', "; for a dataset of the file other.h5 write other.h5:/NAME"])
     assert_refused(source.parent, "other.h5", "-a", "input.h5:/A", "-b", "x:y", **how, says=[
         "x:y: no such file; if it is a dataset, write FILE.h5:/x:y"])
     multiply(source, "-b", f"{other}:/x:y")
@@ -531,7 +531,7 @@ USAGE_ERRORS = {
     "--alpha nan": "finite",
     "--beta inf": "finite",
     "--transa X": "choose one of N|T",
-    "--type i": "--type i: choose one of",
+    "--type i": "--type i: choose d (double) or s (single, float)",
     "--gpu-memory 12Q": "--gpu-memory 12Q: give a size such as 512M",
     "--gpu-memory -1": "give a size",
     "--host-memory 0": "give a size",
