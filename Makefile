@@ -115,7 +115,7 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo check check-clang test test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
+.PHONY: all help demo needs check check-clang test test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
 all: $(PROGRAMS)
 
 help:
@@ -138,8 +138,17 @@ help:
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' | cmp -s - $@ || \
-	  { $(MAKE) --no-print-directory summary; echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' >$@; }
+	  { $(MAKE) --no-print-directory summary; $(MAKE) --no-print-directory needs && echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' >$@; }
 FORCE:
+
+# What the compiler does not find, before it says so of one file after the other.
+NEEDED := mpi.h hdf5.h libdeflate.h xxhash.h jansson.h hwloc.h
+needs:
+	@command -v $(firstword $(MPICC)) >/dev/null || \
+	  { echo "The MPI compiler $(firstword $(MPICC)) is missing: make setup installs one, or give MPICC= or MPI_HOME=." >&2; exit 1; }
+	@for h in $(NEEDED); do echo "#include <$$h>" | $(MPICC) $(FLAGS) -E -xc /dev/stdin >/dev/null 2>&1 || missing="$$missing $$h"; done; \
+	  test -z "$$missing" || \
+	  { echo "The compiler does not find$$missing: make setup installs all, or give HDF5_HOME= and CPPFLAGS=-I... LDFLAGS=-L..." >&2; exit 1; }
 
 summary:
 	@echo "dgemm_ooc $(VERSION) in $(BUILD)/"

@@ -70,6 +70,15 @@ def test_tarball_makes_no_tarball(unpacked):
     assert done.returncode and "only in a git repository" in done.stderr
 
 
+@pytest.mark.parametrize("wrong, missing", [
+    ("HDF5_HOME=/nonexistent", r"does not find.* hdf5\.h"),
+    ("MPICC=/nonexistent", "MPI compiler /nonexistent is missing")])
+def test_what_the_build_needs_is_missed_at_once(tmp_path, wrong, missing):
+    done = subprocess.run(["make", "CUDA=0", f"BUILD={tmp_path}", wrong], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode and re.search(f"{missing}.*make setup", done.stderr)
+    assert "  CC  " not in done.stdout and os.listdir(tmp_path) == []
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The Debian package, for which the unpacked tarball is built and goes through `make check`."""
