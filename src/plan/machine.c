@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <glob.h>
 #include <libgen.h>
 #include <linux/magic.h>
 #include <math.h>
@@ -336,18 +337,38 @@ static bool find_folder(char folder[PATH_MAX])
     return false;
 }
 
+/* "one of h200-node, laptop" */
+static const char *list_names(const char *folder, char *text, size_t size)
+{
+    char pattern[PATH_MAX + 8];
+    glob_t files = {0};
+    snprintf(pattern, sizeof pattern, "%s/*.json", folder);
+    snprintf(text, size, "one of ");
+    if (glob(pattern, 0, NULL, &files) != 0)
+        snprintf(text, size, "put one into %.400s", folder);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        const char *name = strrchr(files.gl_pathv[i], '/') + 1;
+        size_t length = strlen(text);
+        snprintf(text + length, size - length, "%s%.*s", i ? ", " : "",
+                 (int)(strlen(name) - strlen(".json")), name);
+    }
+    globfree(&files);
+    return text;
+}
+
 int machine_read(const struct options *options, struct machine *m, struct error *err)
 {
     json_error_t where;
-    char folder[PATH_MAX], path[2 * PATH_MAX + 8];
+    char folder[PATH_MAX], path[2 * PATH_MAX + 8], names[512];
     bool named = !strchr(options->machine, '/') && access(options->machine, F_OK) != 0 &&
                  find_folder(folder);
     if (named)
         snprintf(path, sizeof path, "%s/%s.json", folder, options->machine);
     if (named && access(path, R_OK) != 0)
         return error_add(err, EXIT_USAGE,
-                         "--machine %s: no such file, nor %s.json in %s, where this program's are",
-                         options->machine, options->machine, folder);
+                         "--machine %s: there is neither such a file nor a machine of that name; "
+                         "name a file, or %s",
+                         options->machine, list_names(folder, names, sizeof names));
     json_t *root = json_load_file(named ? path : options->machine, JSON_REJECT_DUPLICATES, &where);
     if (!json_is_object(root)) {
         if (root)
