@@ -33,6 +33,9 @@ static void print_header(const struct session *s)
         printf("Note        saving takes about %s: send the signal to stop at least so long before "
                "the end\n",
                quantity_time(save_s));
+    if (s->options.max_s > 0 && progress->left.count > 0)
+        printf("Time limit  %s (--max-time): the run saves and stops before it is over\n",
+               quantity_time(s->options.max_s));
     if (progress->saved)
         printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",
                100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
