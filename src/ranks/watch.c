@@ -55,7 +55,8 @@ static void leave(int dead)
     if (speaker == watch.mine)
         fprintf(
             stderr,
-            "dgemm_ooc: rank %d (process %d) has died; the run ends, since the others need it\n",
+            "dgemm_ooc: rank %d (process %d) has died, perhaps killed for lack of memory; the run "
+            "ends, since the other ranks need it\n",
             watch.first + dead, (int)watch.processes[dead].number);
     leftovers_remove();
     lock_abandon();
