@@ -112,7 +112,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (snprintf(o->json, sizeof o->json, "%s", arg) >= (int)sizeof o->json)
             argp_error(state, "--json: the path is too long");
         return 0;
-    case ARGP_KEY_ARG: argp_error(state, "what is %s?", arg); return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "%s is not an option, and there are no other arguments", arg);
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -45,13 +45,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
             if (strcmp(arg, commands[i].name) == 0)
                 parse->command = &commands[i];
         if (!parse->command)
-            argp_error(state, "no command \"%s\"; there are gen, info and diff", arg);
+            argp_error(state, "\"%s\" is not a command; give gen, info or diff", arg);
         parse->first = state->next - 1;
         state->next = state->argc; /* the rest is the command's */
         return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which command? There are gen, info and diff");
-        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "the command is missing: gen, info or diff"); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

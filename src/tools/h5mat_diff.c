@@ -54,13 +54,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
-            argp_error(state, "two matrices only; %s is a third one", arg);
+            argp_error(state, "only two matrices can be compared; %s is a third one", arg);
         d->names[state->arg_num] = arg;
         return 0;
     case ARGP_KEY_END:
         if (!d->names[1])
-            argp_error(state, "which two? For example: %s x.h5:/C y.h5:/C, or %s x.h5 y.h5",
-                       state->name, state->name);
+            argp_error(
+                state,
+                "two files or matrices are needed, as in %s x.h5:/C y.h5:/C, or %s x.h5 y.h5",
+                state->name, state->name);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -290,8 +292,10 @@ static void compare_files(struct diff *d, const struct list *a, const struct lis
             both = true;
         }
     if (!both)
-        error_add(err, EXIT_INPUT, "%s and %s have no matrix of the same name; name one of each",
-                  d->file[0], d->file[1]);
+        error_add(
+            err, EXIT_INPUT,
+            "%s and %s have no matrix of the same name; name one of each, as in FILE.h5:/path",
+            d->file[0], d->file[1]);
     print_alone(d->file[0], a, b);
     print_alone(d->file[1], b, a);
 }

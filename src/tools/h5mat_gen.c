@@ -109,10 +109,10 @@ static void parse_type(struct argp_state *state, const char *text, struct gen *g
 static void finish(struct argp_state *state, struct gen *g)
 {
     if (!g->name)
-        argp_error(state, "which file? For example: %s x.h5:/A --rows 4000 --cols 3000",
+        argp_error(state, "FILE.h5 is missing; for example: %s x.h5:/A --rows 4000 --cols 3000",
                    state->name);
     if (g->info.rows < 0 || g->info.cols < 0)
-        argp_error(state, "--rows and --cols are both needed");
+        argp_error(state, "--rows and --cols are both needed, as in --rows 4000 --cols 3000");
     if (g->info.rows > 0 && g->info.cols > INT64_MAX / 8 / g->info.rows)
         argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file",
                    g->info.rows, g->info.cols);
@@ -136,7 +136,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'f': g->force = true; return 0;
     case ARGP_KEY_ARG:
         if (g->name)
-            argp_error(state, "one FILE.h5 only; %s is a second one", arg);
+            argp_error(state, "only one FILE.h5 can be given; %s is a second one", arg);
         g->name = arg;
         return 0;
     case ARGP_KEY_END: finish(state, g); return 0;
@@ -166,7 +166,7 @@ static int check_free(const struct gen *g, struct error *err)
         matfile_lookup(g->info.file, g->info.dataset, &part, err))
         return err->code;
     if (there == MATFILE_OTHER)
-        return error_add(err, EXIT_INPUT, "%s: \"%s\" is no dataset, name another", g->info.file,
+        return error_add(err, EXIT_INPUT, "%s: \"%s\" is not a dataset; name another", g->info.file,
                          g->dataset);
     if (there == MATFILE_DATASET && !g->force)
         return error_add(err, EXIT_INPUT, "%s already holds \"%s\"; --force replaces it",

@@ -22,11 +22,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         if (arguments->name)
-            argp_error(state, "one FILE.h5 only; %s is a second one", arg);
+            argp_error(state, "only one FILE.h5 can be given; %s is a second one", arg);
         arguments->name = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which file? For example: %s x.h5", state->name);
+        argp_error(state, "FILE.h5 is missing; for example: %s x.h5", state->name);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
