@@ -111,7 +111,7 @@ int parse_algorithm(const char *text, struct argp_state *state)
         return ALGORITHM_AUTO;
     const struct algorithm_info *algorithm = algorithm_find(text);
     if (!algorithm) {
-        char names[128] = "this build has auto";
+        char names[128] = "choose one that this build has: auto";
         for (const struct algorithm_info *a = algorithm_table; a->name; a++)
             snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
         bad_value(state, "algo", text, names);

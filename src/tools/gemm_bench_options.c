@@ -41,7 +41,7 @@ static void parse_algorithm(const char *word, struct bench_options *o, struct ar
         char names[256] = "";
         for (const struct algorithm_info *a = algorithm_table; a->name; a++)
             snprintf(names + strlen(names), sizeof names - strlen(names), " %s", a->name);
-        argp_error(state, "--algo %s: this build has%s", word, names);
+        argp_error(state, "--algo %s: choose from what this build has:%s", word, names);
     } else if (o->algorithm_count < BENCH_LIST_MAX) {
         o->algorithms[o->algorithm_count++] = algorithm;
     }
