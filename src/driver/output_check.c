@@ -66,9 +66,14 @@ static void check_directory(const struct options *options, const struct problem 
 {
     char copy[PATH_MAX];
     struct statvfs fs;
+    struct stat status;
     snprintf(copy, sizeof copy, "%s", options->output.file);
     const char *directory = dirname(copy);
-    if (access(directory, W_OK | X_OK) || statvfs(directory, &fs)) {
+    if (stat(directory, &status) == 0 && !S_ISDIR(status.st_mode))
+        errno = ENOTDIR;
+    else if (access(directory, W_OK | X_OK) == 0 && statvfs(directory, &fs) == 0)
+        errno = 0;
+    if (errno) {
         if (errno == ENOENT)
             error_add(err, EXIT_INPUT,
                       "the output's directory %s does not exist; make it, or choose another "

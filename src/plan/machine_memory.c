@@ -95,5 +95,7 @@ int machine_check_memory(const struct options *o, int local_ranks, const struct 
     if (device)
         check_limit(o->gpu_memory ? "--gpu-memory" : "device_memory_bytes of --machine",
                     m->device_memory, sharing, "the GPU", device->memory_total, err);
+    else if (o->gpu_memory && !m->gpu)
+        check_limit("--gpu-memory", m->device_memory, local_ranks, "this computer", total, err);
     return err->code;
 }

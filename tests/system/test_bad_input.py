@@ -338,6 +338,11 @@ def test_unwritable_directory(source):
         source.parent.chmod(0o755)
 
 
+def test_directory_that_is_none(source):
+    assert_refused(source.parent, source, "--output", source / "C.h5", complaints=1, says=[
+        f"cannot write to the directory {source}: Not a directory; choose another with --output"])
+
+
 def test_directory_that_is_not_there(source):
     assert_refused(source.parent, source, "-o", source.parent / "no" / "where.h5", says=[
         f"the output's directory {source.parent}/no does not exist; make it", "--output"])

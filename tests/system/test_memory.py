@@ -178,6 +178,19 @@ def test_a_plan_beyond_what_is_available_is_warned_of(tmp_path, in_group):
             assert ("8.00 MiB are available now" in done.stderr) == warned
 
 
+@pytest.mark.parametrize("option", ["--gpu-memory", "--host-memory"])
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_limits_beyond_the_computer_are_refused(tmp_path, option, more):
+    """On the CPU a tile lies in the host's memory, too."""
+    source = tmp_path / "input.h5"
+    operands(source, 50, 40, 30)
+    done = run("dgemm_ooc", source, option, "900T", *more)
+    assert f"{option} of 900 TiB is more than this computer has (" in done.stderr
+    most = done.stderr.split("give at most ")[1].splitlines()[0]
+    assert run("dgemm_ooc", source, option, most, *more).returncode == 0
+    assert more or done.returncode == 4
+
+
 def test_gpu_limits_beyond_the_memory_are_refused(tmp_path, gpu):
     source = tmp_path / "input.h5"
     operands(source, 50, 40, 30)
