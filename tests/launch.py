@@ -1,6 +1,7 @@
 """Starts the programs of this build, alone or on several ranks, and other builds."""
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -36,6 +37,9 @@ BROKEN = {"OMPI_MCA_pml": "there_is_no_such_component", "UCX_TLS": "there_is_no_
 # Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, whatever the program: no shared memory
 # of its own must do there.
 SOCKETS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+# Between ranks in process spaces of their own UCX's shared memory does not do.
+APART = SOCKETS if MPI == "Open MPI" else {"UCX_TLS": "tcp,self"}
+STOP = signal.SIGUSR2 if MPI == "Open MPI" else signal.SIGTERM  # that its mpirun passes on to the ranks
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"  # for a shell
 
 

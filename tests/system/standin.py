@@ -49,6 +49,30 @@ def ranks(command):
     return ["env", *hidden, "mpirun", "-n", "2", *command]
 
 
+def started_by(process):
+    """All processes below it."""
+    try:
+        below = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return []
+    return below + [deeper for child in below for deeper in started_by(child)]
+
+
+def signal_ranks(launcher, number):
+    """Not all launchers pass on all signals."""
+    for child in started_by(launcher):
+        if Path(f"/proc/{child}/comm").read_text() == "dgemm_ooc\n":
+            os.kill(int(child), number)
+
+
+def start(command):
+    """Signals are passed on."""
+    process = subprocess.Popen(ranks(command))
+    for number in signal.SIGUSR2, signal.SIGTERM:
+        signal.signal(number, lambda number, _: signal_ranks(process.pid, number))
+    sys.exit(process.wait())
+
+
 def start_apart(command):
     """Signals are not passed on, nor what the ranks return."""
     process = subprocess.Popen(ranks(command))
@@ -77,13 +101,13 @@ def hand_in(words, mark, required, optional={}):
 def aprun(words):
     given = parse(words, {"-n": int, "-N": int, "-d": int, "-cc": ("cpu", "depth", "none")})
     expect(given.n % given.N == 0 and given.N == 1 and given.d <= 16, "a node has 1 GPU, 16 cores")
-    os.execvp("env", ranks(given.rest))
+    start(given.rest)
 
 
 def mpiexec(words):
     given = parse(words, {"-n": int, "--ppn": int, "--depth": int, "--cpu-bind": ("depth", "core", "none")})
     expect(given.n % given.ppn == 0 and given.ppn * given.depth <= 64, "a node has 64 cores")
-    os.execvp("env", ranks(given.rest))
+    start(given.rest)
 
 
 def jsrun(words):
@@ -95,7 +119,7 @@ def jsrun(words):
 
 
 def signal_step():
-    os.kill(int(STEP.read_text()), signal.SIGUSR2)
+    signal_ranks(int(STEP.read_text()), signal.SIGUSR2)
 
 
 def jskill(words):

@@ -8,13 +8,14 @@ import subprocess
 
 import pytest
 
-from launch import BUILD, environment
+from launch import BUILD, MPI, environment
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
 FIRST = str(min(ALL))
 pytestmark = pytest.mark.skipif(len(ALL) < 2 or len(ALL) < os.cpu_count(),
                                 reason="this takes a computer with two CPUs that may all be used")
+OPEN_MPI = pytest.mark.skipif(MPI != "Open MPI", reason="what Open MPI's mpirun does and can be told")
 
 
 def cpus_of(text):
@@ -48,18 +49,21 @@ def test_alone_it_has_them_all(launch):
 
 
 @pytest.mark.parametrize("words", [[], ["--map-by", "ppr:2:node"], ["--map-by", "slot"],
-                                   ["--bind-to", "none"], ["-x", "UNRELATED=1"]], ids=" ".join)
+                                   ["--bind-to", "none"],
+                                   pytest.param(["-x", "UNRELATED=1"], marks=OPEN_MPI)], ids=" ".join)
 def test_two_ranks_have_them_all_without_sharing_any(launch, words):
     (first, second), by, threads = launch("mpirun", "-n", "2", *words)
     assert first | second == ALL and not first & second and by == {"program"}
     assert threads == min(len(first), len(second))
 
 
+@OPEN_MPI
 def test_what_is_not_to_be_changed_is_not(launch):
     (cpus,), by, threads = launch("mpirun", "-n", "1", options=["--no-bind"])
     assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
 
 
+@OPEN_MPI
 @pytest.mark.parametrize("words", [
     ["--bind-to", "core"], ["--bind-to", "hwthread"], ["--map-by", "slot:PE=1"], ["--map-by", "core"],
     ["--cpu-set", FIRST], ["--mca", "hwloc_base_binding_policy", "core"]], ids=" ".join)
@@ -68,12 +72,14 @@ def test_a_binding_that_was_asked_for_is_kept(launch, words):
     assert cpus < ALL and by == {"launcher"} and threads == len(cpus)
 
 
+@OPEN_MPI
 def test_a_rank_file_is_kept(launch, tmp_path):
     (tmp_path / "ranks").write_text(f"rank 0=localhost slot={FIRST}\n")
     (cpus,), by, _ = launch("mpirun", "-n", "1", "--rankfile", tmp_path / "ranks")
     assert cpus < ALL and by == {"launcher"}
 
 
+@OPEN_MPI
 def test_a_binding_asked_for_in_a_file_is_kept(launch, tmp_path):
     (tmp_path / ".openmpi").mkdir()
     (tmp_path / ".openmpi" / "mca-params.conf").write_text("hwloc_base_binding_policy = core\n")
@@ -85,6 +91,7 @@ def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
     assert launch("taskset", "-c", FIRST) == ([{int(FIRST)}], {"launcher"}, 1)
 
 
+@OPEN_MPI
 def test_cpus_of_other_jobs_are_left_to_them(launch):
     """Where Slurm keeps jobs apart by what they take, and not by cgroups."""
     (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
