@@ -24,6 +24,7 @@ $(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
 $(call $(1),644,$(docdir),README.md LICENSE)
+$(call $(1),644,$(docdir)/jobs,jobs/README.md)
 endef
 put  = $(if $(3),install -D -m $(1) -t $(DESTDIR)$(2) $(3))
 drop = rm -f $(addprefix $(DESTDIR)$(2)/,$(notdir $(3)))
@@ -35,11 +36,11 @@ install: all $(PAGES) $(MODULE) $(SCRIPTS)
 uninstall:
 	$(call installed,drop)
 	-rm -df $(addprefix $(DESTDIR),$(jobsdir)/machines $(jobsdir) $(modulesdir)/dgemm_ooc $(modulesdir) \
-	  $(datadir)/dgemm_ooc $(docdir))
+	  $(datadir)/dgemm_ooc $(docdir)/jobs $(docdir))
 
 # Filled in anew each time, since the folders may be others than the last time.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
-            -e 's|@JOBSDIR@|$(jobsdir)|' $< >$@
+            -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' $< >$@
 $(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
 	$(FILL)
 $(MODULE): jobs/packages/modulefile.lua FORCE

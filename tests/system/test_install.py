@@ -30,7 +30,8 @@ def test_install_and_uninstall(tmp_path):
         *(f"x/share/bash-completion/completions/{name}" for name in PROGRAMS),
         *(f"x/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
         f"x/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
-        "x/share/doc/dgemm_ooc/README.md", "x/share/doc/dgemm_ooc/LICENSE"}
+        "x/share/doc/dgemm_ooc/README.md", "x/share/doc/dgemm_ooc/jobs/README.md",
+        "x/share/doc/dgemm_ooc/LICENSE"}
     for name in PROGRAMS:
         assert filecmp.cmp(BUILD / name, tmp_path / "opt/x/bin" / name, shallow=False)
     multiplies(tmp_path / "opt/x/bin", tmp_path)

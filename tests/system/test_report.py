@@ -141,12 +141,11 @@ def keys_of(tree, prefix=""):
             yield from keys_of(value[0], f"{prefix}{key}.")
 
 
-def documented():
-    section = (ROOT / "README.md").read_text().split("\n## The report\n")[1].split("\n## ")[0]
-    names = set()
-    for row in re.findall(r"^\| (`.*?) \|", section, re.M):
-        names |= set(re.findall(r"`([^`]+)`", row))
-    return names
+def documented(heading):
+    """The names that the manual page explains under this heading."""
+    page = (ROOT / "jobs/packages/man/dgemm_ooc.1").read_text()
+    section = page.split(f"\n.SH {heading}\n")[1].split("\n.SH ")[0]
+    return {name for tag in re.findall(r"^\.T[PQ]\n\.B (.*)", section, re.M) for name in tag.split()}
 
 
 def test_all_keys_are_documented_and_there(source):
@@ -158,14 +157,13 @@ def test_all_keys_are_documented_and_there(source):
     found = {re.sub(r"^io\..*", "io.MATRIX", key) for key in found}
     found = {re.sub(r"^machine\.sources\..*", "machine.sources", key) for key in found}
     members = {key for key in found if key.startswith("machine.")}
-    text = (ROOT / "README.md").read_text().split("\nA machine file is ")[1].split("\n\n")[0]
-    stated = {f"machine.{name}" for name in re.findall(r"`([a-z_]+)`", text.split(" has some")[0])}
+    stated = {f"machine.{name}" for name in documented("MACHINE FILES")}
     assert stated - members == {"machine.compute_capability", "machine.node_disk_bytes_per_s"}
     assert members <= stated  # without what a CPU does not have, and what is not limited
     found = found - members | {"machine.MEMBER"}
     found = {re.sub(r"^simulated\.resources\.[^.]+", "simulated.resources.RESOURCE", key)
              for key in found}
-    assert found == documented()
+    assert found == documented("THE REPORT")
 
 
 def test_a_run_that_is_complete(source):
