@@ -228,6 +228,17 @@ def test_fortran_order_needs_no_copy(tmp_path):
     np.testing.assert_array_equal(read(output_of(source)), a @ b)
 
 
+def test_swapped_operands_give_column_major_languages_their_product(tmp_path):
+    """As the README says: they read their own A B, also with a transposition."""
+    a, b = whole((M, K)), whole((K, N))
+    source = write(tmp_path / "input.h5", A=np.asfortranarray(a).T, B=np.asfortranarray(b).T,
+                   D=np.asfortranarray(b.T).T)
+    multiply(source, *LIMITS, "-a", "B", "-b", "A")
+    np.testing.assert_array_equal(read(output_of(source)).T, a @ b)
+    multiply(source, *LIMITS, "-f", "-a", "D", "-b", "A", "--transa", "T")  # op(D) = b
+    np.testing.assert_array_equal(read(output_of(source)).T, a @ b)
+
+
 @pytest.mark.parametrize("bounds", ["earliest", "latest"])
 def test_format_versions(tmp_path, bounds):
     source, a, b = tmp_path / "input.h5", whole((M, K)), whole((K, N))

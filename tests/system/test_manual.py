@@ -1,4 +1,4 @@
-"""The manual pages say what --help says, and so does the README; their examples run."""
+"""The manual pages say what --help and the code say, and so does the README; their examples run."""
 import os
 import re
 import shutil
@@ -58,19 +58,27 @@ def table(text, heading):
 
 
 def test_readme():
-    """Its table of options, where words to choose from are those of --help, and of exit status."""
-    readme = (ROOT / "README.md").read_text()
+    """Its table of options is --help's, in words that --help-all has."""
     there = options(help_of("dgemm_ooc"))
     names = {short: name for name, (short, _) in there.items()}
-    rows = table(readme, "option").replace(r"\|", "|")
+    rows = table((ROOT / "README.md").read_text(), "option")
     cells = " ".join(re.findall(r"^\| (`.*?`) \| ", rows, re.M))
-    listed = re.findall(r"(--?[\w-]+)(?: ([^-\s`]\S*?))?(?=[\s`,])", cells)
-    listed = {names.get(option, option): argument for option, argument in listed}
-    assert listed.keys() == there.keys()
-    for name, (_, argument) in there.items():
-        assert listed[name] == argument or "|" not in argument
-    assert re.findall(r"^\| (\d+) \|", table(readme, "exit status"), re.M) == re.findall(
-        r"^ {5,8}(\d+) ", page("dgemm_ooc")["EXIT STATUS"], re.M)
+    listed = {names.get(option, option): word for option, word in
+              re.findall(r"(--?[\w-]+)(?: ([^-\s`]\S*?))?(?=[\s`,])", cells)}
+    short = re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", run("dgemm_ooc", "--help").stdout)
+    assert listed.keys() == {names.get(option, option) for option in short} - {"--help"}
+    for name, word in listed.items():
+        assert word in (there[name][1] or "").split("|"), name
+
+
+def test_exit_statuses():
+    """They are those of the code, of --help and of the README."""
+    codes = (ROOT / "src/base/error.h").read_text().split("enum exit_code {")[1].split("}")[0]
+    codes = re.findall(r" = (\d+),", codes)
+    assert codes == re.findall(r"^ {5,8}(\d+) ", page("dgemm_ooc")["EXIT STATUS"], re.M)
+    assert codes == re.findall(r"^\| (\d+) \|", table((ROOT / "README.md").read_text(), "exit status"), re.M)
+    said = run("dgemm_ooc", "--help").stdout.split("\nExit status: ")[1]
+    assert codes == re.findall(r"(?:^|; |;\n)(\d+) ", said)
 
 
 @pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench", "h5mat"])
