@@ -1,5 +1,6 @@
 """The job scripts of jobs/, as a user has them: copied, with the variables at their top edited."""
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -65,3 +66,24 @@ def finish(slurm, job, log):
     """Wait for the end of a job; return its exit status."""
     slurm.await_job(job, lambda state: state["JobState"] in ("COMPLETED", "FAILED"), log)
     return int(slurm.job(job)["ExitCode"].split(":")[0])
+
+
+def submit_array(slurm, reference, source, tile, *options):
+    """Two tasks of two ranks: each has its files, log and time; one that is requeued does not take the
+    other along; both end in the bits of the reference."""
+    for task in 1, 2:
+        shutil.copy2(source, source.with_name(f"input-{task}.h5"))
+    array, _ = submit(slurm, source, tile, "--array=1-2", "--output=array-%a.log", *options,
+                      INPUT=source.with_name("input$TASK.h5"),
+                      OUTPUT=source.with_name("input$TASK-C.h5"))
+    for task in 1, 2:
+        job, log = f"{array}_{task}", source.with_name(f"array-{task}.log")
+        mine = source.with_name(f"input-{task}.h5")
+        slurm.await_job(job, lambda state: are_at_work(mine), log)
+        slurm.ask("scancel", "--signal=USR2", job)
+        slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
+    for task in 1, 2:
+        log = source.with_name(f"array-{task}.log")
+        assert finish(slurm, f"{array}_{task}", log) == 0, log.read_text()
+        assert log.read_text().count("\nRestart ") == 1
+        assert read(source.with_name(f"input-{task}-C.h5")).tobytes() == reference[1]

@@ -13,7 +13,7 @@ import nodes
 from launch import BUILD, SANITIZED, SRUN
 from matrices import output_of, part_of, read
 from ranks import LIMITS, SCALARS, assert_as_planned, on_one_rank
-from scripts import are_at_work, finish, ranks_at_work, submit
+from scripts import are_at_work, finish, ranks_at_work, submit, submit_array
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -98,22 +98,34 @@ def assert_complete(slurm, job, log, source, reference):
     assert read(output_of(source)).tobytes() == reference[1]
 
 
-def requeue(slurm, job, folder):
+def requeue(slurm, job, log):
     slurm.ask("scontrol", "requeue", job)
 
 
-def preempt(slurm, job, folder):
-    slurm.submit("--partition=urgent", "--nodes=4", "--exclusive", "--wrap=true", cwd=folder)
+def preempt(slurm, job, log):
+    slurm.submit("--partition=urgent", "--nodes=4", "--exclusive", "--wrap=true", cwd=log.parent)
 
 
-@pytest.mark.parametrize("how", [requeue, preempt])
-def test_it_goes_on_from_where_it_was_stopped(slurm, reference, source, how):
-    job, log = submit_on(slurm, source, SLOW, 4, 1)
+def reach_the_time_limit(slurm, job, log):
+    slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
+    slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=10")
+
+
+@pytest.mark.parametrize("how, tile", [
+    (requeue, SLOW), (preempt, SLOW),
+    (reach_the_time_limit, "4x4x16")])  # which Slurm looks at twice a minute
+def test_it_goes_on_from_where_it_was_stopped(slurm, reference, source, how, tile):
+    job, log = submit_on(slurm, source, tile, 4, 1, "--time=10", "--signal=USR2@57")
     slurm.await_job(job, lambda state: saved(source) > 0, log)
-    how(slurm, job, source.parent)
+    how(slurm, job, log)
     assert_complete(slurm, job, log, source, reference)
     stopped = re.search(r"stopped by SIG\w+ with ([\d.]+) %", log.read_text())[1]
     assert float(stopped) > 0 and f"\nRestart     {stopped} % is done" in log.read_text()
+
+
+def test_array(slurm, reference, source):
+    submit_array(slurm, reference, source, SLOW, "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1")
 
 
 def test_a_node_that_dies(slurm, reference, source):

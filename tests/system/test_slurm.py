@@ -1,6 +1,5 @@
 """On a Slurm: the ways to start ranks, and the scripts of jobs/ from the first attempt to the end."""
 import re
-import shutil
 import signal
 import time
 
@@ -9,7 +8,7 @@ import pytest
 import cluster
 from launch import BUILD, SANITIZED, SRUN
 from matrices import output_of, read
-from scripts import SMALL, are_at_work, edited, finish, submit
+from scripts import SMALL, are_at_work, edited, finish, submit, submit_array
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -81,23 +80,7 @@ def test_preempted(slurm, reference, source):
 
 
 def test_array(slurm, reference, source):
-    """Each task has its files, log and time; one that is requeued does not take the others along."""
-    for task in 1, 2:
-        shutil.copy2(source, source.with_name(f"input-{task}.h5"))
-    array, _ = submit(slurm, source, SLOW, "--array=1-2", "--output=array-%a.log",
-                      INPUT=source.with_name("input$TASK.h5"),
-                      OUTPUT=source.with_name("input$TASK-C.h5"))
-    for task in 1, 2:
-        job, log = f"{array}_{task}", source.with_name(f"array-{task}.log")
-        mine = source.with_name(f"input-{task}.h5")
-        slurm.await_job(job, lambda state: are_at_work(mine), log)
-        slurm.ask("scancel", "--signal=USR2", job)
-        slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
-    for task in 1, 2:
-        log = source.with_name(f"array-{task}.log")
-        assert finish(slurm, f"{array}_{task}", log) == 0, log.read_text()
-        assert log.read_text().count("\nRestart ") == 1
-        assert read(source.with_name(f"input-{task}-C.h5")).tobytes() == reference[1]
+    submit_array(slurm, reference, source, SLOW)
 
 
 def test_a_rank_dies(slurm, source):
