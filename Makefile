@@ -4,7 +4,7 @@ ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # What setup installs is only seen by a make that starts after it.
 .PHONY: $(MAKECMDGOALS)
 setup:
-	@sh tests/setup.sh
+	@sh tests/setup.sh $(if $(filter check% coverage fuzz smoke soak test%,$(MAKECMDGOALS)),tests)
 $(filter-out setup,$(MAKECMDGOALS)): setup
 	@$(MAKE) --no-print-directory $@
 else
@@ -115,15 +115,16 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo needs check check-clang test test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
+.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
 all: $(PROGRAMS)
 
 help:
 	@echo "make [all]      build $(PROGRAMS)"
-	@echo "make setup      install the Debian/Ubuntu packages that are missing"
+	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup test: those of tests, too"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
-	@echo "make check      unit tests;  make test: everything;  make test-gpu: what a GPU computes"
-	@echo "make test-mpich some tests with MPICH;  make check-clang: unit tests with clang"
+	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
+	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"
+	@echo "make test-cluster  a Slurm of four nodes, MPICH (test-mpich) and clang (check-clang)"
 	@echo "make soak       kill runs and flip bits at random, KILLS=400 and FLIPS=1000 times"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
@@ -263,13 +264,20 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
+smoke: all
+	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m smoke tests/system
+
 check: all $(UNITS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
 
 test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
-	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests
+	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m "not cluster" tests
 
-# What another MPI and another compiler do otherwise, each in a build of its own.  MPICH_TESTS=tests/system: all.
+# What several nodes, another MPI and another compiler do otherwise.
+test-cluster: all test-mpich check-clang
+	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q -m cluster tests/system
+
+# Each in a build of its own.  MPICH_TESTS=tests/system: all.
 MPICH       ?= mpicc.mpich
 MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py interrupted.py nodes.py restart.py ranks.py) \
                -k "not (any_ranks or any_grid or grids_across or ragged_tiles or it_goes_on_from or node_that_dies)"

@@ -16,7 +16,10 @@ counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "gpu: computes on the GPU, where there is one")
+    for marker in ("gpu: computes on the GPU, where there is one",
+                   "smoke: among the few that try everything once",
+                   "cluster: on nodes in network namespaces of their own"):
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_collect_file(file_path, parent):

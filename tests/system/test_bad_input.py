@@ -245,6 +245,7 @@ def test_transposition_too_many(tmp_path, shape_a, shape_b, given, would_fit):
     multiply(source, *would_fit.split())
 
 
+@pytest.mark.smoke
 def test_missing_dataset_lists_what_is_there(source):
     write(source, **{"deep/inside": random((3, 4), "f4"), "vector": random((5,))})
     said = assert_refused(source.parent, source, "-a", "X", says=[

@@ -63,6 +63,7 @@ def assert_is_product(got, matrices):
     assert (np.abs(got - product(*matrices, **PROBLEM)) <= limit).all()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_cpu(problem, variant):
     source, _, reference = problem

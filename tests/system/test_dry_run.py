@@ -68,6 +68,7 @@ def test_leaves_nothing_behind(source):
     assert snapshot(source.parent) == before
 
 
+@pytest.mark.smoke
 def test_report(source):
     path = source.with_name("report.json")
     text = plan(source, "--report", path, *machine(source.parent, **GPU_NODE), "--ranks", 8,

@@ -58,6 +58,7 @@ def scratch(tmp_path, monkeypatch):
 # gen
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_gen_random(seed):
     gen("x.h5", 300, 200, "--seed", seed)

@@ -80,6 +80,7 @@ def test_many_threads_do_not_take_the_memory(tmp_path):
     assert 1 <= report["plan"]["compute_threads"] < report["machine"]["threads"] == 64
 
 
+@pytest.mark.smoke
 def test_least_traffic_when_all_fits(tmp_path):
     """A, B and C0 are read once and C is written once."""
     source = tmp_path / "input.h5"

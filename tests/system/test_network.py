@@ -9,6 +9,8 @@ from matrices import multiply, operands
 from namespaces import linked
 from ranks import bits
 
+pytestmark = pytest.mark.cluster
+
 NODES, RATE, TRIES = 4, 4e6, 4
 MACHINE = {"device": "cpu", "ranks": NODES, "ranks_per_node": 1, "threads": 1,
            "device_memory_bytes": 64 << 20, "host_memory_bytes": 256 << 20,

@@ -15,7 +15,8 @@ from matrices import output_of, part_of, read
 from ranks import LIMITS, SCALARS, assert_as_planned, on_one_rank
 from scripts import are_at_work, finish, ranks_at_work, submit, submit_array
 
-pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
+pytestmark = [pytest.mark.cluster,
+              pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
                                  reason="no Slurm and munge here (make setup)")]
 

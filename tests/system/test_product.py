@@ -152,6 +152,7 @@ def test_a_and_b_may_be_the_same_dataset(tmp_path):
     assert_is_exact(source, "f8", a, a, None, trans="NT")
 
 
+@pytest.mark.smoke
 def test_output_says_where_it_comes_from(tmp_path):
     source = tmp_path / "input.h5"
     operands(source, 8, 9, 10)
@@ -178,6 +179,7 @@ def test_output_name(tmp_path, name, dataset):
     assert not output_of(source).exists()
 
 
+@pytest.mark.smoke
 def test_operands_by_name_and_from_other_files(tmp_path):
     a, b, c = whole((5, 6)), whole((6, 7)), whole((5, 7))
     source = write(tmp_path / "input.h5", left=a)

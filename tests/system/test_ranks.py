@@ -111,6 +111,7 @@ def test_nodes_over_tcp(problem):
     assert report["plan"]["sent_bytes"] > 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("node", [1, 2])
 def test_chunked(tmp_path, node):
     source = tmp_path / "input.h5"

@@ -148,6 +148,7 @@ def documented(heading):
     return {name for tag in re.findall(r"^\.T[PQ]\n\.B (.*)", section, re.M) for name in tag.split()}
 
 
+@pytest.mark.smoke
 def test_all_keys_are_documented_and_there(source):
     stages = ["read", "cache", "network", "in", "gemm", "check", "out", "write"]
     found = set(keys_of(multiply(source, *SLOW, "--verify", "full", ranks=2)))

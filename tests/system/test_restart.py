@@ -251,6 +251,7 @@ def test_a_stop_of_a_check(source):
     assert report["status"] == "stopped" and "full_check" not in report
 
 
+@pytest.mark.smoke
 def test_save_and_go_on(source, reference):
     """SIGUSR1 saves; what is done then is not done again after a kill."""
     with start_late(source, *SCALARS, "--tile", "20x20x16") as process:

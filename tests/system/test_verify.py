@@ -98,6 +98,7 @@ def test_ways(tmp_path, way):
     assert_read_back(multiply(source, "--io", way, "--beta", 2, "--verify", "full"))
 
 
+@pytest.mark.smoke
 def test_conversion(tmp_path):
     source = write(tmp_path / "input.h5", A=whole((30, 40), "i4"), B=random((40, 20), "f4"))
     assert_read_back(multiply(source, "--type", "d", "--verify", "full"))
@@ -140,6 +141,7 @@ def test_inputs_that_changed(tmp_path, ranks, name):
     assert said.count("full check failed") == 1 and "checksum" not in said
 
 
+@pytest.mark.smoke
 def test_options_come_from_the_output(tmp_path):
     source = tmp_path / "input.h5"
     operands(source, 30, 30, 30, trans="TN")
