@@ -78,7 +78,9 @@ endif
 # x86-64-v3 and v4, by words that compilers before GCC 11 know, too.
 ISA_avx2   := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mf16c -mmovbe -mpopcnt -mcx16 -msahf
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512
-OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
+# The page of a run, compiled in.
+PAGE     := $(BUILD)/src/report/page_template.c
+OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
@@ -168,6 +170,19 @@ $(BUILD)/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) -MMD -MP -c $< -o $@
+
+# One file of the page's parts, as an array of bytes, which every compiler takes.
+PAGE_CSS := src/report/page.css
+PAGE_JS  := $(addprefix src/report/,page_kit.js page_timeline.js page.js)
+$(PAGE): src/report/page.html $(PAGE_CSS) $(PAGE_JS) Makefile
+	@mkdir -p $(@D)
+	$(Q)sed -e '/^@STYLE@$$/{r $(PAGE_CSS)' -e 'd;}' -e '/^@SCRIPT@$$/{' $(PAGE_JS:%=-e 'r %') -e 'd;}' $< >$(@:.c=.html)
+	$(Q){ echo 'extern const unsigned char page_template[]; const unsigned char page_template[] = {'; \
+	  od -An -v -tu1 $(@:.c=.html) | sed 's/[0-9][0-9]*/&,/g'; echo '0};'; } >$@
+
+$(PAGE).o: $(PAGE) $(BUILD)/flags
+	@echo "  CC      $<"
+	$(Q)$(MPICC) $(FLAGS) -c $< -o $@
 
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)

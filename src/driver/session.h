@@ -61,6 +61,9 @@ int session_check_output(struct session *session);
  * output. */
 int session_dry_run(struct session *session, struct simulation *simulation);
 
+/* What there is to tell of the run, which refers to the session. */
+struct account session_account(const struct session *session);
+
 /* Rank 0, at the end, whatever it was: the report file, and all that went wrong. */
 void session_tell(struct session *session, const struct simulation *simulation);
 

@@ -87,12 +87,7 @@ static int open_all(struct session *s)
 static void write_page(struct session *s)
 {
     struct error of_page = {0};
-    const struct page_facts facts = {.problem = &s->problem,
-                                     .machine = &s->machine,
-                                     .plan = &s->plan,
-                                     .report = &s->report,
-                                     .output = &s->options.output,
-                                     .command = s->command};
+    const struct account account = session_account(s);
     bool multiplied = s->report.planned.pieces > 0; /* and not all by an earlier run */
     if (!s->options.html[0])
         return;
@@ -100,7 +95,7 @@ static void write_page(struct session *s)
         session_say_unwritten(s, "page", s->options.html);
         return;
     }
-    page_write(&s->page, &facts, &s->comm, s->options.html, &of_page);
+    page_write(&s->page, &account, &s->comm, s->options.html, &of_page);
     if (of_page.code && s->comm.rank == 0)
         error_add(&s->err, of_page.code, "%s", of_page.text);
     else if (s->comm.rank == 0 && !s->options.quiet)
@@ -114,11 +109,13 @@ static int finish_report(struct session *s)
         report_print(r, &s->problem, &s->machine, &s->plan);
     if (s->comm.rank == 0 && !s->options.quiet && r->full.judged)
         report_full_check(&r->full);
+    if (s->comm.rank == 0 && s->of_trace.code)
+        error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
+    s->verdict = report_verdict(r);
+    s->done = s->complete ? 1 : s->done;
     write_page(s);
     if (s->comm.rank == 0) {
-        if (s->of_trace.code)
-            error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
-        s->verdict = report_result(r);
+        report_print_result(r);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
     }

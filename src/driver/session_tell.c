@@ -23,22 +23,29 @@ static bool may_report(const struct session *s)
     return o->report[0] && first == '{' && output_check_beside(o, known, &why) == 0;
 }
 
+struct account session_account(const struct session *s)
+{
+    return (struct account){.command = s->command,
+                            .err = &s->err,
+                            .ending = s->options.dry_run      ? "simulated"
+                                      : s->options.check_only ? "checked"
+                                                              : "complete",
+                            .done = s->done,
+                            .verdict = s->verdict,
+                            .report = &s->report,
+                            .problem = s->described ? &s->problem : NULL,
+                            .output = &s->options.output,
+                            .machine = s->machine.ranks > 0 ? &s->machine : NULL,
+                            .plan = s->plan.grid_rows > 0 ? &s->plan : NULL,
+                            .places = s->places};
+}
+
 void session_tell(struct session *s, const struct simulation *simulation)
 {
     struct error why = s->err;
-    const struct account account = {.command = s->command,
-                                    .err = &why,
-                                    .ending = s->options.dry_run      ? "simulated"
-                                              : s->options.check_only ? "checked"
-                                                                      : "complete",
-                                    .done = s->done,
-                                    .verdict = s->verdict,
-                                    .report = &s->report,
-                                    .simulation = simulation,
-                                    .problem = s->described ? &s->problem : NULL,
-                                    .machine = s->machine.ranks > 0 ? &s->machine : NULL,
-                                    .plan = s->plan.grid_rows > 0 ? &s->plan : NULL,
-                                    .places = s->places};
+    struct account account = session_account(s);
+    account.err = &why;
+    account.simulation = simulation;
     if (may_report(s))
         report_write(s->options.report, &account, &s->err);
     error_print(&s->err, "dgemm_ooc");

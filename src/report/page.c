@@ -1,66 +1,38 @@
 #include "page.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
-#include "page_impl.h"
 #include "paper.h"
+#include "quantity.h"
 
-enum { LANES = STAGE_COUNT * TIMELINE_BINS, CELLS_AT_ONCE = 256 };
+enum {
+    LANES = STAGE_COUNT * TIMELINE_BINS,
+    ROWS_MAX = 32, /* of the timeline: ranks, or groups of equally many of them */
+    CELLS_AT_ONCE = 256,
+    PLACES_MAX = 4096, /* ranks whose place the page knows */
+    FULL = 1000,       /* of a bin: busy all the time */
+};
+
+/* page.html as the build has assembled it, with a null character at its end. */
+extern const unsigned char page_template[];
+
+/* What all ranks did, on rank 0. */
+struct course {
+    const struct tiles *tiles;
+    int ranks, rows;
+    int first, bins; /* of the timeline: those of the run */
+    double width_s;  /* of each */
+    double *busy_s;  /* of all ranks of a row; [rows][STAGE_COUNT][TIMELINE_BINS] */
+    double *amount;  /* of all ranks; [STAGE_COUNT][TIMELINE_BINS] */
+};
 
 void page_end(struct page *page)
 {
     page->end = clock_now();
-}
-
-static bool is_utf8(const char *text)
-{
-    json_t *string = json_string(text);
-    json_decref(string);
-    return string != NULL;
-}
-
-void sheet_text(const struct sheet *s, const char *text)
-{
-    bool utf8 = is_utf8(text);
-    for (const char *c = text; *c; c++) {
-        unsigned char byte = (unsigned char)*c;
-        bool control = byte < 0x20 || byte == 0x7f;
-        if (utf8 && byte == 0xc2 && (unsigned char)c[1] < 0xa0) { /* U+0080 to U+009F */
-            control = true;
-            c++;
-        }
-        if (control || (!utf8 && byte >= 0x80))
-            fputc('?', s->file);
-        else if (strchr("<>&\"'", byte))
-            fprintf(s->file, "&#%d;", byte);
-        else
-            fputc(byte, s->file);
-    }
-}
-
-double sheet_tick(double end, int about)
-{
-    double rough = end / about, decade = pow(10, floor(log10(rough)));
-    double digit = rough / decade;
-    return decade * (digit > 5 ? 10 : digit > 2 ? 5 : digit > 1 ? 2 : 1);
-}
-
-const char *sheet_time_unit(double end, double *unit_s)
-{
-    static const struct {
-        const char *name;
-        double seconds;
-    } units[] = {{"hours", 3600}, {"minutes", 60}, {"seconds", 1}, {"milliseconds", 1e-3}};
-    int i = 0;
-    while (i < 3 && end < 2 * units[i].seconds)
-        i++;
-    *unit_s = units[i].seconds;
-    return units[i].name;
 }
 
 /* Make the bins of all ranks equally wide, so that they reach to the end of the run.  That end, in
@@ -96,75 +68,180 @@ static void gather_cells(struct tiles *tiles)
 }
 
 /* Add up what the ranks of each row did, and all ranks. */
-static void gather_bins(const struct timeline *t, const struct comm *comm, int rows, double *busy_s,
-                        double *amount)
+static void gather_bins(const struct timeline *t, const struct comm *comm, struct course *c)
 {
-    int row = sheet_row(comm->rank, comm->size, rows);
-    memcpy(busy_s + (size_t)row * LANES, t->busy_s, sizeof t->busy_s);
-    memcpy(amount, t->amount, sizeof t->amount);
-    comm_sum_vector(busy_s, (int64_t)rows * LANES);
-    comm_sum_vector(amount, LANES);
+    int64_t row = (int64_t)comm->rank * c->rows / comm->size;
+    memcpy(c->busy_s + row * LANES, t->busy_s, sizeof t->busy_s);
+    memcpy(c->amount, t->amount, sizeof t->amount);
+    comm_sum_vector(c->busy_s, (int64_t)c->rows * LANES);
+    comm_sum_vector(c->amount, LANES);
+}
+
+static const double *lane_of(const struct course *c, int row, int stage)
+{
+    return c->busy_s + (row * STAGE_COUNT + stage) * TIMELINE_BINS;
 }
 
 /* The first bin in which anything was done, not behind the last one. */
-static int first_bin(const struct sheet *s, int last)
+static int first_bin(const struct course *c, int last)
 {
     int first = last;
-    for (int lane = 0; lane < s->rows * STAGE_COUNT; lane++)
-        for (int i = 0; i < first; i++)
-            if (s->busy_s[lane * TIMELINE_BINS + i] > 0)
-                first = i;
+    for (int row = 0; row < c->rows; row++)
+        for (int stage = 0; stage < STAGE_COUNT; stage++)
+            for (int i = 0; i < first; i++)
+                if (lane_of(c, row, stage)[i] > 0)
+                    first = i;
     return first;
 }
 
-static void write_sheet(const struct sheet *s)
+static int row_begin(const struct course *c, int row)
 {
-    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-          "<meta charset=\"utf-8\" />\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n",
-          s->file);
-    fprintf(s->file, "<style>\n%s</style>\n", page_style);
-    page_head(s);
-    page_timeline(s);
-    fputs("<div class=\"pair\">\n", s->file);
-    page_roofline(s);
-    page_progress(s);
-    fputs("</div>\n", s->file);
-    page_plan(s);
-    page_map(s);
-    page_details(s);
-    fputs("</main>\n</body>\n</html>\n", s->file);
+    return (int)ceil_div((int64_t)row * c->ranks, c->rows);
 }
 
-static int write_page(struct sheet *s, const char *path, struct error *err)
+/* How busy the row's ranks were in each bin, in thousandths.  Those of a stage that did anything
+ * are 1 at least. */
+static json_t *shares_json(const struct course *c, const double *lane, double whole_s)
 {
-    s->file = paper_open(path, "page", err);
-    if (s->file)
-        write_sheet(s);
-    return paper_close(s->file, path, "page", err);
+    json_t *shares = json_array();
+    for (int i = c->first; i < c->first + c->bins; i++) {
+        double share = fmin(FULL, round(FULL * lane[i] / whole_s));
+        json_array_append_new(shares, json_integer(lane[i] > 0 ? (int)fmax(1, share) : 0));
+    }
+    return shares;
 }
 
-int page_write(struct page *page, const struct page_facts *facts, struct comm *comm,
+/* Stages that did nothing are left out. */
+static json_t *row_json(const struct course *c, int row)
+{
+    int ranks = row_begin(c, row + 1) - row_begin(c, row);
+    json_t *stages = json_object();
+    for (int stage = 0; stage < STAGE_COUNT; stage++) {
+        const double *lane = lane_of(c, row, stage);
+        double busy_s = 0;
+        for (int i = 0; i < TIMELINE_BINS; i++)
+            busy_s += lane[i];
+        if (busy_s > 0)
+            json_object_set_new(stages, report_stage_key((enum stage)stage),
+                                json_pack("{s:f, s:o}", "busy_s", busy_s / ranks, "shares",
+                                          shares_json(c, lane, ranks * c->width_s)));
+    }
+    return json_pack("{s:i, s:i, s:o}", "rank", row_begin(c, row), "ranks", ranks, "stages",
+                     stages);
+}
+
+static json_t *amounts_json(const struct course *c)
+{
+    static const enum stage stages[] = {STAGE_READ, STAGE_GEMM, STAGE_WRITE};
+    json_t *amounts = json_object();
+    for (int i = 0; i < 3; i++) {
+        const double *amount = c->amount + (int)stages[i] * TIMELINE_BINS;
+        json_t *values = json_array();
+        for (int bin = c->first; bin < c->first + c->bins; bin++)
+            json_array_append_new(values, json_real(amount[bin]));
+        json_object_set_new(amounts, report_stage_key(stages[i]), values);
+    }
+    return amounts;
+}
+
+/* Each cell as row, column, rows, columns, rank, residual (null: not checked), elements that are
+ * not finite. */
+static json_t *tiles_json(const struct tiles *tiles)
+{
+    json_t *cells = json_array();
+    for (int i = 0; i < tiles->count; i++) {
+        const struct cell *cell = &tiles->cells[i];
+        const struct block *b = &cell->block;
+        json_t *residual =
+            cell->ratio >= 0 && isfinite(cell->ratio) ? json_real(cell->ratio) : json_null();
+        json_array_append_new(cells, json_pack("[I, I, I, I, i, o, I]", (json_int_t)b->row,
+                                               (json_int_t)b->col, (json_int_t)b->rows,
+                                               (json_int_t)b->cols, cell->rank, residual,
+                                               (json_int_t)cell->not_finite));
+    }
+    return json_pack("{s:I, s:o}", "merged", (json_int_t)tiles->merged, "cells", cells);
+}
+
+static json_t *course_json(const struct course *c)
+{
+    json_t *rows = json_array();
+    for (int row = 0; row < c->rows; row++)
+        json_array_append_new(rows, row_json(c, row));
+    return json_pack("{s:f, s:i, s:o, s:o, s:o}", "width_s", c->width_s, "bins", c->bins, "rows",
+                     rows, "amounts", amounts_json(c), "tiles", tiles_json(c->tiles));
+}
+
+/* JSON has '<' in strings alone, where it can be escaped: no text of a user's ends the script that
+ * the JSON is in. */
+static int embed(const char *json, size_t size, void *file)
+{
+    for (const char *c = json; c < json + size; c++)
+        if (*c == '<')
+            fputs("\\u003c", file);
+        else
+            fputc(*c, file);
+    return ferror((FILE *)file) ? -1 : 0;
+}
+
+/* The template, with each JSON value in place of its name. */
+static void fill(FILE *file, json_t *report, json_t *course, const char *path, struct error *err)
+{
+    const struct {
+        const char *name;
+        json_t *json;
+        size_t flags;
+    } values[] = {{"@REPORT@", report, JSON_INDENT(1)},
+                  {"@COURSE@", course, JSON_COMPACT | JSON_REAL_PRECISION(7)}};
+    const char *rest = (const char *)page_template;
+    bool failed = !report || !course;
+    for (int i = 0; i < 2 && !failed; i++) {
+        const char *at = strstr(rest, values[i].name);
+        fwrite(rest, 1, (size_t)(at - rest), file);
+        failed = json_dump_callback(values[i].json, embed, file,
+                                    values[i].flags | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) != 0;
+        rest = at + strlen(values[i].name);
+    }
+    fputs(rest, file);
+    if (failed && !ferror(file))
+        error_add(err, EXIT_RESOURCES, "no host memory for the page %s", path);
+}
+
+/* Takes both values.  However many ranks there are, the page stays one that a browser can show. */
+static int write_file(json_t *report, json_t *course, const char *path, struct error *err)
+{
+    json_t *places = json_object_get(report, "ranks");
+    while (json_array_size(places) > PLACES_MAX)
+        json_array_remove(places, json_array_size(places) - 1);
+    FILE *file = paper_open(path, "page", err);
+    if (file)
+        fill(file, report, course, path, err);
+    paper_close(file, path, "page", err);
+    json_decref(report);
+    json_decref(course);
+    return err->code;
+}
+
+int page_write(struct page *page, const struct account *account, struct comm *comm,
                const char *path, struct error *err)
 {
     struct timeline *t = &page->timeline;
-    struct sheet sheet = {
-        .facts = facts, .tiles = &page->tiles, .rows = (int)min_i64(comm->size, SHEET_ROWS)};
-    double *bins = calloc((size_t)(sheet.rows + 1) * LANES, sizeof *bins);
+    struct course course = {
+        .tiles = &page->tiles, .ranks = comm->size, .rows = (int)min_i64(comm->size, ROWS_MAX)};
+    double *bins = calloc((size_t)(course.rows + 1) * LANES, sizeof *bins);
     if (!bins)
         error_add(err, EXIT_RESOURCES, "no host memory for the page; C is complete");
     if (comm_agree(comm, err) == 0) {
         double end = align(t, page->end);
-        gather_bins(t, comm, sheet.rows, bins + LANES, bins);
+        course.amount = bins;
+        course.busy_s = bins + LANES;
+        gather_bins(t, comm, &course);
         gather_cells(&page->tiles);
-        sheet.amount = bins;
-        sheet.busy_s = bins + LANES;
-        sheet.bin_s = t->width;
+        course.width_s = t->width;
         int last = (int)(end / t->width);
-        sheet.first = first_bin(&sheet, last);
-        sheet.bins = last + 1 - sheet.first;
+        course.first = first_bin(&course, last);
+        course.bins = last + 1 - course.first;
         if (comm->rank == 0)
-            write_page(&sheet, path, err);
+            write_file(report_json(account), course_json(&course), path, err);
     }
     free(bins);
     return err->code;

@@ -3,6 +3,8 @@
 #ifndef DGEMM_OOC_REPORT_H
 #define DGEMM_OOC_REPORT_H
 
+#include <jansson.h>
+
 #include "place.h"
 #include "run.h"
 #include "simulate.h"
@@ -29,7 +31,7 @@ struct report {
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */
     double host_bytes, device_bytes; /* peak of any rank, measured */
-    struct findings findings; /* of the online check */
+    struct findings findings;        /* of the online check */
     uint64_t check_seed;
     int saves;
     double saves_s;                   /* that they took */
@@ -65,6 +67,7 @@ void report_print_ranks(const struct run *run);
 
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
 const char *report_stage_title(enum stage stage);
+const char *report_stage_key(enum stage stage); /* in JSON */
 
 /* One sentence: what would make such a run faster. */
 const char *report_advice(const struct report *report, const struct plan *plan);
@@ -79,10 +82,16 @@ struct account {
     const struct report *report;
     const struct simulation *simulation;
     const struct problem *problem;
+    const struct operand_name *output;
     const struct machine *machine;
-    const struct plan *plan;
+    const struct plan *plan;    /* of the last piece */
     const struct place *places; /* of the machine's ranks */
 };
+
+enum { REPORT_SCHEMA = 3 };
+
+/* The account as one JSON object, the caller's to free; null without memory. */
+json_t *report_json(const struct account *account);
 
 /* Write it as one JSON object, under a temporary name first. */
 int report_write(const char *path, const struct account *account, struct error *err);
@@ -90,12 +99,14 @@ int report_write(const char *path, const struct account *account, struct error *
 /* What the full check found. */
 void report_full_check(const struct verify *full);
 
-/* "RESULT: C complete, checked ...: PASSED", of the online check, or of the full one where nothing
- * was left to multiply.  EXIT_NOT_CHECKED where a check was wanted that had not the power to
- * pass. */
-int report_result(const struct report *report);
+/* EXIT_COMPLETE; or EXIT_NOT_CHECKED where a check was wanted that had not the power to pass: the
+ * online one, or the full one where nothing was left to multiply. */
+int report_verdict(const struct report *report);
 
-/* "RESULT: C is checked ...: PASSED", without a run; likewise. */
+/* "RESULT: C complete, checked ...: PASSED", of that check. */
+void report_print_result(const struct report *report);
+
+/* "RESULT: C is checked ...: PASSED", without a run.  The verdict. */
 int report_check_result(const struct verify *full);
 
 #endif

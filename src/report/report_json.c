@@ -1,4 +1,5 @@
-/* The report as JSON.  README.md lists its keys; one that changes its meaning changes `schema`. */
+/* The report as JSON.  dgemm_ooc(1) lists its keys; one that changes its meaning changes the
+ * schema. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -10,24 +11,33 @@
 
 #include "error.h"
 #include "machine.h"
+#include "options.h"
 #include "paper.h"
 #include "report.h"
 #include "version.h"
 
-enum { SCHEMA = 3 };
-
 static const char *const stage_keys[] = {"read", "cache", "network", "in",
                                          "gemm", "check", "out",     "write"};
+
+const char *report_stage_key(enum stage stage)
+{
+    return stage_keys[stage];
+}
 
 static json_t *stages_json(const struct report *r)
 {
     json_t *stages = json_object();
     for (int i = 0; i < STAGE_COUNT; i++) {
         const struct stage_report *s = &r->stages[i];
-        json_object_set_new(stages, stage_keys[i],
-                            json_pack("{s:f, s:f, s:f, s:f}", "busy_min_s", s->busy_s[0],
-                                      "busy_avg_s", s->busy_s[1], "busy_max_s", s->busy_s[2],
-                                      i == STAGE_GEMM ? "flops" : "bytes", s->amount));
+        bool flops = i == STAGE_GEMM;
+        json_t *stage = json_pack("{s:f, s:f, s:f, s:f}", "busy_min_s", s->busy_s[0], "busy_avg_s",
+                                  s->busy_s[1], "busy_max_s", s->busy_s[2],
+                                  flops ? "flops" : "bytes", s->amount);
+        if (report_is_planned((enum stage)i))
+            json_object_update_new(
+                stage, json_pack("{s:f, s:f}", "planned_busy_s", r->planned.busy_s[i],
+                                 flops ? "planned_flops" : "planned_bytes", r->planned.amount[i]));
+        json_object_set_new(stages, stage_keys[i], stage);
     }
     return stages;
 }
@@ -65,10 +75,10 @@ static json_t *finite_json(double value)
 /* What a check found, into `to`.  JSON has no number for what is infinite. */
 static json_t *with_findings(json_t *to, const struct findings *f)
 {
-    json_t *found = json_pack("{s:s?, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f),
-                              "residual", finite_json(f->ratio), "detectable",
-                              finite_json(f->detectable), "elements_not_finite", f->not_finite,
-                              "elements_not_judged", f->not_judged);
+    json_t *found = json_pack("{s:s?, s:s, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f),
+                              "finding", findings_sentence(f), "residual", finite_json(f->ratio),
+                              "detectable", finite_json(f->detectable), "elements_not_finite",
+                              f->not_finite, "elements_not_judged", f->not_judged);
     json_object_update_new(to, found);
     return to;
 }
@@ -81,6 +91,47 @@ static json_t *full_json(const struct verify *v)
     return with_findings(full, &v->findings);
 }
 
+/* Names of files may be no UTF-8, which JSON is: then without what is beyond ASCII. */
+static json_t *text_json(const char *text, size_t length)
+{
+    json_t *json = json_stringn(text, length);
+    char *ascii = json ? NULL : strndup(text, length);
+    for (char *c = ascii; c && *c; c++)
+        *c = *c < 0 ? '?' : *c;
+    json = json ? json : json_string(ascii ? ascii : "");
+    free(ascii);
+    return json;
+}
+
+/* Of a name that a file may have brought along. */
+static json_t *name_json(const char *name)
+{
+    char plain[PATH_MAX];
+    snprintf(plain, sizeof plain, "%s", name);
+    error_make_plain(plain);
+    return text_json(plain, strlen(plain));
+}
+
+static json_t *matrix_json(const char *file, const char *dataset, int64_t rows, int64_t cols)
+{
+    return json_pack("{s:o, s:o, s:I, s:I}", "file", name_json(file), "dataset", name_json(dataset),
+                     "rows", (json_int_t)rows, "cols", (json_int_t)cols);
+}
+
+static json_t *matrices_json(const struct problem *p, const struct operand_name *output)
+{
+    json_t *matrices = json_object();
+    for (int i = 0; i < OPERAND_COUNT; i++) {
+        const struct matrix_info *info = &p->matrix[i];
+        if (i != OPERAND_C || problem_reads_c(p))
+            json_object_set_new(matrices, report_files[i],
+                                matrix_json(info->file, info->dataset, info->rows, info->cols));
+    }
+    json_object_set_new(matrices, report_files[OPERAND_COUNT],
+                        matrix_json(output->file, output->dataset, p->m, p->n));
+    return matrices;
+}
+
 static json_t *problem_json(const struct problem *p)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "type", scalar_name(p->type), "m",
@@ -91,18 +142,20 @@ static json_t *problem_json(const struct problem *p)
 static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
-        "{s:i, s:[ii], s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:f, "
-        "s:f, s:f, s:s, s:f, s:f}",
-        "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "node_lines",
-        (json_int_t)plan->node_lines[0], (json_int_t)plan->node_lines[1], "tile",
-        (json_int_t)plan->tile_rows, (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab,
-        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
+        "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
+        "s:f, s:f, s:f, s:f, s:s, s:f, s:f}",
+        "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
+        plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
+        (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
+        (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "strip_rows",
+        (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
-        plan->compute_threads, "slot_bytes", (json_int_t)plan->slot_bytes, "cache_bytes",
-        (json_int_t)plan->cache_bytes, "device_bytes", (json_int_t)plan->device_bytes, "host_bytes",
-        (json_int_t)plan->host_bytes, "read_bytes", plan->read_bytes, "sent_bytes",
-        plan->sent_bytes, "in_bytes", plan->total.in_bytes, "write_bytes", plan->total.write_bytes,
-        "limit", plan_link_name(plan->limit), "wall_s", plan->wall_s, "factor", plan->factor);
+        plan->compute_threads, "gemm_flops_per_s", plan->gemm_flops_per_s, "slot_bytes",
+        (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
+        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
+        plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes", plan->total.in_bytes,
+        "write_bytes", plan->total.write_bytes, "limit", plan_link_name(plan->limit), "wall_s",
+        plan->wall_s, "factor", plan->factor);
 }
 
 static json_t *resources_json(const struct simulation *s)
@@ -137,18 +190,6 @@ static json_t *places_json(const struct place *places, int count)
     return ranks;
 }
 
-/* Names of files may be no UTF-8, which JSON is: then without what is beyond ASCII. */
-static json_t *text_json(const char *text, size_t length)
-{
-    json_t *json = json_stringn(text, length);
-    char *ascii = json ? NULL : strndup(text, length);
-    for (char *c = ascii; c && *c; c++)
-        *c = *c < 0 ? '?' : *c;
-    json = json ? json : json_string(ascii ? ascii : "");
-    free(ascii);
-    return json;
-}
-
 /* Each complaint is a line of its own. */
 static json_t *errors_json(const struct error *err)
 {
@@ -165,19 +206,20 @@ static json_t *errors_json(const struct error *err)
 static json_t *ending_json(const struct account *a)
 {
     char date[32], directory[PATH_MAX], program[64];
+    const char *version = version_text(), *built = strchr(version, '\n');
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    snprintf(program, sizeof program, "dgemm_ooc %.*s", (int)strcspn(version_text(), "\n"),
-             version_text());
+    snprintf(program, sizeof program, "dgemm_ooc %.*s", (int)strcspn(version, "\n"), version);
     if (!getcwd(directory, sizeof directory))
         directory[0] = '\0';
     error_make_plain(directory);
     int code = a->err->code;
     int exit_status = code ? code : a->verdict;
-    return json_pack("{s:i, s:s, s:s, s:o, s:o, s:s, s:i, s:o, s:f}", "schema", SCHEMA, "program",
-                     program, "date", date, "command", text_json(a->command, strlen(a->command)),
-                     "directory", text_json(directory, strlen(directory)), "status",
+    return json_pack("{s:i, s:s, s:s?, s:s, s:o, s:o, s:s, s:i, s:o, s:f}", "schema", REPORT_SCHEMA,
+                     "program", program, "built", built ? built + 1 : NULL, "date", date, "command",
+                     text_json(a->command, strlen(a->command)), "directory",
+                     text_json(directory, strlen(directory)), "status",
                      code == 0              ? a->ending
                      : code == EXIT_STOPPED ? "stopped"
                                             : "failed",
@@ -197,11 +239,12 @@ static void add_run(json_t *root, const struct report *r)
 {
     json_object_update_new(
         root,
-        json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:s, s:b, s:o, s:o, s:o, s:o}", "algorithm",
-                  r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s, "wall_s",
-                  r->wall_s, "host_peak_bytes", r->host_bytes, "device_peak_bytes", r->device_bytes,
-                  "busiest_stage", stage_keys[r->limit], "checked", r->checked, "checksum",
-                  checksum_json(r->checked && r->complete, r->checksum), "saves",
+        json_pack("{s:s, s:b, s:f, s:f, s:f, s:i, s:f, s:f, s:s, s:b, s:o, s:o, s:o, s:o}",
+                  "algorithm", r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s,
+                  "wall_s", r->wall_s, "planned_wall_s", r->planned.wall_s, "pieces",
+                  r->planned.pieces, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
+                  r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
+                  "checksum", checksum_json(r->checked && r->complete, r->checksum), "saves",
                   json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s), "stages",
                   stages_json(r), "io", ways_json(r)));
     if (r->checked)
@@ -210,24 +253,34 @@ static void add_run(json_t *root, const struct report *r)
     json_object_set_new(root, "restart", restart_json(r));
 }
 
-int report_write(const char *path, const struct account *a, struct error *err)
+json_t *report_json(const struct account *a)
 {
     json_t *root = ending_json(a);
     const struct report *r = a->report;
     if (r && r->wall_s > 0)
         add_run(root, r);
+    if (r && r->wall_s > 0 && a->plan)
+        json_object_set_new(root, "advice", json_string(report_advice(r, a->plan)));
     if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
     if (a->simulation)
         json_object_set_new(root, "simulated", simulation_json(a->simulation));
-    if (a->problem)
+    if (a->problem) {
         json_object_set_new(root, "problem", problem_json(a->problem));
+        json_object_set_new(root, "matrices", matrices_json(a->problem, a->output));
+    }
     if (a->machine)
         json_object_set_new(root, "machine", machine_json(a->machine));
     if (a->plan)
         json_object_set_new(root, "plan", plan_json(a->plan));
     if (a->places)
         json_object_set_new(root, "ranks", places_json(a->places, a->machine->ranks));
+    return root;
+}
+
+int report_write(const char *path, const struct account *a, struct error *err)
+{
+    json_t *root = report_json(a);
     FILE *file = paper_open(path, "report", err);
     if (file && (!root || json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF))
         error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);

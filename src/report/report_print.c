@@ -153,7 +153,12 @@ void report_full_check(const struct verify *v)
     print_findings("       ", &v->findings);
 }
 
-static int print_verdict(const char *what, const struct findings *f)
+static int verdict_of(const struct findings *f)
+{
+    return !findings_any(f) || findings_pass(f) ? EXIT_COMPLETE : EXIT_NOT_CHECKED;
+}
+
+static void print_verdict(const char *what, const struct findings *f)
 {
     const char *verdict = findings_verdict(f);
     char note[64] = "";
@@ -163,21 +168,35 @@ static int print_verdict(const char *what, const struct findings *f)
         printf("RESULT: C %s checked %s%s: %s\n", what, findings_summary(f), note, verdict);
     else
         printf("RESULT: C %s %s\n", what, findings_summary(f));
-    return !verdict || findings_pass(f) ? EXIT_COMPLETE : EXIT_NOT_CHECKED;
 }
 
 int report_check_result(const struct verify *v)
 {
-    return print_verdict("is", &v->findings);
+    print_verdict("is", &v->findings);
+    return verdict_of(&v->findings);
 }
 
-int report_result(const struct report *r)
+/* Those that the result rests on; null where C was not checked.  Read back, C itself may hold what
+ * the sums did not: alpha and beta C0 come after them. */
+static const struct findings *deciding(const struct report *r)
 {
-    /* Read back, C itself may hold what the sums did not: alpha and beta C0 come after them. */
     bool overflows = r->full.judged && r->full.findings.not_judged > 0;
-    if (r->checked || r->full.judged)
-        return print_verdict("complete,",
-                             r->checked && !overflows ? &r->findings : &r->full.findings);
-    printf("RESULT: C complete, not checked\n");
-    return EXIT_COMPLETE;
+    if (!r->checked && !r->full.judged)
+        return NULL;
+    return r->checked && !overflows ? &r->findings : &r->full.findings;
+}
+
+int report_verdict(const struct report *r)
+{
+    const struct findings *findings = deciding(r);
+    return findings ? verdict_of(findings) : EXIT_COMPLETE;
+}
+
+void report_print_result(const struct report *r)
+{
+    const struct findings *findings = deciding(r);
+    if (findings)
+        print_verdict("complete,", findings);
+    else
+        printf("RESULT: C complete, not checked\n");
 }

@@ -156,6 +156,7 @@ def test_all_keys_are_documented_and_there(source):
     found |= set(keys_of(report_of(source)))
     found = {re.sub(rf"^stages\.({'|'.join(stages)})", "stages.STAGE", key) for key in found}
     found = {re.sub(r"^io\..*", "io.MATRIX", key) for key in found}
+    found = {re.sub(r"^matrices\.\w+", "matrices.MATRIX", key) for key in found}
     found = {re.sub(r"^machine\.sources\..*", "machine.sources", key) for key in found}
     members = {key for key in found if key.startswith("machine.")}
     stated = {f"machine.{name}" for name in documented("MACHINE FILES")}

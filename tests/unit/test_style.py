@@ -1,11 +1,12 @@
-"""The sizes that a reader can hold: functions, files and lines of the C and CUDA sources."""
+"""The sizes that a reader can hold: functions, files and lines of the C and CUDA sources, and of the
+page's."""
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
-                 if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh"})
+                 if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
 LINE, FUNCTION, FILE = 100, 70, 500
 
 
