@@ -39,6 +39,8 @@ int main(int argc, char **argv)
     const struct options *o = &session.options;
     if (paper_is_standard(o->report) || paper_is_standard(o->trace) || paper_is_standard(o->html))
         paper_reserve();
+    if (o->from_report[0])
+        return speaks ? session_show_report(o, &session.err) : EXIT_COMPLETE;
     if (session.options.dry_run) {
         struct simulation simulation;
         if (speaks)

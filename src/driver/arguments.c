@@ -39,6 +39,7 @@ enum {
     KEY_REPORT,
     KEY_TRACE,
     KEY_HTML,
+    KEY_FROM_REPORT,
     KEY_PROGRESS,
     KEY_HELP_ALL,
     KEY_USAGE,
@@ -91,6 +92,8 @@ static const struct argp_option option_table[] = {
      0},
     {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
     {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
+    {"from-report", KEY_FROM_REPORT, "FILE.json", 0,
+     "with --html: make the page of an earlier run from its report, without INPUT.h5", 0},
     {"progress", KEY_PROGRESS, "auto|always|never", 0,
      "progress display: a live line on a terminal, else a line a minute (always: live)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
@@ -169,6 +172,7 @@ static error_t parse_run_option(int key, char *arg, struct options *o, struct ar
     case KEY_REPORT: copy_path(o->report, arg, state); return 0;
     case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
     case KEY_HTML: copy_path(o->html, arg, state); return 0;
+    case KEY_FROM_REPORT: copy_path(o->from_report, arg, state); return 0;
     case KEY_PROGRESS:
         o->progress = (enum progress_choice)parse_word(arg, "auto|always|never", state, "progress");
         return 0;
@@ -325,9 +329,23 @@ static void check_together(struct parse *p, struct argp_state *state)
         usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
 }
 
+/* Nothing is multiplied, so what a run is given would be ignored. */
+static void check_from_report(struct parse *p, struct argp_state *state)
+{
+    const struct options *o = p->options;
+    if (!o->html[0])
+        usage_error(state, "--from-report %s: name the page with --html", o->from_report);
+    if (p->input || o->check_only || o->dry_run || o->report[0] || o->trace[0])
+        usage_error(state, "--from-report shows an earlier run: it goes with --html alone");
+}
+
 static void finish(struct parse *p, struct argp_state *state)
 {
     bool right = !p->err.code;
+    if (p->options->from_report[0]) {
+        check_from_report(p, state);
+        return;
+    }
     name_files(p, state);
     if (right)
         check_together(p, state);

@@ -67,6 +67,10 @@ struct account session_account(const struct session *session);
 /* Rank 0, at the end, whatever it was: the report file, and all that went wrong. */
 void session_tell(struct session *session, const struct simulation *simulation);
 
+/* The page of a report that an earlier run has saved: no MPI, no run.  What goes wrong is
+ * printed. */
+int session_show_report(const struct options *options, struct error *err);
+
 /* Rank 0 warns where the plan takes more memory than there is now on its computer, which has so
  * many ranks: the limits that were given may be more. */
 void session_warn_of_memory(const struct session *session, int local_ranks);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "file.h"
 #include "paper.h"
 #include "session.h"
 
@@ -49,4 +50,14 @@ void session_tell(struct session *s, const struct simulation *simulation)
     if (may_report(s))
         report_write(s->options.report, &account, &s->err);
     error_print(&s->err, "dgemm_ooc");
+}
+
+int session_show_report(const struct options *options, struct error *err)
+{
+    if (file_is_same(options->from_report, options->html))
+        error_add(err, EXIT_INPUT, "the page %s is the report", options->html);
+    else if (output_check_beside(options, NULL, err) == 0)
+        page_write_saved(options->from_report, options->html, err);
+    error_print(err, "dgemm_ooc");
+    return err->code;
 }

@@ -48,6 +48,7 @@ struct options {
     char report[PATH_MAX];
     char trace[PATH_MAX];
     char html[PATH_MAX];
+    char from_report[PATH_MAX]; /* of an earlier run, whose page it is to be */
     enum progress_choice progress;
     bool force;
     bool quiet, verbose;

@@ -22,4 +22,7 @@ void page_end(struct page *page);
 int page_write(struct page *page, const struct account *account, struct comm *comm,
                const char *path, struct error *err);
 
+/* Write the page of a report that was saved before, which has nothing of the run's course. */
+int page_write_saved(const char *report, const char *path, struct error *err);
+
 #endif

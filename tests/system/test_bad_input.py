@@ -561,6 +561,7 @@ USAGE_ERRORS = {
     "--dry-run --trace x.json": "cannot be given with --dry-run",
     "--check-only --html x.html": "--html shows a run",
     "--dry-run --html x.html": "--html shows a run",
+    "--from-report x.json --html x.html": "--from-report shows an earlier run: it goes with --html alone",
     "--restart maybe": "choose one of auto|never|require",
     "--checkpoint soon": "give a time",
     "--max-time 1:2:3:4": "give a time",

@@ -493,3 +493,61 @@ def test_says_where_it_is(tmp_path):
     assert done.returncode == 0 and f"Page        {page}\n" in done.stdout
     quiet = run("dgemm_ooc", source, "--html", page, "-q", "--force")
     assert quiet.returncode == 0 and len(quiet.stdout.splitlines()) == 1
+
+
+# The page of a report that was saved before.
+
+def page_of(report, page, code=0):
+    done = run("dgemm_ooc", "--from-report", report, "--html", page)
+    assert done.returncode == code and done.stdout == "" and (code or done.stderr == ""), done.stderr
+    return done.stderr
+
+
+def test_of_a_saved_report(made, show, tmp_path):
+    """All but the run's course."""
+    page, report = made("three nodes")
+    at_once, later = show(page), tmp_path / "later.html"
+    page_of(page.with_name("input.json"), later)
+    assert embedded(later) == [report, None]
+    tab = show(later)
+    for section in ("roofline", "plan", "ranks"):
+        assert tab.all(f"#{section}", "e.innerText") == at_once.all(f"#{section}", "e.innerText")
+    assert tab.all("#timeline, #progress, #map", "e.innerHTML") == ["", "", ""]
+    assert "made from a saved report" in tab.all("header")[0]
+    assert tab.all("dd") == at_once.all("dd")
+
+
+@pytest.mark.parametrize("words, code, says", [(["--dry-run"], 0, ["simulated time", "host to device"]),
+                                               (["--check-only"], 0, ["checked", "PASSED", "files read back"]),
+                                               (["--check-only"], 3, ["failed"]),
+                                               (["--output", "/nowhere/C.h5"], 3, ["failed"])])
+def test_of_what_was_no_run(show, tmp_path, words, code, says):
+    source, report, page = (tmp_path / name for name in ("input.h5", "report.json", "page.html"))
+    operands(source, 30, 20, 10)
+    if "PASSED" in says:
+        assert run("dgemm_ooc", source).returncode == 0
+    assert run("dgemm_ooc", source, *words, "--report", report).returncode == code
+    page_of(report, page)
+    text = show(page, errors=code != 0).evaluate("document.body.innerText")
+    for each in says + json.loads(report.read_text())["errors"]:
+        assert each in text
+
+
+def test_of_a_saved_report_alone():
+    for words, says in (["x.json"], "name the page with --html"), (["x.json", "--html", "x", "--dry-run"], "alone"):
+        done = run("dgemm_ooc", "--from-report", *words)
+        assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_of_no_report(made, tmp_path):
+    page = made("alone")[0]
+    report, other = page.with_name("input.json"), tmp_path / "other.html"
+    old = tmp_path / "old.json"
+    old.write_text(report.read_text().replace('"schema": 3', '"schema": 2'))
+    before = report.read_bytes()
+    assert "cannot read the report" in page_of(page, other, 3)
+    assert "cannot read the report" in page_of(tmp_path / "none.json", other, 3)
+    assert "is no report of this version" in page_of(old, other, 3)
+    assert "the page" in page_of(report, report, 3) and report.read_bytes() == before
+    assert "is no page" in page_of(report, page.with_name("input.h5"), 3)
+    assert not other.exists()
