@@ -42,15 +42,16 @@ int main(int argc, char **argv)
     if (o->from_report[0])
         return speaks ? session_show_report(o, &session.err) : EXIT_COMPLETE;
     if (session.options.dry_run) {
-        struct simulation simulation;
-        if (speaks)
-            session_tell(&session, session_dry_run(&session, &simulation) ? NULL : &simulation);
+        if (speaks) {
+            session_dry_run(&session);
+            session_tell(&session);
+        }
         return session.err.code;
     }
     stop_listen();
     session_run(&session);
     if (session.comm.rank == 0)
-        session_tell(&session, NULL);
+        session_tell(&session);
     int code = session.err.code ? session.err.code : session.verdict;
     comm_barrier();
     watch_end();

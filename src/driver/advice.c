@@ -19,12 +19,17 @@ static double seconds_on(const struct advice *a, const struct machine *machine)
     struct error ignored = {0};
     if (machine->ranks != a->machine->ranks)
         request.grid_rows = request.grid_cols = 0;
-    return plan_make(a->problem, machine, &request, &plan, &ignored) ? INFINITY : plan.wall_s;
+    struct simulation predicted;
+    if (plan_make(a->problem, machine, &request, &plan, &ignored))
+        return INFINITY;
+    simulate(a->problem, machine, &request, &plan, &predicted);
+    return predicted.wall_s;
 }
 
 static bool is_worthwhile(const struct advice *a, double seconds)
 {
-    return seconds < worthwhile * a->plan->wall_s && seconds < a->plan->wall_s - worthwhile_seconds;
+    return seconds < worthwhile * a->predicted->wall_s &&
+           seconds < a->predicted->wall_s - worthwhile_seconds;
 }
 
 static int ranks_of_a_computer(const struct advice *a)
@@ -71,8 +76,8 @@ static void advise_cpus(const struct advice *a, FILE *out)
     fprintf(out,
             "Note        a rank may use %d of %d CPUs: this takes about %s, limited by\n"
             "            %s; with %s about %s\n",
-            least->threads, least->online, quantity_time(a->plan->wall_s),
-            plan_link_name(a->plan->limit), option, quantity_time(seconds));
+            least->threads, least->online, quantity_time(a->predicted->wall_s),
+            simulate_resource_name(a->predicted->limit), option, quantity_time(seconds));
 }
 
 /* The machine with another number of ranks on each computer, one for each GPU. */
@@ -101,7 +106,7 @@ static void advise_ranks(const struct advice *a, FILE *out)
         return;
     fprintf(out, "Note        %d rank%s and %d GPU%s on a computer: this takes about %s,\n", local,
             local == 1 ? "" : "s", a->gpus, a->gpus == 1 ? "" : "s",
-            quantity_time(a->plan->wall_s));
+            quantity_time(a->predicted->wall_s));
     fprintf(out, "            with a rank for each GPU, -n %d, about %s\n", other.ranks,
             quantity_time(seconds));
 }

@@ -1,19 +1,19 @@
 /* What about the way in which a run was started makes it slower than its machine allows, what that
- * costs by the plan, and the remedy in the launcher's own words. */
+ * is predicted to cost, and the remedy in the launcher's own words. */
 #ifndef DGEMM_OOC_ADVICE_H
 #define DGEMM_OOC_ADVICE_H
 
 #include <stdio.h>
 
 #include "place.h"
-#include "planner.h"
+#include "simulate.h"
 
 /* Of all ranks; the pointers are the caller's. */
 struct advice {
     const struct problem *problem;
     const struct machine *machine;
     const struct plan_request *request;
-    const struct plan *plan;
+    const struct simulation *predicted; /* for the plan */
     const struct place *places; /* by rank */
     int computers;
     int gpus; /* that a rank sees; 0 on the CPU */

@@ -21,8 +21,8 @@ struct session {
     struct operand_state operands;       /* rank 0: as they were then */
     struct plan_request request;
     struct plan plan, part_plan;
-    struct plan all; /* what the plans of all pieces that were left at first predict together */
-    int gpu;         /* index, or -1 for the CPU */
+    struct simulation predicted, all; /* rank 0: of the plan; of all that was left at first */
+    int gpu;                          /* index, or -1 for the CPU */
     enum algorithm algorithm;
     struct device *device;
     struct place place;
@@ -59,13 +59,13 @@ int session_check_output(struct session *session);
 
 /* Plan for a machine that may not be there, and simulate the run on it: no MPI, no GPU, no
  * output. */
-int session_dry_run(struct session *session, struct simulation *simulation);
+int session_dry_run(struct session *session);
 
 /* What there is to tell of the run, which refers to the session. */
 struct account session_account(const struct session *session);
 
 /* Rank 0, at the end, whatever it was: the report file, and all that went wrong. */
-void session_tell(struct session *session, const struct simulation *simulation);
+void session_tell(struct session *session);
 
 /* The page of a report that an earlier run has saved: no MPI, no run.  What goes wrong is
  * printed. */
@@ -75,7 +75,8 @@ int session_show_report(const struct options *options, struct error *err);
  * many ranks: the limits that were given may be more. */
 void session_warn_of_memory(const struct session *session, int local_ranks);
 
-/* Of the first piece that is left: request, algorithm and plan.  Pure but for session->err. */
+/* Of the first piece that is left: request, algorithm and plan; on rank 0, what it is predicted to
+ * take.  Pure but for session->err. */
 void session_plan(struct session *session);
 
 /* Complain where this rank does not see the same files as rank 0. */

@@ -7,7 +7,7 @@
 #include "quantity.h"
 #include "session.h"
 
-int session_dry_run(struct session *s, struct simulation *simulation)
+int session_dry_run(struct session *s)
 {
     const struct options *o = &s->options;
     struct device_info info;
@@ -39,16 +39,14 @@ int session_dry_run(struct session *s, struct simulation *simulation)
         work_begin(&s->progress.left, &s->problem);
         session_plan(s);
     }
-    if (s->err.code ||
-        simulate(&s->problem, &s->machine, &s->request, &s->plan, simulation, &s->err))
+    if (s->err.code)
         return s->err.code;
+    s->all = s->predicted;
     if (!o->quiet) {
         plan_print(&s->problem, &s->machine, &s->plan);
-        simulate_print(simulation);
+        simulate_print(&s->all);
     }
-    if (o->verbose && !o->quiet)
-        plan_print_time("Estimate", &s->plan, 1);
-    simulate_print_time(simulation);
+    simulate_print_time(&s->all);
     if (!o->machine[0] &&
         machine_check_memory(o, local, gpu ? &info : NULL, sharing, &s->machine, &beyond))
         error_add(&beyond, EXIT_RESOURCES, "a run with this limit would be refused");

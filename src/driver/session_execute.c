@@ -240,7 +240,7 @@ static int execute(struct session *s)
     if (session_split(s) || open_whole(s))
         return s->err.code;
     const struct plan *plan = &s->plan;
-    report_plan(plan, &s->report);
+    report_plan(plan, s->predicted.wall_s, &s->report);
     if (s->options.html[0])
         tiles_begin(&s->page.tiles, &s->piece, plan, s->begun.left.count);
     ticker_begin(&s->ticker, work_done(&s->begun.left, &s->problem),

@@ -127,36 +127,27 @@ void session_plan(struct session *s)
     s->algorithm = o->algorithm == ALGORITHM_AUTO ? algorithm_auto(capability, s->problem.type)
                                                   : (enum algorithm)o->algorithm;
     plan_piece(s, &s->progress.left.pieces[0], &s->piece, &s->request, &s->plan);
+    if (s->comm.rank == 0 && !s->err.code)
+        simulate(&s->piece, &s->machine, &s->request, &s->plan, &s->predicted);
     if (o->verify == VERIFY_FULL)
         verify_fits(&s->problem, &s->machine, &s->err);
-}
-
-/* Add the plan of a piece that follows. */
-static void add_plan(struct plan *all, const struct plan *plan)
-{
-    all->wall_s += plan->wall_s;
-    all->read_bytes += plan->read_bytes;
-    all->total.write_bytes += plan->total.write_bytes;
-    all->bound_bytes += plan->bound_bytes;
-    all->factor = (double)(all->read_bytes + all->total.write_bytes) / all->bound_bytes;
-    for (int link = 0; link < LINK_COUNT; link++) {
-        all->link_s[link] += plan->link_s[link];
-        if (all->link_s[link] > all->link_s[all->limit])
-            all->limit = (enum link)link;
-    }
 }
 
 /* All that is left: the first piece, whose plan is the session's, and then the others. */
 static void plan_all(struct session *s)
 {
     session_plan(s);
-    s->all = s->plan;
+    s->all = s->predicted;
     for (int i = 1; i < s->progress.left.count && !s->err.code; i++) {
         struct problem part;
         struct plan_request request;
         struct plan plan;
         plan_piece(s, &s->progress.left.pieces[i], &part, &request, &plan);
-        add_plan(&s->all, &plan);
+        if (s->comm.rank > 0 || s->err.code)
+            continue;
+        struct simulation predicted;
+        simulate(&part, &s->machine, &request, &plan, &predicted);
+        simulation_add(&s->all, &predicted);
     }
 }
 

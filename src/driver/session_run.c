@@ -26,7 +26,7 @@ static void print_header(const struct session *s)
     printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->command, date);
     if (progress->left.count > 0) {
         plan_print(&s->problem, &s->machine, &s->plan);
-        plan_print_time("Predicted", &s->all, progress->left.count);
+        simulate_print_time(&s->all);
     }
     double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
     if (save_s > STOP_SECONDS)
@@ -49,7 +49,7 @@ static void advise(const struct session *s)
     const struct advice advice = {.problem = &s->piece,
                                   .machine = &s->machine,
                                   .request = &s->request,
-                                  .plan = &s->plan,
+                                  .predicted = &s->predicted,
                                   .places = s->places,
                                   .computers = s->comm.computers,
                                   .gpus = s->gpu >= 0 ? device_gpu_count() : 0};

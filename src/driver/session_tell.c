@@ -34,6 +34,7 @@ struct account session_account(const struct session *s)
                             .done = s->done,
                             .verdict = s->verdict,
                             .report = &s->report,
+                            .predicted = s->all.pieces > 0 ? &s->all : NULL,
                             .problem = s->described ? &s->problem : NULL,
                             .output = &s->options.output,
                             .machine = s->machine.ranks > 0 ? &s->machine : NULL,
@@ -41,12 +42,11 @@ struct account session_account(const struct session *s)
                             .places = s->places};
 }
 
-void session_tell(struct session *s, const struct simulation *simulation)
+void session_tell(struct session *s)
 {
     struct error why = s->err;
     struct account account = session_account(s);
     account.err = &why;
-    account.simulation = simulation;
     if (may_report(s))
         report_write(s->options.report, &account, &s->err);
     error_print(&s->err, "dgemm_ooc");

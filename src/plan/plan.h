@@ -50,9 +50,8 @@ struct plan {
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
     double link_s[LINK_COUNT];       /* time that each link needs */
-    enum link limit;                 /* the one that needs most */
-    double add_s;                    /* of that, for adding the layers' products */
-    double wall_s;                   /* predicted, with filling and draining the pipeline */
+    double add_s;                    /* for adding the layers' products */
+    double roofline_s;               /* of all links, by which plans are ranked; not a prediction */
     double cost;                     /* what the planner makes least */
     double bound_bytes;              /* least traffic with the disk for device memory and cache */
     double factor;                   /* planned traffic over it */
@@ -74,10 +73,5 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
 /* Print problem and plan, in at most 80 columns. */
 void plan_print(const struct problem *problem, const struct machine *machine,
                 const struct plan *plan);
-
-/* Print, under a title, what the plan predicts; it may be the sum of those of so many pieces. */
-void plan_print_time(const char *title, const struct plan *plan, int pieces);
-
-const char *plan_link_name(enum link link);
 
 #endif

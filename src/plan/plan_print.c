@@ -5,7 +5,7 @@
 #include "plan.h"
 #include "quantity.h"
 
-const char *plan_link_name(enum link link)
+static const char *link_name(enum link link)
 {
     static const char *const names[] = {"disk read", "network",        "host to device",
                                         "multiply",  "device to host", "disk write"};
@@ -116,7 +116,7 @@ static void print_shape(const struct machine *m, const struct plan *plan)
 static void print_link(enum link link, const char *amount, const char *rate, const char *source,
                        double seconds)
 {
-    printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", plan_link_name(link), amount, rate,
+    printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", link_name(link), amount, rate,
            quantity_time(seconds), source);
 }
 
@@ -145,16 +145,4 @@ void plan_print(const struct problem *p, const struct machine *m, const struct p
     print_problem(p);
     print_shape(m, plan);
     print_links(p, m, plan);
-}
-
-void plan_print_time(const char *title, const struct plan *plan, int pieces)
-{
-    printf("%-11s %s", title, quantity_time(plan->wall_s));
-    if (pieces > 1)
-        printf(" for all %d pieces that are left", pieces);
-    printf(", limited by %s; disk traffic %s,\n"
-           "            %.2f x the lower bound for this much memory (%s)\n",
-           plan_link_name(plan->limit), quantity_bytes(plan->read_bytes + plan->total.write_bytes),
-           plan->factor, quantity_bytes(plan->bound_bytes));
-    fflush(stdout);
 }

@@ -55,16 +55,16 @@ static struct machine slower(const struct machine *machine)
     return slow;
 }
 
-/* What is to be least: the time, which counts twice, and that under lower rates; among plans that
- * are as good, a little of the reading. */
+/* What is to be least: the roofline, which counts twice, and that under lower rates; among plans
+ * that are as good, a little of the reading. */
 static double judge(const struct problem *p, const struct machine *machine,
                     const struct plan_request *request, struct plan *plan)
 {
     struct machine slow = slower(machine);
     struct plan slowed = *plan;
-    plan_predict(p, &slow, request, &slowed);
-    plan_predict(p, machine, request, plan);
-    return (2 * plan->wall_s + slowed.wall_s) / 3 +
+    plan_roofline(p, &slow, request, &slowed);
+    plan_roofline(p, machine, request, plan);
+    return (2 * plan->roofline_s + slowed.roofline_s) / 3 +
            (machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[LINK_READ];
 }
 
@@ -76,7 +76,7 @@ static double keep_better(const struct problem *p, const struct machine *machine
     struct plan plan = *candidate;
     plan_keep_panels(p, machine, &plan);
     plan.cost = judge(p, machine, request, &plan);
-    bool first = best->wall_s == 0;
+    bool first = best->roofline_s == 0;
     if (first || plan.cost < best->cost * (1 - 1e-9) ||
         (plan.cost <= best->cost && plan.device_bytes < best->device_bytes))
         *best = plan;
@@ -129,7 +129,8 @@ static void search_tiles(const struct problem *p, const struct machine *machine,
         down = min_i64(most, down + 1 + down / 12);
         plan->tile_rows = piece(p->m, plan->grid_rows * down);
         search_widths(p, machine, request, plan, best);
-    } while (down < most && !request->whole && !(plan->tile_rows <= GRANULE && best->wall_s > 0));
+    } while (down < most && !request->whole &&
+             !(plan->tile_rows <= GRANULE && best->roofline_s > 0));
 }
 
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
@@ -211,7 +212,7 @@ static void search_smaller_grids(const struct problem *p, const struct machine *
         plan->grid_cols = lines;
         search_grid(p, machine, request, plan, &smaller);
     }
-    bool none = best->wall_s == 0, found = smaller.wall_s > 0;
+    bool none = best->roofline_s == 0, found = smaller.roofline_s > 0;
     if (found && (none || smaller.cost < clearly * best->cost))
         *best = smaller;
 }
@@ -335,17 +336,17 @@ int plan_search(const struct problem *p, const struct machine *machine,
     plan_choose_slots(p, machine, request, plan);
     set_product_rate(p, machine, request, plan);
     search_grids(p, machine, request, plan, &best);
-    while (best.wall_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
+    while (best.roofline_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
         plan_set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
         search_grids(p, machine, request, plan, &best);
     }
-    if (best.wall_s == 0) {
+    if (best.roofline_s == 0) {
         plan_set_threads(p, machine, plan, 1, 1);
         set_product_rate(p, machine, request, plan);
         search_grids(p, machine, request, plan, &best);
     }
-    if (best.wall_s == 0)
+    if (best.roofline_s == 0)
         return complain_memory(p, machine, request, plan, err);
     *plan = best;
     plan_deepen(p, machine, request, plan);

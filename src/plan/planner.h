@@ -4,8 +4,8 @@
  * in device memory while slabs of k stream past, so that C is written once and A and B are read
  * once per super-block column and row.  The planner looks at every grid of all ranks, and at some
  * that leave a few out, at slabs from one quantum to all of k and at tiles from all of C down to
- * what the memory holds, predicts the time of each link and takes the least; it never takes more
- * memory than the machine's limits.
+ * what the memory holds, and takes the one with the least roofline (planner_roofline.c), under the
+ * machine's rates and under lower ones; it never takes more memory than the machine's limits.
  * Traffic is judged against 2mnk/sqrt(S) + mn, the lower bound for a fast memory of S elements
  * (Smith et al., arXiv:1702.02017; Kwasniewski et al., arXiv:1908.09606). */
 #ifndef DGEMM_OOC_PLANNER_H

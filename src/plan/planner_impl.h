@@ -88,9 +88,6 @@ double plan_turn_rate(const struct problem *p, const struct plan *plan, enum ope
 double plan_hops_seconds(const struct problem *p, const struct machine *machine,
                          const struct plan *plan, enum operand operand, double seconds);
 
-/* Seconds that reading loses while so many bytes are written. */
-double plan_lost_to_writing(const struct machine *machine, double bytes);
-
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct product {
     int64_t rows, cols, k, slabs;
@@ -101,8 +98,11 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
                             const struct plan_request *request, const struct plan *plan,
                             const struct product *product);
 
-/* Set the predicted time of each link and of the whole, and the link that limits. */
-void plan_predict(const struct problem *p, const struct machine *machine,
-                  const struct plan_request *request, struct plan *plan);
+/* The pace at which files in memory are read while others are written there. */
+extern const double plan_pace_beside_writing;
+
+/* Set the time of each link, how often operands are read and the roofline of the whole. */
+void plan_roofline(const struct problem *p, const struct machine *machine,
+                   const struct plan_request *request, struct plan *plan);
 
 #endif

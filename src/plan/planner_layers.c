@@ -87,7 +87,7 @@ static bool with_layers(const struct problem *p, const struct machine *machine,
     if (!search_whole(&part, &own, &all_of_c, plan, err))
         return false;
     plan->add_s = adding_seconds(p, &own, plan);
-    plan->wall_s += plan->add_s;
+    plan->roofline_s += plan->add_s;
     return true;
 }
 
@@ -112,15 +112,16 @@ static void choose(const struct problem *p, const struct machine *machine,
                    const struct plan_request *request, struct plan *plan)
 {
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    double least = flops / (plan->gemm_flops_per_s * machine->ranks), most = clearly * plan->wall_s;
+    double least = flops / (plan->gemm_flops_per_s * machine->ranks),
+           most = clearly * plan->roofline_s;
     for (int layers = 2; layers <= machine->ranks && least < most; layers++) {
         struct plan candidate;
         struct error ignored = {0};
         if (can_form(p, machine, layers) &&
             with_layers(p, machine, request, layers, &candidate, &ignored) &&
-            candidate.wall_s < most) {
+            candidate.roofline_s < most) {
             *plan = candidate;
-            most = candidate.wall_s;
+            most = candidate.roofline_s;
         }
     }
 }

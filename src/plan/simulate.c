@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "error.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -98,13 +97,27 @@ static double node_gate(const struct sim *s, const struct node_state *node)
     return gate;
 }
 
-/* Memory takes a tile at once.  Beside a disk's writing reading goes on at half its pace, or slower
- * where the writing would not end with the super-block. */
-static struct span read_disk(struct sim *s, struct span feed, double bytes, enum operand operand)
+/* Seconds of reading that begins at `start` and would take so many alone: memory is read at a
+ * slower pace while something is written to it. */
+static double beside_writing(struct span writing, double start, double seconds)
+{
+    const double pace = plan_pace_beside_writing;
+    double before = fmin(seconds, fmax(0, writing.start - start));
+    double slow =
+        fmin((seconds - before) / pace, fmax(0, writing.end - fmax(start, writing.start)));
+    return seconds + slow * (1 - pace);
+}
+
+/* Beside a disk's writing reading goes on at half its pace, or slower where the writing would not
+ * end with the super-block. */
+static struct span read_files(struct sim *s, struct span feed, double bytes, enum operand operand)
 {
     double seconds = seconds_of(bytes, s->read_rate[operand]);
-    double most = s->machine->files_in_memory ? s->lost : fmax(s->due, seconds);
-    double lost = fmin(s->lost, most);
+    if (s->machine->files_in_memory) {
+        double start = fmax(s->disk_read.free, feed.start);
+        return serve(&s->disk_read, feed, bytes, beside_writing(s->writing, start, seconds));
+    }
+    double lost = fmin(s->lost, fmax(s->due, seconds));
     s->lost -= lost;
     s->due = fmax(0, s->due - lost);
     return serve(&s->disk_read, feed, bytes, seconds + lost);
@@ -127,7 +140,7 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
         if (part == 0)
             continue;
         struct span come = {node->ready, node->ready};
-        come = read_disk(s, come, part, operand);
+        come = read_files(s, come, part, operand);
         come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
         come =
             serve(&node->link_in, come, part, seconds_of(part, s->machine->node_disk_bytes_per_s));
@@ -223,7 +236,7 @@ static struct span c0_come(struct sim *s, struct node_state *node, struct rank_s
                            double bytes)
 {
     struct span come = {node->ready, node->ready};
-    come = read_disk(s, come, bytes, OPERAND_C);
+    come = read_files(s, come, bytes, OPERAND_C);
     come = serve(&node->link_in, come, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     return serve(&rank->in, span_after(come, rank->product.start), bytes,
                  bytes / s->machine->in_bytes_per_s);
@@ -245,7 +258,10 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
         serve(&node->link_out, out, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     struct span file =
         serve(&s->disk_write, link, bytes, bytes / plan_write_rate(s->p, s->machine, s->plan));
-    s->lost += plan_lost_to_writing(s->machine, bytes);
+    s->lost += bytes / s->machine->disk_read_bytes_per_s;
+    if (file.start > s->writing.end)
+        s->writing.start = file.start;
+    s->writing.end = file.end;
 
     /* Slots take the tile once they are rid of the one before; what they do not hold waits for
      * the disk. */
@@ -322,13 +338,10 @@ static void count(struct simulation *result, enum resource resource, const struc
     usage->amount += server->amount;
     usage->busy_s = fmax(usage->busy_s, server->busy);
     result->wall_s = fmax(result->wall_s, server->free);
-    if (usage->busy_s > result->usage[result->limit].busy_s)
-        result->limit = resource;
 }
 
 static void sum_up(const struct sim *s, struct simulation *result)
 {
-    *result = (struct simulation){.nodes = s->node_count, .slabs_a_step = s->slabs_a_step};
     count(result, RESOURCE_READ, &s->disk_read);
     count(result, RESOURCE_WRITE, &s->disk_write);
     for (int i = 0; i < s->node_count; i++) {
@@ -346,45 +359,86 @@ static void sum_up(const struct sim *s, struct simulation *result)
     }
 }
 
-/* One layer of ranks. */
-static int simulate_layer(const struct problem *p, const struct machine *machine,
-                          const struct plan_request *request, const struct plan *plan,
-                          struct simulation *result, struct error *err)
+static void super_pass(struct sim *s, int64_t super)
 {
-    struct sim s = {.p = p, .machine = machine, .request = request, .plan = plan};
-    *result = (struct simulation){0};
-    if (simulate_open(&s, err) == 0) {
-        for (int64_t super = 0; super < schedule_supers(plan); super++) {
-            int64_t slab = 0;
-            simulate_enter(&s, super);
-            do {
-                struct step step = make_step(&s, super, slab);
-                step_pass(&s, &step);
-                slab += s.slabs_a_step;
-            } while (slab < plan->slabs);
-        }
-        sum_up(&s, result);
+    int64_t slab = 0;
+    simulate_enter(s, super);
+    do {
+        struct step step = make_step(s, super, slab);
+        step_pass(s, &step);
+        slab += s->slabs_a_step;
+    } while (slab < s->plan->slabs);
+}
+
+/* Let `times` as much follow as came after `before`. */
+static void extrapolate(struct simulation *result, const struct simulation *before, double times)
+{
+    result->wall_s += times * (result->wall_s - before->wall_s);
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        struct usage *usage = &result->usage[i];
+        usage->amount += times * (usage->amount - before->usage[i].amount);
+        usage->busy_s += times * (usage->busy_s - before->usage[i].busy_s);
     }
-    simulate_close(&s);
-    return err->code;
+}
+
+/* Super-blocks that are left out are like the newest ones, a row of them. */
+static void all_supers(struct sim *s, struct simulation *result)
+{
+    struct simulation before = {0};
+    int64_t others = schedule_supers(s->plan) - s->supers;
+    int64_t newest = min_i64(s->plan->supers_across, (s->supers + 1) / 2);
+    for (int64_t super = 0; super < s->supers; super++) {
+        if (super == s->supers - newest)
+            sum_up(s, &before);
+        super_pass(s, super);
+    }
+    sum_up(s, result);
+    extrapolate(result, &before, (double)others / (double)newest);
+}
+
+static void find_limit(struct simulation *result)
+{
+    for (int i = 0; i < RESOURCE_COUNT; i++)
+        if (result->usage[i].busy_s > result->usage[result->limit].busy_s)
+            result->limit = (enum resource)i;
 }
 
 /* All layers do the same, each with its part of the machine. */
-int simulate(const struct problem *p, const struct machine *machine,
-             const struct plan_request *request, const struct plan *plan, struct simulation *result,
-             struct error *err)
+void simulate(const struct problem *p, const struct machine *machine,
+              const struct plan_request *request, const struct plan *plan,
+              struct simulation *result)
 {
     struct problem part = plan_layer_problem(p, plan, 0);
     struct machine own = plan_layer_machine(machine, plan->layers);
-    if (simulate_layer(&part, &own, request, plan, result, err))
-        return err->code;
-    result->wall_s += plan->add_s;
+    struct sim s = {.p = &part, .machine = &own, .request = request, .plan = plan};
+    *result = (struct simulation){.disk_bytes = plan->read_bytes + plan->total.write_bytes,
+                                  .bound_bytes = plan->bound_bytes,
+                                  .pieces = 1};
+    if (simulate_open(&s)) {
+        all_supers(&s, result);
+        result->wall_s += plan->add_s;
+    } else {
+        result->wall_s = plan->roofline_s;
+    }
+    result->nodes = s.node_count;
+    simulate_close(&s);
     for (int i = 0; i < RESOURCE_COUNT; i++) {
         bool all = i == RESOURCE_READ || i == RESOURCE_WRITE;
         result->usage[i].count *= all ? 1 : plan->layers;
         result->usage[i].amount *= i == RESOURCE_WRITE ? 1 : plan->layers;
     }
-    double traffic = result->usage[RESOURCE_READ].amount + result->usage[RESOURCE_WRITE].amount;
-    result->factor = traffic / plan->bound_bytes;
-    return 0;
+    find_limit(result);
+}
+
+void simulation_add(struct simulation *sum, const struct simulation *more)
+{
+    sum->wall_s += more->wall_s;
+    sum->disk_bytes += more->disk_bytes;
+    sum->bound_bytes += more->bound_bytes;
+    sum->pieces += more->pieces;
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        sum->usage[i].amount += more->usage[i].amount;
+        sum->usage[i].busy_s += more->usage[i].busy_s;
+    }
+    find_limit(sum);
 }

@@ -75,6 +75,7 @@ struct sim {
     double element, ring_bytes, read_rate[OPERAND_COUNT];
     double send_rate[2]; /* of A's panels, of B's */
     struct server disk_read, disk_write;
+    struct span writing;        /* to memory: from the first to the last of what goes on now */
     double lost;                /* seconds of disk_read, to what was written in the meantime */
     double due;                 /* of that, to this step at least */
     double round;               /* when disk_read gets to this step */
@@ -83,11 +84,12 @@ struct sim {
     struct node_state *nodes;
     struct rank_state *ranks;
     int rank_count, node_count;
-    int64_t slabs_a_step;
+    int64_t slabs_a_step, supers; /* that are simulated */
 };
 
-/* Place the ranks and count their panels.  After a failure simulate_close is still due. */
-int simulate_open(struct sim *sim, struct error *err);
+/* Place the ranks and count their panels.  False without the memory for that; simulate_close is due
+ * in either case. */
+bool simulate_open(struct sim *sim);
 void simulate_close(struct sim *sim);
 
 /* Go on to a super-block: its tiles, and who needs which panels. */

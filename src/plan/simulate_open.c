@@ -1,17 +1,18 @@
 /* Who shares what with whom, before and between the steps. */
+#include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule_impl.h"
 #include "simulate_impl.h"
 
 enum {
-    /* Steps of all ranks, a second or two; where there are more, a step is made of several slabs.
-     * A step is never more than a tile, so more tiles than these take longer. */
-    RANK_STEPS = 1 << 23,
+    RANK_STEPS_LEAST = 1 << 16, /* of all ranks: about 7 ms */
+    RANK_STEPS_MOST = 1 << 23,  /* about a second */
+    ROWS_LEAST = 2,             /* of super-blocks: in the second one B's panels come again */
 };
+static const double rank_step_seconds = 1e-7, affordable = 0.005; /* of the time of the run */
 
 /* Make the node's ranks know their panels, those that are alike the same ones. */
 static void set_needs(struct sim *s, struct node_state *node)
@@ -32,7 +33,19 @@ static void set_needs(struct sim *s, struct node_state *node)
     }
 }
 
-int simulate_open(struct sim *s, struct error *err)
+/* Steps are made of several slabs, and super-blocks left out, where there are too many. */
+static void limit_steps(struct sim *s)
+{
+    double steps = affordable * s->plan->roofline_s / rank_step_seconds;
+    steps = fmin(RANK_STEPS_MOST, fmax(RANK_STEPS_LEAST, steps)) / s->rank_count;
+    int64_t rows = min_i64(ROWS_LEAST * s->plan->supers_across, RANK_STEPS_MOST / s->rank_count);
+    s->supers = min_i64(schedule_supers(s->plan), max_i64(rows, (int64_t)steps));
+    s->supers = max_i64(s->supers, 1);
+    s->slabs_a_step =
+        max_i64(1, ceil_div(s->plan->slabs, max_i64(1, (int64_t)(steps / (double)s->supers))));
+}
+
+bool simulate_open(struct sim *s)
 {
     const struct plan *plan = s->plan;
     int local = plan->ranks_per_node;
@@ -43,7 +56,7 @@ int simulate_open(struct sim *s, struct error *err)
     s->nodes = calloc((size_t)s->node_count, sizeof *s->nodes);
     s->ranks = calloc((size_t)s->rank_count, sizeof *s->ranks);
     if (!s->panels || !s->needs || !s->nodes || !s->ranks)
-        return error_add(err, EXIT_RESOURCES, "no memory to simulate %d ranks", s->rank_count);
+        return false;
     for (int i = 0; i < s->node_count; i++) {
         s->nodes[i].first = i * local;
         s->nodes[i].ranks = (int)min_i64(local, s->rank_count - i * local);
@@ -58,9 +71,8 @@ int simulate_open(struct sim *s, struct error *err)
     for (int i = OPERAND_A; i <= OPERAND_B; i++)
         s->send_rate[i] =
             s->machine->network_bytes_per_s * plan_turn_rate(s->p, plan, (enum operand)i);
-    int64_t steps = max_i64(1, RANK_STEPS / s->rank_count / schedule_supers(plan));
-    s->slabs_a_step = max_i64(1, ceil_div(plan->slabs, steps));
-    return 0;
+    limit_steps(s);
+    return true;
 }
 
 void simulate_close(struct sim *s)

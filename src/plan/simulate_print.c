@@ -34,10 +34,12 @@ void simulate_print(const struct simulation *s)
 
 void simulate_print_time(const struct simulation *s)
 {
-    double traffic = s->usage[RESOURCE_READ].amount + s->usage[RESOURCE_WRITE].amount;
-    printf("Predicted   %s, limited by %s; disk traffic %s,\n"
-           "            %.2f x the lower bound for this much memory\n",
-           quantity_time(s->wall_s), simulate_resource_name(s->limit), quantity_bytes(traffic),
-           s->factor);
+    printf("Predicted   %s", quantity_time(s->wall_s));
+    if (s->pieces > 1)
+        printf(" for all %d pieces that are left", s->pieces);
+    printf(", limited by %s; disk traffic %s,\n"
+           "            %.2f x the lower bound for this much memory (%s)\n",
+           simulate_resource_name(s->limit), quantity_bytes(s->disk_bytes),
+           s->disk_bytes / s->bound_bytes, quantity_bytes(s->bound_bytes));
     fflush(stdout);
 }

@@ -23,11 +23,11 @@ function verdictFigure() {
 }
 
 function figures() {
-    const found = [], simulated = report.simulated;
+    const found = [], simulated = report.status === "simulated" && report.predicted;
     if (report.status !== "complete")
         found.push(["status", report.status, `${percent(report.done, 1)} is done and saved`]);
     if (simulated)
-        found.push(["simulated time", timeText(simulated.wall_s), `limit: ${simulated.limit}`]);
+        found.push(["predicted time", timeText(simulated.wall_s), `limit: ${simulated.limit}`]);
     if (report.wall_s > 0) {
         const flops = report.stages.gemm.flops, stage = report.busiest_stage;
         const busy = report.stages[stage].busy_max_s / report.wall_s;
@@ -220,7 +220,7 @@ function drawPlan(into) {
 
 /* Of a dry run. */
 function drawSimulated(into) {
-    const simulated = report.simulated;
+    const simulated = report.status === "simulated" && report.predicted;
     if (!simulated)
         return;
     into.append(html("h2", {}, "Simulated"), html("table", {},

@@ -60,7 +60,7 @@ static double peak_memory(const struct comm *comm)
     return peak > baseline_bytes ? (double)(peak - baseline_bytes) - others : 0;
 }
 
-void report_plan(const struct plan *plan, struct report *report)
+void report_plan(const struct plan *plan, double predicted_s, struct report *report)
 {
     struct planned *planned = &report->planned;
     const struct {
@@ -78,7 +78,7 @@ void report_plan(const struct plan *plan, struct report *report)
         planned->busy_s[links[i].stage] += plan->link_s[i];
         planned->amount[links[i].stage] += links[i].amount;
     }
-    planned->wall_s += plan->wall_s;
+    planned->wall_s += predicted_s;
     planned->pieces++;
 }
 

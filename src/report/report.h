@@ -18,7 +18,7 @@ struct stage_report {
 /* Of all pieces (work.h) that this process has begun. */
 struct planned {
     int pieces;
-    double wall_s;
+    double wall_s;              /* predicted, on rank 0 */
     double busy_s[STAGE_COUNT]; /* of stages that are links of the plan */
     double amount[STAGE_COUNT]; /* bytes, or floating-point operations, of all ranks */
 };
@@ -49,8 +49,8 @@ struct report {
 /* Remember how much host memory this rank uses before the run's own. */
 void report_baseline(void);
 
-/* A piece with this plan begins. */
-void report_plan(const struct plan *plan, struct report *report);
+/* A piece with this plan begins, which is predicted to take so long. */
+void report_plan(const struct plan *plan, double predicted_s, struct report *report);
 
 /* Whether the plan has a link for the stage. */
 bool report_is_planned(enum stage stage);
@@ -80,7 +80,7 @@ struct account {
     int verdict;             /* the exit status, when all went well */
     double done;             /* the part of the multiplications that is done and saved */
     const struct report *report;
-    const struct simulation *simulation;
+    const struct simulation *predicted;
     const struct problem *problem;
     const struct operand_name *output;
     const struct machine *machine;
@@ -88,7 +88,7 @@ struct account {
     const struct place *places; /* of the machine's ranks */
 };
 
-enum { REPORT_SCHEMA = 3 };
+enum { REPORT_SCHEMA = 4 };
 
 /* The account as one JSON object, the caller's to free; null without memory. */
 json_t *report_json(const struct account *account);

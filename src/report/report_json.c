@@ -143,7 +143,7 @@ static json_t *plan_json(const struct plan *plan)
 {
     return json_pack(
         "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
-        "s:f, s:f, s:f, s:f, s:s, s:f, s:f}",
+        "s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
         plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
@@ -154,8 +154,7 @@ static json_t *plan_json(const struct plan *plan)
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
         (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
         plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes", plan->total.in_bytes,
-        "write_bytes", plan->total.write_bytes, "limit", plan_link_name(plan->limit), "wall_s",
-        plan->wall_s, "factor", plan->factor);
+        "write_bytes", plan->total.write_bytes, "factor", plan->factor);
 }
 
 static json_t *resources_json(const struct simulation *s)
@@ -173,9 +172,9 @@ static json_t *resources_json(const struct simulation *s)
 
 static json_t *simulation_json(const struct simulation *s)
 {
-    return json_pack("{s:f, s:s, s:f, s:i, s:I, s:o}", "wall_s", s->wall_s, "limit",
-                     simulate_resource_name(s->limit), "factor", s->factor, "nodes", s->nodes,
-                     "slabs_a_step", (json_int_t)s->slabs_a_step, "resources", resources_json(s));
+    return json_pack("{s:f, s:s, s:i, s:i, s:o}", "wall_s", s->wall_s, "limit",
+                     simulate_resource_name(s->limit), "nodes", s->nodes, "pieces", s->pieces,
+                     "resources", resources_json(s));
 }
 
 static json_t *places_json(const struct place *places, int count)
@@ -263,8 +262,8 @@ json_t *report_json(const struct account *a)
         json_object_set_new(root, "advice", json_string(report_advice(r, a->plan)));
     if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
-    if (a->simulation)
-        json_object_set_new(root, "simulated", simulation_json(a->simulation));
+    if (a->predicted)
+        json_object_set_new(root, "predicted", simulation_json(a->predicted));
     if (a->problem) {
         json_object_set_new(root, "problem", problem_json(a->problem));
         json_object_set_new(root, "matrices", matrices_json(a->problem, a->output));

@@ -56,7 +56,7 @@ void save_open(struct run *run)
         s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
         steps = (double)s->common;
     }
-    s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->wall_s, 1e9));
+    s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->roofline_s, 1e9));
     s->place = first_place(run);
     s->super_began = clock_now();
     for (int i = 0; i < PLACES; i++)

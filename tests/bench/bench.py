@@ -21,8 +21,8 @@ in turn; the rounds are repeated.  The first products of the rivals are compared
                 read and write also ways (series by way: rate is the one of the best median), in and
                 out both (series: the rate of each with both at work), gemm clock_mhz (series; 0:
                 not known)
-      program   program (its version), algorithm, plan (as in the program's report), startup_s and
-                wall_s (series; the wall begins after the start-up and ends when C is safe),
+      program   program (its version), algorithm, plan and predicted (as in the program's report),
+                startup_s and wall_s (series; the wall begins after the start-up and ends when C is safe),
                 verdict, residual, detectable, host_peak_bytes, device_peak_bytes (of the last round),
                 stages  by stage: busy_s (series), amount (bytes, FLOPs), rate (amount / median
                         busy_s), ceiling_s (the amount at the ceiling's rate), of_ceiling
@@ -338,8 +338,8 @@ def program_of(reports, ceilings):
     bound = max(stages, key=lambda name: stages[name]["ceiling_s"])
     wall = series([r["wall_s"] for r in reports])
     overlap = series([r["stages"][busiest]["busy_max_s"] / r["wall_s"] for r in reports])
-    kept = ("program", "algorithm", "plan", "verdict", "residual", "detectable", "host_peak_bytes",
-            "device_peak_bytes")
+    kept = ("program", "algorithm", "plan", "predicted", "verdict", "residual", "detectable",
+            "host_peak_bytes", "device_peak_bytes")
     return {key: last[key] for key in kept} | {
         "startup_s": series([r["startup_s"] for r in reports]), "wall_s": wall, "stages": stages,
         "busiest": busiest, "overlap": overlap, "bound": bound,

@@ -64,7 +64,7 @@ def multiply(folder, source, machine, problem, nodes, env, *options):
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
     result = json.loads(report.read_text())
-    return {"wall_s": result["wall_s"], "planned_s": result["plan"]["wall_s"],
+    return {"wall_s": result["wall_s"], "planned_s": result["predicted"]["wall_s"],
             "sent_bytes": result["plan"]["sent_bytes"],
             "network_s": result["stages"]["network"]["busy_max_s"]}
 

@@ -60,7 +60,7 @@ def multiply(launcher, folder, memory, trans, options):
     said = json.loads(report.read_text())
     stages = {name: round(stage["busy_max_s"], 2) for name, stage in said["stages"].items()}
     return {"tile": said["plan"]["tile"], "slab": said["plan"]["slab"], "wall_s": said["wall_s"],
-            "predicted_s": said["plan"]["wall_s"], "busy_s": stages,
+            "predicted_s": said["predicted"]["wall_s"], "busy_s": stages,
             "read_bytes": said["plan"]["read_bytes"],
             "read_rate": said["machine"]["disk_read_bytes_per_s"]}
 

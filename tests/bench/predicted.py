@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Simulate runs that were measured, with the plan and the rates that they had, and compare.
+"""Predict runs that were measured, from the plan and the rates that they had, and compare.
 
     predicted.py [RESULTS.json] [--commit C]... [-o FILE.json]
 
@@ -32,7 +32,7 @@ def extents(run):
 
 
 def computed(extent, tile):
-    """What the device computes of it, in blocks as in plan_predict.c."""
+    """What the device computes of it, in blocks as in planner_rates.c."""
     return extent * -(-tile // GEMM_BLOCK) * GEMM_BLOCK / tile
 
 
@@ -54,7 +54,7 @@ def machine(run, in_memory):
         "gemm_double_flops_per_s": 2 * rows * cols * k / ranks / busy["gemm"]}
 
 
-def simulate(folder, run, in_memory):
+def predict(folder, run, in_memory):
     m, n, k = extents(run)
     matrix, rates, report = (folder / name for name in ("ab.h5", "machine.json", "report.json"))
     matrix.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def simulate(folder, run, in_memory):
     subprocess.run([BUILD / "dgemm_ooc", "--dry-run", matrix, "--machine", rates, "--grid", grid,
                     "--tile", tile, "--report", report, *options], check=True,
                    stdout=subprocess.DEVNULL)
-    return json.loads(report.read_text())["simulated"]["wall_s"]
+    return json.loads(report.read_text())["predicted"]["wall_s"]
 
 
 def main():
@@ -84,12 +84,12 @@ def main():
         for run in results["runs"]:
             if "note" in run or (arguments.commit and run["commit"] not in arguments.commit):
                 continue
-            wall_s = simulate(Path(folder), run, results.get("files_in_memory", True))
+            wall_s = predict(Path(folder), run, results.get("files_in_memory", True))
             rows.append({key: run[key] for key in ("commit", "gpus", "mnk", "options", "wall_s")}
-                        | {"simulated_s": round(wall_s, 3),
+                        | {"predicted_s": round(wall_s, 3),
                            "ratio": round(wall_s / run["wall_s"], 3)})
-            print("{commit} {gpus} GPUs, {mnk} {options}: {wall_s:.2f} s, simulated "
-                  "{simulated_s:.2f}, ratio {ratio:.2f}".format(**rows[-1]))
+            print("{commit} {gpus} GPUs, {mnk} {options}: {wall_s:.2f} s, predicted "
+                  "{predicted_s:.2f}, ratio {ratio:.2f}".format(**rows[-1]))
     ratios = [row["ratio"] for row in rows]
     near = sum(abs(ratio - 1) <= 0.1 for ratio in ratios)
     print(f"{near} of {len(ratios)} within 10 %; median {statistics.median(ratios):.3f}, "

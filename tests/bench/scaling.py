@@ -57,13 +57,13 @@ def series(folder, machine, size, grows):
         now = machine | {key: disk[key] * factor for key in GROWS}
         n = round(size * ranks ** (1 / 3) / 512) * 512
         report = simulate(folder, now, ranks, n)
-        result, plan = report["simulated"], report["plan"]
+        result, plan = report["predicted"], report["plan"]
         rows.append({"ranks": ranks, "nodes": result["nodes"], "n": n,
                      **{key: plan[key] for key in ("grid", "tile", "slab", "super_blocks")},
                      "wall_s": result["wall_s"], "limit": result["limit"],
                      "busy": {name: r["busy_max_s"] / result["wall_s"]
                               for name, r in result["resources"].items()},
-                     "disk_traffic_factor": result["factor"]})
+                     "disk_traffic_factor": plan["factor"]})
     for row in rows:
         row["efficiency"] = rows[0]["wall_s"] / row["wall_s"]
     return rows, report["program"]

@@ -48,7 +48,7 @@ def verdict(case):
     p = case["program"]
     bound = p["stages"][p["bound"]]["ceiling_s"]
     print(f"  wall {p['wall_s']['median']:.3f} s ({spread(p['wall_s'])}), planned "
-          f"{p['plan']['wall_s']:.3f}, after {p['startup_s']['median']:.2f} s of start-up; "
+          f"{p['predicted']['wall_s']:.3f}, after {p['startup_s']['median']:.2f} s of start-up; "
           f"residual {p['residual']:.2g}")
     print(f"  overlap: {TITLES[p['busiest']]} is busy for {p['overlap']['median']:.2f} of it; "
           f"{TITLES[p['bound']]} alone would take {bound:.3f} s, {p['efficiency']:.2f} of it")

@@ -517,7 +517,7 @@ def test_of_a_saved_report(made, show, tmp_path):
     assert tab.all("dd") == at_once.all("dd")
 
 
-@pytest.mark.parametrize("words, code, says", [(["--dry-run"], 0, ["simulated time", "host to device"]),
+@pytest.mark.parametrize("words, code, says", [(["--dry-run"], 0, ["predicted time", "host to device"]),
                                                (["--check-only"], 0, ["checked", "PASSED", "files read back"]),
                                                (["--check-only"], 3, ["failed"]),
                                                (["--output", "/nowhere/C.h5"], 3, ["failed"])])
@@ -543,7 +543,7 @@ def test_of_no_report(made, tmp_path):
     page = made("alone")[0]
     report, other = page.with_name("input.json"), tmp_path / "other.html"
     old = tmp_path / "old.json"
-    old.write_text(report.read_text().replace('"schema": 3', '"schema": 2'))
+    old.write_text(report.read_text().replace('"schema": 4', '"schema": 3'))
     before = report.read_bytes()
     assert "cannot read the report" in page_of(page, other, 3)
     assert "cannot read the report" in page_of(tmp_path / "none.json", other, 3)

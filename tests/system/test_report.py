@@ -163,14 +163,14 @@ def test_all_keys_are_documented_and_there(source):
     assert stated - members == {"machine.compute_capability", "machine.node_disk_bytes_per_s"}
     assert members <= stated  # without what a CPU does not have, and what is not limited
     found = found - members | {"machine.MEMBER"}
-    found = {re.sub(r"^simulated\.resources\.[^.]+", "simulated.resources.RESOURCE", key)
+    found = {re.sub(r"^predicted\.resources\.[^.]+", "predicted.resources.RESOURCE", key)
              for key in found}
     assert found == documented("THE REPORT")
 
 
 def test_a_run_that_is_complete(source):
     report = multiply(source, *SLOW, ranks=2)
-    assert report["schema"] == 3 and report["status"] == "complete"
+    assert report["schema"] == 4 and report["status"] == "complete"
     assert report["exit_status"] == 0 and report["errors"] == [] and report["done"] == 1
     assert len(report["ranks"]) == 2 and report["ranks"][0]["bound_by"] in ("program", "nobody")
     assert report["command"].endswith("--tile 100x100x16")

@@ -133,9 +133,9 @@ def test_only_where_it_wins_clearly(tmp_path):
     auto = plan_for(tmp_path, "--split-k", "auto")
     slow = plan_for(tmp_path, "--split-k", "auto", disk_read_bytes_per_s=1e10)
     assert off["plan"]["layers"] == slow["plan"]["layers"] == 1 < auto["plan"]["layers"]
-    assert auto["simulated"]["wall_s"] < 0.75 * off["simulated"]["wall_s"]
+    assert auto["predicted"]["wall_s"] < 0.75 * off["predicted"]["wall_s"]
     assert auto["plan"]["read_bytes"] == off["plan"]["read_bytes"]
-    assert auto["simulated"]["resources"]["disk read"]["bytes"] == off["plan"]["read_bytes"]
+    assert auto["predicted"]["resources"]["disk read"]["bytes"] == off["plan"]["read_bytes"]
 
 
 def test_one_layer_fails(tmp_path):

@@ -34,14 +34,16 @@ static struct said advise(const struct machine *m, const struct place *each, int
     struct error err = {0};
     for (int rank = 0; rank < RANKS; rank++)
         places[rank] = *each;
+    struct simulation predicted;
     assert_int_equal(plan_make(&p, m, &request, &plan, &err), 0);
-    const struct advice advice = {&p, m, &request, &plan, places, 1, gpus};
+    simulate(&p, m, &request, &plan, &predicted);
+    const struct advice advice = {&p, m, &request, &predicted, places, 1, gpus};
     memset(&said, 0, sizeof said);
     FILE *out = fmemopen(said.text, sizeof said.text - 1, "w");
     assert_non_null(out);
     advice_print(&advice, out);
     fclose(out);
-    said.now = plan.wall_s;
+    said.now = predicted.wall_s;
     for (const char *line = said.text; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 80);
     return said;

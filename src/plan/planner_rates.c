@@ -1,0 +1,94 @@
+/* What a plan gets of the machine's rates, and what its work takes: for planner_roofline.c and for
+ * the simulator. */
+#include <math.h>
+
+#include "check_size.h"
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+enum {
+    STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
+    GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
+    GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
+};
+static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
+static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
+static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
+
+const double plan_pace_beside_writing = 0.8;
+
+/* Rate of the disk with runs of this many bytes. */
+static double run_factor(const struct machine *machine, double run_bytes)
+{
+    return run_bytes / (run_bytes + machine->disk_run_bytes);
+}
+
+/* How much more is read where pieces of an extent end within chunks, which are read whole. */
+static double chunks_cut(int64_t extent, int64_t piece, int64_t chunk)
+{
+    bool cuts = chunk > 0 && piece < extent && piece % chunk != 0;
+    return cuts ? (double)(piece + chunk) / (double)piece : 1;
+}
+
+static double reading_ranks(const struct machine *machine, const struct plan *plan)
+{
+    return fmin(machine->ranks, plan_nodes(plan) * plan->ranks_per_node);
+}
+
+double plan_read_rate(const struct problem *p, const struct machine *machine,
+                      const struct plan *plan, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    int64_t rows, cols;
+    plan_panel_extents(p, plan, operand, &rows, &cols);
+    int64_t file_rows = operand == OPERAND_C ? p->m : info->rows;
+    int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
+    double run = (double)(cols == file_cols ? rows * cols : cols) * (double)scalar_size(p->type);
+    double disk = machine->disk_read_bytes_per_s;
+    if (problem_through_hdf5(p, operand)) /* one thread of each rank */
+        return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
+    if (info->chunk_rows == 0)
+        return disk * run_factor(machine, run);
+    if (info->pipeline.count > 0)
+        disk = fmin(disk, decode_bytes_per_s * plan->readers * reading_ranks(machine, plan));
+    return disk / chunks_cut(file_rows, rows, info->chunk_rows) /
+           chunks_cut(file_cols, cols, info->chunk_cols);
+}
+
+double plan_write_rate(const struct problem *p, const struct machine *machine,
+                       const struct plan *plan)
+{
+    int64_t run = plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols;
+    return machine->disk_write_bytes_per_s *
+           run_factor(machine, (double)run * (double)scalar_size(p->type));
+}
+
+double plan_cache_rate(const struct plan *plan)
+{
+    return cache_bytes_per_s * plan->readers;
+}
+
+static double whole_blocks(int64_t extent)
+{
+    return (double)round_up(extent, GEMM_BLOCK);
+}
+
+double plan_product_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan_request *request, const struct plan *plan,
+                            const struct product *product)
+{
+    double rows = (double)product->rows, cols = (double)product->cols, k = (double)product->k;
+    double slabs = (double)product->slabs, tile = rows * cols;
+    double computed =
+        machine->gpu ? whole_blocks(product->rows) * whole_blocks(product->cols) : tile;
+    /* Elements that the check passes over: the panels of each slab, the tile after each group. */
+    bool has_peaks = check_has_peaks(request->algorithm, p->type, plan->tile_cols);
+    double group =
+        fmax((double)check_group_steps(p->type, p->k_whole, has_peaks), (double)plan->slab);
+    double groups = fmax(k / group, slabs / (double)plan->slabs);
+    double checked = request->verify ? (rows + cols) * k + tile * groups : 0;
+    return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
+           checked * (double)scalar_size(p->type) / machine->device_bytes_per_s +
+           slabs * STEP_MICROSECONDS * 1e-6;
+}

@@ -1,0 +1,148 @@
+/* The roofline by which candidates are ranked: every super-block takes as long as the link that it
+ * needs most, the first one has to fill the pipeline, and the last one to drain.  It is cheap and
+ * need not be exact: simulate.h predicts the time of the plan that is chosen. */
+#include <math.h>
+
+#include "planner_impl.h"
+#include "quantity.h"
+#include "schedule.h"
+
+/* What all nodes together get of a file system's rate, each through its own link. */
+static double through_links(const struct machine *machine, const struct plan *plan, double rate)
+{
+    double links = plan_nodes(plan) * machine->node_disk_bytes_per_s;
+    return links > 0 ? fmin(rate, links) : rate;
+}
+
+/* What a super-block needs of A, B and C0: seconds of what brings it, and the part of each operand
+ * that comes from the files. */
+struct feed {
+    double read, network, again, in;
+    double part[OPERAND_COUNT];
+};
+
+/* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
+ * device holds are there already, A's in the rest of the row, B's where a new row begins; those
+ * that the host keeps come again from there. */
+static struct feed feed_seconds(const struct problem *p, const struct machine *machine,
+                                const struct plan *plan, bool first_col, bool first_row)
+{
+    const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+    const double down = (double)plan->supers_down, across = (double)plan->supers_across;
+    const double elements[] = {m / down * k, k * n / across, m / down * n / across};
+    const double panels[] = {(double)plan->slabs, (double)plan->slabs * across};
+    const double pieces[] = {down, across, down * across};
+    const bool new[] = {first_col, first_row, true};
+    const bool held[] = {plan_holds(plan, OPERAND_A), plan_holds(plan, OPERAND_B) && first_col};
+    /* So many ranks share what comes. */
+    const double lines[] = {plan->grid_rows, plan->grid_cols,
+                            (double)plan->grid_rows * plan->grid_cols};
+    double ranks = lines[OPERAND_C];
+    struct feed s = {0};
+    for (int i = 0; i < OPERAND_COUNT; i++) {
+        enum operand operand = (enum operand)i;
+        double bytes = elements[i] * (double)scalar_size(p->type);
+        if (!problem_reads(p, operand) || (!new[i] && held[i]))
+            continue;
+        double kept = new[i] ? 0 : (double)plan->kept[i] / panels[i];
+        s.part[i] = (1 - kept) / pieces[i];
+        s.in += bytes / (lines[i] * machine->in_bytes_per_s);
+        s.read += (1 - kept) * bytes /
+                  through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
+        if (operand == OPERAND_C)
+            continue;
+        s.again +=
+            kept * bytes * plan_nodes_of_line(plan, operand) / (plan_cache_rate(plan) * ranks);
+        s.network += (1 - kept) * bytes * plan_part_received(plan, operand) /
+                     (machine->network_bytes_per_s * plan_turn_rate(p, plan, operand));
+    }
+    return s;
+}
+
+/* What the four kinds of super-blocks have in common: seconds. */
+struct common {
+    double gemm, slab; /* the products of a tile, of one of its slabs */
+    double out, write; /* a tile from the device; a super-block into the file */
+    double lost;       /* of a disk, which does not read while it writes that */
+};
+
+static struct common set_common(const struct problem *p, const struct machine *machine,
+                                const struct plan_request *request, struct plan *plan)
+{
+    const struct product product = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
+    double supers = (double)schedule_supers(plan), element = (double)scalar_size(p->type);
+    double tile = (double)plan->tile_rows * (double)plan->tile_cols * element;
+    double of_c = (double)p->m * (double)p->n * element;
+    double bytes = fmin(of_c, tile * plan->grid_rows * plan->grid_cols);
+    double rate = through_links(machine, plan, plan_write_rate(p, machine, plan));
+    struct common each = {.out = tile / machine->out_bytes_per_s, .write = bytes / rate};
+    if (plan->slabs > 0) {
+        each.gemm = plan_product_seconds(p, machine, request, plan, &product);
+        each.slab = each.gemm / (double)plan->slabs;
+    }
+    each.lost = machine->files_in_memory ? 0 : bytes / machine->disk_read_bytes_per_s;
+    plan->link_s[LINK_GEMM] = supers * each.gemm;
+    plan->link_s[LINK_OUT] = supers * each.out;
+    plan->link_s[LINK_WRITE] = of_c / rate;
+    return each;
+}
+
+/* Seconds of the device for a super-block.  A tile leaves it beside its last slab and the next
+ * tile's first one: into slots where there are enough, at the pace of the disk otherwise.  On the
+ * CPU the cores that multiply move every byte twice. */
+static double device_seconds(const struct machine *machine, const struct plan *plan,
+                             const struct common *each, double in)
+{
+    double tile = (double)plan->tile_rows * (double)plan->tile_cols;
+    double slots = (double)plan->slots_out * (double)plan->slot_elements;
+    double leave = fmax(each->out, each->write * fmax(0, 1 - slots / tile));
+    double moving = machine->gpu ? 0 : 2 * (in + each->out) / machine->threads;
+    return each->gemm + fmax(0, leave - 2 * each->slab) + moving;
+}
+
+/* The first super-block: all waits for its first slab, or its last slab for all that comes. */
+static double first_seconds(const struct problem *p, const struct machine *machine,
+                            const struct plan *plan, double feed, double device)
+{
+    double slabs = (double)max_i64(plan->slabs, 1);
+    double hops = fmax(plan_hops_seconds(p, machine, plan, OPERAND_A, feed),
+                       plan_hops_seconds(p, machine, plan, OPERAND_B, feed));
+    return fmax(feed + device / slabs, device + feed / slabs + hops);
+}
+
+/* Another one, while the one before is written.  What memory then feeds at a slower pace the device
+ * cannot make up for. */
+static double next_seconds(const struct machine *machine, double feed, double device, double read,
+                           double write)
+{
+    double pace = fmax(feed, device);
+    if (machine->files_in_memory && read > 0)
+        pace += write * fmax(0, 1 - plan_pace_beside_writing * pace / read);
+    return fmax(pace, write);
+}
+
+void plan_roofline(const struct problem *p, const struct machine *machine,
+                   const struct plan_request *request, struct plan *plan)
+{
+    struct common each = set_common(p, machine, request, plan);
+    plan->roofline_s = 0;
+    plan->link_s[LINK_READ] = plan->link_s[LINK_NETWORK] = plan->link_s[LINK_IN] = 0;
+    for (int kind = 0; kind < 4; kind++) {
+        bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
+        double count = (first_col ? 1 : (double)plan->supers_across - 1) *
+                       (first_row ? 1 : (double)plan->supers_down - 1);
+        struct feed s = feed_seconds(p, machine, plan, first_col, first_row);
+        plan->link_s[LINK_READ] += count * (s.read + s.again);
+        plan->link_s[LINK_NETWORK] += count * s.network;
+        plan->link_s[LINK_IN] += count * s.in;
+        for (int i = 0; i < OPERAND_COUNT; i++)
+            plan->passes[i] = (first ? 0 : plan->passes[i]) + count * s.part[i];
+        double device = device_seconds(machine, plan, &each, s.in);
+        double read = s.read + (first ? 0 : each.lost);
+        double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
+        plan->roofline_s += count * (first ? first_seconds(p, machine, plan, feed, device)
+                                           : next_seconds(machine, feed, device, read, each.write));
+    }
+    double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
+    plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));
+}
