@@ -3,9 +3,9 @@
 #include <setjmp.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "error.h"
 #include "fuzz_input.h"
-#include "options.h"
 
 enum { WORDS_MAX = 32 };
 
