@@ -212,7 +212,7 @@ static int piece_end(struct session *s)
     *now = s->begun;
     work_advance(&now->left, &s->plan, schedule_supers(&s->plan), &none);
     for (int i = 0; i < BANDS; i++)
-        now->bands.sums[i] += comm_sum(s->run.written[i]);
+        now->bands.sums[i] += comm_sum(s->run.c.written[i]);
     now->seconds += clock_now() - s->piece_started;
     struct findings found = s->run.check.findings;
     findings_gather(&found);

@@ -92,7 +92,7 @@ static void name_ways(const struct run *run, struct report *report)
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (run->stores[operand])
             report->ways[operand] = store_way_name(run->stores[operand]);
-    report->ways[OPERAND_COUNT] = store_way_name(run->output);
+    report->ways[OPERAND_COUNT] = store_way_name(run->c.store);
 }
 
 void report_gather(const struct run *run, struct report *report)

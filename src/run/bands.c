@@ -8,7 +8,7 @@
 #include "stop.h"
 #include "store.h"
 
-enum { READ_BYTES = 1 << 20 }; /* at once, by each thread */
+enum { READ_BYTES = 1 << 20 }; /* that a thread reads at a time */
 
 static int64_t band_rows(int64_t rows)
 {
@@ -42,7 +42,7 @@ void bands_add(_Atomic uint64_t sums[BANDS], const struct checksum *table, int64
     }
 }
 
-/* A block's parts are read by all threads of all ranks in turn. */
+/* All threads of all ranks take turns at the parts of a block. */
 struct reader {
     const struct reading *reading;
     const struct comm *comm;

@@ -1,5 +1,5 @@
-/* The checksum of C by bands of its rows: it says not only that something is damaged, but where.
- * Blocks add up to it as they do to the checksum of the whole (checksum.h). */
+/* The checksum of C by bands of its rows, which shows where C is damaged.  Blocks add up to it in
+ * any order, as they do to the checksum of the whole (checksum.h). */
 #ifndef DGEMM_OOC_BANDS_H
 #define DGEMM_OOC_BANDS_H
 
@@ -15,30 +15,31 @@ struct bands {
     uint64_t sums[BANDS];
 };
 
-/* Bands [first, end) of a matrix. */
+/* The rows of bands [first, end) of a matrix. */
 struct block bands_block(int64_t rows, int64_t cols, int first, int end);
 
-/* The checksum of all of them. */
+/* The checksum of all bands together. */
 uint64_t bands_total(const struct bands *bands);
 
 /* Add a block of a matrix that has so many rows.  From any thread. */
 void bands_add(_Atomic uint64_t sums[BANDS], const struct checksum *table, int64_t rows,
                const struct block *block, const void *memory);
 
-/* What is read from a file, by all ranks, each on so many threads. */
+/* Blocks of a file that all ranks read together, each on so many threads. */
 struct reading {
     const struct matrix_info *info;
     enum scalar type;
     const struct block *blocks;
     int count;
     int threads;
-    bool stops; /* when that is asked for */
+    bool stops; /* whether a request to stop (stop.h) ends it */
 };
 
 struct comm;
 
-/* Collective.  Complains on a rank that cannot read its share, or stops with EXIT_STOPPED.  The
- * caller agrees. */
+/* Collective.  Read the blocks and compute their checksums.  A rank that cannot read its share
+ * complains; EXIT_STOPPED after a request to stop.  The caller brings about the agreement of all
+ * ranks. */
 int bands_read(const struct reading *reading, const struct comm *comm, struct bands *bands,
                struct error *err);
 

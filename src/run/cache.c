@@ -7,9 +7,9 @@
 
 /* The place of a panel. */
 struct cached {
-    int64_t round;  /* panels that have been here before this one */
-    int64_t filled; /* parts of it that are there */
-    int64_t users;  /* parts that are still to be copied before another may take its place */
+    int64_t round;  /* panels that have been in this place before */
+    int64_t filled; /* parts of the panel that are stored */
+    int64_t users;  /* reads of parts that are due before the next panel may take the place */
 };
 
 struct cache_state {
@@ -53,7 +53,7 @@ void cache_open(struct cache *c, void *window, const struct problem *p, const st
     c->memory = (char *)window + state_bytes(plan);
 }
 
-/* Kept panels of A come first; the parts of a panel follow each other. */
+/* Cached panels of A come first; the parts of a panel are adjacent. */
 static char *place_of(const struct cache *c, const struct transfer *t)
 {
     int64_t of_a = min_i64(t->kept, (int64_t)panels_of(c->plan, OPERAND_A));
@@ -67,7 +67,7 @@ static size_t bytes_of(const struct cache *c, const struct transfer *t)
     return (size_t)(t->block.rows * t->block.cols) * c->element_bytes;
 }
 
-/* Those of A take turns, one for each row of super-blocks; those of B stay. */
+/* A's places are used anew for each row of super-blocks; B's panels stay. */
 static int64_t round_of(const struct cache *c, const struct transfer *t)
 {
     return t->operand == OPERAND_A ? t->super / c->plan->supers_across : 0;
@@ -95,7 +95,7 @@ void cache_put(struct cache *c, const struct transfer *t, const void *from)
     while (panel->round != round_of(c, t) && !s->aborted)
         window_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    memcpy(place_of(c, t), from, bytes_of(c, t)); /* nobody else may touch it now */
+    memcpy(place_of(c, t), from, bytes_of(c, t)); /* which no other thread reads or writes now */
     window_lock(&s->lock);
     if (++panel->filled == t->parts) {
         panel->users = t->uses * t->parts;

@@ -1,10 +1,10 @@
 /* The host panel cache: panels that later super-blocks need again stay in host memory, in the
- * window of the node's ranks.
+ * window that the node's ranks share.
  *
- * Which ones is the plan's choice and the schedule says it with every transfer (schedule.h), so
- * nothing is looked up and nothing is evicted: the panels of A that are kept serve one row of
- * super-blocks and give way to those of the next, those of B serve the whole run.  Readers that
- * come too early wait for those before them. */
+ * The plan chooses these panels, and the schedule marks every transfer of them (schedule.h), so
+ * nothing is looked up and nothing is evicted.  The cached panels of A serve one row of
+ * super-blocks and are then overwritten by those of the next row; those of B serve the whole run.
+ * A reader that is ahead of the others waits for them. */
 #ifndef DGEMM_OOC_CACHE_H
 #define DGEMM_OOC_CACHE_H
 
@@ -19,27 +19,28 @@ struct cache {
     char *memory;
 };
 
-/* Bytes of the window for what the plan keeps; 0 when it keeps nothing. */
+/* Bytes of the window that the plan's cached panels take, or 0.  Pure. */
 size_t cache_bytes(const struct plan *plan);
 
-/* For the first rank of a node, before any opens. */
+/* Initialise the cache in the window: the first rank of a node, before any rank opens it. */
 void cache_init(void *window, const struct plan *plan);
 
 void cache_open(struct cache *cache, void *window, const struct problem *p,
                 const struct plan *plan);
 
-/* Whether the place of what a transfer has read is free for it: cache_put then does not wait. */
+/* Whether the place of a transfer is free, so that cache_put would not block. */
 bool cache_has_room(struct cache *cache, const struct transfer *transfer);
 
-/* Keep what a transfer has read, when the panel's last user in that place is through.  Parts come
- * in any order, those of a place's next panel possibly before those of this one. */
+/* Store what a transfer has read.  Blocks until the last user of the panel that was in its place is
+ * done.  Parts come in any order, those of a place's next panel possibly before those of this
+ * one.  Any thread. */
 void cache_put(struct cache *cache, const struct transfer *transfer, const void *from);
 
-/* Copy what an earlier transfer has read; once it is there. */
+/* Copy what an earlier transfer has read.  Blocks until it is there.  Any thread. */
 void cache_get(struct cache *cache, const struct transfer *transfer, void *to);
 
-/* Let nobody on this node wait any longer: what they would wait for may never come.  What they then
- * copy is not to be used. */
+/* End all waiting for the cache on this node, since what is awaited may never come.  What cache_get
+ * copies after that must not be used. */
 void cache_abort(struct cache *cache);
 
 #endif

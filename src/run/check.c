@@ -92,7 +92,7 @@ void check_close(struct check *c)
     *c = (struct check){0};
 }
 
-/* The word behind left_out. */
+/* The last word of left_out. */
 static int *found_of(const struct check *c)
 {
     return c->left_out + c->plan->tile_cols;
@@ -103,7 +103,7 @@ static double *host_verdicts(const struct check *c)
     return c->host + 2 * (c->plan->tile_cols + 1);
 }
 
-/* Host to device, before whatever comes next on the compute stream. */
+/* Host to device, ahead of all work that is enqueued on the compute stream from now on. */
 static int send(struct check *c, void *to, const void *from, size_t bytes, struct error *err)
 {
     struct copy copy = {to, from, bytes, bytes, bytes, 1};
@@ -133,7 +133,7 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     return 0;
 }
 
-/* Of some rows of the tile, `skip` of which come before them, into sums, squares and odd. */
+/* The sketch of some rows of the tile, from row `skip` on, into sums, squares and odd. */
 static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *acc, double *sums,
                        double *squares, struct error *err)
 {
@@ -178,7 +178,7 @@ struct peaks check_peaks(const struct check *c, const struct block *rows, int64_
     return peaks;
 }
 
-/* t = op(B) x of a slab, without the columns that it shows to be left out. */
+/* t = op(B) x of a slab, without the columns that are to be left out because of it. */
 static int sketch_columns(struct check *c, int64_t slab, const void *panel_b, const void *acc,
                           struct error *err)
 {
@@ -222,7 +222,7 @@ int check_columns(struct check *c, int64_t slab, const void *panel_b, const void
     struct device *dev = c->device;
     if (!c->on)
         return 0;
-    if (c->compares) { /* what the slab before ended with was a group's end */
+    if (c->compares) { /* the slab before ended a group */
         c->steps = c->slabs = 0;
         c->judged_before = true;
     }
@@ -267,7 +267,7 @@ static struct judge judge_of(const struct check *c)
                           .stride = c->tile.rows};
 }
 
-/* Some rows at the end of a group: its `part` of the slab, if there are several. */
+/* Compare some rows at the end of a group, which is number `part` of the slab. */
 struct group_end {
     int64_t skip, rows, part, steps;
 };
@@ -288,7 +288,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.verdicts += end->skip;
     judge.row_squares = c->row_squares + end->skip;
     judge.norms = c->norms + end->part * c->classes;
-    /* Kernels with an order of their own add to C once more for each slab. */
+    /* Kernels that do not keep one running sum add to C once more for each slab. */
     judge.steps = (double)end->steps + (c->running ? 0 : 2 * (double)c->slabs + 1);
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, c->plan->slab, c->slabs);
     judge.scale = 1;
@@ -333,7 +333,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     return c->compares ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
 }
 
-/* A row of the tile is beyond its limit. */
+/* A row of the tile exceeds its limit. */
 static int fail(struct check *c, const struct block *tile, int64_t row, double ratio,
                 struct error *err)
 {
@@ -352,7 +352,7 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
                      ratio, c->device->info.name);
 }
 
-/* As check_judge; `whole`: the sums are those of all of k, not of a part. */
+/* As check_judge; `whole`: the sums are those of all of k. */
 static int look(struct check *c, bool whole, struct error *err)
 {
     struct block tile = c->judged;
@@ -366,7 +366,7 @@ static int look(struct check *c, bool whole, struct error *err)
     if (wrong >= 0)
         return fail(c, &tile, wrong, found.ratio, err);
     c->partial = (struct findings){0};
-    if (!whole) { /* the tile comes again */
+    if (!whole) { /* it is multiplied again */
         c->partial = found;
         return 0;
     }
@@ -381,7 +381,7 @@ int check_judge(struct check *c, struct error *err)
     return look(c, true, err);
 }
 
-/* The verdicts on their way to the host, after what the compute stream has to do first. */
+/* Enqueue the copy of the verdicts to the host, after the work of the compute stream so far. */
 static int fetch(struct check *c, const struct block *tile, struct error *err)
 {
     struct device *dev = c->device;
@@ -411,7 +411,7 @@ int check_now(struct check *c, const void *acc, struct error *err)
         return err->code;
     if (!c->compares && judge_rows(c, &end, acc, err))
         return err->code;
-    c->compares = true; /* a group has ended here */
+    c->compares = true; /* this is the end of a group */
     return fetch_now(c, err);
 }
 
@@ -446,7 +446,7 @@ int check_layers(struct check *c, int layers, bool left_out, const void *acc, st
     return c->device->record(c->device, c->summed, STREAM_COMPUTE, err);
 }
 
-int check_leave(struct check *c, const struct block *tile, const struct block *rows,
+int check_drain(struct check *c, const struct block *tile, const struct block *rows,
                 struct error *err)
 {
     bool first = rows->row == tile->row, last = rows->row + rows->rows == tile->row + tile->rows;

@@ -1,16 +1,17 @@
 /* The online check of the product (after Freivalds).  While the panels of a tile are on the device,
- * y = op(A) (op(B) x) is accumulated from the very same bytes for random vectors x, and compared
- * with acc x.  kernels/freivalds.h has the operations, freivalds_judge.h the limit and its proof.
+ * y = op(A) (op(B) x) is accumulated from the same bytes for random vectors x, and compared with
+ * acc x.  kernels/freivalds.h has the operations, freivalds_judge.h the limit and its proof.
  *
- * - x is drawn anew in every run: its signs are what the limit rests on, and no error is hidden
- *   from one run after the other.
+ * - x is drawn anew in every run.  The proof of the limit needs its random signs, and an error that
+ *   one vector does not see is seen by another one in the next run.
  * - The columns of a tile are dealt to up to CLASSES_MAX vectors.
- * - The sums of floats are compared after groups of steps, since what rounding may do grows with
- *   the square of these; where the algorithm reports the peaks of its sums, after larger ones.
- *   Those of doubles are compared at the end of the tile, or where all is saved.
+ * - The sums of floats are compared after groups of steps of k, since the bound of their rounding
+ *   errors grows with the square of these steps; the groups are larger where the algorithm reports
+ *   the peaks of its sums.  The sums of doubles are compared at the end of the tile and at
+ *   checkpoints.
  * - Columns of op(B) with NaN, Inf or huge elements lose their weight before the slab that has them
- *   is multiplied, so the other columns are checked without them; they, and the rows of op(A) with
- *   NaN or Inf, are checked for being NaN or Inf in C. */
+ *   is multiplied, so that the other columns are checked without them.  These columns, and the rows
+ *   of op(A) with NaN or Inf, are checked for being NaN or Inf in C. */
 #ifndef DGEMM_OOC_CHECK_H
 #define DGEMM_OOC_CHECK_H
 
@@ -25,10 +26,10 @@ struct error;
 struct tiles;
 
 enum {
-    CHECK_AGAIN_MAX = 4, /* tiles of a rank that may fail before its device is not trusted */
+    CHECK_AGAIN_MAX = 4, /* failed tiles of a rank, after which its device is not trusted */
 };
 
-/* Which of the checks draws: each has weights of its own. */
+/* Each check has weights of its own. */
 enum check_kind { CHECK_ONLINE, CHECK_FULL };
 
 struct check {
@@ -43,7 +44,7 @@ struct check {
 
     /* On the device. */
     double *weights;           /* a column */
-    int *left_out;             /* a column, and one more: the newest slab that found such */
+    int *left_out;             /* of each column; then the newest slab that left columns out */
     double *t;                 /* op(B) x, and its squares: steps of a slab x classes, twice */
     double *y, *before;        /* tile rows x classes: expected, and squares when the group began */
     double *z, *squares, *odd; /* likewise: of the accumulators */
@@ -82,12 +83,13 @@ struct check {
 /* The weight of a column of C: its sign is random, its magnitude from 1/2 to 1. */
 double check_weight(uint64_t seed, enum check_kind kind, int64_t col);
 
-/* `memory`: check_device_bytes of device memory, which stay the caller's; null: no check. */
+/* Open a check that works in `memory`, check_device_bytes of device memory, which stays the
+ * caller's; null: nothing is checked.  After a failure check_close is still due. */
 int check_open(struct check *check, const struct problem *p, const struct plan *plan,
                enum algorithm algorithm, struct device *device, void *memory, struct error *err);
 void check_close(struct check *check);
 
-/* A product of some rows of the tile, for some steps of the newest slab. */
+/* The product of some rows of the tile with some steps of the newest slab. */
 struct check_product {
     struct block rows; /* of C */
     int64_t first, k;  /* steps of the slab, as check_part cuts it */
@@ -95,12 +97,14 @@ struct check_product {
     const void *acc;   /* and accumulators, at the first of the rows */
 };
 
-/* The operations of a tile, in this order; they only enqueue work on the device.
- *   check_begin     before its first slab
- *   check_resume    then, when the sums begin with what was saved, once `acc` has it
- *   check_columns   before the products of each slab; `acc`: all of the tile
- *   check_peaks     what each product is to report of its sums; it begins with step `first`
- *   check_rows      after it; it has no more steps than check_part allows */
+/* The operations of a tile, in the order in which they are due.  They only enqueue work on the
+ * device.
+ *   check_begin     before the first slab
+ *   check_resume    then, where the accumulators begin with saved sums, once `acc` has these
+ *   check_columns   before the products of each slab; `acc` is all of the tile
+ *   check_part      the most steps of k that one product may have
+ *   check_peaks     what the product that begins with step `first` is to report of its sums
+ *   check_rows      after each product */
 int check_begin(struct check *check, const struct block *tile, struct error *err);
 int check_resume(struct check *check, const void *acc, struct error *err);
 int check_columns(struct check *check, int64_t slab, const void *panel_b, const void *acc,
@@ -109,30 +113,31 @@ int64_t check_part(const struct check *check, int64_t k);
 struct peaks check_peaks(const struct check *check, const struct block *rows, int64_t first);
 int check_rows(struct check *check, const struct check_product *product, struct error *err);
 
-/* With every strip of a tile that leaves, in order and after its products; with the last one the
- * verdicts go to the host.  Strips of the next tile may follow in its place, whole slabs only after
- * the last one.  The verdicts are looked at when the next tile leaves, or by check_judge. */
-int check_leave(struct check *check, const struct block *tile, const struct block *strip,
+/* Judge a strip of the tile that is drained: each strip, in order, after its products.  With the
+ * last one the verdicts go to the host.  Strips of the next tile may follow in its place, but whole
+ * slabs only after the last strip.  The verdicts are examined when the next tile is drained, or by
+ * check_judge. */
+int check_drain(struct check *check, const struct block *tile, const struct block *strip,
                 struct error *err);
 
-/* Compare the tile's sums as they are after a slab, and look at the verdicts.  Blocks. */
+/* Compare the tile's sums as they are after a slab, and examine the verdicts.  Blocks. */
 int check_now(struct check *check, const void *acc, struct error *err);
 
-/* Where k is split.  Whether columns were left out of the check of this layer's product, which
- * check_now has seen. */
+/* Where k is split: whether the check of this layer's product left columns out.  Valid after
+ * check_now. */
 bool check_left_out(const struct check *check);
 
-/* Two vectors of the tile's rows on the device that add up over layers: the errors that may go
- * unnoticed, and the classes that were not judged. */
+/* Two vectors on the device, of a number for each row of the tile, which are added up over layers:
+ * the errors that may go unnoticed, and the classes that were not judged. */
 double *check_sizes(const struct check *check);
 
-/* `acc` is now the sum of the products of so many layers, and y, `before` and check_sizes are
- * the sums of theirs: compare.  `left_out`: by some of them, so that nothing is known of it. */
+/* Compare the sum of the products of so many layers: `acc`, y, `before` and check_sizes have been
+ * added up over them.  `left_out`: some layer left columns out, so that the tile is not judged. */
 int check_layers(struct check *check, int layers, bool left_out, const void *acc,
                  struct error *err);
 
-/* Wait for the verdicts of the tile that ended last.  A row beyond its limit: EXIT_VERIFY, or one
- * more failure. */
+/* Wait for the verdicts of the tile that was drained last and examine them.  Blocks.  A row beyond
+ * its limit is EXIT_VERIFY, or with retry_on_failure one more failed tile. */
 int check_judge(struct check *check, struct error *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include "comm.h"
 #include "freivalds.h"
 
-/* `norm`: of the row's `judged` elements, of which an undetected error may be a part. */
+/* `norm` is that of the row's `judged` elements, and may contain an undetected error. */
 static void add_row(struct findings *f, double undetectable, double norm, double judged)
 {
     f->rows++;

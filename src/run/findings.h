@@ -2,9 +2,8 @@
  * merged over tiles, ranks and runs.
  *
  * In each row of a tile the check knows the largest error that one element may have without being
- * found for certain.  It counts in units of a typical element of that row, their root mean square
- * less what such an error may have added to it.  The largest of these ratios is what a user is
- * told. */
+ * found for certain.  It is divided by a typical element of that row: their root mean square, less
+ * what such an error may have added to it.  The largest of these ratios is reported. */
 #ifndef DGEMM_OOC_FINDINGS_H
 #define DGEMM_OOC_FINDINGS_H
 
@@ -16,22 +15,22 @@ struct comm;
 struct findings {
     double ratio;      /* the largest difference, as a share of its limit */
     double detectable; /* the largest undetectable error, in units of a typical element */
-    double rows, weak; /* that were judged; and those where it is more than a typical element */
+    double rows, weak; /* rows that were judged; of these, where `detectable` would be above 1 */
     double not_finite; /* elements that are NaN or Inf, as they have to be */
-    double not_judged; /* elements, because something near them overflows or is too large */
+    double not_judged; /* elements that were not, since something near them overflows */
 };
 
 enum { FINDINGS_NUMBERS = sizeof(struct findings) / sizeof(double) };
 
-/* Add the rows of a tile that judge (freivalds.h) has been through.  Returns the first that is
- * wrong for certain, after which the others were not looked at, or -1. */
+/* Add the verdicts of judge (freivalds.h) on the rows of a tile.  Returns the first row that is
+ * wrong for certain, at which it ends, or -1. */
 int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
                          int classes);
 
 void findings_merge(struct findings *to, const struct findings *other);
 
-/* Collective.  Merge those of all ranks; the second way while the exchange between nodes goes on,
- * false when a rank has raised. */
+/* Collective.  Merge the findings of all ranks.  findings_meet may be called while the exchange
+ * between nodes runs; it returns false when a rank has raised an error. */
 void findings_gather(struct findings *f);
 bool findings_meet(const struct comm *comm, struct findings *f);
 
@@ -41,14 +40,14 @@ bool findings_any(const struct findings *f);
 /* Whether no error of the size of a typical element can have gone unnoticed. */
 bool findings_pass(const struct findings *f);
 
-/* PASSED or NOT CHECKED; null when there was nothing to check. */
+/* "PASSED" or "NOT CHECKED"; null when there was nothing to check. */
 const char *findings_verdict(const struct findings *f);
 
-/* The same in a few words, for the last line of a run. */
+/* The verdict with its reason in a few words, for the last line of a run. */
 const char *findings_summary(const struct findings *f);
 
-/* One sentence: what would have been found, or why C counts as not checked.  The text is replaced
- * by the next call. */
+/* One sentence: what size of error would have been found, or why C counts as not checked.  The next
+ * call overwrites the text. */
 const char *findings_sentence(const struct findings *f);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "comm.h"
-#include "device.h"
+#include "matrix.h"
 #include "quantity.h"
 #include "waits.h"
 #include "window.h"
@@ -12,14 +12,14 @@
 struct intake_slot {
     int64_t turn;
     bool full;
-    int copies; /* of a full one, that are still to be made */
+    int copies; /* outstanding copies of a full slot */
     pthread_cond_t changed;
 };
 
 struct intake_ring {
     pthread_mutex_t lock;
     bool stop;
-    int64_t claimed; /* numbers taken by the reading threads */
+    int64_t claimed; /* transfers that reading threads have claimed */
     struct intake_slot slots[];
 };
 
@@ -70,7 +70,7 @@ static void fail(struct intake *in, const struct error *err)
     comm_fail();
 }
 
-/* Take the next number of the node's sequence, and say what it is.  False at the end. */
+/* Claim the next transfer of the node's sequence.  False at the end. */
 static bool claim(struct intake *in, int64_t *number, struct transfer *transfer)
 {
     bool more = true;
@@ -140,8 +140,8 @@ void intake_set_copied(struct intake *in, int64_t number)
     pthread_mutex_unlock(&in->ring->lock);
 }
 
-/* One read: the next transfer of the sequence into the slot whose turn it is.  Some come by the
- * network instead.  False at the end. */
+/* Read the next transfer of the sequence into its slot, unless the exchange receives it.  False at
+ * the end. */
 static bool read_next(struct intake *in, int thread, struct error *err)
 {
     int64_t number;
@@ -160,7 +160,7 @@ static bool read_next(struct intake *in, int thread, struct error *err)
     return true;
 }
 
-/* Get the memory of a thread's share of the slots, where they will be pinned. */
+/* Populate a thread's share of the slots, where they will be pinned. */
 static void populate(struct intake *in, int thread)
 {
     int threads = in->mover.threads * in->node_size, first = thread * in->node_size + in->node_rank;
@@ -169,7 +169,7 @@ static void populate(struct intake *in, int thread)
             slot_populate(&in->mover, &in->slots[i]);
 }
 
-/* A thread is ready to read: wait until it may.  False when it never will. */
+/* A thread is ready to read: wait until it may.  False when the ring is closed first. */
 static bool await_begin(struct intake *in)
 {
     pthread_mutex_lock(&in->lock);
@@ -198,7 +198,7 @@ static void *read_all(void *argument)
     return NULL;
 }
 
-/* The next copy that has been enqueued; null when none will follow. */
+/* The next slot whose copy is in flight.  Blocks; null when none will follow. */
 static struct slot *next_copy(struct intake *in)
 {
     pthread_mutex_lock(&in->lock);
@@ -224,8 +224,8 @@ static void *land_all(void *argument)
 
 static int start_threads(struct intake *in, struct error *err)
 {
-    in->couriered = pthread_create(&in->courier, NULL, land_all, in) == 0;
-    while (in->couriered && in->started < in->mover.threads &&
+    in->lands = pthread_create(&in->lander, NULL, land_all, in) == 0;
+    while (in->lands && in->started < in->mover.threads &&
            pthread_create(&in->threads[in->started], NULL, read_all, in) == 0)
         in->started++;
     if (in->started < in->mover.threads)
@@ -284,7 +284,7 @@ int intake_check(struct intake *in, struct error *err)
     return err->code;
 }
 
-/* Why the ring was stopped: for a reason of this rank's, or of another's. */
+/* The reason why the ring was stopped: a complaint of this rank's, or an error elsewhere. */
 static int say_why(struct intake *in, struct error *err)
 {
     if (!intake_check(in, err))
@@ -292,7 +292,7 @@ static int say_why(struct intake *in, struct error *err)
     return err->code;
 }
 
-/* Go on to the next transfer that this rank needs.  False at the end. */
+/* Advance to the next transfer that this rank needs.  False at the end. */
 static bool find_next(struct intake *in)
 {
     struct cursor *c = &in->taking;
@@ -338,6 +338,20 @@ void intake_give(struct intake *in, struct slot *slot)
     pthread_mutex_unlock(&in->lock);
 }
 
+int intake_copy(struct intake *in, const struct matrix *to, struct error *err)
+{
+    struct device *dev = in->mover.device;
+    struct slot *slot;
+    if (intake_take(in, &slot, err))
+        return err->code;
+    struct copy copy = matrix_copy_in(to, &slot->transfer.block, slot->memory);
+    if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_IN, err))
+        return err->code;
+    intake_give(in, slot);
+    return 0;
+}
+
 static void join(struct intake *in)
 {
     pthread_mutex_lock(&in->lock);
@@ -346,14 +360,14 @@ static void join(struct intake *in)
     pthread_mutex_unlock(&in->lock);
     while (in->started > 0)
         pthread_join(in->threads[--in->started], NULL);
-    if (in->couriered)
-        pthread_join(in->courier, NULL);
-    in->couriered = false;
+    if (in->lands)
+        pthread_join(in->lander, NULL);
+    in->lands = false;
 }
 
 int intake_finish(struct intake *in, struct error *err)
 {
-    wait_begin(WAIT_FOR_RANKS); /* who have copies to make yet */
+    wait_begin(WAIT_FOR_RANKS); /* whose copies are outstanding */
     join(in);
     wait_end();
     return intake_stopped(in) ? say_why(in, err) : 0;

@@ -1,14 +1,14 @@
-/* The intake: a ring of slots between files and the devices of a node.
+/* The intake: a ring of staging slots between files and the devices of a node.
  *
- * The ring lies in the node's window: what any rank reads every rank can copy, so that each byte
- * comes to a node once.  All walk the node's sequence of transfers (schedule.h), each with its own
- * cursor; slot i serves numbers i, i + count, i + 2 count ... of it, and `turn` is the number that
- * it serves now.
+ * The ring lies in the node's shared window: every rank can copy what any rank has read, so that
+ * each byte comes to a node once.  All ranks walk the node's sequence of transfers (schedule.h),
+ * each with its own cursor.  Slot i serves the transfers i, i + count, i + 2 count ... of that
+ * sequence; its `turn` is the number of the one that it serves now.
  *
- *   FREE -> (a thread of any rank reads, or the network brings it) -> FULL
- *        -> (each rank that needs it enqueues a copy; `copies` of them are due) -> FREE ...
+ *   FREE -> (a thread of any rank reads, or the exchange receives) -> FULL
+ *        -> (each rank that needs it copies it to its device; `copies` are outstanding) -> FREE ...
  *
- * A thread of each rank, the courier, waits for the rank's copies and says when they are done.
+ * One thread of each rank, the lander, waits for the copies of its rank and releases the slots.
  * Every rank pins all slots. */
 #ifndef DGEMM_OOC_INTAKE_H
 #define DGEMM_OOC_INTAKE_H
@@ -17,6 +17,7 @@
 
 struct comm;
 struct intake_ring; /* in the window */
+struct matrix;
 
 struct intake {
     struct mover mover;
@@ -26,64 +27,71 @@ struct intake {
     struct intake_ring *ring;
     struct slot *slots;            /* this rank's side */
     struct cursor reading, taking; /* the threads' and the main thread's place in the sequence */
-    struct transfer next;          /* the one that this rank takes next */
+    struct transfer next;          /* the one that this rank takes next, if `has_next` */
     bool has_next;
-    pthread_t *threads, courier;
+    pthread_t *threads, lander;
     int started;
-    bool couriered; /* there is a courier */
+    bool lands; /* the lander was started */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* ready, begun, given or closing */
-    struct slot **flight;   /* copies that are enqueued, in order */
+    pthread_cond_t changed; /* of ready, begun, given or closing */
+    struct slot **flight;   /* slots whose copies are in flight, in order */
     int64_t given, landed;
-    int working, ready; /* reading threads that have started, and that could read */
-    bool begun;         /* they may */
+    int working, ready; /* reading threads that run; those of them that have their memory */
+    bool begun;         /* they may read */
     bool closing;       /* no more copies will be given */
     struct error error;
 };
 
-/* Slots of a node; bytes of the window for them and for what is said about them. */
+/* The number of slots of a node, and the bytes of the window for them and their states.  Pure. */
 int intake_slots(const struct plan *plan, const struct comm *comm);
 size_t intake_bytes(const struct plan *plan, const struct comm *comm);
 
-/* For the first rank of a node, before any opens. */
+/* Initialise the ring in the window: the first rank of a node, before any rank opens it. */
 void intake_init(void *window, const struct plan *plan, const struct comm *comm);
 
-/* Start the threads, which get the slots' memory.  After a failure intake_close is still due. */
+/* Start the threads, which populate the slots' memory.  Window, problem, plan and comm stay the
+ * caller's.  After a failure intake_close is still due. */
 int intake_open(struct intake *intake, void *window, const struct mover *mover,
                 const struct problem *p, const struct plan *plan, const struct comm *comm,
                 struct error *err);
 
-/* Pin the slots, once all threads are ready, and let these read. */
+/* Pin the slots, once all threads are ready, and let the threads read.  Blocks. */
 int intake_begin(struct intake *intake, struct error *err);
 
-/* The next slot that this rank needs, full.  Waits.  Fails without a complaint (ERROR_ELSEWHERE)
+/* The next slot that this rank needs, full.  Blocks.  Fails without a complaint (ERROR_ELSEWHERE)
  * when another rank has stopped the ring. */
 int intake_take(struct intake *intake, struct slot **slot, struct error *err);
 
-/* What it holds, if it is full by now; null when it is not. */
+/* What that slot holds, if it is full by now; otherwise null.  Does not block. */
 const struct transfer *intake_peek(struct intake *intake);
 
-/* A copy from the slot has been enqueued between its events `start` and `done`. */
+/* The copy from the slot is enqueued between its events `start` and `done`. */
 void intake_give(struct intake *intake, struct slot *slot);
 
-/* The complaint of a thread that has failed, without waiting for any; 0 when none has. */
+/* Take the next slot that this rank needs and enqueue the copy of it to its place in the matrix, on
+ * STREAM_IN.  Blocks until the slot is full. */
+int intake_copy(struct intake *intake, const struct matrix *to, struct error *err);
+
+/* The complaint of a thread that has failed, or 0.  Does not block. */
 int intake_check(struct intake *intake, struct error *err);
 
-/* Wait until all that was given has been copied and the node's sequence is at its end. */
+/* Wait until all copies are done and the node's sequence has been read to its end. */
 int intake_finish(struct intake *intake, struct error *err);
 
-/* Let nobody on this node wait any longer; whether that was said. */
+/* End all waiting for the ring on this node; and whether it was ended. */
 void intake_stop(struct intake *intake);
 bool intake_stopped(struct intake *intake);
 
-/* For the exchange between nodes.  Whether the slot of that number of the sequence is there, empty
- * or full; where; that it is full, and how many copies are due; that one of them has been made. */
+/* For the exchange between nodes, by the number of a transfer in the sequence.  intake_ready: its
+ * slot serves it now, and is full or empty as asked.  intake_memory: the slot's memory.
+ * intake_set_full: the slot is full, and so many copies are outstanding.  intake_set_copied: one of
+ * these has been made. */
 bool intake_ready(struct intake *intake, int64_t number, bool full);
 void *intake_memory(const struct intake *intake, int64_t number);
 void intake_set_full(struct intake *intake, int64_t number, int copies);
 void intake_set_copied(struct intake *intake, int64_t number);
 
-/* Join the threads and free everything.  The device must not be at work on slots. */
+/* Join the threads and free everything.  No copy may be in flight. */
 void intake_close(struct intake *intake);
 
 #endif

@@ -1,26 +1,11 @@
 #include "layers.h"
 
-#include "device.h"
 #include "error.h"
 
-/* A row-major matrix on the device. */
-struct matrix {
-    enum scalar type;
-    void *memory;
-    int64_t ld;
-    struct block all;
-};
-
-/* Both ends cut it into the same parts. */
+/* Both ends cut a matrix into the same parts. */
 static struct block_cut cut_of(const struct run *run, const struct matrix *matrix)
 {
     return (struct block_cut){(int64_t)(run->plan->slot_bytes / scalar_size(matrix->type)), 0, 0};
-}
-
-static char *part_memory(const struct matrix *matrix, const struct block *part)
-{
-    size_t at = (size_t)(part->row * matrix->ld + part->col);
-    return (char *)matrix->memory + at * scalar_size(matrix->type);
 }
 
 static size_t part_bytes(const struct matrix *matrix, const struct block *part)
@@ -32,9 +17,7 @@ static int take_out(struct run *run, const struct matrix *matrix, const struct b
                     struct slot *slot, struct error *err)
 {
     struct device *dev = run->device;
-    size_t size = scalar_size(matrix->type), width = (size_t)part->cols * size;
-    struct copy copy = {slot->memory, part_memory(matrix, part), width, (size_t)matrix->ld * size,
-                        width,        (size_t)part->rows};
+    struct copy copy = matrix_copy_out(slot->memory, matrix, part);
     if (dev->copy(dev, STREAM_OUT, &copy, err))
         return err->code;
     return dev->record(dev, slot->done, STREAM_OUT, err);
@@ -45,15 +28,15 @@ static void send_matrix(struct run *run, const struct matrix *matrix, int to,
                         struct slot *const slots[2], struct error *err)
 {
     struct block_cut cut = cut_of(run, matrix);
-    int64_t parts = block_cut_parts(&matrix->all, &cut);
-    struct block part = block_cut_part(&matrix->all, &cut, 0);
+    int64_t parts = block_cut_parts(&matrix->block, &cut);
+    struct block part = block_cut_part(&matrix->block, &cut, 0);
     if (!err->code)
         take_out(run, matrix, &part, slots[0], err);
     for (int64_t i = 0; i < parts; i++) {
         struct slot *slot = slots[i % 2];
         size_t bytes = part_bytes(matrix, &part);
         if (i + 1 < parts)
-            part = block_cut_part(&matrix->all, &cut, i + 1);
+            part = block_cut_part(&matrix->block, &cut, i + 1);
         if (i + 1 < parts && !err->code)
             take_out(run, matrix, &part, slots[(i + 1) % 2], err);
         if (!err->code)
@@ -67,15 +50,23 @@ static int add_part(struct run *run, const struct matrix *matrix, const struct b
                     struct slot *slot, int buffer, struct error *err)
 {
     struct device *dev = run->device;
-    size_t bytes = part_bytes(matrix, part);
-    struct copy copy = {run->c0[buffer], slot->memory, bytes, bytes, bytes, 1};
-    struct combine sum = {matrix->type,    part->rows, part->cols, 1, 1, part_memory(matrix, part),
-                          run->c0[buffer], matrix->ld, part->cols};
-    if (dev->wait(dev, STREAM_IN, run->c0_used[buffer], err) ||
-        dev->copy(dev, STREAM_IN, &copy, err) || dev->record(dev, slot->done, STREAM_IN, err) ||
+    struct event *used = run->drain.c0_used[buffer];
+    struct matrix addend = {matrix->type, run->drain.c0[buffer], part->cols, *part};
+    struct copy copy = matrix_copy_in(&addend, part, slot->memory);
+    struct combine sum = {.type = matrix->type,
+                          .rows = part->rows,
+                          .cols = part->cols,
+                          .alpha = 1,
+                          .beta = 1,
+                          .acc = matrix_at(matrix, part->row, part->col),
+                          .c0 = addend.memory,
+                          .ld_acc = matrix->ld,
+                          .ld_c0 = addend.ld};
+    if (dev->wait(dev, STREAM_IN, used, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_IN, err) ||
         dev->wait(dev, STREAM_OUT, slot->done, err) || dev->combine(dev, &sum, err))
         return err->code;
-    return dev->record(dev, run->c0_used[buffer], STREAM_OUT, err);
+    return dev->record(dev, used, STREAM_OUT, err);
 }
 
 /* What belongs to the check does not count as bytes of the product. */
@@ -86,7 +77,7 @@ static void receive_part(struct run *run, const struct matrix *matrix, const str
     size_t bytes = part_bytes(matrix, part);
     struct span span = {.stage = STAGE_NETWORK,
                         .operand = OPERAND_C,
-                        .amount = matrix->memory == run->acc ? (double)bytes : 0};
+                        .amount = matrix->memory == run->acc.memory ? (double)bytes : 0};
     double since, begin = meter_begin(meter);
     comm_receive(slot->memory, bytes, from);
     double end = meter_end(meter, span.amount, &since);
@@ -99,9 +90,9 @@ static void add_matrix(struct run *run, const struct matrix *matrix, int from,
 {
     struct device *dev = run->device;
     struct block_cut cut = cut_of(run, matrix);
-    int64_t parts = block_cut_parts(&matrix->all, &cut);
+    int64_t parts = block_cut_parts(&matrix->block, &cut);
     for (int64_t i = 0; i < parts; i++) {
-        struct block part = block_cut_part(&matrix->all, &cut, i);
+        struct block part = block_cut_part(&matrix->block, &cut, i);
         struct slot *slot = slots[i % 2];
         if (!err->code)
             dev->sync(dev, slot->done, err);
@@ -127,16 +118,50 @@ static void climb(struct run *run, const struct matrix *matrices, int count,
     }
 }
 
-void layers_add(struct run *run, const struct block *tile, struct slot *const slots[2],
-                struct error *err)
+/* The accumulators of this rank's tile, and what the check has summed up for it. */
+static void add_tile(struct run *run, struct slot *const slots[2], struct error *err)
 {
     const struct check *check = &run->check;
+    const struct block *tile = &run->drain.tile.block;
     const int64_t sums = run->plan->tile_rows * check->classes;
     const struct matrix matrices[] = {
-        {run->problem->type, run->acc, run->plan->ld[OPERAND_C], {0, 0, tile->rows, tile->cols}},
+        {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
         {SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}}, /* and its `before` */
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 2, tile->rows}}};
     climb(run, matrices, check->on ? 3 : 1, slots, err);
     for (int i = 0; i < 2 && !err->code; i++)
-        run->device->sync(run->device, run->c0_used[i], err);
+        run->device->sync(run->device, run->drain.c0_used[i], err);
+}
+
+/* The sum of all layers is in the first one's tile; `left_out`: of the check of some layer. */
+static int drain_sum(struct run *run, bool left_out, struct error *err)
+{
+    struct drain *drain = &run->drain;
+    struct device *dev = run->device;
+    if (check_layers(&run->check, run->plan->layers, left_out, run->acc.memory, err))
+        return err->code;
+    for (int64_t i = 0; i < schedule_strips(run->plan, &drain->tile.block); i++)
+        if (dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
+            return err->code;
+    return drain_rest(drain, err);
+}
+
+int layers_add(struct run *run, struct error *err)
+{
+    struct slot *slots[2] = {0};
+    for (int i = 0; i < 2 && !err->code; i++)
+        outlet_take(&run->out, &slots[i], err);
+    if (err->code > 0)
+        comm_raise(run->comm); /* others may be at their last steps */
+    if (comm_agree(run->comm, err))
+        return err->code;
+    bool works = !block_empty(&run->drain.tile.block);
+    if (works)
+        check_now(&run->check, run->acc.memory, err);
+    bool left_out = comm_sum(works && check_left_out(&run->check)) > 0;
+    if (works)
+        add_tile(run, slots, err);
+    for (int i = 0; i < 2; i++)
+        outlet_return(&run->out, slots[i]);
+    return err->code || run->comm->layer > 0 || !works ? err->code : drain_sum(run, left_out, err);
 }

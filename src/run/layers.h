@@ -10,10 +10,9 @@
 
 #include "run.h"
 
-/* On all ranks; only the main thread uses MPI, and the device is idle.  Add the accumulators of all
- * layers, and the sums of the check, to those of the first, by way of two pinned slots.  A rank
- * that fails goes on sending and receiving, so that none waits for it. */
-void layers_add(struct run *run, const struct block *tile, struct slot *const slots[2],
-                struct error *err);
+/* Collective, after exchange_finish: the main thread alone uses MPI, and the device is idle.  Add
+ * the accumulators of all layers, and the sums of the check, to those of the first layer, and
+ * drain them there.  A rank that fails goes on sending and receiving, so that none waits for it. */
+int layers_add(struct run *run, struct error *err);
 
 #endif

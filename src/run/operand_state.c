@@ -14,7 +14,7 @@
 
 enum { SAMPLES = 64, SOURCE_SAMPLES = 4, SAMPLE_BYTES = 4096 };
 
-/* How many bytes of a piece there are; -1: they cannot be read. */
+/* The bytes of a piece that could be read; -1: none could. */
 static ssize_t read_sample(int fd, char sample[SAMPLE_BYTES], off_t offset)
 {
     size_t done = 0;
@@ -27,7 +27,8 @@ static ssize_t read_sample(int fd, char sample[SAMPLE_BYTES], off_t offset)
     return (ssize_t)done;
 }
 
-/* Of pieces from the first to the last byte of the file.  False where they cannot be read. */
+/* The hash of pieces from the first to the last byte of the file.  False where they cannot be
+ * read. */
 static bool sample_hash(const struct operand_file *file, uint64_t *sum)
 {
     char sample[SAMPLE_BYTES];

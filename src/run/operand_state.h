@@ -1,8 +1,8 @@
-/* The files that the operands are read from, as they were when the operands were described: what
- * they become while they are read would be mixed into the product.  Rank 0 alone calls this.
+/* The files that the operands are read from, as they were when the operands were described.  A file
+ * that changes while it is read would make a product of no matrix at all.  Rank 0 alone calls this.
  *
- * A file is known by its size, its time of change and a hash of samples of its content, all of
- * which stay what they are when it is read, linked or renamed to. */
+ * A file is identified by its size, its time of change and a hash of samples of its content, which
+ * do not change when the file is read, linked or renamed. */
 #ifndef DGEMM_OOC_OPERAND_STATE_H
 #define DGEMM_OOC_OPERAND_STATE_H
 
@@ -17,22 +17,22 @@ struct operand_file {
     int samples;
     uint64_t bytes;
     struct timespec changed;
-    bool sampled; /* else nothing is known of its content: it could not be read */
+    bool sampled; /* `content` is valid; otherwise the file could not be read */
     uint64_t content;
 };
 
 struct operand_state {
     int count;
-    struct operand_file *files; /* those that the user or a link names, before their sources */
-    int named;                  /* how many of them */
+    struct operand_file *files; /* first those that the user or a link names, then their sources */
+    int named;                  /* how many are named */
 };
 
-/* Look at the operands that the problem reads.  operand_state_free is due after it. */
+/* Record the files of the operands that the problem reads.  operand_state_free is due after it. */
 int operand_state_take(struct operand_state *state, const struct problem *problem,
                        struct error *err);
 void operand_state_free(struct operand_state *state);
 
-/* The file of a matrix, which the state must have. */
+/* The file of a matrix; the state must contain it. */
 const struct operand_file *operand_state_file(const struct operand_state *state,
                                               const struct matrix_info *info);
 
@@ -41,8 +41,8 @@ const struct operand_file *operand_state_file(const struct operand_state *state,
 uint64_t operand_state_others(const struct operand_state *state, enum operand operand,
                               const struct matrix_info *info);
 
-/* Complain (EXIT_INPUT) of the first file that is not what it was.  A glance: only size and time of
- * change of the files that are named. */
+/* Complain (EXIT_INPUT) about the first file that has changed.  operand_state_glance compares only
+ * the sizes and times of change of the files that are named, and is cheap. */
 int operand_state_glance(const struct operand_state *state, struct error *err);
 int operand_state_check(const struct operand_state *state, struct error *err);
 

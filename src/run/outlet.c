@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "comm.h"
-#include "device.h"
+#include "matrix.h"
 #include "waits.h"
 
 /* End all waiting.  Called with the lock held. */
@@ -32,7 +32,7 @@ void outlet_return(struct outlet *o, struct slot *slot)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Get the memory of a thread's share of the slots, where they will be pinned. */
+/* Populate a thread's share of the slots, where they will be pinned. */
 static void populate(struct outlet *o, int thread)
 {
     bool pins = o->mover.device->info.kind == DEVICE_GPU;
@@ -52,8 +52,7 @@ static void set_written(struct outlet *o, struct slot *slot)
     outlet_return(o, slot);
 }
 
-/* Nothing is to be written: wait, or be one of those that prepare for it.  Called with the lock
- * held. */
+/* There is nothing to write: wait, or prepare the file.  Called with the lock held. */
 static void idle(struct outlet *o)
 {
     if (o->prepared || o->preparing == o->mover.preparers) {
@@ -185,6 +184,22 @@ void outlet_give(struct outlet *o, struct slot *slot)
     pthread_mutex_unlock(&o->lock);
 }
 
+int outlet_copy(struct outlet *o, const struct matrix *from, const struct block *part,
+                struct error *err)
+{
+    struct device *dev = o->mover.device;
+    struct slot *slot;
+    if (outlet_take(o, &slot, err))
+        return err->code;
+    struct copy copy = matrix_copy_out(slot->memory, from, part);
+    if (dev->record(dev, slot->start, STREAM_OUT, err) || dev->copy(dev, STREAM_OUT, &copy, err) ||
+        dev->record(dev, slot->done, STREAM_OUT, err))
+        return err->code;
+    slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
+    outlet_give(o, slot);
+    return 0;
+}
+
 int outlet_drain(struct outlet *o, struct error *err)
 {
     wait_begin(WAIT_FOR_SLOT);
@@ -219,7 +234,7 @@ static void join(struct outlet *o)
 int outlet_finish(struct outlet *o, struct error *err)
 {
     wait_begin(WAIT_FOR_SLOT);
-    join(o); /* all that was given is still written */
+    join(o); /* which still write all that was given */
     wait_end();
     return outlet_check(o, err);
 }
@@ -229,7 +244,7 @@ void outlet_close(struct outlet *o)
     struct device *device = o->mover.device;
     if (!device)
         return;
-    fail(o, &(struct error){.code = EXIT_RUNTIME}); /* what is not written now is not wanted */
+    fail(o, &(struct error){.code = EXIT_RUNTIME}); /* what has not been written is dropped */
     join(o);
     for (int i = 0; i < o->opened; i++)
         slot_close(&o->slots[i], device);

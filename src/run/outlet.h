@@ -1,13 +1,15 @@
-/* The outlet: slots between a rank's device and the output.
+/* The outlet: staging slots between a rank's device and the output.
  *
- *   FREE -> (main enqueues a copy) IN_FLIGHT -> (a thread waits for it and writes) -> FREE ...
+ *   FREE -> (the main thread enqueues a copy) -> IN FLIGHT -> (a thread writes it) -> FREE
  *
- * What was freed last is taken first, so that a run whose writers keep up uses few slots.  Threads
- * that have nothing to write prepare what will be written to, some at a time. */
+ * The slot that was freed last is taken first, so that a run whose writers keep up uses few slots.
+ * Threads that have nothing to write prepare the pages of the file that will be written to. */
 #ifndef DGEMM_OOC_OUTLET_H
 #define DGEMM_OOC_OUTLET_H
 
 #include "slot.h"
+
+struct matrix;
 
 struct outlet {
     struct mover mover;
@@ -15,43 +17,48 @@ struct outlet {
     struct slot *slots;
     int count, opened;
     pthread_t *threads;
-    int started, working, populated; /* threads; those that have begun; that have got memory */
+    int started, working, populated; /* threads: created, running, with their memory populated */
     pthread_mutex_t lock;
-    struct slot **free; /* a stack: pinned, and nobody's */
+    struct slot **free; /* a stack of pinned slots that nobody uses */
     int frees;
     pthread_cond_t freed;
-    struct slot **given; /* a ring of `count`: in the order in which they were given */
+    struct slot **given; /* a ring of `count` slots, in the order in which they were given */
     int64_t submitted;   /* by the main thread */
     int64_t claimed;     /* by the threads */
-    int64_t written;     /* and through with them */
-    pthread_cond_t more; /* given, or there is something else to do, or no more will be given */
-    bool stop;           /* no more will come, or something failed */
-    int preparing;       /* idle threads that prepare what is written to */
-    bool prepared;       /* all of it */
+    int64_t written;     /* and written, or failed */
+    pthread_cond_t more; /* a slot was given, there is something to prepare, or `stop` is set */
+    bool stop;           /* no more slots will be given, or something failed */
+    int preparing;       /* threads that prepare the file now */
+    bool prepared;       /* all of the file is */
     struct error error;
 };
 
 /* Allocate `count` slots and start the threads.  After a failure outlet_close is still due. */
 int outlet_open(struct outlet *outlet, const struct mover *mover, int count, struct error *err);
 
-/* Pin the slots, once the threads have got their memory: before the first outlet_take, and while
- * the device is not at work, for which the CUDA runtime would wait. */
+/* Pin the slots, once the threads have populated them.  Blocks.  Due before the first outlet_take,
+ * and while the device is idle: the CUDA runtime would wait for its work. */
 int outlet_begin(struct outlet *outlet, struct error *err);
 
-/* Whether there is a slot to take, or a complaint. */
+/* Whether outlet_take would return at once, with a slot or a complaint. */
 bool outlet_ready(struct outlet *outlet);
 
-/* The next slot, free.  Waits. */
+/* A free slot.  Blocks. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 
-/* Give a slot back that was taken for something else than C. */
+/* Give back a slot that was taken for something else than C, without writing it. */
 void outlet_return(struct outlet *outlet, struct slot *slot);
 
-/* A copy to the slot has been enqueued between its events `start` and `done`; it is written as
- * `slot->transfer` says. */
+/* The copy to the slot is enqueued between its events `start` and `done`.  A thread writes it as
+ * `slot->transfer` says, and frees it. */
 void outlet_give(struct outlet *outlet, struct slot *slot);
 
-/* The complaint of a thread that has failed, without waiting for any; 0 when none has. */
+/* Take a slot, enqueue the copy of a part of the matrix to it, on STREAM_OUT, and give it on to be
+ * written.  Blocks until a slot is free. */
+int outlet_copy(struct outlet *outlet, const struct matrix *from, const struct block *part,
+                struct error *err);
+
+/* The complaint of a thread that has failed, or 0.  Does not block. */
 int outlet_check(struct outlet *outlet, struct error *err);
 
 /* Wait until all that was given has been written; more may follow. */
@@ -60,8 +67,7 @@ int outlet_drain(struct outlet *outlet, struct error *err);
 /* Wait until all that was given has been written, and end the threads. */
 int outlet_finish(struct outlet *outlet, struct error *err);
 
-/* Stop the threads wherever they are and free everything.  The device must not be at work on
- * slots. */
+/* Stop the threads wherever they are and free everything.  No copy may be in flight. */
 void outlet_close(struct outlet *outlet);
 
 #endif

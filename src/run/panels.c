@@ -1,164 +1,190 @@
 #include "panels.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
-#include "device.h"
+#include "error.h"
 #include "quantity.h"
 #include "schedule.h"
 
 enum { DEEP = 4 }; /* buffers, with which a panel can come while two products wait for theirs */
 
-int panels_copy_in(struct run *run, void *matrix, int64_t ld, const struct block *block,
-                   struct error *err)
+int panels_open(struct panels *p, const struct problem *problem, const struct plan *plan,
+                struct device *device, struct intake *in, struct steps *steps, struct error *err)
 {
-    struct device *dev = run->device;
-    struct slot *slot;
-    if (intake_take(&run->in, &slot, err))
-        return err->code;
-    const struct block *part = &slot->transfer.block;
-    assert(part->row >= block->row && part->row + part->rows <= block->row + block->rows);
-    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
-    struct copy copy = {
-        run_element(run, matrix, ld, part->row - block->row, part->col - block->col),
-        slot->memory,
-        (size_t)ld * size,
-        width,
-        width,
-        (size_t)part->rows};
-    if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
-        dev->record(dev, slot->done, STREAM_IN, err))
-        return err->code;
-    intake_give(&run->in, slot);
+    *p = (struct panels){
+        .problem = problem, .plan = plan, .device = device, .in = in, .steps = steps};
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct feed *feed = &p->feeds[operand];
+        feed->ring = calloc((size_t)plan->buffers[operand], sizeof *feed->ring);
+        if (!feed->ring)
+            return error_add(err, EXIT_RESOURCES, "out of host memory");
+        feed->buffers = plan->buffers[operand];
+        feed->newest = feed->current = feed->ring;
+        for (int64_t i = 0; i < feed->buffers; i++) {
+            feed->ring[i].matrix.type = problem->type;
+            feed->ring[i].matrix.ld = plan->ld[operand];
+            if (events_create(device, &feed->ring[i].full, 1, err) ||
+                events_create(device, &feed->ring[i].used, 1, err))
+                return err->code;
+        }
+    }
     return 0;
 }
 
-/* The buffer after the newest one. */
-static struct panel *panel_next(const struct run *run, enum operand operand)
+void panels_close(struct panels *p)
 {
-    int64_t last = run->newest[operand] - run->panels[operand];
-    return &run->panels[operand][(last + 1) % run->plan->buffers[operand]];
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct feed *feed = &p->feeds[operand];
+        for (int64_t i = 0; i < feed->buffers; i++) {
+            events_destroy(p->device, &feed->ring[i].full, 1);
+            events_destroy(p->device, &feed->ring[i].used, 1);
+        }
+        free(feed->ring);
+    }
 }
 
-/* Make the next buffer that of a slab's panel of A or B, once the product that last read it is
- * done. */
-static int panel_begin(struct run *run, enum operand operand, const struct block *tile,
-                       int64_t slab, struct error *err)
+/* The buffer after the newest one. */
+static struct panel *feed_next(const struct feed *feed)
 {
-    struct panel *panel = panel_next(run, operand);
-    if (run_await(run, panel->used, err) || run_settle_until(run, panel->steps, err))
+    return &feed->ring[(feed->newest - feed->ring + 1) % feed->buffers];
+}
+
+/* Make the next buffer that of the wanted slab, once the product that last read it is done. */
+static int feed_begin(struct panels *p, enum operand operand, struct error *err)
+{
+    struct feed *feed = &p->feeds[operand];
+    struct panel *panel = feed_next(feed);
+    if (steps_await(p->steps, panel->used, err) || steps_retire(p->steps, panel->steps, err))
         return err->code;
-    panel->block = schedule_panel(run->problem, run->plan, operand, tile, slab);
+    panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
     panel->parts = 0;
-    run->newest[operand] = panel;
+    feed->newest = panel;
+    feed->begun = true;
     return 0;
 }
 
 /* Copy the next part of a panel to the device. */
-static int panel_add(struct run *run, enum operand operand, struct panel *panel, struct error *err)
+static int panel_add(struct panels *p, struct panel *panel, struct error *err)
 {
     panel->parts++;
-    return panels_copy_in(run, panel->memory, run->plan->ld[operand], &panel->block, err);
+    return intake_copy(p->in, &panel->matrix, err);
 }
 
-/* Copy a panel to the device, as far as it is not there: of A at least the part for the first
- * `rows` of the tile. */
-static int panel_fill(struct run *run, enum operand operand, struct panel *panel, int64_t rows,
+/* Copy a panel to the device, as far as it is not there: of A the part for the first `rows` rows of
+ * the tile at least. */
+static int panel_fill(struct panels *p, enum operand operand, struct panel *panel, int64_t rows,
                       struct error *err)
 {
-    const struct block *block = &panel->block;
-    struct block_cut cut = schedule_cut(run->problem, run->plan, operand);
-    bool by_rows = operand == OPERAND_A && !run->problem->trans[OPERAND_A];
+    const struct block *block = &panel->matrix.block;
+    struct block_cut cut = schedule_cut(p->problem, p->plan, operand);
+    bool by_rows = operand == OPERAND_A && !p->problem->trans[OPERAND_A];
     int64_t end = block_cut_parts(block, &cut), before = panel->parts;
     while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= block->row + rows)
         end--;
     while (panel->parts < end)
-        if (panel_add(run, operand, panel, err))
+        if (panel_add(p, panel, err))
             return err->code;
-    return end > before ? run->device->record(run->device, panel->full, STREAM_IN, err) : 0;
+    return end > before ? p->device->record(p->device, panel->full, STREAM_IN, err) : 0;
 }
 
-int panels_fill_a(struct run *run, int64_t rows, struct error *err)
+int panels_fill_a(struct panels *p, int64_t rows, struct error *err)
 {
-    return panel_fill(run, OPERAND_A, run->current[OPERAND_A], rows, err);
+    return panel_fill(p, OPERAND_A, p->feeds[OPERAND_A].current, rows, err);
+}
+
+/* Whether the tile finds all panels of the operand on the device. */
+static bool is_held(const struct panels *p, enum operand operand, const struct block *tile)
+{
+    const struct block *before = block_equal(tile, &p->tile) ? &p->before : &p->tile;
+    return schedule_held(p->plan, operand, before, tile);
 }
 
 /* The buffer of a held panel: those of all slabs end with the newest. */
-static struct panel *panel_held(const struct run *run, enum operand operand,
+static struct panel *held_panel(const struct panels *p, enum operand operand,
                                 const struct block *tile, int64_t slab)
 {
-    int64_t buffers = run->plan->buffers[operand], later = run->plan->slabs - 1 - slab;
-    int64_t newest = run->newest[operand] - run->panels[operand];
-    struct panel *panel = &run->panels[operand][(newest - later + buffers) % buffers];
-    struct block block = schedule_panel(run->problem, run->plan, operand, tile, slab);
-    assert(block_equal(&panel->block, &block));
+    const struct feed *feed = &p->feeds[operand];
+    int64_t later = p->plan->slabs - 1 - slab, newest = feed->newest - feed->ring;
+    struct panel *panel = &feed->ring[(newest - later + feed->buffers) % feed->buffers];
+    struct block block = schedule_panel(p->problem, p->plan, operand, tile, slab);
+    assert(block_equal(&panel->matrix.block, &block));
     return panel;
 }
 
-/* Load the newest panel, which is that of a slab, or is to become it. */
-static int panel_load(struct run *run, enum operand operand, const struct block *tile, int64_t slab,
-                      int64_t rows, struct error *err)
+void panels_want(struct panels *p, const struct block *tile, int64_t slab)
 {
-    if (!run->ahead.begun[operand] && panel_begin(run, operand, tile, slab, err))
-        return err->code;
-    run->ahead.begun[operand] = true;
-    return panel_fill(run, operand, run->newest[operand], rows, err);
+    if (block_equal(tile, &p->wanted) && slab == p->wanted_slab)
+        return;
+    p->wanted = *tile;
+    p->wanted_slab = slab;
+    p->feeds[OPERAND_A].begun = p->feeds[OPERAND_B].begun = false;
 }
 
-int panels_prefetch(struct run *run, const struct block *before, const struct block *tile,
-                    struct error *err)
+/* Bring what is not held of a slab to the device, B first. */
+static int bring(struct panels *p, const struct block *tile, int64_t slab, int64_t a_rows,
+                 struct error *err)
 {
-    int64_t buffers = min_i64(run->plan->buffers[OPERAND_A], run->plan->buffers[OPERAND_B]);
-    if (block_empty(tile) || buffers < DEEP)
-        return 0;
-    panels_expect(run, tile, 0);
+    panels_want(p, tile, slab);
     for (int i = OPERAND_B; i >= OPERAND_A; i--) {
         enum operand operand = (enum operand)i;
-        if (!schedule_held(run->plan, operand, before, tile) &&
-            panel_load(run, operand, tile, 0, tile->rows, err))
-            return err->code;
-    }
-    return 0;
-}
-
-int panels_load(struct run *run, const struct block *before, const struct block *tile, int64_t slab,
-                int64_t a_rows, struct error *err)
-{
-    if (block_empty(tile) || run->plan->slabs == 0)
-        return 0;
-    for (int i = OPERAND_B; i >= OPERAND_A; i--) {
-        enum operand operand = (enum operand)i;
-        if (schedule_held(run->plan, operand, before, tile)) {
-            run->current[operand] = panel_held(run, operand, tile, slab);
+        struct feed *feed = &p->feeds[operand];
+        if (is_held(p, operand, tile))
             continue;
-        }
-        if (panel_load(run, operand, tile, slab, a_rows, err))
+        if ((!feed->begun && feed_begin(p, operand, err)) ||
+            panel_fill(p, operand, feed->newest, a_rows, err))
             return err->code;
-        run->current[operand] = run->newest[operand];
     }
-    run->ahead = (struct ahead){0};
     return 0;
 }
 
-void panels_expect(struct run *run, const struct block *tile, int64_t slab)
+int panels_prefetch(struct panels *p, const struct block *next, struct error *err)
 {
-    run->ahead = (struct ahead){.tile = *tile, .slab = slab};
+    int64_t buffers = min_i64(p->feeds[OPERAND_A].buffers, p->feeds[OPERAND_B].buffers);
+    return block_empty(next) || buffers < DEEP ? 0 : bring(p, next, 0, next->rows, err);
 }
 
-bool panels_ahead(struct run *run, struct error *err)
+int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_t a_rows,
+                struct error *err)
 {
-    struct ahead *ahead = &run->ahead;
-    struct device *dev = run->device;
-    const struct transfer *next = block_empty(&ahead->tile) ? NULL : intake_peek(&run->in);
-    if (!next || next->operand == OPERAND_C || next->slab != ahead->slab)
-        return false;
-    enum operand operand = next->operand;
-    if (!ahead->begun[operand]) {
-        if (!dev->reached(dev, panel_next(run, operand)->used) ||
-            panel_begin(run, operand, &ahead->tile, ahead->slab, err))
-            return false;
-        ahead->begun[operand] = true;
+    if (block_empty(tile) || p->plan->slabs == 0)
+        return 0;
+    if (bring(p, tile, slab, a_rows, err))
+        return err->code;
+    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
+        enum operand operand = (enum operand)i;
+        struct feed *feed = &p->feeds[operand];
+        feed->current =
+            is_held(p, operand, tile) ? held_panel(p, operand, tile, slab) : feed->newest;
     }
-    struct panel *panel = run->newest[operand];
-    return panel_add(run, operand, panel, err) == 0 &&
-           dev->record(dev, panel->full, STREAM_IN, err) == 0;
+    if (!block_equal(tile, &p->tile))
+        p->before = p->tile;
+    p->tile = *tile;
+    p->wanted = (struct block){0};
+    return 0;
+}
+
+bool panels_try(struct panels *p, struct error *err)
+{
+    struct device *dev = p->device;
+    const struct transfer *next = block_empty(&p->wanted) ? NULL : intake_peek(p->in);
+    if (!next || next->operand == OPERAND_C || next->slab != p->wanted_slab)
+        return false;
+    struct feed *feed = &p->feeds[next->operand];
+    if (!feed->begun &&
+        (!dev->reached(dev, feed_next(feed)->used) || feed_begin(p, next->operand, err)))
+        return false;
+    return panel_add(p, feed->newest, err) == 0 &&
+           dev->record(dev, feed->newest->full, STREAM_IN, err) == 0;
+}
+
+int panels_release(struct panels *p, struct error *err)
+{
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct panel *panel = p->feeds[operand].current;
+        if (p->device->record(p->device, panel->used, STREAM_COMPUTE, err))
+            return err->code;
+        panel->steps = p->steps->count;
+    }
+    return 0;
 }

@@ -1,33 +1,76 @@
-/* Panels of A and B on their way from slots to the device: into rings of buffers, which hold either
- * a few of them or those of all slabs, for the next tile in the same row or column of C. */
+/* Panels of A and B on the device.  Each operand has a feed: a ring of buffers which hold either a
+ * few panels, or those of all slabs, for the next tile in the same row or column of C.  Panels come
+ * from the intake's slots, part by part, in the order of the schedule. */
 #ifndef DGEMM_OOC_PANELS_H
 #define DGEMM_OOC_PANELS_H
 
-#include "run.h"
+#include "intake.h"
+#include "matrix.h"
+#include "steps.h"
 
-/* Make the panels of B and A for one slab of a tile the current ones, with `a_rows` of A's for now;
- * `before`: the tile before.  Waits for slots and for buffers. */
-int panels_load(struct run *run, const struct block *before, const struct block *tile, int64_t slab,
-                int64_t a_rows, struct error *err);
+struct panel {
+    struct matrix matrix;
+    int64_t parts;      /* of it, as it is cut into slots, whose copies are enqueued */
+    struct event *full; /* these copies are done */
+    struct event *used; /* the last product that reads it is done */
+    int64_t steps;      /* of the run, when that product was enqueued */
+};
 
-/* Copy the current panel of A to the device, as far as it is not there: at least the part for the
- * first `rows` of the tile. */
-int panels_fill_a(struct run *run, int64_t rows, struct error *err);
+struct feed {
+    struct panel *ring;
+    int64_t buffers;
+    struct panel *newest;  /* the one filled last */
+    struct panel *current; /* the one that the next product reads */
+    bool begun;            /* the newest is that of the slab that is wanted */
+};
 
-/* Before the last slab of the tile `before` is multiplied, and where there are buffers enough: load
- * the first one of the next tile, which panels_load then finds there. */
-int panels_prefetch(struct run *run, const struct block *before, const struct block *tile,
-                    struct error *err);
+struct panels {
+    const struct problem *problem;
+    const struct plan *plan;
+    struct device *device;
+    struct intake *in;
+    struct steps *steps;
+    struct feed feeds[2];      /* of A and of B */
+    struct block tile, before; /* the one whose panels are current, and the one before it */
+    struct block wanted;       /* the tile whose slab may come next; empty: none may */
+    int64_t wanted_slab;
+};
 
-/* From now until it is loaded, panels_ahead may begin with that slab of the tile. */
-void panels_expect(struct run *run, const struct block *tile, int64_t slab);
+/* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
+ * memory of each panel.  After a failure panels_close is still due. */
+int panels_open(struct panels *panels, const struct problem *p, const struct plan *plan,
+                struct device *device, struct intake *in, struct steps *steps, struct error *err);
+void panels_close(struct panels *panels);
 
-/* While nothing can leave: copy one more part of the slab that is expected to the device, if it has
- * been read and there is room for it.  False when there is none, or something failed. */
-bool panels_ahead(struct run *run, struct error *err);
+/* The panel that the next product reads. */
+static inline struct panel *panels_current(const struct panels *panels, enum operand operand)
+{
+    return panels->feeds[operand].current;
+}
 
-/* Copy the next filled slot to the device, where `matrix` holds `block` of the file. */
-int panels_copy_in(struct run *run, void *matrix, int64_t ld, const struct block *block,
-                   struct error *err);
+/* Make the panels of B and A for one slab of a tile the current ones, with the part of A for its
+ * first `a_rows` rows at least.  Tiles come in the order of the schedule, slabs in ascending k; an
+ * empty tile needs none.  Blocks until slots are full and buffers are free. */
+int panels_load(struct panels *panels, const struct block *tile, int64_t slab, int64_t a_rows,
+                struct error *err);
+
+/* Copy the current panel of A to the device, as far as it is not there: the part for the first
+ * `rows` rows of the tile at least.  Blocks until slots are full. */
+int panels_fill_a(struct panels *panels, int64_t rows, struct error *err);
+
+/* Before the last slab of a tile is multiplied: bring the first slab of the next tile, which
+ * panels_load then finds on the device.  Does nothing where there are too few buffers, or where
+ * `next` is empty.  Blocks as panels_load does. */
+int panels_prefetch(struct panels *panels, const struct block *next, struct error *err);
+
+/* From now until it is loaded, panels_try may bring that slab of the tile. */
+void panels_want(struct panels *panels, const struct block *tile, int64_t slab);
+
+/* Copy one more part of the slab that is wanted to the device, if it has been read and there is
+ * room for it.  Does not block.  False when there is none, or something failed. */
+bool panels_try(struct panels *panels, struct error *err);
+
+/* All products that read the current panels are enqueued. */
+int panels_release(struct panels *panels, struct error *err);
 
 #endif

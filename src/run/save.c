@@ -16,13 +16,13 @@
 #include "run.h"
 
 enum {
-    BALLOT_NUMBERS = sizeof(struct ballot) / sizeof(double),
-    FILE_BLOCK = 4096, /* bytes, of a usual file system */
+    VOTE_NUMBERS = sizeof(struct vote) / sizeof(double),
+    FILE_BLOCK = 4096, /* bytes of a block of a usual file system */
 };
 
-_Static_assert(sizeof(struct ballot) <= MEETING_SUMS * sizeof(double), "a meeting adds it up");
+_Static_assert(sizeof(struct vote) <= MEETING_SUMS * sizeof(double), "one vote adds it up");
 
-static const double meeting_seconds = 0.2; /* between two meetings, as planned */
+static const double vote_seconds = 0.2; /* between two votes, as planned */
 
 int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
               struct error *err)
@@ -36,7 +36,8 @@ int save_name(const struct matrix_info *output, int place, struct matrix_info *i
     return 0;
 }
 
-/* What a run would resume from now stays whole until the first save is known. */
+/* The checkpoint that a run would resume from now stays whole until the first one of this run is
+ * recorded. */
 static int first_place(const struct run *run)
 {
     const struct piece *newest = &run->saver.known->pieces[0];
@@ -56,7 +57,7 @@ void save_open(struct run *run)
         s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
         steps = (double)s->common;
     }
-    s->period = (int64_t)fmax(1, fmin(meeting_seconds * steps / plan->roofline_s, 1e9));
+    s->period = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
     s->place = first_place(run);
     s->super_began = clock_now();
     for (int i = 0; i < PLACES; i++)
@@ -71,7 +72,7 @@ void save_close(struct run *run)
     }
 }
 
-/* This rank's sums cannot be saved now. */
+/* This rank's sums cannot be saved, for that reason. */
 static void fail_save(struct saver *s, const struct error *why)
 {
     if (!s->failed)
@@ -79,8 +80,8 @@ static void fail_save(struct saver *s, const struct error *why)
     s->failed = true;
 }
 
-/* Whether there is room for the tiles at work, whose rows take whole blocks, beside C, all of which
- * may not have its room yet. */
+/* Whether there is room for the tiles at work, whose rows take whole blocks, and for the part of C
+ * whose blocks are not allocated yet. */
 static bool has_room(const struct run *run, int fd)
 {
     const struct plan *plan = run->plan;
@@ -96,8 +97,8 @@ static bool has_room(const struct run *run, int fd)
     return room >= rows * (width + FILE_BLOCK) + missing;
 }
 
-/* Rank 0: the file of this turn's sums.  For a new super-block it begins empty, which gives back
- * what an earlier one took, where nothing in it is needed any more. */
+/* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so
+ * that it frees the space of an earlier one, unless a run might still resume from it. */
 static void make_place(struct run *run, int64_t super, const struct matrix_info *info)
 {
     struct saver *s = &run->saver;
@@ -116,7 +117,7 @@ static void make_place(struct run *run, int64_t super, const struct matrix_info 
     file_sync_name(info->file);
 }
 
-/* Rank 0: what could not be written whole takes no room, which C may need. */
+/* Rank 0: free the space of sums that could not be written whole; C may need it. */
 static void empty_place(struct run *run)
 {
     struct saver *s = &run->saver;
@@ -132,7 +133,7 @@ static void empty_place(struct run *run)
     close(fd);
 }
 
-/* Collective.  Whether there is a place for sums now. */
+/* Collective.  Create and open the file of the sums; *there: on all ranks. */
 static int open_place(struct run *run, int64_t super, bool *there, struct error *err)
 {
     struct saver *s = &run->saver;
@@ -158,34 +159,35 @@ void save_write(struct run *run, const struct block *block, const void *memory)
 {
     struct saver *s = &run->saver;
     struct error why = {0};
-    if (run->checksum.weights)
-        s->sum += checksum_block(&run->checksum, block, memory);
+    if (run->c.checksum.weights)
+        s->sum += checksum_block(&run->c.checksum, block, memory);
     if (!s->failed && store_write(s->stores[s->place], block, memory, &why) &&
         !atomic_exchange(&s->failed, true))
         s->why = why;
 }
 
 /* The sums of the tile at work, as they are now. */
-static int write_sums(struct run *run, const struct block *tile, struct error *err)
+static int write_sums(struct run *run, struct error *err)
 {
     struct device *dev = run->device;
+    const struct block *tile = &run->acc.block;
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
-    struct event *done = run->summed[0];
+    struct event *done = run->drain.multiplied[0];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
         struct block strip = schedule_strip(run->plan, tile, i);
         for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
             struct block part = block_cut_part(&strip, &cut, j);
-            if (run_take_out(run, tile, &part, err))
+            if (drain_copy(&run->drain, &run->acc, &part, err))
                 return err->code;
         }
     }
     return 0;
 }
 
-/* The sums of the tiles at work, durable, where that is possible. */
-static int save_sums(struct run *run, int64_t super, const struct block *tile, struct error *err)
+/* Write the sums of the tiles at work and make them durable, where that is possible. */
+static int save_sums(struct run *run, int64_t super, struct error *err)
 {
     struct saver *s = &run->saver;
     struct error why = {0};
@@ -193,8 +195,8 @@ static int save_sums(struct run *run, int64_t super, const struct block *tile, s
     if (open_place(run, super, &there, err) || !there)
         return err->code;
     s->of_sums = true;
-    if (!block_empty(tile) && (check_now(&run->check, run->acc, err) ||
-                               write_sums(run, tile, err) || outlet_drain(&run->out, err)))
+    if (!block_empty(&run->acc.block) && (check_now(&run->check, run->acc.memory, err) ||
+                                          write_sums(run, err) || outlet_drain(&run->out, err)))
         return err->code;
     s->of_sums = false;
     if (!s->failed && store_sync(s->stores[s->place], &why))
@@ -202,13 +204,13 @@ static int save_sums(struct run *run, int64_t super, const struct block *tile, s
     return 0;
 }
 
-/* What all ranks have saved, added up.  Nothing but numbers of 64 bits. */
+/* What the ranks have saved, added up over them.  Nothing but numbers of 64 bits. */
 struct totals {
     struct bands bands;
     uint64_t sum, failures, unsaved;
 };
 enum { TOTAL_NUMBERS = sizeof(struct totals) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct totals) <= MEETING_SUMS * sizeof(uint64_t), "a meeting adds it up");
+_Static_assert(sizeof(struct totals) <= MEETING_SUMS * sizeof(uint64_t), "one vote adds it up");
 
 /* Where sums could not be saved, the lowest rank that failed says why. */
 static int add_up(struct run *run, struct totals *totals, struct saved *saved, struct error *err)
@@ -218,7 +220,7 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
     *totals = (struct totals){
         .sum = s->sum, .failures = (uint64_t)run->check.failures, .unsaved = s->failed};
     for (int i = 0; i < BANDS; i++)
-        totals->bands.sums[i] = run->written[i];
+        totals->bands.sums[i] = run->c.written[i];
     saved->findings = run->check.findings;
     findings_merge(&saved->findings, &run->check.partial);
     if (!comm_meet(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}, 1) ||
@@ -233,7 +235,7 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
     return 0;
 }
 
-/* Make it known what has been saved; the next one takes the other place. */
+/* Record the checkpoint; the next one takes the other file. */
 static int make_known(struct run *run, const struct saved *saved, bool sums, struct error *err)
 {
     struct saver *s = &run->saver;
@@ -245,9 +247,9 @@ static int make_known(struct run *run, const struct saved *saved, bool sums, str
     return 0;
 }
 
-/* On all ranks at the same step. */
+/* Save.  Collective, at the same step on all ranks. */
 static int save(struct run *run, enum stop_level level, int64_t super, int64_t slabs,
-                const struct block *tile, struct error *err)
+                struct error *err)
 {
     struct saver *s = &run->saver;
     const struct plan *plan = run->plan;
@@ -260,9 +262,10 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     s->sum = 0;
     if (level == STOP_END)
         s->stops(s->context, s->saves > 0 ? s->saves_s / s->saves : 0);
-    if (run_leave(run, err) || check_judge(&run->check, err) || outlet_drain(&run->out, err) ||
-        run_settle(run, err) || (sums && save_sums(run, super, tile, err)) ||
-        store_sync(run->output, err) || add_up(run, &totals, &saved, err))
+    if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
+        outlet_drain(&run->out, err) || steps_retire(&run->steps, run->steps.count, err) ||
+        (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||
+        add_up(run, &totals, &saved, err))
         return err->code;
     if (totals.unsaved && run->comm->rank == 0)
         empty_place(run);
@@ -274,7 +277,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
                                      .hashed = run->request->verify,
                                      .sum = totals.sum};
     stop_saved();
-    /* Of a tile that failed its check nothing is said before it has been multiplied again. */
+    /* A tile that failed its check is not recorded before it has been multiplied again. */
     if (totals.failures == 0 && make_known(run, &saved, sums, err))
         return err->code;
     s->saves++;
@@ -282,53 +285,52 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
 }
 
-/* Whether this rank wants to save, when nobody else is to be asked. */
+/* What the only rank of a run wants. */
 static enum stop_level ask_alone(struct run *run, struct error *err)
 {
     struct saver *s = &run->saver;
     double now = clock_now();
-    if (now > s->met_s + meeting_seconds) {
+    if (now > s->met_s + vote_seconds) {
         s->met_s = now;
-        tally_take(run, &s->ballot.tally);
-        s->met(s->context, &s->ballot.tally, err);
+        tally_take(run, &s->vote.tally);
+        s->met(s->context, &s->vote.tally, err);
     }
     return stop_level(true);
 }
 
-static void ask_begin(struct run *run)
+static void vote_begin(struct run *run)
 {
     struct saver *s = &run->saver;
     enum stop_level level = stop_level(run->comm->rank == 0);
-    s->ballot = (struct ballot){.stop = level == STOP_END, .save = level == STOP_SAVE};
-    tally_take(run, &s->ballot.tally);
-    s->meeting = true;
-    comm_meet_begin((double *)&s->ballot, BALLOT_NUMBERS);
+    s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE};
+    tally_take(run, &s->vote.tally);
+    s->voting = true;
+    comm_meet_begin((double *)&s->vote, VOTE_NUMBERS);
 }
 
 /* False when another rank has failed. */
-static bool ask_end(struct run *run, enum stop_level *level, struct error *err)
+static bool vote_end(struct run *run, enum stop_level *level, struct error *err)
 {
     struct saver *s = &run->saver;
-    s->meeting = false;
-    if (!comm_meet_end(run->comm, (double *)&s->ballot, BALLOT_NUMBERS))
+    s->voting = false;
+    if (!comm_meet_end(run->comm, (double *)&s->vote, VOTE_NUMBERS))
         return false;
-    *level = s->ballot.stop > 0 ? STOP_END : s->ballot.save > 0 ? STOP_SAVE : STOP_NOT;
-    s->met(s->context, &s->ballot.tally, err);
+    *level = s->vote.stop > 0 ? STOP_END : s->vote.save > 0 ? STOP_SAVE : STOP_NOT;
+    s->met(s->context, &s->vote.tally, err);
     return true;
 }
 
-int save_step(struct run *run, int64_t super, int64_t slabs, const struct block *tile,
-              struct error *err)
+int save_step(struct run *run, int64_t super, int64_t slabs, struct error *err)
 {
     struct saver *s = &run->saver;
     enum stop_level level = STOP_NOT;
-    if (s->steps >= s->common && !s->meeting)
+    if (s->steps >= s->common && !s->voting)
         return 0;
     if (run->comm->size == 1)
         level = ask_alone(run, err);
-    else if (!s->meeting && s->steps % s->period == 0)
-        ask_begin(run);
-    else if (s->meeting && !ask_end(run, &level, err))
+    else if (!s->voting && s->steps % s->period == 0)
+        vote_begin(run);
+    else if (s->voting && !vote_end(run, &level, err))
         return err->code = ERROR_ELSEWHERE;
     if (err->code)
         return err->code;
@@ -337,7 +339,7 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
     bool whole = slabs >= run->plan->slabs;
     if (super + 1 == schedule_supers(run->plan) && whole)
         return 0; /* all is done */
-    if (level > STOP_NOT && save(run, level, super, slabs, tile, err))
+    if (level > STOP_NOT && save(run, level, super, slabs, err))
         return err->code;
     if (whole)
         s->super_began = clock_now();
@@ -347,26 +349,22 @@ int save_step(struct run *run, int64_t super, int64_t slabs, const struct block 
 int save_finish(struct run *run, struct error *err)
 {
     enum stop_level ignored;
-    if (run->saver.meeting && !ask_end(run, &ignored, err))
+    if (run->saver.voting && !vote_end(run, &ignored, err))
         return err->code = ERROR_ELSEWHERE;
     return err->code;
 }
 
-static int load_part(struct run *run, struct store *store, const struct block *tile,
-                     const struct block *part, uint64_t *sum, struct error *cannot,
-                     struct error *err)
+static int load_part(struct run *run, struct store *store, const struct block *part, uint64_t *sum,
+                     struct error *cannot, struct error *err)
 {
     struct device *dev = run->device;
-    size_t size = scalar_size(run->problem->type), width = (size_t)part->cols * size;
-    int64_t ld = run->plan->ld[OPERAND_C];
-    void *acc = run_element(run, run->acc, ld, part->row - tile->row, part->col - tile->col);
     struct slot *slot;
     if (outlet_take(&run->out, &slot, err))
         return err->code;
-    struct copy copy = {acc, slot->memory, (size_t)ld * size, width, width, (size_t)part->rows};
+    struct copy copy = matrix_copy_in(&run->acc, part, slot->memory);
     if (store_read(store, part, slot->memory, cannot) == 0) {
-        if (run->checksum.weights)
-            *sum += checksum_block(&run->checksum, part, slot->memory);
+        if (run->c.checksum.weights)
+            *sum += checksum_block(&run->c.checksum, part, slot->memory);
         if (dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
             dev->record(dev, slot->done, STREAM_IN, err) == 0)
             dev->sync(dev, slot->done, err);
@@ -385,11 +383,12 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     struct store *store = NULL;
     if (block_empty(&tile))
         return 0;
+    run->acc.block = tile;
     if (save_name(run->output_info, run->piece->place, &info, cannot) == 0)
         store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < block_cut_parts(&tile, &cut) && !cannot->code && !err->code; i++) {
         struct block part = block_cut_part(&tile, &cut, i);
-        load_part(run, store, &tile, &part, sum, cannot, err);
+        load_part(run, store, &part, sum, cannot, err);
     }
     store_close(store);
     return err->code;

@@ -1,6 +1,6 @@
 /* Staging slots: host memory between files and the device.  Threads move bytes between slots and
- * files, the main thread enqueues copies between slots and the device.  The rings that slots come
- * in are intake.h and outlet.h; here is what they have in common. */
+ * files; the main thread enqueues copies between slots and the device.  This is what the two rings
+ * of slots, intake.h and outlet.h, have in common. */
 #ifndef DGEMM_OOC_SLOT_H
 #define DGEMM_OOC_SLOT_H
 
@@ -18,45 +18,46 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
-    bool pinned;                /* with all behind it: the first one is */
+    bool pinned;                /* of the first slot of a ring, which is pinned with all others */
     struct transfer transfer;
 };
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err);
 void slot_close(struct slot *slot, struct device *device);
 
-/* Who moves bytes, and the account of it. */
+/* What moves the bytes of a ring, and how many it has moved. */
 struct mover {
     struct device *device;
     struct trace *trace;
     size_t slot_bytes, element_bytes;
-    int threads;   /* that call `move` at once */
-    int preparers; /* of them, that call `prepare` at once */
+    int threads;   /* that call `move` at the same time */
+    int preparers; /* of these, how many may call `prepare` at the same time */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
-    bool (*prepare)(void *context); /* some more of what is written to; false: there is no more */
+    bool (*prepare)(void *context); /* the next rows of the file; false: there are no more */
     void *context;
-    enum stage file_stage, link_stage; /* what it counts as */
+    enum stage file_stage, link_stage; /* the stages of the pipeline that these bytes count for */
     pthread_mutex_t lock;              /* of the meters */
-    struct meter file, cache;          /* what the threads moved: files; what the host keeps */
-    struct meter link;                 /* what the device copied */
+    struct meter file, cache;          /* bytes that the threads moved: of files, of the cache */
+    struct meter link;                 /* bytes that the device copied */
 };
 
-/* Ask for a slot's memory, where the kernel knows such a request (since Linux 5.14): many threads
- * get it faster than the one that pins. */
+/* Populate a slot's memory, where the kernel can (since Linux 5.14): many threads do that faster
+ * than the one that pins.  Any thread. */
 void slot_populate(const struct mover *mover, const struct slot *slot);
 
-/* Page-lock `count` slots that lie behind each other, so that the device copies on its own. */
+/* Page-lock `count` slots that are adjacent in memory, so that the device copies asynchronously. */
 int slot_pin(const struct mover *mover, struct slot *first, int count, struct error *err);
 
-/* One of its meters, as it is now. */
+/* One of the mover's meters, as it is now.  Any thread. */
 struct meter mover_meter(const struct mover *mover, const struct meter *meter);
 
 double mover_bytes(const struct mover *mover, const struct transfer *transfer);
 
-/* Move a slot's bytes from or to files or cache; `thread`: of which thread the timeline says so. */
+/* Move a slot's bytes from or to its file or the cache.  Blocks.  `thread` is the number that the
+ * trace gives to the calling thread. */
 int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err);
 
-/* Wait until the device's copy of a slot is done. */
+/* Wait until the device's copy of a slot is done, and account for it.  Blocks. */
 int mover_land(struct mover *mover, const struct slot *slot, struct error *err);
 
 #endif

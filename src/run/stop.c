@@ -11,11 +11,14 @@
 #include "lock.h"
 #include "meter.h"
 
-enum { MARGIN_SECONDS = 5, SAVES = 3 }; /* the end comes so much earlier, and so many saves */
-enum { AGAIN_MS = 2000 };               /* a launcher may send a signal twice that was meant once */
+enum {
+    MARGIN_SECONDS = 5,
+    SAVES = 3
+}; /* a run stops so long, and so many times the duration of a save, before its limit */
+enum { AGAIN_MS = 2000 }; /* within which a launcher may send one signal twice */
 
-static volatile sig_atomic_t end_asked, save_asked; /* the signal's number */
-static _Atomic int64_t urged_ms;                    /* when, by another than SIGUSR2; 0: not yet */
+static volatile sig_atomic_t end_asked, save_asked; /* the number of the signal that asked for it */
+static _Atomic int64_t urged_ms; /* when the first of the others than SIGUSR2 came; 0: none has */
 static double deadline = INFINITY, interval = INFINITY, saved_at;
 
 static void ask_end(int number)

@@ -1,4 +1,4 @@
-/* When to save and when to stop: signals, the time limit, the time between saves.
+/* When to save and when to stop: signals, the time limit, the time between checkpoints.
  *
  * SIGTERM, SIGINT, SIGHUP and SIGUSR2 ask for a stop; one of the first three at least 2 seconds
  * after another ends the process at once.  SIGUSR1 asks for a save. */
@@ -7,25 +7,25 @@
 
 #include <stdbool.h>
 
-/* What a rank asks for; all do the most that any asks for. */
+/* What a rank asks for; all ranks do the most that any of them asks for. */
 enum stop_level { STOP_NOT, STOP_SAVE, STOP_END };
 
-/* From here on SIGUSR1 and SIGUSR2 are requests, for whoever will heed them; nothing is there yet
- * that the other signals would cut short. */
+/* From now on SIGUSR1 and SIGUSR2 are requests, which are kept until stop_level is called.  The
+ * other signals still end the process, which has nothing to save yet. */
 void stop_listen(void);
 
-/* From here on all of the signals are.  Time counts from `started` (clock_now) to `max_s` seconds,
- * if that is not 0, or until the end of the job that SLURM_JOB_END_TIME states; `checkpoint_s`
- * between saves, of which one takes about `save_s`. */
+/* From now on all of these signals are requests.  The run is to end `max_s` seconds after `started`
+ * (clock_now), if max_s is not 0, and before the end of the job that SLURM_JOB_END_TIME states.
+ * Checkpoints are `checkpoint_s` seconds apart; one takes about `save_s` seconds. */
 void stop_begin(double started, double max_s, double checkpoint_s, double save_s);
 
-/* What this rank asks for now.  Times are asked for by the rank that `keeps_time`. */
+/* What this rank asks for now.  Only the rank that `keeps_time` looks at the clock. */
 enum stop_level stop_level(bool keeps_time);
 
-/* Something has been saved: what asked for it is done. */
+/* A checkpoint is complete: requests for one are served. */
 void stop_saved(void);
 
-/* Why the run is to end: "SIGTERM", "the time limit"; what this rank knows of it. */
+/* Why the run is to end, as far as this rank knows: "SIGTERM", "the time limit". */
 const char *stop_reason(void);
 
 #endif

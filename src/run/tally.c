@@ -15,8 +15,8 @@ void tally_take(const struct run *run, struct tally *tally)
     note(tally, STAGE_CACHE, mover_meter(&run->in.mover, &run->in.mover.cache));
     note(tally, STAGE_NETWORK, exchange_meter(&run->exchange));
     note(tally, STAGE_IN, mover_meter(&run->in.mover, &run->in.mover.link));
-    note(tally, STAGE_GEMM, run->products);
-    note(tally, STAGE_CHECK, run->checks);
+    note(tally, STAGE_GEMM, run->steps.products);
+    note(tally, STAGE_CHECK, run->steps.checks);
     note(tally, STAGE_OUT, mover_meter(&run->out.mover, &run->out.mover.link));
     note(tally, STAGE_WRITE, mover_meter(&run->out.mover, &run->out.mover.file));
 }

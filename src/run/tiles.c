@@ -5,7 +5,7 @@
 #include "quantity.h"
 #include "schedule.h"
 
-/* How many tiles a side make a cell, so that there are `room` cells at most. */
+/* How many tiles a side share a cell, so that there are at most `room` cells. */
 static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
 {
     int64_t merged = 1;
@@ -16,7 +16,7 @@ static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
 
 void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *plan, int left)
 {
-    int64_t room = (CELLS_MAX - t->count) / (left + 1); /* tiles that fail come again */
+    int64_t room = (CELLS_MAX - t->count) / (left + 1); /* tiles that failed are multiplied again */
     int64_t down = ceil_div(p->m, plan->tile_rows), across = ceil_div(p->n, plan->tile_cols);
     t->block = (struct block){p->row, p->col, p->m, p->n};
     t->first = &t->cells[t->count];

@@ -1,5 +1,6 @@
-/* The map of C: which rank multiplied which tile, and how well it passed its check.  Of very many
- * tiles several make one cell, so that the memory is the same for any C. */
+/* The map of C: which rank multiplied which tile, and how close that tile came to the check's
+ * limit.  Where there are very many tiles, several of them share a cell, so that the map takes the
+ * same memory for any C. */
 #ifndef DGEMM_OOC_TILES_H
 #define DGEMM_OOC_TILES_H
 
@@ -14,8 +15,8 @@ struct cell {
     double not_finite;  /* elements that are NaN or Inf */
 };
 
-/* All that this process multiplies, one piece (work.h) after the other; a tile that failed its
- * check comes again, over the first one. */
+/* All that this process multiplies, one piece (work.h) after the other.  A tile that failed its
+ * check and is multiplied again replaces its first entry. */
 struct tiles {
     struct cell cells[CELLS_MAX];
     int count;
@@ -23,11 +24,11 @@ struct tiles {
 
     /* The piece at work: */
     struct block block;
-    int64_t cell_rows, cell_cols; /* of C in a cell; 0: there was no room for its cells */
+    int64_t cell_rows, cell_cols; /* elements of C in a cell; 0: the map has no room for them */
     struct cell *first;
 };
 
-/* A piece begins, one of so many that are left. */
+/* A piece begins, the first of `left` that remain. */
 void tiles_begin(struct tiles *tiles, const struct problem *problem, const struct plan *plan,
                  int left);
 

@@ -1,5 +1,5 @@
-/* How busy every stage of a rank was, and what it moved, over time.  However long the run, the
- * memory is the same: when the bins run out of time, pairs of them become one. */
+/* How busy every stage of a rank was, and what it moved, over time.  A timeline takes the same
+ * memory for any run: when its bins are full, pairs of them are merged. */
 #ifndef DGEMM_OOC_TIMELINE_H
 #define DGEMM_OOC_TIMELINE_H
 
@@ -24,14 +24,14 @@ struct timeline {
     double amount[STAGE_COUNT][TIMELINE_BINS]; /* bytes, or floating-point operations */
 };
 
-/* Begin now; it is all zero. */
+/* Begin at `now` (clock_now); the timeline is zero before. */
 void timeline_begin(struct timeline *timeline, double now);
 
-/* A stage was busy between two times of the host's clock, and got so much done. */
+/* Add that a stage was busy between two times (clock_now), and moved or computed `amount`. */
 void timeline_add(struct timeline *timeline, enum stage stage, double begin, double end,
                   double amount);
 
-/* Make the bins that wide at least. */
+/* Merge bins until they are at least so many seconds wide. */
 void timeline_widen(struct timeline *timeline, double width);
 
 #endif

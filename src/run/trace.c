@@ -13,16 +13,16 @@
 #include "quantity.h"
 
 enum {
-    LANES = 1000, /* numbers of threads for each kind of them */
+    LANES = 1000, /* thread numbers for each kind of thread */
     KINDS = 6,
     ANCHOR_TRIES = 20,
 };
-static const double anchor_seconds = 1e-4, /* that the host may be late to see it */
-    anchor_lasts_s = 60;                   /* floats of milliseconds are 4 us apart then */
+static const double anchor_seconds = 1e-4, /* by which the host may be late to see an event */
+    anchor_lasts_s = 60; /* up to which floats of milliseconds are at most 4 us apart */
 
 static const struct {
     const char *action, *lane;
-    int order; /* of lanes from top to bottom; stages that share one lie on one lane */
+    int order; /* the lanes from top to bottom; some stages share one */
 } stages[STAGE_COUNT] = {
     [STAGE_READ] = {"read", "reader", 0},        [STAGE_CACHE] = {"cache", "reader", 0},
     [STAGE_NETWORK] = {"receive", "network", 1}, [STAGE_IN] = {"copy in", "copy in", 2},
@@ -35,9 +35,9 @@ size_t trace_bytes(void)
     return TRACE_SPANS * sizeof(struct span);
 }
 
-/* Record an anchor now.  Its time on the host's clock lies between the two looks at that clock,
- * which are repeated where they are far apart.  Between them it is where the anchor before puts it,
- * by the device's clock; without one it is the first look, so that no work seems to end late. */
+/* Record an anchor now.  Its time on the host's clock lies between two readings of that clock,
+ * which are repeated where they are far apart.  Between them the anchor before decides, by the
+ * device's clock; without one it is the first reading, so that no work seems to end late. */
 static void set_anchor(struct device *dev, const struct anchor *before, struct anchor *now,
                        struct error *err)
 {
@@ -54,8 +54,8 @@ static void set_anchor(struct device *dev, const struct anchor *before, struct a
     }
 }
 
-/* The anchor for what has happened now; the caller holds the lock.  A device that fails keeps the
- * one that it had: others complain. */
+/* The anchor for events that have just happened; the caller holds the lock.  A device that fails
+ * keeps its last anchor: its error is reported elsewhere. */
 static const struct anchor *anchor_now(struct trace *t)
 {
     struct error ignored = {0};
@@ -166,7 +166,7 @@ static void print_rank(FILE *file, int rank, const struct span *spans, int64_t c
                 count - kept, rank);
 }
 
-/* Rank 0 takes the others' spans one after the other into the place of its own. */
+/* Rank 0 receives the other ranks' spans, one rank after the other, into the memory of its own. */
 static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
 {
     fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");

@@ -1,7 +1,7 @@
-/* What every stage did when, on every rank: span by span, for Perfetto and other readers of
- * Chrome's trace format; and summed up over time, for the page (page.h).  Off, it costs a
- * comparison; on, 32 bytes a span and no system call for each of the slots that move and products
- * that are computed. */
+/* What every stage did, and when, on every rank: as spans, for Perfetto and other readers of
+ * Chrome's trace format, and summed up over time for the page (page.h).  There is one span for each
+ * slot that moves and each product; it takes 32 bytes and no system call.  Without a trace it costs
+ * a comparison. */
 #ifndef DGEMM_OOC_TRACE_H
 #define DGEMM_OOC_TRACE_H
 
@@ -15,7 +15,7 @@ struct device;
 struct error;
 struct event;
 
-/* Something that a stage did, in seconds since the trace began. */
+/* One thing that a stage did; times are seconds since the trace began. */
 struct span {
     double begin, end;
     double amount; /* bytes, or floating-point operations */
@@ -25,8 +25,8 @@ struct span {
 
 enum { TRACE_SPANS = 1 << 18 }; /* of each rank; spans beyond this are dropped, and counted */
 
-/* A moment on both clocks, from which later ones on the device are measured.  There are new anchors
- * all the time, since the device's float milliseconds are coarse far from one. */
+/* A moment on both clocks, from which later ones on the device are measured.  Anchors are renewed
+ * all the time, since the device counts in float milliseconds, which are coarse far from one. */
 struct anchor {
     struct event *event;
     double time; /* clock_now */
@@ -35,7 +35,7 @@ struct anchor {
 struct trace {
     struct timeline *timeline; /* the caller's; null: none */
     struct span *spans;        /* null: none */
-    int64_t count;             /* that there would be */
+    int64_t count;             /* of all spans, also those that were dropped */
     struct device *device;
     double start;             /* on the host's clock */
     struct anchor anchors[2]; /* in turn */
@@ -52,9 +52,9 @@ int trace_open(struct trace *trace, struct device *device, bool spans, struct ti
                struct error *err);
 void trace_close(struct trace *trace);
 
-/* Add a span: between two times of the host's clock (clock_now), of which those of one stage may
- * overlap, so that it is busy anew only `since` (meter_end); between two reached events of the
- * device.  From any thread. */
+/* Add a span, from any thread: trace_host between two times of clock_now, trace_device between two
+ * events that the device has reached.  Spans of one stage may overlap on the host; the timeline
+ * counts the stage as busy from `since` on (meter_end). */
 void trace_host(struct trace *trace, struct span span, double begin, double end, double since);
 void trace_device(struct trace *trace, struct span span, struct event *begin, struct event *end);
 

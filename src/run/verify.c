@@ -15,10 +15,10 @@
 #include "stop.h"
 #include "store.h"
 
-/* Bytes that a thread reads at a time: more where chunks are larger, and then decoded once. */
+/* Bytes that a thread reads at a time, or a whole chunk, which is then decoded once. */
 enum { PART_MIN = 64 << 10, PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20, PAGE = 4096 };
 
-enum { CLASS_COLUMNS = 16 }; /* at least, where there is more than one class */
+enum { CLASS_COLUMNS = 16 }; /* the least, where there is more than one class */
 
 struct full_check {
     const struct problem *problem;
@@ -35,12 +35,12 @@ struct full_check {
     double *norms, *verdicts;
     int *left_out, found;
     struct checksum table;   /* of C */
-    _Atomic uint64_t summed; /* of what this rank has read of C */
+    _Atomic uint64_t summed; /* of the part of C that this rank has read */
     uint64_t bytes;          /* that this rank has read */
 };
 
-/* One matrix, to be read once: `sketch` or `project` says what to do with each part of it, with
- * vectors that begin where the matrix does. */
+/* A matrix that is read once: each part of it is given to `sketch` or `project`, with vectors that
+ * begin at its first row or column. */
 struct sweep {
     struct store *store;
     struct block share; /* this rank's rows */
@@ -62,7 +62,7 @@ static size_t vector_bytes(const struct problem *p, int classes)
            checksum_bytes(p->type, p->n);
 }
 
-/* What all of it takes but for the parts; C is a contiguous file. */
+/* The memory that the check takes beside the parts; C is a contiguous file. */
 static size_t fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
@@ -77,7 +77,7 @@ static size_t fixed_bytes(const struct problem *p, int classes, int threads)
     return vector_bytes(p, classes) + most;
 }
 
-/* The more classes, the more it finds: as many as half of the memory holds. */
+/* More classes find more: as many as fit into half of the memory. */
 static int choose_classes(const struct problem *p, const struct machine *machine)
 {
     int classes = 1;
@@ -98,7 +98,7 @@ int verify_fits(const struct problem *p, const struct machine *machine, struct e
         (uint64_t)(needed + 1023) / 1024, quantity_bytes((double)machine->host_memory));
 }
 
-/* This rank's part of the rows, of whole chunks. */
+/* This rank's share of the rows, in whole chunks. */
 static struct block share_of(const struct matrix_info *info, const struct comm *comm)
 {
     int64_t unit = max_i64(1, info->chunk_rows), units = ceil_div(info->rows, unit);
@@ -150,15 +150,15 @@ static void add_part(const struct sweep *s, const struct block *part, const void
         sketch_part(s, part, memory, threads);
 }
 
-/* Parts of whole rows, not transposed, have rows of the result to themselves: each thread goes on
- * with what it has read. */
+/* Parts of whole rows of a matrix that is not transposed have their own rows of the result, so that
+ * each thread computes with what it has read. */
 static bool is_apart(const struct sweep *s, const struct block *part)
 {
     bool trans = s->projects ? s->project.trans : s->sketch.trans;
     return !trans && part->cols == s->share.cols;
 }
 
-/* So many parts as there are threads, each read by one of them. */
+/* As many parts as there are threads, each read by one of them. */
 static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t first, int64_t end,
                        struct error *err)
 {
@@ -197,7 +197,7 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
     s->project.type = s->sketch.type = p->type;
     s->project.classes = s->sketch.classes = f->classes;
     s->sketch.deal = 1;
-    /* As when it is written: by offset, and while the run holds the lock that HDF5 would take. */
+    /* C is read by offset, as it was written, since the run holds the lock that HDF5 would take. */
     enum store_way way = s->is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
     if (store_open(info, p->type, STORE_READ, way, &s->store, err) == 0 && s->is_c)
         store_forget(s->store);
@@ -232,11 +232,11 @@ static struct sweep sketch_of(struct full_check *f, bool trans, double *sums, do
                                      .tag = 1}};
 }
 
-/* What any rank has found, all leave out.  Whether there was something. */
+/* All ranks leave out what any of them has found.  Returns whether there was something. */
 static bool leave_columns_out(struct full_check *f)
 {
     double *scratch = f->scratch;
-    const double not_finite = 1 << 24; /* of more ranks than there are */
+    const double not_finite = 1 << 24; /* more ranks than there are */
     bool any = false;
     for (int64_t j = 0; j < f->problem->n; j++)
         scratch[j] = f->left_out[j] == LEFT_OUT_NOT_FINITE ? not_finite : f->left_out[j];
@@ -250,7 +250,7 @@ static bool leave_columns_out(struct full_check *f)
     return any;
 }
 
-/* t := op(B) x.  Where columns have to be left out, B is read once more without them. */
+/* t := op(B) x.  Where columns must be left out, B is read once more without them. */
 static int multiply_b(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
@@ -287,8 +287,7 @@ static int multiply_a(struct full_check *f, struct error *err)
     return 0;
 }
 
-/* y += beta C0 x; what is not finite there makes its class of the row one that nothing is known
- * of. */
+/* y += beta C0 x.  An element that is not finite excludes its class of the row from the check. */
 static int add_c0(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
@@ -322,9 +321,9 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
     return 0;
 }
 
-/* The first row that is wrong for certain; -1: none.  Sums of k products in any order, scaled and
- * added to beta C0, have (k + 4) u of |alpha| |op(A)| |op(B)| + |beta| |C0| at most, where second
- * orders are covered for k u < 2. */
+/* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
+ * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|);
+ * second-order terms are covered for k u < 2. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
@@ -383,7 +382,7 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
     return comm_agree(f->comm, err);
 }
 
-/* What a thread reads at a time when memory is no matter. */
+/* What a thread reads at a time where memory is no limit. */
 static size_t best_part(const struct problem *p)
 {
     size_t best = PART_MAX;

@@ -1,11 +1,11 @@
 /* The full check: C as it is on the disk, against A, B and C0 as they are there.
  *
- * For random vectors x all ranks compute alpha op(A) (op(B) x) + beta C0 x and C x, each matrix
- * being read once, each rank reading its share of the rows of each file, and compare row by row as
- * the online check does (check.h), with vectors of its own.  It sees no sums at the ends of groups
- * of k, only those of all of k, so that of floats and long k it finds less.  C's checksum is
- * computed on the way: what was written is compared with what is read bit by bit, which no bound
- * can do. */
+ * For random vectors x all ranks compute alpha op(A) (op(B) x) + beta C0 x and C x and compare them
+ * row by row, as the online check does (check.h), with vectors of their own.  Each matrix is read
+ * once, each rank reads its share of its rows.  Unlike the online check this one has no sums at the
+ * ends of groups of k, only those of all of k, so that it finds less where floats have a long k.
+ * C's checksum is computed from the same bytes, which compares every bit of C with what was
+ * written. */
 #ifndef DGEMM_OOC_VERIFY_H
 #define DGEMM_OOC_VERIFY_H
 
@@ -16,24 +16,24 @@
 
 /* Plain data; the same on all ranks. */
 struct verify {
-    uint64_t seed;     /* set by the caller: of the vectors; */
-    bool has_expected; /* C's checksum is known, */
-    uint64_t expected; /* and is this */
+    uint64_t seed;     /* of the vectors; set by the caller, as the next two */
+    bool has_expected; /* the checksum of C is known */
+    uint64_t expected; /* that checksum */
 
-    bool judged;       /* all was read; else nothing of the rest is known but the time */
+    bool judged;       /* all files were read; otherwise only `seconds` below is valid */
     uint64_t checksum; /* of C as it was read */
     struct findings findings;
     double seconds; /* that the check took */
     double bytes;   /* that all ranks read */
 };
 
-/* Complain (EXIT_RESOURCES) where the check would take more than the machine's host memory: its
- * vectors, and at least 64 KiB a thread. */
+/* Complain (EXIT_RESOURCES) where the check would take more than the machine's host memory, for its
+ * vectors and at least 64 KiB a thread.  Pure. */
 int verify_fits(const struct problem *p, const struct machine *machine, struct error *err);
 
-/* Collective.  Check the matrix `c`, which is durable.  Within machine->host_memory on each rank,
- * by machine->threads.  A wrong checksum or a row beyond the limit: EXIT_VERIFY; a stop that was
- * asked for: EXIT_STOPPED. */
+/* Collective, blocks.  Check the matrix `c`, which is durable, within machine->host_memory on each
+ * rank, on machine->threads.  EXIT_VERIFY for a wrong checksum or a row beyond its limit,
+ * EXIT_STOPPED after a request to stop. */
 int verify_files(const struct problem *p, const struct matrix_info *c,
                  const struct machine *machine, struct comm *comm, struct verify *verify,
                  struct error *err);

@@ -344,7 +344,7 @@ static inline bool multiply(struct bench *x, struct work *work)
                 multiply_steps(x, &rows, slab, first, min_i64(part, k - first), work);
         }
     }
-    assert_int_equal(check_leave(&x->check, &tile, &tile, &err), 0);
+    assert_int_equal(check_drain(&x->check, &tile, &tile, &err), 0);
     assert_int_equal(check_judge(&x->check, &err), 0);
     download_sums(x);
     return x->check.failures == 0;

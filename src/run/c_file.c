@@ -1,0 +1,53 @@
+#include "c_file.h"
+
+#include "comm.h"
+#include "error.h"
+#include "quantity.h"
+#include "store.h"
+
+enum { PIECE = 4 << 20 }; /* bytes that are prepared at a time */
+
+int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
+                const struct matrix_info *info, const struct comm *comm, bool checked,
+                struct error *err)
+{
+    file->problem = p;
+    file->plan = plan;
+    file->info = info;
+    file->rank = comm->rank;
+    file->ranks = comm->size;
+    if (store_open(info, p->type, STORE_WRITE, p->io, &file->store, err) ||
+        (comm->rank == 0 && store_reserve(file->store, err)) ||
+        (checked && checksum_open(&file->checksum, p->type, info->cols, err)))
+        return err->code;
+    return 0;
+}
+
+void c_file_close(struct c_file *file)
+{
+    checksum_close(&file->checksum);
+    store_close(file->store);
+}
+
+int c_file_write(struct c_file *file, const struct block *block, const void *memory,
+                 struct error *err)
+{
+    if (file->checksum.weights)
+        bands_add(file->written, &file->checksum, file->info->rows, block, memory);
+    return store_write(file->store, block, memory, err);
+}
+
+bool c_file_prepare(struct c_file *file)
+{
+    const struct problem *p = file->problem;
+    const struct plan *plan = file->plan;
+    int64_t row_bytes = file->info->cols * (int64_t)scalar_size(p->type);
+    int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
+    int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
+    int64_t piece = file->prepared++ * file->ranks + file->rank;
+    int64_t super = piece / (pieces * lines), skip = piece / lines % pieces * rows;
+    int64_t tile = (super * lines + piece % lines) * plan->tile_rows;
+    rows = min_i64(min_i64(rows, plan->tile_rows - skip), p->m - tile - skip);
+    return super < plan->supers_down &&
+           (rows <= 0 || store_prepare(file->store, p->row + tile + skip, rows));
+}

@@ -1,0 +1,38 @@
+/* C's file as the pipeline writes it: blocks in any order, from any thread, with their checksum. */
+#ifndef DGEMM_OOC_C_FILE_H
+#define DGEMM_OOC_C_FILE_H
+
+#include "bands.h"
+#include "plan.h"
+
+struct comm;
+struct store;
+
+struct c_file {
+    const struct problem *problem;
+    const struct plan *plan;
+    const struct matrix_info *info;
+    int rank, ranks;
+    struct store *store;
+    struct checksum checksum;        /* of C; closed when C is not checked */
+    _Atomic uint64_t written[BANDS]; /* the checksum of what this rank has written */
+    _Atomic int64_t prepared;        /* pieces of the file that are ready to be written to */
+};
+
+/* On all ranks: open C's file, described by `info`; rank 0 takes its space.  `checked`: checksums
+ * are wanted.  The first three stay the caller's.  After a failure c_file_close is still due. */
+int c_file_open(struct c_file *file, const struct problem *p, const struct plan *plan,
+                const struct matrix_info *info, const struct comm *comm, bool checked,
+                struct error *err);
+void c_file_close(struct c_file *file);
+
+/* Write a block and add it to the checksum.  Blocks; any thread. */
+int c_file_write(struct c_file *file, const struct block *block, const void *memory,
+                 struct error *err);
+
+/* Prepare some rows of C that are this rank's to prepare, in the order in which they are written:
+ * all ranks take turns, and so do the tiles of a column of the grid.  False when there is nothing
+ * to be gained.  Any thread. */
+bool c_file_prepare(struct c_file *file);
+
+#endif

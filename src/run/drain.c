@@ -1,0 +1,107 @@
+#include "drain.h"
+
+#include "error.h"
+#include "schedule.h"
+
+int drain_open(struct drain *d, struct error *err)
+{
+    struct device *dev = d->device;
+    return events_create(dev, d->c0_used, 2, err) ||
+                   events_create(dev, d->multiplied, STRIPS_MAX, err) ||
+                   events_create(dev, d->drained, STRIPS_MAX, err)
+               ? err->code
+               : 0;
+}
+
+void drain_close(struct drain *d)
+{
+    if (!d->device)
+        return;
+    events_destroy(d->device, d->c0_used, 2);
+    events_destroy(d->device, d->multiplied, STRIPS_MAX);
+    events_destroy(d->device, d->drained, STRIPS_MAX);
+}
+
+void drain_begin(struct drain *d, const struct block *tile)
+{
+    d->tile.block = *tile;
+}
+
+int drain_copy(struct drain *d, const struct matrix *acc, const struct block *part,
+               struct error *err)
+{
+    while (!outlet_ready(d->out) && panels_try(d->panels, err))
+        ;
+    return err->code ? err->code : outlet_copy(d->out, acc, part, err);
+}
+
+/* A part of C0 to the device; `buffer` alternates. */
+static int load_c0(struct drain *d, const struct block *part, int buffer, struct error *err)
+{
+    struct device *dev = d->device;
+    struct matrix c0 = {d->problem->type, d->c0[buffer], part->cols, *part};
+    if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, err) ||
+        dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
+        return err->code;
+    return dev->wait(dev, STREAM_OUT, d->c0_used[buffer], err);
+}
+
+/* C = alpha acc + beta C0 in the accumulators of one part of the tile. */
+static int combine_part(struct drain *d, const struct block *part, struct error *err)
+{
+    const struct problem *p = d->problem;
+    struct device *dev = d->device;
+    int buffer = (int)(d->parts++ % 2);
+    struct combine combine = {
+        .type = p->type,
+        .rows = part->rows,
+        .cols = part->cols,
+        .alpha = d->plan->slabs ? p->alpha : 0,
+        .beta = p->beta,
+        .acc = matrix_at(&d->tile, part->row - d->tile.block.row, part->col - d->tile.block.col),
+        .c0 = d->c0[buffer],
+        .ld_acc = d->tile.ld,
+        .ld_c0 = part->cols};
+    if (combine.alpha == 1 && combine.beta == 0)
+        return 0;
+    if (problem_reads_c(p) && load_c0(d, part, buffer, err))
+        return err->code;
+    if (dev->combine(dev, &combine, err))
+        return err->code;
+    return problem_reads_c(p) ? dev->record(dev, d->c0_used[buffer], STREAM_OUT, err) : 0;
+}
+
+int drain_strip(struct drain *d, int64_t index, struct error *err)
+{
+    struct device *dev = d->device;
+    struct block strip = schedule_strip(d->plan, &d->tile.block, index);
+    struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
+    int64_t parts = block_cut_parts(&strip, &cut);
+    if (parts == 0)
+        return 0;
+    if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err))
+        return err->code;
+    for (int64_t i = 0; i < parts; i++) {
+        struct block part = block_cut_part(&strip, &cut, i);
+        if (combine_part(d, &part, err) || drain_copy(d, &d->tile, &part, err))
+            return err->code;
+    }
+    if (check_drain(d->check, &d->tile.block, &strip, err) ||
+        dev->record(dev, d->drained[index], STREAM_OUT, err) ||
+        dev->wait(dev, STREAM_COMPUTE, d->drained[index], err))
+        return err->code;
+    if (index + 1 == schedule_strips(d->plan, &d->tile.block))
+        d->tile.block = (struct block){0};
+    return 0;
+}
+
+int drain_rest(struct drain *d, struct error *err)
+{
+    for (int64_t i = 0; !block_empty(&d->tile.block); i++) {
+        if (comm_raised(d->comm))
+            return err->code = ERROR_ELSEWHERE;
+        if (drain_strip(d, i, err))
+            return err->code;
+    }
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* The drain: finished tiles on their way from the device to C's file, strip by strip, so that the
+ * products of the next tile can follow into the same accumulators. */
+#ifndef DGEMM_OOC_DRAIN_H
+#define DGEMM_OOC_DRAIN_H
+
+#include "check.h"
+#include "comm.h"
+#include "intake.h"
+#include "outlet.h"
+#include "panels.h"
+
+struct drain {
+    const struct problem *problem;
+    const struct plan *plan;
+    const struct comm *comm;
+    struct device *device;
+    struct intake *in;     /* brings C0 */
+    struct outlet *out;    /* takes C */
+    struct panels *panels; /* may bring panels while no slot of the outlet is free */
+    struct check *check;
+    struct matrix tile; /* the finished tile, until all of its strips are out; empty: none */
+    void *c0[2];        /* two parts of C0 on the device, set by the caller; they take turns */
+    struct event *c0_used[2];
+    struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
+    struct event *drained[STRIPS_MAX];    /* a strip has left the device */
+    int64_t parts;                        /* of strips, drained so far */
+};
+
+/* Create the events of a drain whose other members the caller has set.  After a failure
+ * drain_close is still due. */
+int drain_open(struct drain *drain, struct error *err);
+void drain_close(struct drain *drain);
+
+/* The products of the tile are enqueued: it is the next one to be drained. */
+void drain_begin(struct drain *drain, const struct block *tile);
+
+/* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
+ * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does
+ * nothing without such a strip. */
+int drain_strip(struct drain *drain, int64_t index, struct error *err);
+
+/* All strips that are not drained yet.  Ends early with ERROR_ELSEWHERE when another rank has
+ * failed. */
+int drain_rest(struct drain *drain, struct error *err);
+
+/* Copy a part of the accumulators into a slot of the outlet, and on to whatever is written now.
+ * Blocks until a slot is free. */
+int drain_copy(struct drain *drain, const struct matrix *acc, const struct block *part,
+               struct error *err);
+
+#endif

@@ -1,0 +1,57 @@
+#include "matrix.h"
+
+#include <assert.h>
+
+#include "error.h"
+
+void *matrix_at(const struct matrix *matrix, int64_t row, int64_t col)
+{
+    return (char *)matrix->memory + (size_t)(row * matrix->ld + col) * scalar_size(matrix->type);
+}
+
+static void *part_at(const struct matrix *matrix, const struct block *part)
+{
+    const struct block *all = &matrix->block;
+    int64_t row = part->row - all->row, col = part->col - all->col;
+    assert(row >= 0 && row + part->rows <= all->rows && col >= 0 && col + part->cols <= all->cols);
+    return matrix_at(matrix, row, col);
+}
+
+struct copy matrix_copy_in(const struct matrix *to, const struct block *part, const void *from)
+{
+    size_t size = scalar_size(to->type), width = (size_t)part->cols * size;
+    return (struct copy){.dst = part_at(to, part),
+                         .src = from,
+                         .dst_pitch = (size_t)to->ld * size,
+                         .src_pitch = width,
+                         .width = width,
+                         .rows = (size_t)part->rows};
+}
+
+struct copy matrix_copy_out(void *to, const struct matrix *from, const struct block *part)
+{
+    size_t size = scalar_size(from->type), width = (size_t)part->cols * size;
+    return (struct copy){.dst = to,
+                         .src = part_at(from, part),
+                         .dst_pitch = width,
+                         .src_pitch = (size_t)from->ld * size,
+                         .width = width,
+                         .rows = (size_t)part->rows};
+}
+
+int events_create(struct device *dev, struct event **events, int count, struct error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (dev->event_create(dev, &events[i], err))
+            return err->code;
+    return 0;
+}
+
+void events_destroy(struct device *dev, struct event **events, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (events[i])
+            dev->event_destroy(dev, events[i]);
+        events[i] = NULL;
+    }
+}
