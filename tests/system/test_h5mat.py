@@ -143,7 +143,7 @@ def test_gen_keeps_what_is_there():
     gen("x.h5", 4, 6, "--pattern", "ones", "--force")
     assert np.array_equal(load("x.h5"), np.ones((4, 6)))
     gen("x.h5:/g/C", 2, 2)
-    assert "is no dataset" in gen("x.h5:/g", 2, 2, "--force", code=INPUT)
+    assert "is not a dataset" in gen("x.h5:/g", 2, 2, "--force", code=INPUT)
     assert "failed" in gen("x.h5:/B/C", 2, 2, code=INPUT)
     with h5py.File("x.h5", "r") as f:
         assert sorted(f) == ["A", "B", "g"]
@@ -513,5 +513,5 @@ def test_help_and_version():
     assert "gen" in h5mat("--help") and "--rows" in h5mat("gen", "-h")
     assert re.match(r"h5mat \d\S* \(HDF5 \d", h5mat("--version"))
     h5mat(code=USAGE)
-    assert 'no command "make"' in h5mat("make", code=USAGE)
+    assert '"make" is not a command' in h5mat("make", code=USAGE)
     h5mat("--wrong", code=USAGE)
