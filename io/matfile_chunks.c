@@ -3,25 +3,42 @@
  * The library tells the address of a chunk by its number (H5Dget_chunk_info), but walks through all
  * chunks before it to find out, which takes minutes for 10^5 chunks, and forgets the user block;
  * H5Dchunk_iter, which does not walk, came with 1.12.3 and had errors of its own.  Reading a raw
- * chunk is quick in all versions, so chunks are "read" from a file driver of our own
- * (matfile_driver.c), which takes down the address where raw data would be and touches nothing:
- * about a microsecond each. */
+ * chunk is quick in all versions, so chunks are "read" through a file driver of our own
+ * (matfile_driver.c), which takes down where the library reads straight to the buffer that it was
+ * given, and leaves that out: about a microsecond each.  The buffer is real all the same: what a
+ * library reads to a buffer of its own first is read, and copied to ours; then the chunk is not
+ * found. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "error.h"
 #include "matfile_impl.h"
 
-static herr_t read_raw(hid_t dataset, const hsize_t at[2], hsize_t bytes, uint32_t *mask)
+/* What raw chunks are "read" to: address space, that takes memory only where it is written to. */
+struct room {
+    void *at;
+    size_t bytes;
+};
+
+static int room_open(struct room *room, const struct matrix_info *info, struct error *err)
 {
-    char nothing; /* stays untouched */
+    room->bytes = chunk_room(info->chunk_bytes);
+    room->at = mmap(NULL, room->bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room->at != MAP_FAILED)
+        return 0;
+    return error_add(err, EXIT_RESOURCES, "no memory for chunks of %zu bytes", room->bytes);
+}
+
+static herr_t read_raw(hid_t dataset, const hsize_t at[2], const struct room *room, uint32_t *mask)
+{
 #if H5_VERSION_GE(2, 0, 0)
-    size_t room = bytes;
-    return H5Dread_chunk2(dataset, H5P_DEFAULT, at, mask, &nothing, &room);
+    size_t bytes = room->bytes;
+    return H5Dread_chunk2(dataset, H5P_DEFAULT, at, mask, room->at, &bytes);
 #else
-    (void)bytes;
-    return H5Dread_chunk(dataset, H5P_DEFAULT, at, mask, &nothing);
+    return H5Dread_chunk(dataset, H5P_DEFAULT, at, mask, room->at);
 #endif
 }
 
@@ -38,22 +55,27 @@ static int check_within(const struct matrix_info *info, const struct matfile_chu
         info->file, info->dataset, end, info->file_bytes);
 }
 
-/* Whether there is such a chunk; that its records cannot be read looks the same. */
-static bool locate(hid_t dataset, const hsize_t at[2], struct matfile_chunk *chunk)
+/* Whether there is such a chunk; that its records cannot be read looks the same.  Of one that is
+ * longer than any can be, which whoever reads it will find out, nothing else is looked at. */
+static bool locate(hid_t dataset, const hsize_t at[2], const struct room *room,
+                   struct matfile_chunk *chunk)
 {
     hsize_t bytes = 0;
     *chunk = (struct matfile_chunk){0};
-    h5_witnessed(); /* of another read */
-    if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX ||
-        read_raw(dataset, at, bytes, &chunk->mask) < 0 ||
-        (chunk->address = h5_witnessed()) == HADDR_UNDEF)
+    if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX)
         return false;
+    if (bytes <= room->bytes) {
+        h5_witness(room->at);
+        if (read_raw(dataset, at, room, &chunk->mask) < 0 ||
+            (chunk->address = h5_witnessed()) == HADDR_UNDEF)
+            return false;
+    }
     chunk->bytes = (uint32_t)bytes;
     return true;
 }
 
 static int locate_all(hid_t dataset, const struct matrix_info *info, struct matfile_chunk *chunks,
-                      struct error *err)
+                      const struct room *room, struct error *err)
 {
     int rc = 0;
     hsize_t written = 0, found = 0;
@@ -63,7 +85,7 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
     hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* there may be very many of nothing */
     for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)info->chunk_rows)
         for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
-            if (locate(dataset, (hsize_t[]){row, col}, chunks++)) {
+            if (locate(dataset, (hsize_t[]){row, col}, room, chunks++)) {
                 rc = check_within(info, chunks - 1, err);
                 found++;
             }
@@ -77,11 +99,11 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
 }
 
 static int open_and_locate(hid_t access, const struct matrix_info *info,
-                           struct matfile_chunk *chunks, struct error *err)
+                           struct matfile_chunk *chunks, const struct room *room, struct error *err)
 {
     hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
     hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, err)
+    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, room, err)
                           : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
                                       info->file, info->dataset, h5_why());
     h5_close(dataset);
@@ -92,12 +114,16 @@ static int open_and_locate(hid_t access, const struct matrix_info *info,
 int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *chunks,
                         struct error *err)
 {
+    struct room room;
+    if (room_open(&room, info, err))
+        return err->code;
     h5_enter();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     h5_set_driver(access, H5_WITNESS);
-    int rc = open_and_locate(access, info, chunks, err);
+    int rc = open_and_locate(access, info, chunks, &room, err);
     h5_close(access);
     h5_leave();
+    munmap(room.at, room.bytes);
     return rc;
 }
 

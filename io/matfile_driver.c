@@ -27,7 +27,8 @@ static H5FD_t *real_of(const H5FD_t *file)
 }
 
 /* Guarded by h5_enter. */
-static haddr_t witnessed = HADDR_UNDEF;
+static const void *witnessed_to;
+static haddr_t witnessed;
 static matfile_source *visit_opened; /* may be null */
 static void *visit_context;
 static char refused[PATH_MAX + 64];
@@ -48,11 +49,15 @@ void h5_visit_opened(matfile_source *visit, void *context)
     visit_context = context;
 }
 
+void h5_witness(const void *to)
+{
+    witnessed_to = to;
+    witnessed = HADDR_UNDEF;
+}
+
 haddr_t h5_witnessed(void)
 {
-    haddr_t address = witnessed;
-    witnessed = HADDR_UNDEF;
-    return address;
+    return witnessed;
 }
 
 static bool is_plain(const char *name)
@@ -132,7 +137,7 @@ static herr_t plain_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t 
 static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
                            size_t bytes, void *to)
 {
-    if (kind != H5FD_MEM_DRAW)
+    if (kind != H5FD_MEM_DRAW || to != witnessed_to)
         return plain_read(file, kind, transfer, address, bytes, to);
     witnessed = address;
     return 0;

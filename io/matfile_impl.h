@@ -48,7 +48,9 @@ hid_t h5_file_access(enum h5_mode mode, bool locking);
 enum h5_driver { H5_PLAIN, H5_WITNESS };
 void h5_set_driver(hid_t access, enum h5_driver driver);
 
-/* Where raw data was to be read last; HADDR_UNDEF: none since this was asked. */
+/* From now on, H5_WITNESS takes down reads of raw data straight to `to` and leaves them out; others
+ * are done.  Where the last one was; HADDR_UNDEF: none yet. */
+void h5_witness(const void *to);
 haddr_t h5_witnessed(void);
 
 /* Which file the library was kept from opening since h5_enter, and why; empty: none. */
