@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "error.h"
-#include "store_direct.h"
+#include "store_impl.h"
 
 static const struct store_backend *backend_of(const struct matrix_info *info, enum scalar type,
                                               enum store_mode mode, enum store_way way)
@@ -76,6 +76,13 @@ size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, en
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
     return backend->overhead(info, type, mode, way, threads);
+}
+
+size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                          enum store_way way)
+{
+    const struct store_backend *backend = backend_of(info, type, mode, way);
+    return backend->shared ? backend->shared(info, type, way) : 0;
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)

@@ -36,10 +36,15 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
 /* The way that was chosen, in one word. */
 const char *store_way_name(const struct store *store);
 
-/* Host bytes that a store so opened may take beside the blocks of its callers, who have so many
- * threads.  Pure. */
+/* Host bytes that a store so opened may take for itself beside the blocks of its callers, who have
+ * so many threads.  Pure. */
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads);
+
+/* Those that it may take together with all other stores of the process: of several stores, the
+ * largest number is what they take.  Pure. */
+size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
+                          enum store_way way);
 
 int store_read(struct store *store, const struct block *block, void *to, struct error *err);
 int store_write(struct store *store, const struct block *block, const void *from,

@@ -1,6 +1,6 @@
-/* Blocks are cut into pieces, which a pool of threads moves: the disk has many requests at work
- * even for one block, and a thread's own buffer takes those that O_DIRECT would not move straight
- * from or to the caller's memory.
+/* Blocks are cut into pieces, each a request to the pool: the disk has many of them at work even
+ * for one block, and a request's own buffer takes those that O_DIRECT would not move straight from
+ * or to the caller's memory.
  *
  * Read: what lies around a piece up to the next multiples of the alignment is read with it, and so
  * are gaps between rows that are shorter than a request is dear.  Written: whole pages only; what a
@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,43 +18,31 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "pool.h"
 
 enum {
-    PIECE = 256 << 10, /* bytes of a request */
-    GAP = 16 << 10,    /* shorter ones are read along: a request costs more */
-    THREADS = 16,
-    THREAD_STACK = 32 << 10, /* what a thread touches of its own */
-    ALIGNMENT = 4096,        /* enough for any device; assumed where the kernel does not tell */
-    BUFFER = PIECE + 2 * ALIGNMENT,
-};
-
-/* A block on its way.  Lives on the stack of the thread that asked for it. */
-struct job {
-    struct runs runs;
-    char *to;
-    const char *from;
-    int64_t rows_per_piece, pieces_per_run, pieces;
-    int64_t next, done; /* pieces */
-    struct error *err;
-    struct job *later;
-    pthread_cond_t finished;
+    ALIGNMENT = POOL_ALIGNMENT, /* enough for any device; assumed where the kernel does not tell */
+    PIECE = POOL_BUFFER - 2 * ALIGNMENT, /* bytes of a request */
+    GAP = 16 << 10,                      /* shorter ones are read along: a request costs more */
 };
 
 struct direct {
-    struct store *store;
+    const struct store *store;
     int descriptor;
     size_t memory_alignment, file_alignment;
-    size_t page;   /* of the page cache, a multiple of them */
-    char *buffers; /* one a thread */
-    pthread_t threads[THREADS];
-    int created, started;
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    struct job *first, **last; /* those with pieces that nobody has taken */
-    bool stop;
+    size_t page; /* of the page cache, a multiple of them */
 };
 
-/* Bytes [begin, end) of the file, of rows [row, row + rows) of the job. */
+/* A block on its way, cut. */
+struct pieces {
+    const struct direct *direct;
+    struct runs runs;
+    char *to;
+    const char *from;
+    int64_t rows_each, per_run, count;
+};
+
+/* Bytes [begin, end) of the file, of rows [row, row + rows) of the block. */
 struct piece {
     uint64_t begin, end;
     int64_t row, rows;
@@ -71,26 +58,26 @@ static uint64_t up(uint64_t bytes, size_t unit)
     return down(bytes + unit - 1, unit);
 }
 
-static void cut(struct job *job)
+static void cut(struct pieces *all)
 {
-    const struct runs *r = &job->runs;
-    bool sieve = job->to && r->count > 1 && r->stride - r->bytes <= GAP && r->bytes < PIECE;
-    job->rows_per_piece = sieve ? 1 + (int64_t)((PIECE - r->bytes) / r->stride) : 1;
-    job->pieces_per_run = r->bytes <= PIECE ? 1 : (int64_t)(r->bytes / PIECE) + 2;
-    job->pieces = (r->count + job->rows_per_piece - 1) / job->rows_per_piece * job->pieces_per_run;
+    const struct runs *r = &all->runs;
+    bool sieve = all->to && r->count > 1 && r->stride - r->bytes <= GAP && r->bytes < PIECE;
+    all->rows_each = sieve ? 1 + (int64_t)((PIECE - r->bytes) / r->stride) : 1;
+    all->per_run = r->bytes <= PIECE ? 1 : (int64_t)(r->bytes / PIECE) + 2;
+    all->count = (r->count + all->rows_each - 1) / all->rows_each * all->per_run;
 }
 
 /* Of a long run, pieces are cut where the file's offset is a multiple of PIECE; the last may be
  * empty. */
-static struct piece piece_at(const struct job *job, int64_t index)
+static struct piece piece_at(const struct pieces *all, int64_t index)
 {
-    const struct runs *r = &job->runs;
-    int64_t row = index / job->pieces_per_run * job->rows_per_piece, left = r->count - row;
-    struct piece p = {.row = row, .rows = left < job->rows_per_piece ? left : job->rows_per_piece};
+    const struct runs *r = &all->runs;
+    int64_t row = index / all->per_run * all->rows_each, left = r->count - row;
+    struct piece p = {.row = row, .rows = left < all->rows_each ? left : all->rows_each};
     p.begin = r->offset + (uint64_t)row * r->stride;
     p.end = p.begin + (uint64_t)(p.rows - 1) * r->stride + r->bytes;
-    if (job->pieces_per_run > 1) {
-        uint64_t from = down(p.begin, PIECE) + (uint64_t)(index % job->pieces_per_run) * PIECE;
+    if (all->per_run > 1) {
+        uint64_t from = down(p.begin, PIECE) + (uint64_t)(index % all->per_run) * PIECE;
         p.begin = p.begin > from ? p.begin : from;
         p.end = p.end < from + PIECE ? p.end : from + PIECE;
     }
@@ -98,9 +85,9 @@ static struct piece piece_at(const struct job *job, int64_t index)
 }
 
 /* Where a piece's first byte is in the packed block. */
-static size_t piece_place(const struct job *job, const struct piece *p)
+static size_t piece_place(const struct pieces *all, const struct piece *p)
 {
-    const struct runs *r = &job->runs;
+    const struct runs *r = &all->runs;
     return (size_t)p->row * r->bytes +
            (size_t)(p->begin - r->offset - (uint64_t)p->row * r->stride);
 }
@@ -122,10 +109,11 @@ static int move_aligned(const struct direct *d, struct run run, size_t over, str
     return store_move(d->store, run, err);
 }
 
-static int piece_read(const struct direct *d, const struct job *job, const struct piece *p,
-                      char *buffer, struct error *err)
+static int piece_read(const struct pieces *all, const struct piece *p, char *buffer,
+                      struct error *err)
 {
-    char *to = job->to + piece_place(job, p);
+    const struct direct *d = all->direct;
+    char *to = all->to + piece_place(all, p);
     size_t unit = d->file_alignment;
     if (p->rows == 1 && p->begin % unit == 0 && p->end % unit == 0 &&
         (uintptr_t)to % d->memory_alignment == 0)
@@ -136,16 +124,17 @@ static int piece_read(const struct direct *d, const struct job *job, const struc
     if (move_aligned(d, run, end - p->end, err))
         return err->code;
     const char *from = buffer + (p->begin - begin);
-    size_t bytes = p->rows == 1 ? p->end - p->begin : job->runs.bytes;
+    size_t bytes = p->rows == 1 ? p->end - p->begin : all->runs.bytes;
     for (int64_t i = 0; i < p->rows; i++)
-        memcpy(to + (size_t)i * bytes, from + (size_t)i * job->runs.stride, bytes);
+        memcpy(to + (size_t)i * bytes, from + (size_t)i * all->runs.stride, bytes);
     return 0;
 }
 
-static int piece_write(const struct direct *d, const struct job *job, const struct piece *p,
-                       char *buffer, struct error *err)
+static int piece_write(const struct pieces *all, const struct piece *p, char *buffer,
+                       struct error *err)
 {
-    const char *from = job->from + piece_place(job, p);
+    const struct direct *d = all->direct;
+    const char *from = all->from + piece_place(all, p);
     uint64_t begin = up(p->begin, d->page), end = down(p->end, d->page);
     if (begin >= end)
         return store_move(
@@ -162,56 +151,22 @@ static int piece_write(const struct direct *d, const struct job *job, const stru
     return 0;
 }
 
-/* Take the first job's next piece.  Called with the lock held, which it lets go meanwhile. */
-static void work_on(struct direct *d, char *buffer)
+static void piece_move(void *context, int64_t index, char *buffer, struct error *err)
 {
-    struct job *job = d->first;
-    struct piece p = piece_at(job, job->next++);
-    struct error err = {0};
-    if (job->next == job->pieces && !(d->first = job->later))
-        d->last = &d->first;
-    bool wanted = p.begin < p.end && !job->err->code;
-    pthread_mutex_unlock(&d->lock);
-    if (wanted)
-        (job->to ? piece_read : piece_write)(d, job, &p, buffer, &err);
-    pthread_mutex_lock(&d->lock);
-    if (err.code && !job->err->code)
-        *job->err = err;
-    if (++job->done == job->pieces)
-        pthread_cond_signal(&job->finished);
+    const struct pieces *all = context;
+    struct piece p = piece_at(all, index);
+    if (p.begin < p.end)
+        (all->to ? piece_read : piece_write)(all, &p, buffer, err);
 }
 
-static void *work(void *argument)
-{
-    struct direct *d = argument;
-    pthread_mutex_lock(&d->lock);
-    char *buffer = d->buffers + (size_t)d->started++ * BUFFER;
-    while (!d->stop)
-        if (d->first)
-            work_on(d, buffer);
-        else
-            pthread_cond_wait(&d->work, &d->lock);
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
-}
-
-int direct_move(struct store *s, const struct runs *runs, char *to, const char *from,
+int direct_move(const struct direct *d, const struct runs *runs, char *to, const char *from,
                 struct error *err)
 {
-    struct direct *d = s->direct;
-    struct job job = {
-        .runs = *runs, .to = to, .from = from, .err = err, .finished = PTHREAD_COND_INITIALIZER};
+    struct pieces all = {.direct = d, .runs = *runs, .to = to, .from = from};
     if (runs->count == 0)
         return 0;
-    cut(&job);
-    pthread_mutex_lock(&d->lock);
-    *d->last = &job;
-    d->last = &job.later;
-    pthread_cond_broadcast(&d->work);
-    while (job.done < job.pieces)
-        pthread_cond_wait(&job.finished, &d->lock);
-    pthread_mutex_unlock(&d->lock);
-    return err->code;
+    cut(&all);
+    return pool_run(piece_move, &all, all.count, err);
 }
 
 /* The alignments that the file system asks for; false where it does not do direct I/O. */
@@ -230,35 +185,23 @@ static bool learn_alignment(struct direct *d)
            d->file_alignment > 0 && ALIGNMENT % d->file_alignment == 0;
 }
 
-static int start(struct direct *d, struct error *err)
-{
-    d->buffers = aligned_alloc(ALIGNMENT, (size_t)THREADS * BUFFER);
-    while (d->buffers && d->created < THREADS &&
-           pthread_create(&d->threads[d->created], NULL, work, d) == 0)
-        d->created++;
-    if (d->created == 0)
-        return error_add(err, EXIT_RESOURCES, "no memory or threads for direct I/O");
-    return 0;
-}
-
 int direct_open(struct store *s, struct error *err)
 {
     char same[32];
     snprintf(same, sizeof same, "/proc/self/fd/%d", s->descriptor);
     int access = s->mode == STORE_WRITE ? O_RDWR : O_RDONLY;
-    struct direct *d = calloc(1, sizeof *d);
+    struct direct *d = malloc(sizeof *d);
     if (!d)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", s->info.file);
-    d->store = s;
-    d->last = &d->first;
-    d->page = (size_t)sysconf(_SC_PAGE_SIZE);
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->work, NULL);
+    *d = (struct direct){.store = s, .page = (size_t)sysconf(_SC_PAGE_SIZE)};
     d->descriptor = open(same, access | O_DIRECT | O_CLOEXEC);
-    if (d->descriptor >= 0 && learn_alignment(d) && start(d, err) == 0)
+    if (d->descriptor >= 0 && learn_alignment(d) && pool_acquire(err) == 0) {
         s->direct = d;
-    else
-        direct_close(d);
+        return 0;
+    }
+    if (d->descriptor >= 0)
+        close(d->descriptor);
+    free(d);
     return err->code;
 }
 
@@ -266,21 +209,7 @@ void direct_close(struct direct *d)
 {
     if (!d)
         return;
-    pthread_mutex_lock(&d->lock);
-    d->stop = true;
-    pthread_cond_broadcast(&d->work);
-    pthread_mutex_unlock(&d->lock);
-    while (d->created > 0)
-        pthread_join(d->threads[--d->created], NULL);
-    if (d->descriptor >= 0)
-        close(d->descriptor);
-    free(d->buffers);
-    pthread_cond_destroy(&d->work);
-    pthread_mutex_destroy(&d->lock);
+    pool_release();
+    close(d->descriptor);
     free(d);
-}
-
-size_t direct_overhead_bytes(void)
-{
-    return (size_t)THREADS * (BUFFER + THREAD_STACK);
 }

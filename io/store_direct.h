@@ -1,4 +1,5 @@
-/* Past the page cache: O_DIRECT, with many requests at work at once. */
+/* Past the page cache: O_DIRECT, with many requests at work at once, which all such stores of the
+ * process share (pool.h). */
 #ifndef DGEMM_OOC_STORE_DIRECT_H
 #define DGEMM_OOC_STORE_DIRECT_H
 
@@ -9,13 +10,11 @@ enum { DIRECT_WRITE_MIN = 64 << 10 };
 
 /* Set store->direct; it stays null, without a complaint, where the file system refuses. */
 int direct_open(struct store *store, struct error *err);
-void direct_close(struct direct *direct);
+void direct_close(struct direct *direct); /* may be null */
 
-/* Move a block from the file to `to`, or from `from` to the file; the other one is null.  Any
- * thread. */
-int direct_move(struct store *store, const struct runs *runs, char *to, const char *from,
+/* Move a block from the file to `to`, or from `from` to the file; the other one is null.  Blocking,
+ * any thread. */
+int direct_move(const struct direct *direct, const struct runs *runs, char *to, const char *from,
                 struct error *err);
-
-size_t direct_overhead_bytes(void);
 
 #endif

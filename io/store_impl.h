@@ -16,6 +16,7 @@ struct store_backend {
     int (*sync)(struct store *store, struct error *err);
     size_t (*overhead)(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                        enum store_way way, int threads);
+    size_t (*shared)(const struct matrix_info *info, enum scalar type, enum store_way way);
 };
 
 struct chunk_store;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "pool.h"
 #include "store_direct.h"
 #include "store_mapped.h"
 
@@ -234,7 +235,8 @@ static int move_runs(const struct store *s, const struct runs *runs, char *to, c
 static int posix_read(struct store *s, const struct block *block, void *to, struct error *err)
 {
     struct runs runs = store_runs(s, block);
-    return s->direct ? direct_move(s, &runs, to, NULL, err) : move_runs(s, &runs, to, NULL, err);
+    return s->direct ? direct_move(s->direct, &runs, to, NULL, err)
+                     : move_runs(s, &runs, to, NULL, err);
 }
 
 /* Start or, with flags for that, await the writing of a range to the disk. */
@@ -280,7 +282,7 @@ static int posix_write(struct store *s, const struct block *block, const void *f
 {
     struct runs runs = store_runs(s, block);
     if (s->direct && runs.bytes >= DIRECT_WRITE_MIN)
-        return direct_move(s, &runs, NULL, from, err);
+        return direct_move(s->direct, &runs, NULL, from, err);
     if (s->mapping)
         return mapped_write(s, &runs, from, err);
     if (runs.count == 0 || move_runs(s, &runs, NULL, from, err))
@@ -331,10 +333,13 @@ static int posix_sync(struct store *s, struct error *err)
 static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                              enum store_way way, int threads)
 {
-    bool any = looks_further(info, type, way), writes = mode == STORE_WRITE;
-    size_t direct = any || way == STORE_DIRECT ? direct_overhead_bytes() : 0;
-    size_t mapped = writes && (any || way == STORE_MAPPED) ? mapped_overhead_bytes(threads) : 0;
-    return direct > mapped ? direct : mapped;
+    bool maps = mode == STORE_WRITE && (way == STORE_MAPPED || looks_further(info, type, way));
+    return maps ? mapped_overhead_bytes(threads) : 0;
+}
+
+static size_t posix_shared(const struct matrix_info *info, enum scalar type, enum store_way way)
+{
+    return way == STORE_DIRECT || looks_further(info, type, way) ? pool_bytes() : 0;
 }
 
 const struct store_backend store_posix = {.open = posix_open,
@@ -344,4 +349,5 @@ const struct store_backend store_posix = {.open = posix_open,
                                           .reserve = posix_reserve,
                                           .prepare = posix_prepare,
                                           .sync = posix_sync,
-                                          .overhead = posix_overhead};
+                                          .overhead = posix_overhead,
+                                          .shared = posix_shared};

@@ -104,7 +104,7 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
     return bytes;
 }
 
-/* What the files that are read need beside the slots. */
+/* What the files that are read need beside the slots, each for itself. */
 static size_t reading_bytes(const struct problem *p, int readers)
 {
     size_t bytes = 0;
@@ -114,12 +114,31 @@ static size_t reading_bytes(const struct problem *p, int readers)
     return bytes;
 }
 
-/* What the one that is written needs. */
+static struct matrix_info output_info(const struct problem *p)
+{
+    struct matrix_info info = {.rows = p->m, .cols = p->n, .by_offset = true};
+    info.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    return info;
+}
+
+/* What the one that is written needs for itself. */
 static size_t writing_bytes(const struct problem *p, int writers)
 {
-    struct matrix_info output = {.rows = p->m, .cols = p->n, .by_offset = true};
-    output.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    struct matrix_info output = output_info(p);
     return store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
+}
+
+/* What all of them share. */
+static size_t sharing_bytes(const struct problem *p)
+{
+    struct matrix_info output = output_info(p);
+    size_t most = store_shared_bytes(&output, p->type, STORE_WRITE, p->io);
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, (enum operand)operand)) {
+            size_t bytes = store_shared_bytes(&p->matrix[operand], p->type, STORE_READ, p->io);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
 }
 
 /* Host bytes that do not depend on tile and slots. */
@@ -127,7 +146,7 @@ static size_t host_fixed_bytes(const struct problem *p, const struct machine *ma
                                const struct plan_request *request, const struct plan *plan)
 {
     return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
-           algorithm_host_overhead(request->algorithm) +
+           sharing_bytes(p) + algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
 }
 

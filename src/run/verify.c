@@ -62,16 +62,21 @@ static size_t vector_bytes(const struct problem *p, int classes)
            checksum_bytes(p->type, p->n);
 }
 
+static size_t reading_bytes(const struct problem *p, const struct matrix_info *info, int threads)
+{
+    return store_overhead_bytes(info, p->type, STORE_READ, p->io, threads) +
+           store_shared_bytes(info, p->type, STORE_READ, p->io);
+}
+
 /* The memory that the check takes beside the parts; C is a contiguous file. */
 static size_t fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t most = store_overhead_bytes(&c, p->type, STORE_READ, p->io, threads);
+    size_t most = reading_bytes(p, &c, threads);
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand)) {
-            size_t bytes =
-                store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, threads);
+            size_t bytes = reading_bytes(p, &p->matrix[operand], threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "pool.h"
+
 enum { GUARD = 0xEE, WORKERS = 6 };
 
 static const enum store_way ways[] = {STORE_BUFFERED, STORE_DIRECT, STORE_MAPPED};
@@ -244,13 +246,18 @@ static void test_choice(void **state)
     enum { ROWS = 33 << 10, COLS = 1 << 10 }; /* 264 MiB */
     struct statfs fs;
     struct matrix_info info = plain("choice", 100, 10, 10, SCALAR_DOUBLE, 0);
-    assert_int_equal(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 1), 0);
-    assert_true(store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT, 1) > 0);
+    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO), 0);
+    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_BUFFERED), 0);
+    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_HDF5), 0);
+    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT),
+                     pool_bytes());
     chooses(&info, STORE_READ, "buffered");
 
     info.rows = ROWS;
     info.cols = COLS;
     info.file_bytes = info.offset + matrix_bytes(&info, SCALAR_DOUBLE);
+    assert_int_equal(store_shared_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO),
+                     pool_bytes());
     assert_int_equal(truncate("choice", (off_t)info.file_bytes), 0);
     assert_int_equal(statfs("choice", &fs), 0);
     store_close(open_store(&info, SCALAR_DOUBLE, STORE_READ, STORE_DIRECT));

@@ -1,0 +1,163 @@
+/* A request needs one of WIDTH buffers.  Who has one goes on to the next request with it as long as
+ * there are any; who gives one back while there are says so to a thread of the pool, of which there
+ * are enough to use all buffers when every caller waits. */
+#include "pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { THREAD_STACK = 32 << 10 }; /* what a thread touches of its own */
+
+/* Lives on the stack of the thread that asked for it. */
+struct job {
+    pool_request *request;
+    void *context;
+    int64_t next, count; /* equal when no more are to begin */
+    int active;          /* requests */
+    struct error *err;
+    struct job *later;
+    pthread_cond_t done;
+};
+
+static struct {
+    pthread_mutex_t life; /* of users, memory and threads */
+    int users, threads;
+    char *memory;
+    pthread_t thread[POOL_WIDTH];
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t work;
+    bool stop;
+    struct job *first, **last; /* those with requests that nobody has taken */
+    char *buffers[POOL_WIDTH]; /* that are free */
+    int free;
+} pool = {.life = PTHREAD_MUTEX_INITIALIZER,
+          .lock = PTHREAD_MUTEX_INITIALIZER,
+          .work = PTHREAD_COND_INITIALIZER,
+          .last = &pool.first};
+
+static bool has_work(void)
+{
+    return pool.first && pool.free > 0;
+}
+
+/* No more requests of the first job. */
+static void drop_first(void)
+{
+    struct job *job = pool.first;
+    job->next = job->count;
+    pool.first = job->later;
+    if (!pool.first)
+        pool.last = &pool.first;
+}
+
+/* Do the next request.  Called with the lock held, which is let go meanwhile. */
+static void work_on(void)
+{
+    struct job *job = pool.first;
+    char *buffer = pool.buffers[--pool.free];
+    int64_t index = job->next++;
+    struct error err = {0};
+    if (job->next == job->count)
+        drop_first();
+    job->active++;
+    pthread_mutex_unlock(&pool.lock);
+    job->request(job->context, index, buffer, &err);
+    pthread_mutex_lock(&pool.lock);
+    pool.buffers[pool.free++] = buffer;
+    if (err.code && !job->err->code)
+        *job->err = err;
+    if (err.code && pool.first == job)
+        drop_first();
+    if (--job->active == 0 && job->next == job->count)
+        pthread_cond_signal(&job->done);
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool.lock);
+    while (!pool.stop)
+        if (has_work())
+            work_on();
+        else
+            pthread_cond_wait(&pool.work, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    return NULL;
+}
+
+int pool_run(pool_request *request, void *context, int64_t count, struct error *err)
+{
+    struct job job = {.request = request,
+                      .context = context,
+                      .count = count,
+                      .err = err,
+                      .done = PTHREAD_COND_INITIALIZER};
+    if (count == 0)
+        return err->code;
+    pthread_mutex_lock(&pool.lock);
+    *pool.last = &job;
+    pool.last = &job.later;
+    for (int64_t i = 1; i < count && i < pool.free; i++)
+        pthread_cond_signal(&pool.work);
+    while (job.next < job.count || job.active > 0)
+        if (has_work())
+            work_on();
+        else
+            pthread_cond_wait(&job.done, &pool.lock);
+    if (has_work())
+        pthread_cond_signal(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_cond_destroy(&job.done);
+    return err->code;
+}
+
+static void end(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.stop = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    while (pool.threads > 0)
+        pthread_join(pool.thread[--pool.threads], NULL);
+    free(pool.memory);
+}
+
+/* Nobody else sees the pool before there are threads. */
+static int start(struct error *err)
+{
+    pool.memory = aligned_alloc(POOL_ALIGNMENT, (size_t)POOL_WIDTH * POOL_BUFFER);
+    pool.stop = false;
+    for (pool.free = 0; pool.memory && pool.free < POOL_WIDTH; pool.free++)
+        pool.buffers[pool.free] = pool.memory + (size_t)pool.free * POOL_BUFFER;
+    while (pool.threads < pool.free &&
+           pthread_create(&pool.thread[pool.threads], NULL, work, NULL) == 0)
+        pool.threads++;
+    if (pool.threads > 0)
+        return 0;
+    free(pool.memory);
+    return error_add(err, EXIT_RESOURCES, "no memory or threads for direct I/O");
+}
+
+int pool_acquire(struct error *err)
+{
+    pthread_mutex_lock(&pool.life);
+    int rc = pool.users == 0 ? start(err) : 0;
+    pool.users += rc == 0;
+    pthread_mutex_unlock(&pool.life);
+    return rc;
+}
+
+void pool_release(void)
+{
+    pthread_mutex_lock(&pool.life);
+    if (--pool.users == 0)
+        end();
+    pthread_mutex_unlock(&pool.life);
+}
+
+size_t pool_bytes(void)
+{
+    return (size_t)POOL_WIDTH * (POOL_BUFFER + THREAD_STACK);
+}
