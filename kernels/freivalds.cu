@@ -102,18 +102,18 @@ struct sketch_lines {
      * are: in M and finite, with a weight. */
     __device__ __forceinline__ bool add_usual(const runs &own, int64_t q)
     {
-        run<T, RUN> m[DEEP][AHEAD];
-        run<double, RUN> w[AHEAD];
+        neighbours<T, RUN> m[DEEP][AHEAD];
+        neighbours<double, RUN> w[AHEAD];
         bool usual = true;
         if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + DEEP > lines)
             return false;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             const int64_t j = own.column(q + u * own.each);
-            w[u] = *reinterpret_cast<const run<double, RUN> *>(&s.weights[j]);
+            w[u] = *reinterpret_cast<const neighbours<double, RUN> *>(&s.weights[j]);
 #pragma unroll
             for (int d = 0; d < DEEP; d++)
-                m[d][u] = *reinterpret_cast<const run<T, RUN> *>(at(d, j));
+                m[d][u] = *reinterpret_cast<const neighbours<T, RUN> *>(at(d, j));
         }
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
@@ -206,8 +206,8 @@ static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
 static bool has_runs_of_four(const struct sketch *s)
 {
     const uintptr_t matrix = (uintptr_t)s->matrix, weights = (uintptr_t)s->weights;
-    return s->deal % 4 == 0 && s->ld % 4 == 0 && matrix % sizeof(run<float, 4>) == 0 &&
-           weights % sizeof(run<double, 4>) == 0;
+    return s->deal % 4 == 0 && s->ld % 4 == 0 && matrix % sizeof(neighbours<float, 4>) == 0 &&
+           weights % sizeof(neighbours<double, 4>) == 0;
 }
 
 cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)

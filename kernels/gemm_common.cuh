@@ -129,7 +129,7 @@ __device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operan
 
 /* Neighbours in memory that one instruction moves. */
 template <typename T, int RUN>
-struct alignas(RUN * sizeof(T)) run {
+struct alignas(RUN * sizeof(T)) neighbours {
     T at[RUN];
 };
 
@@ -181,7 +181,7 @@ struct share {
 
         __device__ __forceinline__ static void take(T *to, const T *from)
         {
-            const run<T, RUN> taken = *reinterpret_cast<const run<T, RUN> *>(from);
+            const neighbours<T, RUN> taken = *reinterpret_cast<const neighbours<T, RUN> *>(from);
 #pragma unroll
             for (int e = 0; e < RUN; e++)
                 to[e] = taken.at[e];
@@ -256,22 +256,35 @@ constexpr int shared_bytes(long)
 }
 
 /* KERNEL names a family: TILE_M, TILE_N, THREADS, and function<T, TRANS_A, TRANS_B>(), a __global__
- * function in which each block computes one tile of C. */
+ * function.  This is the one for the transpositions of `gemm`. */
+template <class KERNEL, typename T>
+auto function_for(const struct gemm *gemm)
+{
+    if (gemm->trans_a)
+        return gemm->trans_b ? KERNEL::template function<T, true, true>()
+                             : KERNEL::template function<T, true, false>();
+    return gemm->trans_b ? KERNEL::template function<T, false, true>()
+                         : KERNEL::template function<T, false, false>();
+}
+
+/* The tiles of C, which a grid can have if there are at most INT_MAX. */
+template <class SHAPE>
+int64_t tile_count(const struct gemm *gemm)
+{
+    return (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M *
+           ((gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
+}
+
+/* A block for each tile of C. */
 template <class KERNEL, typename T>
 cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
 {
-    void (*const kernels[2][2])(product<T>) = {
-        {KERNEL::template function<T, false, false>(), KERNEL::template function<T, false, true>()},
-        {KERNEL::template function<T, true, false>(), KERNEL::template function<T, true, true>()},
-    };
-    int64_t tiles_m = (gemm->m + KERNEL::TILE_M - 1) / KERNEL::TILE_M;
-    int64_t tiles_n = (gemm->n + KERNEL::TILE_N - 1) / KERNEL::TILE_N;
-    if (tiles_m == 0 || tiles_n == 0)
+    const int64_t tiles = tile_count<KERNEL>(gemm);
+    if (tiles == 0)
         return cudaSuccess;
-    if (tiles_m > INT_MAX / tiles_n)
+    if (tiles > INT_MAX)
         return cudaErrorInvalidConfiguration;
-    auto kernel = kernels[gemm->trans_a][gemm->trans_b];
-    return start_kernel(kernel, (unsigned)(tiles_m * tiles_n), KERNEL::THREADS,
+    return start_kernel(function_for<KERNEL, T>(gemm), (unsigned)tiles, KERNEL::THREADS,
                         shared_bytes<KERNEL>(0), stream, product_of<T>(gemm));
 }
 

@@ -109,9 +109,7 @@ struct simt_kernels {
 template <class SHAPE>
 static bool simt_fills(const struct gemm *gemm, int sms)
 {
-    const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
-    const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
-    return 4 * tiles_m * tiles_n >= 3 * (int64_t)sms;
+    return 4 * tile_count<SHAPE>(gemm) >= 3 * (int64_t)sms;
 }
 
 cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream)

@@ -69,31 +69,24 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double
 }
 
 template <class SHAPE, int COPY>
-static cudaError_t launch_tensor(const struct gemm *gemm, cudaStream_t stream)
-{
-    static void (*const kernels[2][2])(product<double>) = {
-        {tensor<SHAPE, false, false, COPY>, tensor<SHAPE, false, true, COPY>},
-        {tensor<SHAPE, true, false, COPY>, tensor<SHAPE, true, true, COPY>},
-    };
-    const int64_t tiles_m = (gemm->m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
-    const int64_t tiles_n = (gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
-    if (tiles_m == 0 || tiles_n == 0)
-        return cudaSuccess;
-    if (tiles_m > INT_MAX / tiles_n)
-        return cudaErrorInvalidConfiguration;
-    cudaError_t status = require_capability(8);
-    if (status != cudaSuccess)
-        return status;
-    return start_kernel(kernels[gemm->trans_a][gemm->trans_b], (unsigned)(tiles_m * tiles_n),
-                        SHAPE::WARPS * 32, SHAPE::BYTES, stream, product_of<double>(gemm));
-}
+struct tensor_family : SHAPE {
+    static constexpr int THREADS = SHAPE::WARPS * 32, SHARED = SHAPE::BYTES;
+    template <typename T, bool TRANS_A, bool TRANS_B>
+    static auto function()
+    {
+        return tensor<SHAPE, TRANS_A, TRANS_B, COPY>;
+    }
+};
 
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
     if (gemm->type == SCALAR_FLOAT) /* plain floats have no tensor core */
         return gemm_simt(gemm, stream);
     using shape = mma_shape<2, 2, 2, 4, 3>;
+    const cudaError_t status = require_capability(8);
+    if (status != cudaSuccess)
+        return status;
     return pairs_aligned(gemm->a, gemm->lda) && pairs_aligned(gemm->b, gemm->ldb)
-               ? launch_tensor<shape, 2>(gemm, stream)
-               : launch_tensor<shape, 1>(gemm, stream);
+               ? launch_typed<tensor_family<shape, 2>, double>(gemm, stream)
+               : launch_typed<tensor_family<shape, 1>, double>(gemm, stream);
 }

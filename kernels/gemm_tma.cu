@@ -19,61 +19,6 @@
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
-__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
-                 : "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive(unsigned barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* Arrive, and expect so many bytes to arrive too. */
-__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-#endif
-}
-
-/* Arrive once this thread's copies so far have arrived. */
-__device__ __forceinline__ void barrier_arrive_copied(unsigned barrier)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-#endif
-}
-
-/* Wait until the phase with this parity is over. */
-__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{\n"
-                 ".reg .pred over;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-                 "@!over bra again;\n"
-                 "}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-#endif
-}
-
-/* Copy the box whose first element is (inner, outer). */
-__device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap *map, int inner, int outer,
-                                         unsigned barrier)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-                 "l"(map), "r"(inner), "r"(outer), "r"(barrier)
-                 : "memory");
-#endif
-}
-
 /* The stages go around: which is next, and the parity of the round. */
 template <int STAGES>
 struct turn {
@@ -116,9 +61,7 @@ struct layout {
             barrier_init(full(stage), producers);
             barrier_init(empty(stage), SHAPE::WARPS);
         }
-#if __CUDA_ARCH__ >= 900
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
+        barrier_init_done();
     }
 };
 
@@ -152,9 +95,7 @@ struct tma_pipe {
     /* The fence orders this warp's loads before the copy engine's next writes. */
     __device__ __forceinline__ void release()
     {
-#if __CUDA_ARCH__ >= 900
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
+        copy_box_fence();
         __syncwarp();
         if (threadIdx.x % 32 == 0)
             barrier_arrive(shared.empty(oldest.stage));
@@ -190,7 +131,7 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
     for (int line = threadIdx.x % 32; line < LINES * SHAPE::TILE_N; line += 32) {
         const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
         if (i < g.m && j < g.n)
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(g.c + i + j * g.ldc));
+            prefetch_l2(g.c + i + j * g.ldc);
     }
 }
 
@@ -242,7 +183,7 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_sc
             next.advance();
         }
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    cp_async_wait_all();
 }
 
 template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
@@ -252,20 +193,19 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     static_assert(SHAPE::WARPS == 2 * PRODUCERS / 32, "168 registers a thread become 40 and 232");
-    extern __shared__ __align__(1024) char memory[];
-    const layout<SHAPE> shared = {(unsigned)__cvta_generic_to_shared(memory)};
+    const layout<SHAPE> shared = {shared_address(dynamic_shared())};
     if (threadIdx.x == 0)
         shared.init(BY_HAND ? PRODUCERS : 1);
     __syncthreads();
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        registers_give<40>();
         if (BY_HAND)
             produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
         else if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        registers_take<232>();
         tma_pipe<SHAPE> pipe = {shared, {}, {}};
         for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
             const turn_of_c c = turn_at<SHAPE>(t, work);
@@ -324,32 +264,30 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
 }
 
 template <class SHAPE, bool BY_HAND>
-static auto kernel_of(bool trans_a, bool trans_b)
-{
-    static void (*const kernels[2][2])(product<double>, mma_schedule, CUtensorMap, CUtensorMap) = {
-        {tma<SHAPE, false, false, BY_HAND>, tma<SHAPE, false, true, BY_HAND>},
-        {tma<SHAPE, true, false, BY_HAND>, tma<SHAPE, true, true, BY_HAND>},
-    };
-    return kernels[trans_a][trans_b];
-}
+struct tma_family {
+    template <typename T, bool TRANS_A, bool TRANS_B>
+    static auto function()
+    {
+        return tma<SHAPE, TRANS_A, TRANS_B, BY_HAND>;
+    }
+};
 
 template <class SHAPE>
 static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 {
     const product<double> g = product_of<double>(gemm);
-    const int64_t tiles_m = (g.m + SHAPE::TILE_M - 1) / SHAPE::TILE_M;
-    const int64_t tiles_n = (g.n + SHAPE::TILE_N - 1) / SHAPE::TILE_N;
+    const int64_t tiles = tile_count<SHAPE>(gemm);
     CUtensorMap a = {}, b = {};
     const bool engine = describe(&a, g.a, g.lda, g.m, g.k, SHAPE::TILE_M, gemm->trans_a) &&
                         describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
-    const auto kernel = engine ? kernel_of<SHAPE, false>(gemm->trans_a, gemm->trans_b)
-                               : kernel_of<SHAPE, true>(gemm->trans_a, gemm->trans_b);
+    const auto kernel = engine ? function_for<tma_family<SHAPE, false>, double>(gemm)
+                               : function_for<tma_family<SHAPE, true>, double>(gemm);
     cudaFuncAttributes built;
     cudaError_t status = cudaFuncGetAttributes(&built, kernel);
     if (status != cudaSuccess)
         return status;
-    if (built.ptxVersion != 90 || g.m == 0 || g.n == 0 || g.k == 0 || g.k > INT_MAX - MMA_STEP ||
-        tiles_m > INT_MAX / tiles_n)
+    if (built.ptxVersion != 90 || tiles == 0 || tiles > INT_MAX || g.k == 0 ||
+        g.k > INT_MAX - MMA_STEP)
         return gemm_tensor(gemm, stream);
 
     const int threads = SHAPE::WARPS * 32 + PRODUCERS;
@@ -359,8 +297,7 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
         return status;
     const mma_schedule work = mma_schedule_of(tiles_of<SHAPE>(g), blocks);
     blocks = min(work.turns, blocks);
-    kernel<<<blocks, threads, layout<SHAPE>::BYTES, stream>>>(g, work, a, b);
-    return cudaGetLastError();
+    return start_kernel(kernel, blocks, threads, layout<SHAPE>::BYTES, stream, g, work, a, b);
 }
 
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)

@@ -11,7 +11,7 @@
 template <typename T, int THREADS, int SIDE, int STEP, bool DEEP>
 struct carried {
     static constexpr int RUN = 16 / sizeof(T), COUNT = SIDE * STEP / RUN / THREADS;
-    run<T, RUN> runs[COUNT];
+    neighbours<T, RUN> runs[COUNT];
 
     /* Where in the piece the thread's run `r` begins. */
     __device__ __forceinline__ static piece_place place(int r)
@@ -29,7 +29,7 @@ struct carried {
         for (int r = 0; r < COUNT; r++) {
             const auto [x, p] = place(r);
             if (aligned && (DEEP ? x : x + RUN - 1) < width && (DEEP ? p + RUN - 1 : p) < depth) {
-                runs[r] = *reinterpret_cast<const run<T, RUN> *>(corner + from.index(x, p));
+                runs[r] = *reinterpret_cast<const neighbours<T, RUN> *>(corner + from.index(x, p));
                 continue;
             }
 #pragma unroll
@@ -46,7 +46,7 @@ struct carried {
         for (int r = 0; r < COUNT; r++) {
             const auto [x, p] = place(r);
             if (!DEEP)
-                *reinterpret_cast<run<T, RUN> *>(&piece.at[p][x]) = runs[r];
+                *reinterpret_cast<neighbours<T, RUN> *>(&piece.at[p][x]) = runs[r];
 #pragma unroll
             for (int e = 0; DEEP && e < RUN; e++)
                 piece.at[p + e][x] = runs[r].at[e];

@@ -1,11 +1,11 @@
 /* The instructions that CUDA C++ has no words for: loads from shared memory by its own addresses, a
- * barrier that warps may reach at different places, asynchronous copies into shared memory, and the
- * matrix multiply-add of doubles.  Before sm_80 an ordinary copy replaces the asynchronous one, and
- * ordinary multiply-adds the matrix one; cp_async_if does nothing there, and its kernels refuse to
- * start.
+ * barrier that warps may reach at different places, asynchronous copies into shared memory, the
+ * matrix multiply-add of doubles, and what gemm_tma.cu needs of Hopper.  Before sm_80 an ordinary
+ * copy replaces the asynchronous one, and ordinary multiply-adds the matrix one; what does nothing
+ * on older GPUs is used only by kernels that refuse to start there.
  *
- * Kernels write no assembly of their own: where nvcc does not compile, the emulation of a thread
- * block (tests/kernels/emulation) defines the same functions. */
+ * Kernels contain no assembly of their own: where nvcc does not compile, the emulation of a thread
+ * block (tests/kernels/emulation) defines the same functions, but for those of Hopper. */
 #ifndef DGEMM_OOC_PTX_CUH
 #define DGEMM_OOC_PTX_CUH
 
@@ -113,6 +113,12 @@ __device__ __forceinline__ void cp_async_wait()
     SM_80(asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");)
 }
 
+/* Wait for all of this thread's copies. */
+__device__ __forceinline__ void cp_async_wait_all()
+{
+    SM_80(asm volatile("cp.async.wait_all;" ::: "memory");)
+}
+
 /* D += A B by a whole warp.  With g = lane / 4 and t = lane % 4, a lane holds
  *     m8n8k4:    A(g,t)   B(t,g)   D(g,2t) D(g,2t+1)
  *     m16n8k8:   A(g,t) A(g+8,t) A(g,t+4) A(g+8,t+4)   B(t,g) B(t+4,g)
@@ -145,6 +151,96 @@ __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], cons
               : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));)
 #endif
 }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define SM_90(...) __VA_ARGS__
+#else
+#define SM_90(...) ;
+#endif
+
+__device__ __forceinline__ void prefetch_l2(const void *global)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+}
+
+/* A barrier in 8 bytes of shared memory, each phase of which is over after so many arrivals. */
+__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
+{
+    SM_80(asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                       : "memory");)
+}
+
+/* After barrier_init: the copy engine sees the barriers, too. */
+__device__ __forceinline__ void barrier_init_done()
+{
+    SM_90(asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");)
+}
+
+__device__ __forceinline__ void barrier_arrive(unsigned barrier)
+{
+    SM_80(asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");)
+}
+
+/* Arrive, and expect so many bytes to arrive too. */
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
+{
+    SM_90(asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                       "r"(bytes)
+                       : "memory");)
+}
+
+/* Arrive once this thread's copies so far have arrived. */
+__device__ __forceinline__ void barrier_arrive_copied(unsigned barrier)
+{
+    SM_80(asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+                       : "memory");)
+}
+
+/* Wait until the phase with this parity is over. */
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
+{
+    SM_90(asm volatile("{\n"
+                       ".reg .pred over;\n"
+                       "again:\n"
+                       "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+                       "@!over bra again;\n"
+                       "}" ::"r"(barrier),
+                       "r"(parity)
+                       : "memory");)
+}
+
+/* Have the copy engine copy the box of `map`, a CUtensorMap, whose first element is (inner, outer);
+ * its bytes arrive at the barrier. */
+__device__ __forceinline__ void copy_box(unsigned to, const void *map, int inner, int outer,
+                                         unsigned barrier)
+{
+    SM_90(
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+                     "l"(map), "r"(inner), "r"(outer), "r"(barrier)
+                     : "memory");)
+}
+
+/* Order this thread's accesses to shared memory before later ones of the copy engine. */
+__device__ __forceinline__ void copy_box_fence()
+{
+    SM_90(asm volatile("fence.proxy.async.shared::cta;" ::: "memory");)
+}
+
+/* Groups of four warps change the registers that each thread has; only in code for sm_90a. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+template <int REGISTERS>
+__device__ __forceinline__ void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS>
+__device__ __forceinline__ void registers_take()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+#endif
 
 #else
 #include "emulated_ptx.h"
