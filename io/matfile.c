@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "quantity.h"
 
 enum {
     CACHE_MIN = 1 << 20, /* bytes of a dataset's chunk cache */
@@ -35,19 +36,9 @@ struct matfile {
     float fill_float;   /* or converted at once to what is wanted */
 };
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint64_t chunks_per_row(const struct matrix_info *info)
 {
-    return (uint64_t)((info->cols + info->chunk_cols - 1) / info->chunk_cols);
+    return (uint64_t)ceil_div(info->cols, info->chunk_cols);
 }
 
 /* A row of chunks stays in the cache where it fits, so that blocks that share chunks undo their

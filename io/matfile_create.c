@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "quantity.h"
 
 /* Readable by every version since 1.8, whatever library this is.  What the library has made before
  * it failed is removed, not what was there before it. */
@@ -50,18 +51,13 @@ static int complain(const struct matrix_info *info, const char *what, struct err
                      info->dataset, why);
 }
 
-static hsize_t smaller(int64_t a, int64_t b)
-{
-    return (hsize_t)(a < b ? a : b);
-}
-
 /* A dataset without elements has no chunks either. */
 static hid_t creation_plist(const struct matrix_info *info, const struct matfile_layout *layout,
                             struct error *err)
 {
     hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-    hsize_t chunk[2] = {smaller(layout->chunk_rows, info->rows),
-                        smaller(layout->chunk_cols, info->cols)};
+    hsize_t chunk[2] = {(hsize_t)min_i64(layout->chunk_rows, info->rows),
+                        (hsize_t)min_i64(layout->chunk_cols, info->cols)};
     bool chunked = chunk[0] > 0 && chunk[1] > 0;
     bool ok = H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER) >= 0 &&
               H5Pset_obj_track_times(plist, false) >= 0;

@@ -28,8 +28,8 @@ struct search {
 };
 
 /* A dataset on the way from the matrix to what is looked at. */
-struct step {
-    const struct step *before;
+struct source_step {
+    const struct source_step *before;
     const char *file, *dataset;
     struct stat status;
     int depth;
@@ -38,7 +38,7 @@ struct step {
 /* What a dataset names: another file, and for a virtual one a dataset in it. */
 struct named {
     struct search *search;
-    const struct step *from;
+    const struct source_step *from;
     const char *file, *dataset;
     const char *prefixes; /* variable of the environment: where the library looks first */
     bool external, found;
@@ -50,14 +50,15 @@ static int refuse(const struct search *s, const char *why, const char *name)
                      why, name);
 }
 
-static bool is_same(const struct step *a, const struct step *b)
+static bool is_same(const struct source_step *a, const struct source_step *b)
 {
     return a->status.st_dev == b->status.st_dev && a->status.st_ino == b->status.st_ino &&
            strcmp(a->dataset + strspn(a->dataset, "/"), b->dataset + strspn(b->dataset, "/")) == 0;
 }
 
 /* The way from one step to another, in words. */
-static void describe_way(const struct step *from, const struct step *to, char *text, size_t size)
+static void describe_way(const struct source_step *from, const struct source_step *to, char *text,
+                         size_t size)
 {
     if (to != from)
         describe_way(from, to->before, text, size);
@@ -65,9 +66,9 @@ static void describe_way(const struct step *from, const struct step *to, char *t
               to->dataset + strspn(to->dataset, "/"));
 }
 
-static int check_step(const struct search *s, const struct step *step)
+static int check_step(const struct search *s, const struct source_step *step)
 {
-    for (const struct step *before = step->before; before; before = before->before)
+    for (const struct source_step *before = step->before; before; before = before->before)
         if (is_same(before, step)) {
             char text[1500] = "";
             describe_way(before, step, text, sizeof text);
@@ -81,7 +82,7 @@ static int check_step(const struct search *s, const struct step *step)
     return 0;
 }
 
-static int look_at(struct search *s, hid_t dataset, const struct step *step);
+static int look_at(struct search *s, hid_t dataset, const struct source_step *step);
 
 /* Whether the dataset is there; what it is drawn from in its turn is looked at. */
 static bool follow(struct named *n, const char *path, const struct stat *status)
@@ -91,7 +92,7 @@ static bool follow(struct named *n, const char *path, const struct stat *status)
     hid_t access = h5_file_access(H5_READ, true);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     hid_t dataset = file < 0 ? -1 : H5Dopen2(file, n->dataset, H5P_DEFAULT);
-    struct step step = {n->from, path, n->dataset, *status, n->from->depth + 1};
+    struct source_step step = {n->from, path, n->dataset, *status, n->from->depth + 1};
     h5_close(access);
     n->found |= dataset >= 0;
     if (dataset >= 0)
@@ -191,7 +192,7 @@ static bool put_block(const char *name, int64_t block, char *to, size_t size)
 }
 
 /* One source, or all blocks of a row of them, which ends where one is missing. */
-static int look_at_source(struct search *s, const struct step *step, const char *file_name,
+static int look_at_source(struct search *s, const struct source_step *step, const char *file_name,
                           const char *dataset_name)
 {
     char file[PATH_MAX + 24], dataset[MATFILE_NAME_MAX + 24];
@@ -208,7 +209,7 @@ static int look_at_source(struct search *s, const struct step *step, const char 
     return s->err->code;
 }
 
-static int look_at_virtual(struct search *s, hid_t plist, const struct step *step)
+static int look_at_virtual(struct search *s, hid_t plist, const struct source_step *step)
 {
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
     size_t sources = 0;
@@ -223,7 +224,8 @@ static int look_at_virtual(struct search *s, hid_t plist, const struct step *ste
     return s->err->code;
 }
 
-static int look_at_external(struct search *s, hid_t plist, int files, const struct step *step)
+static int look_at_external(struct search *s, hid_t plist, int files,
+                            const struct source_step *step)
 {
     for (int i = 0; i < files && !s->err->code; i++) {
         char file[PATH_MAX] = "";
@@ -242,7 +244,7 @@ static int look_at_external(struct search *s, hid_t plist, int files, const stru
 }
 
 /* A dataset and all that it is drawn from. */
-static int look_at(struct search *s, hid_t dataset, const struct step *step)
+static int look_at(struct search *s, hid_t dataset, const struct source_step *step)
 {
     s->count++;
     if (check_step(s, step))
@@ -263,7 +265,7 @@ static int look_at(struct search *s, hid_t dataset, const struct step *step)
 static int look_at_all(struct search *s, hid_t dataset)
 {
     char holder[PATH_MAX];
-    struct step first = {.file = holder, .dataset = s->info->dataset};
+    struct source_step first = {.file = holder, .dataset = s->info->dataset};
     ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");

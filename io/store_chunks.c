@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include "error.h"
+#include "quantity.h"
 #include "store_impl.h"
 
 enum {
@@ -48,7 +49,7 @@ struct chunk_store {
 };
 
 /* What one chunk holds of a block. */
-struct piece {
+struct chunk_piece {
     int64_t chunk;
     int64_t row, col, rows, cols; /* in the chunk */
     char *to;
@@ -143,7 +144,7 @@ static int read_vector(const struct store *s, struct iovec *v, int count, uint64
 }
 
 /* Rows of a chunk that is stored as it is wanted, with as few calls as it takes. */
-static int read_rows(const struct store *s, const struct piece *p, struct error *err)
+static int read_rows(const struct store *s, const struct chunk_piece *p, struct error *err)
 {
     char skipped[GAP_MAX];
     struct iovec v[VECTOR_MAX];
@@ -202,7 +203,7 @@ static void put(enum scalar type, double value, void *to, int64_t index)
 }
 
 /* From a decoded chunk to where its rows belong. */
-static void scatter(const struct store *s, const struct piece *p, const unsigned char *data)
+static void scatter(const struct store *s, const struct chunk_piece *p, const unsigned char *data)
 {
     size_t element = s->info.element_bytes;
     for (int64_t row = 0; row < p->rows; row++) {
@@ -216,7 +217,7 @@ static void scatter(const struct store *s, const struct piece *p, const unsigned
     }
 }
 
-static void fill(const struct store *s, const struct piece *p)
+static void fill(const struct store *s, const struct chunk_piece *p)
 {
     for (int64_t row = 0; row < p->rows; row++)
         for (int64_t i = 0; i < p->cols; i++)
@@ -317,7 +318,7 @@ static bool is_plain(const struct store *s, int64_t chunk)
            c->bytes == s->info.chunk_bytes;
 }
 
-static int read_piece(const struct store *s, const struct piece *p, struct error *err)
+static int read_piece(const struct store *s, const struct chunk_piece *p, struct error *err)
 {
     if (s->chunks->table[p->chunk].bytes == 0) {
         fill(s, p);
@@ -335,19 +336,19 @@ static int read_piece(const struct store *s, const struct piece *p, struct error
 
 /* Pieces whose chunks follow each other in the file. */
 struct batch {
-    struct piece pieces[BATCH_MAX];
+    struct chunk_piece pieces[BATCH_MAX];
     int count;
 };
 
 /* Whether it is better to read all of the piece's chunk, together with others. */
-static bool is_small(const struct store *s, const struct piece *p)
+static bool is_small(const struct store *s, const struct chunk_piece *p)
 {
     return is_plain(s, p->chunk) && s->info.chunk_bytes <= BATCH &&
            2 * p->rows * p->cols >= s->info.chunk_rows * s->info.chunk_cols;
 }
 
 /* Whether a small piece's chunk lies behind those of a batch, which has room for it. */
-static bool follows(const struct store *s, const struct batch *batch, const struct piece *p)
+static bool follows(const struct store *s, const struct batch *batch, const struct chunk_piece *p)
 {
     const struct matfile_chunk *table = s->chunks->table;
     size_t bytes = s->info.chunk_bytes;
@@ -372,25 +373,20 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
     return 0;
 }
 
-static int64_t min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The piece of the block whose first element is `row` rows down and `col` columns across in it. */
-static struct piece piece_at(const struct store *s, const struct block *b, int64_t row, int64_t col,
-                             char *to)
+static struct chunk_piece piece_at(const struct store *s, const struct block *b, int64_t row,
+                                   int64_t col, char *to)
 {
     int64_t height = s->info.chunk_rows, width = s->info.chunk_cols;
     int64_t down = (b->row + row) / height, across = (b->col + col) / width;
     size_t element = scalar_size(s->type);
-    struct piece p = {.chunk = down * s->chunks->across + across,
-                      .row = b->row + row - down * height,
-                      .col = b->col + col - across * width,
-                      .to = to + (size_t)(row * b->cols + col) * element,
-                      .pitch = (size_t)b->cols * element};
-    p.rows = min(height - p.row, b->rows - row);
-    p.cols = min(width - p.col, b->cols - col);
+    struct chunk_piece p = {.chunk = down * s->chunks->across + across,
+                            .row = b->row + row - down * height,
+                            .col = b->col + col - across * width,
+                            .to = to + (size_t)(row * b->cols + col) * element,
+                            .pitch = (size_t)b->cols * element};
+    p.rows = min_i64(height - p.row, b->rows - row);
+    p.cols = min_i64(width - p.col, b->cols - col);
     return p;
 }
 
@@ -399,7 +395,7 @@ static int chunks_read(struct store *s, const struct block *b, void *to, struct 
     struct batch batch = {.count = 0};
     int64_t row = 0, col = 0;
     while (row < b->rows && b->cols > 0) {
-        struct piece p = piece_at(s, b, row, col, to);
+        struct chunk_piece p = piece_at(s, b, row, col, to);
         bool small = is_small(s, &p);
         if (!(small && follows(s, &batch, &p)) && read_batch(s, &batch, err))
             return err->code;

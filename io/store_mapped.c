@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __SSE2__
@@ -10,10 +9,7 @@
 #endif
 
 #include "error.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "populate.h"
 
 enum {
     BATCH = 2 << 20, /* bytes whose pages are asked for at a time: a large page */

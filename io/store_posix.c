@@ -33,13 +33,13 @@ enum {
 };
 
 /* Bytes written somewhere in [begin, end) of the file. */
-struct range {
+struct dirty_range {
     uint64_t begin, end, bytes;
 };
 
 struct writeback {
     pthread_mutex_t lock;
-    struct range filling, sent;
+    struct dirty_range filling, sent;
 };
 
 static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
@@ -158,11 +158,6 @@ static void posix_close(struct store *s)
         close(s->descriptor);
 }
 
-static bool is_disk_full(int number)
-{
-    return number == ENOSPC || number == EDQUOT;
-}
-
 int store_complain(const struct store *s, const struct run *run, int number, struct error *err)
 {
     struct stat now;
@@ -170,10 +165,10 @@ int store_complain(const struct store *s, const struct run *run, int number, str
         return error_add(err, EXIT_RUNTIME,
                          "%s ends at byte %jd, not at %" PRIu64 ": was it cut short while in use?",
                          s->info.file, (intmax_t)now.st_size, s->info.file_bytes);
-    return error_add(err, is_disk_full(number) ? EXIT_RESOURCES : EXIT_RUNTIME,
+    return error_add(err, error_of_disk(number, EXIT_RUNTIME),
                      "%s: %s %zu bytes at byte %" PRIu64 " failed: %s%s", s->info.file,
                      run->to ? "reading" : "writing", run->bytes, run->offset, strerror(number),
-                     is_disk_full(number) ? "; make room there" : "");
+                     error_is_disk_full(number) ? "; make room there" : "");
 }
 
 void run_advance(struct run *run, size_t bytes)
@@ -240,7 +235,8 @@ static int posix_read(struct store *s, const struct block *block, void *to, stru
 }
 
 /* Start or, with flags for that, await the writing of a range to the disk. */
-static int send(const struct store *s, const struct range *range, unsigned flags, struct error *err)
+static int send(const struct store *s, const struct dirty_range *range, unsigned flags,
+                struct error *err)
 {
     if (range->bytes == 0 ||
         sync_file_range(s->descriptor, (off_t)range->begin, (off_t)(range->end - range->begin),
@@ -256,7 +252,7 @@ static int send(const struct store *s, const struct range *range, unsigned flags
 static int bound_dirty(struct store *s, const struct runs *runs, struct error *err)
 {
     struct writeback *w = s->dirty;
-    struct range full = {0}, before = {0};
+    struct dirty_range full = {0}, before = {0};
     uint64_t end = runs->offset + (uint64_t)(runs->count - 1) * runs->stride + runs->bytes;
     pthread_mutex_lock(&w->lock);
     if (w->filling.bytes == 0 || runs->offset < w->filling.begin)
@@ -267,7 +263,7 @@ static int bound_dirty(struct store *s, const struct runs *runs, struct error *e
     if (w->filling.bytes >= DIRTY_BATCH) {
         before = w->sent;
         full = w->sent = w->filling;
-        w->filling = (struct range){0};
+        w->filling = (struct dirty_range){0};
     }
     pthread_mutex_unlock(&w->lock);
     const unsigned wait =
@@ -305,7 +301,7 @@ static int posix_reserve(struct store *s, struct error *err)
     do
         status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
     while (status && errno == EINTR);
-    if (status && is_disk_full(errno))
+    if (status && error_is_disk_full(errno))
         return error_add(err, EXIT_RESOURCES,
                          "%s needs %" PRIu64 " bytes, its file system has %" PRIu64
                          " free; make room there",
@@ -326,7 +322,7 @@ static int posix_sync(struct store *s, struct error *err)
 {
     if (fdatasync(s->descriptor) == 0)
         return 0;
-    return error_add(err, is_disk_full(errno) ? EXIT_RESOURCES : EXIT_RUNTIME,
+    return error_add(err, error_is_disk_full(errno) ? EXIT_RESOURCES : EXIT_RUNTIME,
                      "%s: making it durable failed: %s", s->info.file, strerror(errno));
 }
 

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "meter.h"
+#include "proc.h"
 
 enum { QUEUE_DEPTH = 128, ALIGNMENT = 4096 };
 
@@ -79,13 +80,6 @@ static struct cpu *cpu_of(struct device *dev)
 
 /* The stream threads */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void copy_run(const struct copy *copy)
 {
     if (copy->dst_pitch == copy->width && copy->src_pitch == copy->width) {
@@ -103,7 +97,7 @@ static void event_reach(struct cpu *cpu, struct event *event, uint64_t turn)
     pthread_mutex_lock(&cpu->mutex);
     if (event->completed < turn) {
         event->completed = turn;
-        event->seconds = now();
+        event->seconds = clock_now();
     }
     pthread_mutex_unlock(&cpu->mutex);
 }
@@ -362,36 +356,17 @@ static void cpu_close(struct device *dev)
     free(cpu);
 }
 
-/* The value of the first line of a /proc file that starts with `key`; false when there is none. */
-static bool proc_value(const char *file, const char *key, char *value, size_t bytes)
-{
-    FILE *f = fopen(file, "r");
-    char line[256];
-    bool found = false;
-    while (f && !found && fgets(line, sizeof line, f)) {
-        char *colon = strchr(line, ':');
-        found = colon && strncmp(line, key, strlen(key)) == 0;
-        if (found) {
-            const char *text = colon + 1 + strspn(colon + 1, " \t");
-            snprintf(value, bytes, "%.*s", (int)strcspn(text, "\n"), text);
-        }
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
-
 static void describe(struct device_info *info, int threads)
 {
-    char available[64];
+    uint64_t kib;
     struct utsname system;
     *info = (struct device_info){.kind = DEVICE_CPU, .units = threads};
-    if (!proc_value("/proc/cpuinfo", "model name", info->name, sizeof info->name))
+    if (!proc_text("/proc/cpuinfo", "model name", info->name, sizeof info->name))
         snprintf(info->name, sizeof info->name, "%s", uname(&system) == 0 ? system.machine : "CPU");
     info->memory_total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     info->memory_free = info->memory_total;
-    if (proc_value("/proc/meminfo", "MemAvailable", available, sizeof available))
-        info->memory_free = (size_t)strtoull(available, NULL, 10) * 1024;
+    if (proc_number("/proc/meminfo", "MemAvailable", &kib))
+        info->memory_free = kib * 1024;
 }
 
 static const struct device cpu_functions = {

@@ -5,15 +5,11 @@
 #include <string.h>
 
 #include "cpu_kernel.h"
+#include "quantity.h"
 
 enum {
     BLOCK = FREIVALDS_CHAIN, /* rows, and steps of k: they stay in the first-level cache */
 };
-
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static double element_at(const struct sketch *s, int64_t row, int64_t col)
 {
@@ -75,15 +71,15 @@ static void keep(const struct sketch *s, int64_t line, int c, double sum, double
 }
 
 /* Of some classes of a line, or of some lines. */
-struct totals {
+struct lane_totals {
     double sums[SKETCH_PIECE], squares[SKETCH_PIECE];
     bool again;
 };
 
 /* The lanes of a row, of which the first `lanes` become sums of all. */
-static struct totals add_lanes(const struct sketch *s, int64_t i, int lanes, double largest)
+static struct lane_totals add_lanes(const struct sketch *s, int64_t i, int lanes, double largest)
 {
-    struct totals t = {0};
+    struct lane_totals t = {0};
     t.again = cpu_kernels(0)[s->type].sketch_row(s, i, largest, t.sums, t.squares) > 0;
     for (int half = CLASSES_MAX / 2; half >= lanes; half /= 2)
         for (int l = 0; l < half; l++) {
@@ -97,7 +93,7 @@ static struct totals add_lanes(const struct sketch *s, int64_t i, int lanes, dou
 static struct sketch deal_of(const struct sketch *s, int64_t at)
 {
     struct sketch deal = *s;
-    int64_t count = min_of(s->deal, (s->trans ? s->rows : s->cols) - at);
+    int64_t count = min_i64(s->deal, (s->trans ? s->rows : s->cols) - at);
     deal.matrix =
         (const char *)s->matrix + (size_t)(at * (s->trans ? s->ld : 1)) * scalar_size(s->type);
     deal.weights += at;
@@ -107,12 +103,12 @@ static struct sketch deal_of(const struct sketch *s, int64_t at)
 
 static void sketch_row(const struct sketch *s, int64_t i, double largest)
 {
-    struct totals all = {0};
+    struct lane_totals all = {0};
     if (s->deal == 1)
         all = add_lanes(s, i, s->classes, largest);
     for (int64_t at = 0; at < s->cols && s->deal > 1; at += s->deal) {
         struct sketch deal = deal_of(s, at);
-        struct totals t = add_lanes(&deal, i, 1, largest);
+        struct lane_totals t = add_lanes(&deal, i, 1, largest);
         int c = freivalds_class(at, s->deal, s->classes);
         all.sums[c] += t.sums[0];
         all.squares[c] += t.squares[0];
@@ -124,7 +120,7 @@ static void sketch_row(const struct sketch *s, int64_t i, double largest)
 
 /* Every `step`-th lane of some columns, from the first one on. */
 static void add_columns(const struct sketch *s, struct range cols, int first, int step,
-                        double largest, struct totals *t)
+                        double largest, struct lane_totals *t)
 {
     for (int lane = first; lane < CLASSES_MAX; lane += step)
         t->again |=
@@ -134,7 +130,7 @@ static void add_columns(const struct sketch *s, struct range cols, int first, in
 static void sketch_piece(const struct sketch *s, struct range cols, double largest)
 {
     for (int c = 0; c < s->classes; c++) {
-        struct totals t = {0};
+        struct lane_totals t = {0};
         if (s->deal == 1)
             add_columns(s, cols, c, s->classes, largest, &t);
         for (int64_t at = c * s->deal; at < s->rows && s->deal > 1; at += s->classes * s->deal) {
@@ -157,7 +153,7 @@ void sketch_cpu(const struct sketch *s, int threads)
         if (s->trans)
             sketch_piece(
                 s,
-                (struct range){i * SKETCH_PIECE, min_of(SKETCH_PIECE, s->cols - i * SKETCH_PIECE)},
+                (struct range){i * SKETCH_PIECE, min_i64(SKETCH_PIECE, s->cols - i * SKETCH_PIECE)},
                 largest);
         else
             sketch_row(s, i, largest);
@@ -198,8 +194,8 @@ void project_cpu(const struct project *p, int threads)
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < rows; i += BLOCK)
         for (int64_t k = 0; k < steps; k += BLOCK)
-            cpu_kernels(0)[p->type].project_block(p, (struct range){i, min_of(BLOCK, rows - i)},
-                                                  (struct range){k, min_of(BLOCK, steps - k)});
+            cpu_kernels(0)[p->type].project_block(p, (struct range){i, min_i64(BLOCK, rows - i)},
+                                                  (struct range){k, min_i64(BLOCK, steps - k)});
 }
 
 void norms_cpu(const struct norms *n)
@@ -228,8 +224,7 @@ size_t project_partials(int64_t rows, int64_t steps, int classes)
 {
     int64_t down = freivalds_parts(rows, PROJECT_ROWS);
     int64_t along = freivalds_parts(steps, PROJECT_STEPS);
-    int64_t most = down > PROJECT_BLOCKS ? down : PROJECT_BLOCKS;
-    int64_t blocks = min_of(down * (along > 1 ? along : 1), most);
+    int64_t blocks = min_i64(down * max_i64(along, 1), max_i64(down, PROJECT_BLOCKS));
     return (size_t)(blocks * PROJECT_ROWS) * (size_t)(classes + 1);
 }
 

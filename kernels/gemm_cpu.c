@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "cpu_kernel.h"
+#include "quantity.h"
 
 enum {
     STEPS_BYTES = 2048,        /* k steps of a row: a panel of op(B) fits a first-level cache */
@@ -25,16 +26,16 @@ enum {
 };
 
 /* op(A) or op(B), seen as rows of k elements each. */
-struct operand {
+struct cpu_operand {
     const char *data;
     int64_t across, along; /* elements from one row to the next, and from one k step to the next */
 };
 
-struct product {
+struct cpu_product {
     const struct cpu_kernel *kernel;
     int64_t size; /* bytes of an element */
     int64_t m, n, k, ldc;
-    struct operand a, b;
+    struct cpu_operand a, b;
     char *c;
     bool from_c; /* the sums start from C */
     double alpha;
@@ -48,31 +49,21 @@ size_t gemm_cpu_workspace(int threads)
     return SUMS_SIDE_BYTES * SUMS_COLS + B_BYTES + (size_t)threads * A_BYTES;
 }
 
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t parts_of(int64_t count, int64_t largest)
-{
-    return (count + largest - 1) / largest;
-}
-
 /* Without a k step nothing is packed: then there need be no operands at all. */
 static int64_t panels_of(struct range rows, int64_t width, struct range k)
 {
-    return k.count == 0 ? 0 : parts_of(rows.count, width);
+    return k.count == 0 ? 0 : ceil_div(rows.count, width);
 }
 
 /* Part `index` of `parts` nearly equal ones; all but the last one are multiples of `unit`. */
 static struct range range_of(int64_t count, int64_t unit, int64_t parts, int64_t index)
 {
-    int64_t units = parts_of(count, unit), each = units / parts, more = units % parts;
-    int64_t begin = (each * index + min_of(index, more)) * unit;
-    return (struct range){begin, min_of((each + (index < more)) * unit, count - begin)};
+    int64_t units = ceil_div(count, unit), each = units / parts, more = units % parts;
+    int64_t begin = (each * index + min_i64(index, more)) * unit;
+    return (struct range){begin, min_i64((each + (index < more)) * unit, count - begin)};
 }
 
-static struct cpu_panel panel_of(const struct product *g, const struct operand *from,
+static struct cpu_panel panel_of(const struct cpu_product *g, const struct cpu_operand *from,
                                  struct range rows, struct range k)
 {
     int64_t first = rows.begin * from->across + k.begin * from->along;
@@ -81,41 +72,42 @@ static struct cpu_panel panel_of(const struct product *g, const struct operand *
 }
 
 /* No thread waits here: all meet after packing op(A). */
-static void pack_b(const struct product *g, struct range cols, struct range k)
+static void pack_b(const struct cpu_product *g, struct range cols, struct range k)
 {
     int64_t width = g->kernel->tile_cols, panels = panels_of(cols, width, k);
 #pragma omp for nowait
     for (int64_t i = 0; i < panels; i++) {
-        struct range part = {cols.begin + i * width, min_of(width, cols.count - i * width)};
+        struct range part = {cols.begin + i * width, min_i64(width, cols.count - i * width)};
         struct cpu_panel panel = panel_of(g, &g->b, part, k);
         g->kernel->pack_b(&panel, g->packed_b + i * width * k.count * g->size);
     }
 }
 
-static void pack_a(const struct product *g, struct range rows, struct range k)
+static void pack_a(const struct cpu_product *g, struct range rows, struct range k)
 {
     int64_t width = g->kernel->tile_rows, panels = panels_of(rows, width, k);
 #pragma omp for
     for (int64_t i = 0; i < panels; i++) {
-        struct range part = {rows.begin + i * width, min_of(width, rows.count - i * width)};
+        struct range part = {rows.begin + i * width, min_i64(width, rows.count - i * width)};
         struct cpu_panel panel = panel_of(g, &g->a, part, k);
         g->kernel->pack_a(&panel, g->packed_a + i * width * k.count * g->size);
     }
 }
 
 /* Rows of a task: near those of a square, but no more than a second-level cache takes. */
-static int64_t task_rows(const struct product *g, int64_t rows, int64_t cols)
+static int64_t task_rows(const struct cpu_product *g, int64_t rows, int64_t cols)
 {
     double side = sqrt((double)rows * (double)cols / (TASKS * g->threads));
     int64_t tiles = (int64_t)side / g->kernel->tile_rows + 1;
-    return min_of(tiles * g->kernel->tile_rows, g->m_step / g->threads);
+    return min_i64(tiles * g->kernel->tile_rows, g->m_step / g->threads);
 }
 
-static void multiply(const struct product *g, struct range rows, struct range cols, struct range k)
+static void multiply(const struct cpu_product *g, struct range rows, struct range cols,
+                     struct range k)
 {
     int64_t tile_rows = g->kernel->tile_rows, tile_cols = g->kernel->tile_cols;
-    int64_t down = parts_of(rows.count, task_rows(g, rows.count, cols.count));
-    int64_t right = min_of(parts_of(TASKS * g->threads, down), parts_of(cols.count, tile_cols));
+    int64_t down = ceil_div(rows.count, task_rows(g, rows.count, cols.count));
+    int64_t right = min_i64(ceil_div(TASKS * g->threads, down), ceil_div(cols.count, tile_cols));
 #pragma omp for schedule(dynamic)
     for (int64_t task = 0; task < down * right; task++) {
         struct range i = range_of(rows.count, tile_rows, down, task % down);
@@ -135,9 +127,9 @@ static void multiply(const struct product *g, struct range rows, struct range co
     }
 }
 
-static void multiply_rows(const struct product *g, struct range cols, struct range k)
+static void multiply_rows(const struct cpu_product *g, struct range cols, struct range k)
 {
-    int64_t parts = parts_of(g->m, g->m_step);
+    int64_t parts = ceil_div(g->m, g->m_step);
     for (int64_t i = 0; i < parts; i++) {
         struct range rows = range_of(g->m, g->kernel->tile_rows, parts, i);
         pack_a(g, rows, k);
@@ -146,10 +138,10 @@ static void multiply_rows(const struct product *g, struct range cols, struct ran
 }
 
 /* C := alpha (op(A) op(B) [+ C]).  Without a k step there is still the end of the sums to do. */
-static void product_run(const struct product *g)
+static void product_run(const struct cpu_product *g)
 {
-    int64_t n_parts = parts_of(g->n, g->n_step);
-    int64_t k_parts = g->k == 0 ? 1 : parts_of(g->k, g->k_step);
+    int64_t n_parts = ceil_div(g->n, g->n_step);
+    int64_t k_parts = g->k == 0 ? 1 : ceil_div(g->k, g->k_step);
 #pragma omp parallel num_threads(g->threads) if (g->threads > 1)
     for (int64_t j = 0; j < n_parts; j++) {
         struct range cols = range_of(g->n, g->kernel->tile_cols, n_parts, j);
@@ -162,7 +154,7 @@ static void product_run(const struct product *g)
 }
 
 /* C := alpha sums + beta C for one block of C. */
-static void sums_finish(const struct product *g, const void *sums, double beta, char *c,
+static void sums_finish(const struct cpu_product *g, const void *sums, double beta, char *c,
                         int64_t ldc)
 {
     int64_t column_bytes = ldc * g->size, sums_bytes = g->ldc * g->size;
@@ -175,15 +167,15 @@ static void sums_finish(const struct product *g, const void *sums, double beta, 
 }
 
 /* C := alpha op(A) op(B) + beta C, block by block through the scratch block. */
-static void product_add(const struct product *g, double beta, char *sums)
+static void product_add(const struct cpu_product *g, double beta, char *sums)
 {
-    struct product part = *g;
+    struct cpu_product part = *g;
     part.c = sums;
     part.ldc = SUMS_SIDE_BYTES / g->size;
     for (int64_t j = 0; j < g->n; j += SUMS_COLS)
         for (int64_t i = 0; i < g->m; i += part.ldc) {
-            part.m = min_of(part.ldc, g->m - i);
-            part.n = min_of(SUMS_COLS, g->n - j);
+            part.m = min_i64(part.ldc, g->m - i);
+            part.n = min_i64(SUMS_COLS, g->n - j);
             part.a.data = g->a.data + i * g->a.across * g->size;
             part.b.data = g->b.data + j * g->b.across * g->size;
             part.alpha = 1;
@@ -208,7 +200,7 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace)
 {
     double alpha = rounded(g->type, g->alpha), beta = rounded(g->type, g->beta);
     int64_t size = (int64_t)scalar_size(g->type);
-    struct product product = {
+    struct cpu_product product = {
         .kernel = &cpu_kernels(0)[g->type],
         .size = size,
         .m = g->m,

@@ -3,15 +3,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "quantity.h"
 
 /* One direction: parts of `size`, the first of which begins at `origin`, maybe before the block. */
 struct axis {
@@ -37,8 +29,8 @@ static struct axis axis_of_chunks(int64_t start, int64_t length, int64_t chunk)
 static void axis_cut(const struct axis *axis, int64_t index, int64_t *start, int64_t *length)
 {
     int64_t end = *start + *length, first = axis->origin + index * axis->size;
-    *start = larger(*start, first);
-    *length = smaller(end, first + axis->size) - *start;
+    *start = max_i64(*start, first);
+    *length = min_i64(end, first + axis->size) - *start;
 }
 
 /* The parts' grid; true when they go down before they go across. */
@@ -58,7 +50,7 @@ static bool make_grid(const struct block *b, const struct block_cut *cut, struct
         return true;
     }
     int64_t chunks = cut->elements / (down->size * across->size);
-    int64_t high = larger(1, chunks / across->count), wide = smaller(chunks, across->count);
+    int64_t high = max_i64(1, chunks / across->count), wide = min_i64(chunks, across->count);
     *down = axis_make(b->row, b->rows, down->origin, high * down->size);
     *across = axis_make(b->col, b->cols, across->origin, wide * across->size);
     return false;

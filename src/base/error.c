@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,9 +23,14 @@ void error_make_plain(char *text)
             *text = '?';
 }
 
+bool error_is_disk_full(int number)
+{
+    return number == ENOSPC || number == EDQUOT;
+}
+
 int error_of_disk(int number, int otherwise)
 {
-    return number == ENOSPC || number == EDQUOT ? EXIT_RESOURCES : otherwise;
+    return error_is_disk_full(number) ? EXIT_RESOURCES : otherwise;
 }
 
 int error_add(struct error *err, int code, const char *format, ...)

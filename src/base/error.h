@@ -7,6 +7,8 @@
 #ifndef DGEMM_OOC_ERROR_H
 #define DGEMM_OOC_ERROR_H
 
+#include <stdbool.h>
+
 enum exit_code {
     EXIT_COMPLETE = 0,
     EXIT_RUNTIME = 1,     /* something failed while running */
@@ -28,8 +30,11 @@ struct error {
     char text[4000]; /* one line each */
 };
 
-/* The exit code for a failed call on a file: EXIT_RESOURCES where the disk is full or a quota is
- * used up, otherwise `otherwise`. */
+/* Whether a call on a file failed with this errno because the disk is full or a quota used up. */
+bool error_is_disk_full(int number);
+
+/* The exit code for a failed call on a file: EXIT_RESOURCES where the disk is full, otherwise
+ * `otherwise`. */
 int error_of_disk(int number, int otherwise);
 
 /* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */

@@ -6,22 +6,8 @@
 #include "error.h"
 #include "machine.h"
 #include "options.h"
+#include "proc.h"
 #include "quantity.h"
-
-/* The number after `key` in a file of "key value" lines; a file that is one number has key "". */
-static bool read_number(const char *path, const char *key, uint64_t *value)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    char line[256];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0)
-            found = sscanf(line + strlen(key), "%lu", value) == 1;
-    fclose(file);
-    return found;
-}
 
 /* The least that a control group and those around it allow.  Where the process sees its own as the
  * root, as in most containers, `group` is "/" or leads to none. */
@@ -31,7 +17,7 @@ static uint64_t group_limit(const char *root, char *group, const char *file)
     char path[4608];
     for (;;) {
         snprintf(path, sizeof path, "%s%s/%s", root, group, file);
-        if (read_number(path, "", &limit) && limit < least)
+        if (proc_number(path, "", &limit) && limit < least)
             least = limit;
         char *slash = strrchr(group, '/');
         if (!slash)
@@ -64,7 +50,7 @@ static uint64_t groups_limit(void)
 uint64_t machine_host_memory(void)
 {
     uint64_t bytes = (uint64_t)4 << 30, limit = groups_limit(), kib;
-    if (read_number("/proc/meminfo", "MemAvailable:", &kib))
+    if (proc_number("/proc/meminfo", "MemAvailable", &kib))
         bytes = kib * 1024;
     return limit < bytes ? limit : bytes;
 }
@@ -87,7 +73,7 @@ int machine_check_memory(const struct options *o, int local_ranks, const struct 
                          int sharing, const struct machine *m, struct error *err)
 {
     uint64_t group = groups_limit(), total = UINT64_MAX, kib;
-    if (read_number("/proc/meminfo", "MemTotal:", &kib))
+    if (proc_number("/proc/meminfo", "MemTotal", &kib))
         total = kib * 1024;
     check_limit(o->host_memory ? "--host-memory" : "host_memory_bytes of --machine", m->host_memory,
                 local_ranks, group < total ? "the memory control group" : "this computer",

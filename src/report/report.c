@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proc.h"
 #include "quantity.h"
 
 /* What is brought together of all ranks. */
@@ -22,18 +23,11 @@ enum {
 
 static size_t baseline_bytes, baseline_shared;
 
-/* A line "Name:   123 kB" of /proc/self/status, in bytes. */
+/* Of this process, in bytes. */
 static size_t process_memory(const char *name)
 {
-    char line[256];
-    size_t kib = 0;
-    FILE *status = fopen("/proc/self/status", "re");
-    if (!status)
-        return 0;
-    while (fgets(line, sizeof line, status))
-        if (strncmp(line, name, strlen(name)) == 0)
-            sscanf(line + strlen(name), ": %zu", &kib);
-    fclose(status);
+    uint64_t kib = 0;
+    proc_number("/proc/self/status", name, &kib);
     return kib * 1024;
 }
 

@@ -1,13 +1,8 @@
 #include "slot.h"
 
-#include <sys/mman.h>
-
 #include "device.h"
+#include "populate.h"
 #include "waits.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err)
 {

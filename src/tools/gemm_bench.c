@@ -100,10 +100,10 @@ int main(int argc, char **argv)
     bench_options_parse(argc, argv, &options);
     struct bench_sink sink = {.options = &options};
 
-    int rc = run_on(false, &options, &sink, &err);
-    rc = rc ? rc : run_on(true, &options, &sink, &err);
-    if (err.complaints)
-        error_print(&err, "gemm_bench");
+    int rc = run_on(false, &options, &sink, &err) || run_on(true, &options, &sink, &err) ? err.code
+             : sink.wrong ? EXIT_VERIFY
+                          : EXIT_COMPLETE;
+    error_print(&err, "gemm_bench");
     free(sink.rows);
-    return rc ? rc : sink.wrong ? EXIT_VERIFY : EXIT_COMPLETE;
+    return rc;
 }

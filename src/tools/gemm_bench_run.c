@@ -6,6 +6,7 @@
 #include "error.h"
 #include "gemm_bench.h"
 #include "machine.h"
+#include "mix.h"
 #include "quantity.h"
 
 enum { CALLS_MAX = 1000, PAGE_BYTES = 4096 };
@@ -27,21 +28,13 @@ struct bench {
 
 /* Operands */
 
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 /* Uniform in [-1, 1). */
 static void fill_random(enum scalar type, void *memory, size_t bytes, uint64_t seed)
 {
     const int64_t count = (int64_t)(bytes / scalar_size(type));
 #pragma omp parallel for
     for (int64_t at = 0; at < count; at++) {
-        double x = (double)(mix(mix(seed) + (uint64_t)at) >> 11) * 0x1p-52 - 1;
+        double x = (double)(mix_number(mix_bits(seed), (uint64_t)at) >> 11) * 0x1p-52 - 1;
         if (type == SCALAR_FLOAT)
             ((float *)memory)[at] = (float)x;
         else
@@ -63,14 +56,16 @@ static int copy_bytes(struct bench *b, enum stream stream, void *to, const void 
 
 static int finish(struct bench *b, enum stream stream)
 {
-    int rc = b->owner->record(b->owner, b->stop, stream, b->err);
-    return rc ? rc : b->owner->sync(b->owner, b->stop, b->err);
+    if (b->owner->record(b->owner, b->stop, stream, b->err))
+        return b->err->code;
+    return b->owner->sync(b->owner, b->stop, b->err);
 }
 
 static int upload(struct bench *b, const void *to, const void *from, size_t bytes)
 {
-    int rc = copy_bytes(b, STREAM_IN, (void *)to, from, bytes);
-    return rc ? rc : finish(b, STREAM_IN);
+    if (copy_bytes(b, STREAM_IN, (void *)to, from, bytes))
+        return b->err->code;
+    return finish(b, STREAM_IN);
 }
 
 static int host_alloc(struct bench *b, void **memory, size_t bytes)
@@ -92,9 +87,9 @@ static int operands_make(struct bench *b, enum scalar type, struct bench_size si
     *o = (struct bench_operands){.bytes_a = matrix_bytes(type, size.m, size.k, pad),
                                  .bytes_b = matrix_bytes(type, size.k, size.n, pad),
                                  .bytes_c = matrix_bytes(type, size.m, size.n, pad)};
-    int rc = dev->alloc(dev, o->bytes_a, &a, b->err);
-    rc = rc ? rc : dev->alloc(dev, o->bytes_b, &bb, b->err);
-    rc = rc ? rc : dev->alloc(dev, o->bytes_c, &c, b->err);
+    bool failed = dev->alloc(dev, o->bytes_a, &a, b->err) ||
+                  dev->alloc(dev, o->bytes_b, &bb, b->err) ||
+                  dev->alloc(dev, o->bytes_c, &c, b->err);
     o->gemm = (struct gemm){.type = type,
                             .m = size.m,
                             .n = size.n,
@@ -105,18 +100,15 @@ static int operands_make(struct bench *b, enum scalar type, struct bench_size si
                             .b = bb,
                             .c = c,
                             .ldc = size.m + pad};
-    rc = rc ? rc : host_alloc(b, &o->a, o->bytes_a);
-    rc = rc ? rc : host_alloc(b, &o->b, o->bytes_b);
-    rc = rc ? rc : host_alloc(b, &o->c0, o->bytes_c);
-    rc = rc ? rc : host_alloc(b, &o->c, o->bytes_c);
-    if (rc != 0)
-        return rc;
+    if (failed || host_alloc(b, &o->a, o->bytes_a) || host_alloc(b, &o->b, o->bytes_b) ||
+        host_alloc(b, &o->c0, o->bytes_c) || host_alloc(b, &o->c, o->bytes_c))
+        return b->err->code;
     fill_random(type, o->a, o->bytes_a, 1);
     fill_random(type, o->b, o->bytes_b, 2);
     fill_random(type, o->c0, o->bytes_c, 3);
-    rc = upload(b, a, o->a, o->bytes_a);
-    rc = rc ? rc : upload(b, bb, o->b, o->bytes_b);
-    return rc ? rc : upload(b, c, o->c0, o->bytes_c);
+    if (upload(b, a, o->a, o->bytes_a) || upload(b, bb, o->b, o->bytes_b))
+        return b->err->code;
+    return upload(b, c, o->c0, o->bytes_c);
 }
 
 static void operands_free(struct bench *b)
@@ -153,27 +145,32 @@ static double median(double *values, int count)
 static int time_calls(struct bench *b, struct device *dev, int calls, double *seconds,
                       struct bench_row *row)
 {
-    int rc = dev->record(dev, b->start, STREAM_COMPUTE, b->err);
-    for (int i = 0; i < calls && rc == 0; i++)
-        rc = dev->gemm(dev, &b->operands.gemm, b->err);
-    rc = rc ? rc : dev->record(dev, b->stop, STREAM_COMPUTE, b->err);
-    if (rc == 0 && row)
+    *seconds = 0;
+    if (dev->record(dev, b->start, STREAM_COMPUTE, b->err))
+        return b->err->code;
+    for (int i = 0; i < calls; i++)
+        if (dev->gemm(dev, &b->operands.gemm, b->err))
+            return b->err->code;
+    if (dev->record(dev, b->stop, STREAM_COMPUTE, b->err))
+        return b->err->code;
+    if (row)
         bench_power_read(&row->clock_mhz, &row->watts);
-    rc = rc ? rc : dev->sync(dev, b->stop, b->err);
-    *seconds = rc ? 0 : dev->elapsed(dev, b->start, b->stop) / calls;
-    return rc;
+    if (dev->sync(dev, b->stop, b->err))
+        return b->err->code;
+    *seconds = dev->elapsed(dev, b->start, b->stop) / calls;
+    return 0;
 }
 
 /* How many calls make a measurement, after two that warm up, or one that takes long. */
 static int calls_needed(struct bench *b, struct device *dev, int *calls)
 {
-    double seconds = 0;
-    int rc = time_calls(b, dev, 1, &seconds, NULL);
-    if (rc == 0 && seconds < long_s)
-        rc = time_calls(b, dev, 1, &seconds, NULL);
+    double seconds;
+    if (time_calls(b, dev, 1, &seconds, NULL) ||
+        (seconds < long_s && time_calls(b, dev, 1, &seconds, NULL)))
+        return b->err->code;
     double wanted = seconds > 0 ? measure_s / seconds + 1 : 1;
     *calls = wanted < CALLS_MAX ? (int)wanted : CALLS_MAX;
-    return rc;
+    return 0;
 }
 
 /* In turn with the reference. */
@@ -183,16 +180,14 @@ static int measure(struct bench *b, struct device *dev, struct bench_row *row)
     const int repeat = b->options->repeat;
     struct device *reference = dev == b->reference ? NULL : b->reference;
     int calls = 1, reference_calls = 1;
-    int rc = reference ? calls_needed(b, reference, &reference_calls) : 0;
-    rc = rc ? rc : calls_needed(b, dev, &calls);
-    for (int i = 0; i < repeat && rc == 0; i++) {
-        rc = time_calls(b, dev, calls, &ours[i], i == repeat - 1 ? row : NULL);
-        if (rc == 0 && reference)
-            rc = time_calls(b, reference, reference_calls, &theirs, NULL);
-        shares[i] = rc ? 0 : theirs / ours[i];
+    if ((reference && calls_needed(b, reference, &reference_calls)) || calls_needed(b, dev, &calls))
+        return b->err->code;
+    for (int i = 0; i < repeat; i++) {
+        if (time_calls(b, dev, calls, &ours[i], i == repeat - 1 ? row : NULL) ||
+            (reference && time_calls(b, reference, reference_calls, &theirs, NULL)))
+            return b->err->code;
+        shares[i] = theirs / ours[i];
     }
-    if (rc != 0)
-        return rc;
     row->seconds = median(ours, repeat);
     row->least_s = ours[0];
     row->most_s = ours[repeat - 1];
@@ -205,29 +200,28 @@ static int time_transfers(struct bench *b, struct device *dev, double *seconds)
 {
     const struct bench_operands *o = &b->operands;
     const struct gemm *g = &o->gemm;
-    int rc = dev->record(dev, b->start, STREAM_IN, b->err);
-    rc = rc ? rc : copy_bytes(b, STREAM_IN, (void *)g->a, o->a, o->bytes_a);
-    rc = rc ? rc : copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes_b);
-    rc = rc ? rc : copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes_c);
-    rc = rc ? rc : b->owner->record(b->owner, b->middle, STREAM_IN, b->err);
-    rc = rc ? rc : dev->wait(dev, STREAM_COMPUTE, b->middle, b->err);
-    rc = rc ? rc : dev->gemm(dev, g, b->err);
-    rc = rc ? rc : dev->record(dev, b->middle, STREAM_COMPUTE, b->err);
-    rc = rc ? rc : b->owner->wait(b->owner, STREAM_OUT, b->middle, b->err);
-    rc = rc ? rc : copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes_c);
-    rc = rc ? rc : finish(b, STREAM_OUT);
-    *seconds = rc ? 0 : dev->elapsed(dev, b->start, b->stop);
-    return rc;
+    if (dev->record(dev, b->start, STREAM_IN, b->err) ||
+        copy_bytes(b, STREAM_IN, (void *)g->a, o->a, o->bytes_a) ||
+        copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes_b) ||
+        copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes_c) ||
+        b->owner->record(b->owner, b->middle, STREAM_IN, b->err) ||
+        dev->wait(dev, STREAM_COMPUTE, b->middle, b->err) || dev->gemm(dev, g, b->err) ||
+        dev->record(dev, b->middle, STREAM_COMPUTE, b->err) ||
+        b->owner->wait(b->owner, STREAM_OUT, b->middle, b->err) ||
+        copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes_c) || finish(b, STREAM_OUT))
+        return b->err->code;
+    *seconds = dev->elapsed(dev, b->start, b->stop);
+    return 0;
 }
 
 static int measure_transfers(struct bench *b, struct device *dev, struct bench_row *row)
 {
     double seconds[BENCH_REPEAT_MAX];
-    int rc = 0;
-    for (int i = 0; i < b->options->repeat && rc == 0; i++)
-        rc = time_transfers(b, dev, &seconds[i]);
-    row->transfers_s = rc ? 0 : median(seconds, b->options->repeat);
-    return rc;
+    for (int i = 0; i < b->options->repeat; i++)
+        if (time_transfers(b, dev, &seconds[i]))
+            return b->err->code;
+    row->transfers_s = median(seconds, b->options->repeat);
+    return 0;
 }
 
 /* The whole */
@@ -237,13 +231,11 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
 {
     struct bench_operands *o = &b->operands;
     double seconds;
-    int rc = upload(b, o->gemm.c, o->c0, o->bytes_c);
-    rc = rc ? rc : time_calls(b, dev, 1, &seconds, NULL);
-    rc = rc ? rc : copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes_c);
-    rc = rc ? rc : finish(b, STREAM_OUT);
-    if (rc == 0)
-        bench_oracle_compare(oracle, o, &row->errors);
-    return rc;
+    if (upload(b, o->gemm.c, o->c0, o->bytes_c) || time_calls(b, dev, 1, &seconds, NULL) ||
+        copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes_c) || finish(b, STREAM_OUT))
+        return b->err->code;
+    bench_oracle_compare(oracle, o, &row->errors);
+    return 0;
 }
 
 static int run_algorithm(struct bench *b, int i, const struct bench_oracle *oracle)
@@ -252,28 +244,29 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
     struct bench_row row = {.algorithm = b->algorithms[i], .gemm = b->operands.gemm};
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
-    int rc = measure(b, b->devices[i], &row);
-    if (rc == 0 && b->options->transfers)
-        rc = measure_transfers(b, b->devices[i], &row);
-    rc = rc ? rc : check(b, b->devices[i], oracle, &row);
-    return rc ? rc : bench_sink_add(b->sink, &row, b->err);
+    if (measure(b, b->devices[i], &row) ||
+        (b->options->transfers && measure_transfers(b, b->devices[i], &row)) ||
+        check(b, b->devices[i], oracle, &row))
+        return b->err->code;
+    return bench_sink_add(b->sink, &row, b->err);
 }
 
 static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
 {
-    int *shape = &b->operands.gemm.shape, rc = 0;
-    for (int i = 0; i < b->count && rc == 0; i++) {
+    int *shape = &b->operands.gemm.shape;
+    for (int i = 0; i < b->count; i++) {
         const int shapes = b->options->sweep ? algorithm_shapes(b->algorithms[i]->id) : 1;
-        for (*shape = 0; *shape < shapes && rc == 0; ++*shape)
-            rc = run_algorithm(b, i, oracle);
+        for (*shape = 0; *shape < shapes; ++*shape)
+            if (run_algorithm(b, i, oracle))
+                return b->err->code;
     }
-    return rc;
+    return 0;
 }
 
 static int run_size(struct bench *b, enum scalar type, struct bench_size size)
 {
-    int rc = operands_make(b, type, size);
-    for (int trans = 0; trans < 4 && rc == 0; trans++) {
+    operands_make(b, type, size);
+    for (int trans = 0; trans < 4 && !b->err->code; trans++) {
         struct gemm *g = &b->operands.gemm;
         struct bench_oracle oracle = {0};
         g->trans_a = trans / 2;
@@ -282,14 +275,14 @@ static int run_size(struct bench *b, enum scalar type, struct bench_size size)
         g->ldb = (g->trans_b ? g->n : g->k) + b->options->ld_pad;
         if (!b->options->trans[g->trans_a][g->trans_b])
             continue;
-        rc = bench_oracle_make(&b->operands, b->options->check, &oracle, b->err);
-        rc = rc ? rc : run_algorithms(b, &oracle);
+        if (!bench_oracle_make(&b->operands, b->options->check, &oracle, b->err))
+            run_algorithms(b, &oracle);
         bench_oracle_free(&oracle);
-        if (rc == 0 && b->options->json[0])
-            rc = bench_write(b->sink, &b->owner->info, b->err);
+        if (!b->err->code && b->options->json[0])
+            bench_write(b->sink, &b->owner->info, b->err);
     }
     operands_free(b);
-    return rc;
+    return b->err->code;
 }
 
 int bench_run(const struct bench_options *options, const struct algorithm_info **algorithms,
@@ -310,14 +303,13 @@ int bench_run(const struct bench_options *options, const struct algorithm_info *
     for (int i = 0; i < count; i++)
         if (algorithms[i]->id == ALGORITHM_CUBLAS)
             b.reference = devices[i];
-    int rc = owner->event_create(owner, &b.start, err);
-    rc = rc ? rc : owner->event_create(owner, &b.middle, err);
-    rc = rc ? rc : owner->event_create(owner, &b.stop, err);
-    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        for (int s = 0; s < size_count && options->types[type] && rc == 0; s++)
-            rc = run_size(&b, (enum scalar)type, sizes[s]);
+    if (!owner->event_create(owner, &b.start, err) && !owner->event_create(owner, &b.middle, err))
+        owner->event_create(owner, &b.stop, err);
+    for (enum scalar type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        for (int s = 0; s < size_count && options->types[type] && !err->code; s++)
+            run_size(&b, type, sizes[s]);
     owner->event_destroy(owner, b.start);
     owner->event_destroy(owner, b.middle);
     owner->event_destroy(owner, b.stop);
-    return rc;
+    return err->code;
 }

@@ -31,22 +31,22 @@ static const char doc[] =
     "h5mat COMMAND --help tells more.  Exit codes: 0 done, 1 failure while running, 2 usage, 3 bad "
     "input, 4 not enough memory or disk, 5 the matrices differ.";
 
-struct parse {
+struct command_line {
     const struct command *command;
     int first; /* index of the command's name in argv */
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    struct parse *parse = state->input;
+    struct command_line *line = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
         for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
             if (strcmp(arg, commands[i].name) == 0)
-                parse->command = &commands[i];
-        if (!parse->command)
+                line->command = &commands[i];
+        if (!line->command)
             argp_error(state, "\"%s\" is not a command; give gen, info or diff", arg);
-        parse->first = state->next - 1;
+        line->first = state->next - 1;
         state->next = state->argc; /* the rest is the command's */
         return 0;
     case ARGP_KEY_NO_ARGS: argp_error(state, "the command is missing: gen, info or diff"); return 0;
@@ -66,20 +66,19 @@ int main(int argc, char **argv)
                                      .args_doc = "COMMAND [ARGUMENT...]",
                                      .doc = doc,
                                      .children = standard_options};
-    struct parse parse = {0};
+    struct command_line line = {0};
     struct error err = {0};
     static char program[] = "h5mat";
     argv[0] = program; /* in front of errors, however it was called */
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &parse);
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &line);
 
     char name[32];
-    snprintf(name, sizeof name, "h5mat %s", parse.command->name);
-    argv[parse.first] = name;
-    int code = parse.command->run(argc - parse.first, argv + parse.first, &err);
-    if (err.complaints)
-        error_print(&err, "h5mat");
+    snprintf(name, sizeof name, "h5mat %s", line.command->name);
+    argv[line.first] = name;
+    int code = line.command->run(argc - line.first, argv + line.first, &err);
+    error_print(&err, "h5mat");
     if (fflush(stdout) || ferror(stdout)) {
         perror("h5mat: standard output");
         code = code ? code : EXIT_RUNTIME;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -17,6 +16,7 @@
 #include "h5mat_grid.h"
 #include "h5mat_pattern.h"
 #include "matname.h"
+#include "meter.h"
 #include "quantity.h"
 #include "standard_options.h"
 #include "store.h"
@@ -239,13 +239,6 @@ static void catch_signals(void)
         sigaction(signals[i], &action, NULL);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int h5mat_gen(int argc, char **argv, struct error *err)
 {
     static const struct argp argp = {
@@ -262,14 +255,14 @@ int h5mat_gen(int argc, char **argv, struct error *err)
     };
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g);
 
-    double start = now();
+    double start = clock_now();
     catch_signals();
     int rc = name_matrix(&g, err);
     if (!rc)
         rc = make_matrix(&g, err);
     if (rc)
         return rc;
-    double seconds = now() - start;
+    double seconds = clock_now() - start;
     double bytes = (double)g.info.rows * (double)g.info.cols * (double)scalar_size(g.type);
     printf("%s:%s: %" PRId64 " x %" PRId64 " %s, %.0f bytes in %.3f s, %s\n", g.info.file,
            g.dataset, g.info.rows, g.info.cols, scalar_name(g.type), bytes, seconds,

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "gemm.h"
+#include "meter.h"
 
 void openblas_set_num_threads(int threads);
 char *openblas_get_corename(void);
@@ -35,13 +36,6 @@ struct contest {
     void *ours, *theirs, *workspace;
     int threads;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void rest(int threads)
 {
@@ -104,9 +98,9 @@ static double run_ours(const struct contest *c)
     struct gemm g = c->gemm;
     g.c = c->ours;
     rest(c->threads);
-    double start = now();
+    double start = clock_now();
     gemm_cpu(&g, c->threads, c->workspace);
-    return now() - start;
+    return clock_now() - start;
 }
 
 static double run_theirs(const struct contest *c)
@@ -117,12 +111,12 @@ static double run_theirs(const struct contest *c)
     const int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     const int lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
     rest(c->threads);
-    double start = now();
+    double start = clock_now();
     if (g->type == SCALAR_FLOAT)
         cblas_sgemm(CblasColMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, 0, c->theirs, ldc);
     else
         cblas_dgemm(CblasColMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, 0, c->theirs, ldc);
-    return now() - start;
+    return clock_now() - start;
 }
 
 static int compare(const void *a, const void *b)

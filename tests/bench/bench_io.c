@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "meter.h"
 #include "store.h"
 
 enum { ROW_BYTES = 1 << 20, SLOT_BYTES = 16 << 20, BLOCK_RUNS = 512, ALIGNMENT = 4096 };
@@ -40,13 +40,6 @@ struct cell {
     atomic_llong next, bytes;
     double deadline;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void insist(int failed, const struct error *err)
 {
@@ -98,7 +91,7 @@ static void *work(void *argument)
     struct worker *w = argument;
     struct cell *c = w->cell;
     struct error err = {0};
-    while (now() < c->deadline) {
+    while (clock_now() < c->deadline) {
         struct block b = block_at(c, atomic_fetch_add(&c->next, 1));
         if (!c->store)
             move_block(c, &b, w->slot);
@@ -155,7 +148,7 @@ static double measure(enum store_mode mode, enum mover mover, size_t run, int th
                              .cols = (int64_t)(run / sizeof(double))};
     empty_cache();
     cell_open(&c, mover);
-    double start = now();
+    double start = clock_now();
     c.deadline = start + seconds_each;
     for (int i = 0; i < threads; i++) {
         workers[i] = (struct worker){&c, slots[i]};
@@ -164,7 +157,7 @@ static double measure(enum store_mode mode, enum mover mover, size_t run, int th
     for (int i = 0; i < threads; i++)
         pthread_join(ids[i], NULL);
     cell_finish(&c);
-    double rate = (double)c.bytes / (now() - start) / 1e9;
+    double rate = (double)c.bytes / (clock_now() - start) / 1e9;
     fresh = c.next;
     if (!c.store)
         close(c.descriptor);

@@ -1,0 +1,11 @@
+/* Make the pages of a mapping there, to be written to: a headers' word since Linux 5.14. */
+#ifndef DGEMM_OOC_POPULATE_H
+#define DGEMM_OOC_POPULATE_H
+
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#endif

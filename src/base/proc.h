@@ -1,0 +1,16 @@
+/* What the kernel says in /proc and /sys. */
+#ifndef DGEMM_OOC_PROC_H
+#define DGEMM_OOC_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The value of the first line "KEY: VALUE" whose key begins with `key`; with "" the first line is
+ * the value.  False where there is none. */
+bool proc_text(const char *file, const char *key, char *value, size_t bytes);
+
+/* A value that is a number, in whatever unit it has there. */
+bool proc_number(const char *file, const char *key, uint64_t *value);
+
+#endif
