@@ -36,10 +36,10 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
                          .newest.super = -1};
     c->next = super_after(c, -1);
     schedule_ranks(plan, node, &first, &end);
-    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
-        struct lines *lines = &c->lines[operand];
+    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        struct grid_lines *lines = &c->lines[operand];
         for (int rank = first; rank < end; rank++) {
-            int line = schedule_line(plan, (enum operand)operand, rank);
+            int line = schedule_line(plan, operand, rank);
             lines->first = rank > first && lines->first < line ? lines->first : line;
             lines->end = lines->end > line ? lines->end : line + 1;
         }
@@ -110,7 +110,7 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     bool is_later = stage < later_panels(c->plan);
     enum operand operand = stage % 2 ? OPERAND_A : OPERAND_B;
     int64_t super = is_later ? c->super : c->next, slab = is_later ? 1 + stage / 2 : 0;
-    const struct lines *lines = &c->lines[operand];
+    const struct grid_lines *lines = &c->lines[operand];
     if (super < 0 || super >= schedule_supers(c->plan))
         return false;
     for (;; c->part++, c->line = 0) {

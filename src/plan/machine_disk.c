@@ -23,13 +23,12 @@ static double matrix_bytes(const struct problem *p, enum operand operand)
 /* The one that is read by offset and takes longest; OPERAND_COUNT when there is none. */
 static enum operand largest(const struct problem *p)
 {
-    int found = OPERAND_COUNT;
-    for (int i = 0; i < OPERAND_COUNT; i++)
-        if (problem_reads(p, (enum operand)i) && problem_by_offset(p, (enum operand)i) &&
-            (found == OPERAND_COUNT ||
-             matrix_bytes(p, (enum operand)i) > matrix_bytes(p, (enum operand)found)))
+    enum operand found = OPERAND_COUNT;
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        if (problem_reads(p, i) && problem_by_offset(p, i) &&
+            (found == OPERAND_COUNT || matrix_bytes(p, i) > matrix_bytes(p, found)))
             found = i;
-    return (enum operand)found;
+    return found;
 }
 
 /* Read here and there in the matrix until `end`, elsewhere with every probe: bytes. */

@@ -45,8 +45,8 @@ static void print_problem(const struct problem *p)
         printf(" + %g C", p->beta);
     printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", scalar_name(p->type), p->m, p->n,
            p->k);
-    for (int operand = 0; operand < (p->beta != 0 ? 3 : 2); operand++)
-        print_operand(p, (enum operand)operand);
+    for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
+        print_operand(p, operand);
 }
 
 static void print_idle(int ranks, const char *why)
@@ -60,8 +60,8 @@ static void print_memory(const struct machine *m, const struct plan *plan)
 {
     const char *device = machine_source(m, &m->device_memory);
     const char *host = machine_source(m, &m->host_memory);
-    const char *half = m->ranks_per_node > 1 ? "half of what is available, shared"
-                                             : "half of what is available";
+    const char *half =
+        m->ranks_per_node > 1 ? "half of what is available, shared" : "half of what is available";
     if (*device == 'm')
         device = m->gpu ? "95 % of what is free" : half;
     printf("  memory    device %s of %s (%s),\n            host %s of %s%s (%s)\n",

@@ -89,14 +89,14 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
                          const struct plan *plan, enum operand operand, double seconds);
 
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
-struct product {
+struct tile_product {
     int64_t rows, cols, k, slabs;
 };
 
 /* Seconds that it takes, the online check included. */
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
                             const struct plan_request *request, const struct plan *plan,
-                            const struct product *product);
+                            const struct tile_product *product);
 
 /* The pace at which files in memory are read while others are written there. */
 extern const double plan_pace_beside_writing;

@@ -59,9 +59,9 @@ void plan_panel_extents(const struct problem *p, const struct plan *plan, enum o
 
 static void set_lds(const struct problem *p, struct plan *plan)
 {
-    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         int64_t rows, cols;
-        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        plan_panel_extents(p, plan, operand, &rows, &cols);
         plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
     }
 }
@@ -93,9 +93,8 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
 {
     size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
-        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
-            bytes +=
-                (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, (enum operand)operand);
+        for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand);
         if (request->verify)
             bytes += plan_check_bytes(p, plan, request->algorithm);
     }
@@ -108,8 +107,8 @@ static size_t device_bytes(const struct problem *p, const struct plan *plan,
 static size_t reading_bytes(const struct problem *p, int readers)
 {
     size_t bytes = 0;
-    for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, (enum operand)operand))
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, operand))
             bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
     return bytes;
 }
@@ -181,9 +180,9 @@ void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t byte
 static int choose_readers(const struct problem *p, const struct machine *machine)
 {
     bool decode = false;
-    for (int i = 0; i < OPERAND_COUNT; i++)
-        decode |= problem_reads(p, (enum operand)i) && p->matrix[i].pipeline.count > 0 &&
-                  !problem_through_hdf5(p, (enum operand)i);
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        decode |=
+            problem_reads(p, i) && p->matrix[i].pipeline.count > 0 && !problem_through_hdf5(p, i);
     int most = !machine->gpu ? 2 : decode ? DECODERS_MAX : READERS_MAX;
     int64_t share = max_i64(READERS_LEAST, READERS_NODE / machine->ranks_per_node);
     int readers = (int)min_i64(min_i64(most, share), machine->threads);
@@ -315,9 +314,9 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
         plan->supers_down == 1 || (plan->supers_across == 1 && plan_holds(plan, OPERAND_B));
     int64_t useful[] = {a_once ? 0 : plan->slabs, b_once ? 0 : plan->supers_across * plan->slabs};
     plan->cache_bytes = 0;
-    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         int64_t rows, cols;
-        plan_panel_extents(p, plan, (enum operand)operand, &rows, &cols);
+        plan_panel_extents(p, plan, operand, &rows, &cols);
         size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
         size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
         if (machine->files_in_memory)
@@ -332,9 +331,8 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
 
 void plan_set_held(struct plan *plan, enum operand held)
 {
-    for (int i = OPERAND_A; i <= OPERAND_B; i++)
-        plan->buffers[i] =
-            held == (enum operand)i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        plan->buffers[i] = held == i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
 }
 
 void plan_deepen(const struct problem *p, const struct machine *machine,
@@ -342,8 +340,8 @@ void plan_deepen(const struct problem *p, const struct machine *machine,
 {
     for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
         struct plan deeper = *plan;
-        for (int i = OPERAND_A; i <= OPERAND_B; i++)
-            if (!plan_holds(plan, (enum operand)i))
+        for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+            if (!plan_holds(plan, i))
                 deeper.buffers[i] = depth;
         deeper.device_bytes = device_bytes(p, &deeper, request);
         deeper.host_bytes += machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;

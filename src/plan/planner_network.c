@@ -64,10 +64,10 @@ static bool all_send(const struct problem *p, const struct plan *plan, enum oper
 
 void plan_set_turns(const struct problem *p, struct plan *plan)
 {
-    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
-        double slots = slots_of_line(p, plan, (enum operand)i);
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++) {
+        double slots = slots_of_line(p, plan, i);
         double turn = fmax(slots / TURNS_AHEAD, fmin(slots / 2, TURN_LONG));
-        plan->turn[i] = all_send(p, plan, (enum operand)i) ? 1 : max_i64(1, (int64_t)turn);
+        plan->turn[i] = all_send(p, plan, i) ? 1 : max_i64(1, (int64_t)turn);
     }
 }
 

@@ -76,7 +76,7 @@ static double whole_blocks(int64_t extent)
 
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
                             const struct plan_request *request, const struct plan *plan,
-                            const struct product *product)
+                            const struct tile_product *product)
 {
     double rows = (double)product->rows, cols = (double)product->cols, k = (double)product->k;
     double slabs = (double)product->slabs, tile = rows * cols;

@@ -39,14 +39,13 @@ static struct feed feed_seconds(const struct problem *p, const struct machine *m
                             (double)plan->grid_rows * plan->grid_cols};
     double ranks = lines[OPERAND_C];
     struct feed s = {0};
-    for (int i = 0; i < OPERAND_COUNT; i++) {
-        enum operand operand = (enum operand)i;
-        double bytes = elements[i] * (double)scalar_size(p->type);
-        if (!problem_reads(p, operand) || (!new[i] && held[i]))
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
+        double bytes = elements[operand] * (double)scalar_size(p->type);
+        if (!problem_reads(p, operand) || (!new[operand] && held[operand]))
             continue;
-        double kept = new[i] ? 0 : (double)plan->kept[i] / panels[i];
-        s.part[i] = (1 - kept) / pieces[i];
-        s.in += bytes / (lines[i] * machine->in_bytes_per_s);
+        double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
+        s.part[operand] = (1 - kept) / pieces[operand];
+        s.in += bytes / (lines[operand] * machine->in_bytes_per_s);
         s.read += (1 - kept) * bytes /
                   through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
         if (operand == OPERAND_C)
@@ -69,7 +68,7 @@ struct common {
 static struct common set_common(const struct problem *p, const struct machine *machine,
                                 const struct plan_request *request, struct plan *plan)
 {
-    const struct product product = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
+    const struct tile_product product = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
     double supers = (double)schedule_supers(plan), element = (double)scalar_size(p->type);
     double tile = (double)plan->tile_rows * (double)plan->tile_cols * element;
     double of_c = (double)p->m * (double)p->n * element;

@@ -65,7 +65,7 @@ static void check_c(const struct problem *p, struct error *err)
 }
 
 /* The type of the product is that of the operands; a conversion only happens when asked for. */
-static void check_types(struct problem *p, const struct options *options, int count,
+static void check_types(struct problem *p, const struct options *options, enum operand end,
                         struct error *err)
 {
     if (options->convert) {
@@ -73,7 +73,7 @@ static void check_types(struct problem *p, const struct options *options, int co
         return;
     }
     enum element_class first = p->matrix[0].elements;
-    for (int i = 0; i < count; i++) {
+    for (enum operand i = 0; i < end; i++) {
         const struct matrix_info *info = &p->matrix[i];
         if (info->netcdf[0]) /* refused; of another type when decoded */
             continue;
@@ -120,8 +120,9 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                           .beta = options->beta,
                           .io = options->io};
     const struct operand_name *names[] = {&options->a, &options->b, &options->c};
-    int count = problem_reads_c(p) ? 3 : 2, failed = 0;
-    for (int i = 0; i < count; i++)
+    enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
+    int failed = 0;
+    for (enum operand i = 0; i < end; i++)
         failed |= matfile_describe(names[i]->file, names[i]->dataset, &p->matrix[i], err);
     if (failed)
         return err->code;
@@ -130,7 +131,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->m = p->trans[0] ? a->cols : a->rows;
     p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
-    check_types(p, options, count, err);
+    check_types(p, options, end, err);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
@@ -144,12 +145,12 @@ int problem_open(const struct options *options, struct problem *p, struct error 
                   p->m, p->n);
     if (problem_reads_c(p))
         check_c(p, err);
-    for (int i = 0; i < count; i++)
-        if (problem_reads(p, (enum operand)i))
+    for (enum operand i = 0; i < end; i++)
+        if (problem_reads(p, i))
             check_netcdf(&p->matrix[i], err);
-    for (int i = 0; i < count; i++)
-        if ((options->io == STORE_DIRECT && !problem_by_offset(p, (enum operand)i)) ||
-            (options->io == STORE_BUFFERED && problem_through_hdf5(p, (enum operand)i)))
+    for (enum operand i = 0; i < end; i++)
+        if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
+            (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
             error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
                       operand_names[i], p->matrix[i].layout);
     return err->code;

@@ -113,7 +113,7 @@ bool schedule_is_for(const struct problem *p, const struct plan *plan, const str
                      int rank);
 
 /* Of the grid: [first, end). */
-struct lines {
+struct grid_lines {
     int first, end;
 };
 
@@ -124,11 +124,11 @@ struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int node;
-    struct lines lines[2]; /* of A and of B, in which the node has ranks */
-    int64_t super, next;   /* the super-block at work, and the one after; both for this node */
-    int64_t stage, part;   /* within the super-block; of the stage's panels or strip */
-    int line;              /* the one to look at next, from the node's first */
-    int64_t number;        /* of the newest transfer; -1 before the first */
+    struct grid_lines lines[2]; /* of A and of B, in which the node has ranks */
+    int64_t super, next;        /* the super-block at work, and the one after; both for this node */
+    int64_t stage, part;        /* within the super-block; of the stage's panels or strip */
+    int line;                   /* the one to look at next, from the node's first */
+    int64_t number;             /* of the newest transfer; -1 before the first */
     struct transfer newest;
 };
 

@@ -14,9 +14,10 @@ static double seconds_of(double amount, double rate)
 }
 
 /* What comes during `feed` is served from when the server is free, as it comes. */
-static struct span serve(struct server *server, struct span feed, double amount, double seconds)
+static struct interval serve(struct server *server, struct interval feed, double amount,
+                             double seconds)
 {
-    struct span done = {.start = fmax(server->free, feed.start)};
+    struct interval done = {.start = fmax(server->free, feed.start)};
     server->free = done.start + seconds;
     server->busy += seconds;
     server->amount += amount;
@@ -25,29 +26,29 @@ static struct span serve(struct server *server, struct span feed, double amount,
 }
 
 /* Both of them. */
-static struct span span_join(struct span x, struct span y)
+static struct interval span_join(struct interval x, struct interval y)
 {
-    return (struct span){fmin(x.start, y.start), fmax(x.end, y.end)};
+    return (struct interval){fmin(x.start, y.start), fmax(x.end, y.end)};
 }
 
-static struct span span_after(struct span x, double time)
+static struct interval span_after(struct interval x, double time)
 {
-    return (struct span){fmax(x.start, time), fmax(x.end, time)};
+    return (struct interval){fmax(x.start, time), fmax(x.end, time)};
 }
 
 /* The last part of a span that is made of `count`. */
-static struct span span_last(struct span x, double count)
+static struct interval span_last(struct interval x, double count)
 {
-    return (struct span){x.end - (x.end - x.start) / count, x.end};
+    return (struct interval){x.end - (x.end - x.start) / count, x.end};
 }
 
 /* Bytes of a panel in this step, and of them those that the host has. */
-static double panel_bytes(const struct sim *s, const struct need *need, const struct step *step)
+static double panel_bytes(const struct sim *s, const struct need *need, const struct sim_step *step)
 {
     return (double)need->extent * (double)step->k * s->element;
 }
 
-static double kept_bytes(const struct sim *s, const struct need *need, const struct step *step)
+static double kept_bytes(const struct sim *s, const struct need *need, const struct sim_step *step)
 {
     int64_t k = need->again ? step->k_kept[need->operand] : 0;
     return (double)need->extent * (double)k * s->element;
@@ -55,7 +56,7 @@ static double kept_bytes(const struct sim *s, const struct need *need, const str
 
 /* Of the panel that this and other nodes need, what this one reads; it sends that to each of the
  * others, and gets theirs. */
-static double own_bytes(const struct sim *s, const struct need *need, const struct step *step,
+static double own_bytes(const struct sim *s, const struct need *need, const struct sim_step *step,
                         double *others)
 {
     const struct panel_state *panel = &s->panels[need->panel];
@@ -67,7 +68,7 @@ static double own_bytes(const struct sim *s, const struct need *need, const stru
 }
 
 /* Make room for the step's panels: wait until enough of those before have been copied. */
-static void ring_enter(const struct sim *s, struct node_state *node, const struct step *step)
+static void ring_enter(const struct sim *s, struct node_state *node, const struct sim_step *step)
 {
     node->step_bytes = 0;
     for (int i = 0; i < node->needs; i++)
@@ -99,7 +100,7 @@ static double node_gate(const struct sim *s, const struct node_state *node)
 
 /* Seconds of reading that begins at `start` and would take so many alone: memory is read at a
  * slower pace while something is written to it. */
-static double beside_writing(struct span writing, double start, double seconds)
+static double beside_writing(struct interval writing, double start, double seconds)
 {
     const double pace = plan_pace_beside_writing;
     double before = fmin(seconds, fmax(0, writing.start - start));
@@ -110,7 +111,8 @@ static double beside_writing(struct span writing, double start, double seconds)
 
 /* Beside a disk's writing reading goes on at half its pace, or slower where the writing would not
  * end with the super-block. */
-static struct span read_files(struct sim *s, struct span feed, double bytes, enum operand operand)
+static struct interval read_files(struct sim *s, struct interval feed, double bytes,
+                                  enum operand operand)
 {
     double seconds = seconds_of(bytes, s->read_rate[operand]);
     if (s->machine->files_in_memory) {
@@ -124,7 +126,7 @@ static struct span read_files(struct sim *s, struct span feed, double bytes, enu
 }
 
 /* The node's parts of the panels of A or B that it needs, from the files and to the other nodes. */
-static void node_read(struct sim *s, struct node_state *node, const struct step *step,
+static void node_read(struct sim *s, struct node_state *node, const struct sim_step *step,
                       enum operand operand)
 {
     if (node->step_bytes == 0)
@@ -139,7 +141,7 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
         double others, part = own_bytes(s, need, step, &others);
         if (part == 0)
             continue;
-        struct span come = {node->ready, node->ready};
+        struct interval come = {node->ready, node->ready};
         come = read_files(s, come, part, operand);
         come.start = fmax(s->round, node->ready); /* the nodes take turns, slot by slot */
         come =
@@ -154,26 +156,26 @@ static void node_read(struct sim *s, struct node_state *node, const struct step 
 
 /* What the node has not read itself.  Panels for several lines of the grid come in turns, slot by
  * slot, so all of them together. */
-static void node_receive(struct sim *s, struct node_state *node, const struct step *step,
+static void node_receive(struct sim *s, struct node_state *node, const struct sim_step *step,
                          enum operand operand)
 {
-    struct span turns = {0};
+    struct interval turns = {0};
     for (int i = 0; i < node->needs; i++) {
         struct need *need = &node->need[i];
         if (need->operand != operand || need->extent == 0)
             continue;
         double others, kept = kept_bytes(s, need, step);
         double read = own_bytes(s, need, step, &others);
-        struct span come = s->panels[need->panel].sent;
+        struct interval come = s->panels[need->panel].sent;
         if (others > 0)
             come = serve(&node->receive, come, others, seconds_of(others, s->send_rate[operand]));
         if (others > 0 && node->newest == 0)
             come.end +=
                 plan_hops_seconds(s->p, s->machine, s->plan, operand, come.end - come.start);
         if (kept > 0) {
-            struct span ready = {node->ready, node->ready};
+            struct interval ready = {node->ready, node->ready};
             double seconds = kept / (plan_cache_rate(s->plan) * node->ranks);
-            struct span again = serve(&node->cache, ready, kept, seconds);
+            struct interval again = serve(&node->cache, ready, kept, seconds);
             come = read > 0 ? span_join(come, again) : again;
         }
         turns = turns.end > 0 ? span_join(turns, come) : come;
@@ -190,10 +192,11 @@ static double moving_seconds(const struct sim *s, double copied)
 }
 
 /* The step's panels to the rank's device, beside the product before. */
-static struct span rank_copy(struct sim *s, const struct node_state *node, struct rank_state *rank,
-                             const struct step *step, double *seconds)
+static struct interval rank_copy(struct sim *s, const struct node_state *node,
+                                 struct rank_state *rank, const struct sim_step *step,
+                                 double *seconds)
 {
-    struct span come = {rank->gate, rank->gate};
+    struct interval come = {rank->gate, rank->gate};
     bool first = true;
     for (int operand = OPERAND_B; operand >= OPERAND_A; operand--) {
         const struct need *need = &node->need[rank->need[operand]];
@@ -201,7 +204,8 @@ static struct span rank_copy(struct sim *s, const struct node_state *node, struc
             continue;
         double bytes = panel_bytes(s, need, step);
         double takes = bytes / s->machine->in_bytes_per_s;
-        struct span copy = serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
+        struct interval copy =
+            serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
         come = first ? copy : span_join(come, copy);
         first = false;
         *seconds += takes;
@@ -211,18 +215,19 @@ static struct span rank_copy(struct sim *s, const struct node_state *node, struc
 
 /* Multiply the first slab of the step once it has come, the last one after it has.  The first step
  * of a tile follows the tile before strip by strip out of the accumulators. */
-static void rank_multiply(struct sim *s, struct rank_state *rank, const struct step *step,
-                          struct span come, double moving)
+static void rank_multiply(struct sim *s, struct rank_state *rank, const struct sim_step *step,
+                          struct interval come, double moving)
 {
     double slabs = (double)max_i64(step->slabs, 1), seconds = moving;
-    struct product product = {rank->tile.rows, rank->tile.cols, step->k, step->slabs};
+    struct tile_product product = {rank->tile.rows, rank->tile.cols, step->k, step->slabs};
     if (step->slabs > 0)
         seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);
-    struct span feed = {come.start + (come.end - come.start) / slabs, come.end + seconds / slabs};
+    struct interval feed = {come.start + (come.end - come.start) / slabs,
+                            come.end + seconds / slabs};
     feed.start = fmax(feed.start, rank->product.end);
     if (step->first == 0)
-        feed =
-            (struct span){fmax(feed.start, rank->leaving.start), fmax(feed.end, rank->leaving.end)};
+        feed = (struct interval){fmax(feed.start, rank->leaving.start),
+                                 fmax(feed.end, rank->leaving.end)};
     double flops = 2 * (double)product.rows * (double)product.cols * (double)product.k;
     rank->product = serve(&rank->gemm, feed, flops, seconds);
     /* The buffers of all but the newest slabs are free again. */
@@ -232,10 +237,10 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
 }
 
 /* C0's strips, to the device. */
-static struct span c0_come(struct sim *s, struct node_state *node, struct rank_state *rank,
-                           double bytes)
+static struct interval c0_come(struct sim *s, struct node_state *node, struct rank_state *rank,
+                               double bytes)
 {
-    struct span come = {node->ready, node->ready};
+    struct interval come = {node->ready, node->ready};
     come = read_files(s, come, bytes, OPERAND_C);
     come = serve(&node->link_in, come, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
     return serve(&rank->in, span_after(come, rank->product.start), bytes,
@@ -244,19 +249,19 @@ static struct span c0_come(struct sim *s, struct node_state *node, struct rank_s
 
 /* The finished tile, strip by strip to the host and on to the file. */
 static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
-                       const struct step *step)
+                       const struct sim_step *step)
 {
     double bytes = (double)rank->tile.rows * (double)rank->tile.cols * s->element;
-    struct span feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
+    struct interval feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
     feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
     if (problem_reads_c(s->p)) {
-        struct span c0 = c0_come(s, node, rank, bytes);
-        feed = (struct span){fmax(feed.start, c0.start), fmax(feed.end, c0.end)};
+        struct interval c0 = c0_come(s, node, rank, bytes);
+        feed = (struct interval){fmax(feed.start, c0.start), fmax(feed.end, c0.end)};
     }
-    struct span out = serve(&rank->out, feed, bytes, bytes / s->machine->out_bytes_per_s);
-    struct span link =
+    struct interval out = serve(&rank->out, feed, bytes, bytes / s->machine->out_bytes_per_s);
+    struct interval link =
         serve(&node->link_out, out, bytes, seconds_of(bytes, s->machine->node_disk_bytes_per_s));
-    struct span file =
+    struct interval file =
         serve(&s->disk_write, link, bytes, bytes / plan_write_rate(s->p, s->machine, s->plan));
     s->lost += bytes / s->machine->disk_read_bytes_per_s;
     if (file.start > s->writing.end)
@@ -273,7 +278,7 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
     rank->written = fmax(out.end, file.end);
 }
 
-static void node_work(struct sim *s, struct node_state *node, const struct step *step)
+static void node_work(struct sim *s, struct node_state *node, const struct sim_step *step)
 {
     double copied = node->ready;
     for (int i = 0; i < node->ranks; i++) {
@@ -281,7 +286,7 @@ static void node_work(struct sim *s, struct node_state *node, const struct step 
         double seconds = 0;
         if (block_empty(&rank->tile))
             continue;
-        struct span come = rank_copy(s, node, rank, step, &seconds);
+        struct interval come = rank_copy(s, node, rank, step, &seconds);
         if (seconds > 0)
             copied = fmax(copied, come.end);
         if (step->last)
@@ -300,23 +305,23 @@ static int64_t k_before(const struct sim *s, int64_t slab)
     return min_i64(max_i64(slab, 0) * s->plan->slab, s->p->k);
 }
 
-static struct step make_step(const struct sim *s, int64_t super, int64_t first)
+static struct sim_step make_step(const struct sim *s, int64_t super, int64_t first)
 {
     const struct plan *plan = s->plan;
     int64_t end = min_i64(first + s->slabs_a_step, plan->slabs);
     int64_t before = schedule_across(plan, super) * plan->slabs;
     int64_t kept[] = {plan->kept[OPERAND_A], plan->kept[OPERAND_B] - before};
-    struct step step = {
+    struct sim_step step = {
         super, first, end - first, k_before(s, end) - k_before(s, first), {0}, end == plan->slabs};
     for (int i = OPERAND_A; i <= OPERAND_B; i++)
         step.k_kept[i] = max_i64(0, k_before(s, min_i64(kept[i], end)) - k_before(s, first));
     return step;
 }
 
-static void step_pass(struct sim *s, const struct step *step)
+static void step_pass(struct sim *s, const struct sim_step *step)
 {
     for (int i = 0; i < s->plan->grid_rows + s->plan->grid_cols; i++)
-        s->panels[i].sent = (struct span){0};
+        s->panels[i].sent = (struct interval){0};
     s->round = s->disk_read.free;
     s->due = s->lost / (double)ceil_div(max_i64(s->plan->slabs - step->first, 1), s->slabs_a_step);
     for (int i = 0; i < s->node_count; i++)
@@ -364,7 +369,7 @@ static void super_pass(struct sim *s, int64_t super)
     int64_t slab = 0;
     simulate_enter(s, super);
     do {
-        struct step step = make_step(s, super, slab);
+        struct sim_step step = make_step(s, super, slab);
         step_pass(s, &step);
         slab += s->slabs_a_step;
     } while (slab < s->plan->slabs);

@@ -9,7 +9,7 @@ enum {
 };
 
 /* From when something is there to when all of it is. */
-struct span {
+struct interval {
     double start, end;
 };
 
@@ -20,9 +20,9 @@ struct server {
 
 /* A panel of a grid row of A or of a grid column of B in one super-block, for all nodes. */
 struct panel_state {
-    int readers;      /* nodes that need it; each reads its part of what no node keeps */
-    int fetchers;     /* those of them that do not have what is kept of it */
-    struct span sent; /* by all of them in this step; without others, read */
+    int readers;          /* nodes that need it; each reads its part of what no node keeps */
+    int fetchers;         /* those of them that do not have what is kept of it */
+    struct interval sent; /* by all of them in this step; without others, read */
 };
 
 /* A panel as one node needs it. */
@@ -31,7 +31,7 @@ struct need {
     int panel;
     int64_t extent; /* rows of A or columns of B; 0: not needed now */
     bool again;     /* the node has what is kept of it */
-    struct span arrived;
+    struct interval arrived;
 };
 
 struct rank_state {
@@ -39,10 +39,10 @@ struct rank_state {
     int need[2]; /* A's and B's among those of its node */
     bool copies[2];
     struct server in, gemm, out;
-    struct span product; /* the newest */
-    double gate;         /* when a device panel is free again */
-    struct span leaving; /* the newest tile, from the device */
-    double written;      /* and when it is in the file */
+    struct interval product; /* the newest */
+    double gate;             /* when a device panel is free again */
+    struct interval leaving; /* the newest tile, from the device */
+    double written;          /* and when it is in the file */
 };
 
 /* What a step put into a node's ring, and when all of it had been copied to devices. */
@@ -61,7 +61,7 @@ struct node_state {
 };
 
 /* Slabs of k that go together. */
-struct step {
+struct sim_step {
     int64_t super, first, slabs, k;
     int64_t k_kept[2]; /* of k, what the host keeps of A's panels, of B's */
     bool last;         /* of the tile */
@@ -75,7 +75,7 @@ struct sim {
     double element, ring_bytes, read_rate[OPERAND_COUNT];
     double send_rate[2]; /* of A's panels, of B's */
     struct server disk_read, disk_write;
-    struct span writing;        /* to memory: from the first to the last of what goes on now */
+    struct interval writing;    /* to memory: from the first to the last of what goes on now */
     double lost;                /* seconds of disk_read, to what was written in the meantime */
     double due;                 /* of that, to this step at least */
     double round;               /* when disk_read gets to this step */

@@ -21,13 +21,12 @@ static void set_needs(struct sim *s, struct node_state *node)
         struct rank_state *rank = &s->ranks[node->first + i];
         const int at[] = {schedule_row(s->plan, node->first + i),
                           s->plan->grid_rows + schedule_col(s->plan, node->first + i)};
-        for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
+        for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
             int found = 0;
             while (found < node->needs && node->need[found].panel != at[operand])
                 found++;
             if (found == node->needs)
-                node->need[node->needs++] =
-                    (struct need){.operand = (enum operand)operand, .panel = at[operand]};
+                node->need[node->needs++] = (struct need){.operand = operand, .panel = at[operand]};
             rank->need[operand] = found;
         }
     }
@@ -65,12 +64,11 @@ bool simulate_open(struct sim *s)
     }
     s->element = (double)scalar_size(s->p->type);
     s->ring_bytes = (double)plan->slots_in * (double)plan->slot_bytes;
-    for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(s->p, (enum operand)operand))
-            s->read_rate[operand] = plan_read_rate(s->p, s->machine, plan, (enum operand)operand);
-    for (int i = OPERAND_A; i <= OPERAND_B; i++)
-        s->send_rate[i] =
-            s->machine->network_bytes_per_s * plan_turn_rate(s->p, plan, (enum operand)i);
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(s->p, operand))
+            s->read_rate[operand] = plan_read_rate(s->p, s->machine, plan, operand);
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        s->send_rate[i] = s->machine->network_bytes_per_s * plan_turn_rate(s->p, plan, i);
     limit_steps(s);
     return true;
 }
@@ -90,8 +88,7 @@ static void rank_enter(struct sim *s, struct node_state *node, int index, int64_
     if (!block_empty(&rank->tile))
         rank->before = rank->tile;
     rank->tile = schedule_tile(s->p, s->plan, index, super);
-    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
-        enum operand operand = (enum operand)i;
+    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct need *need = &node->need[rank->need[operand]];
         rank->copies[operand] = problem_reads_ab(s->p) && !block_empty(&rank->tile) &&
                                 !schedule_held(s->plan, operand, &rank->before, &rank->tile);

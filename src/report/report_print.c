@@ -72,8 +72,8 @@ static void print_disk(const struct report *r, const struct problem *p)
     double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
     double size = (double)scalar_size(p->type);
     least += size * (double)p->m * (double)p->n;
-    for (int i = 0; i < OPERAND_COUNT; i++)
-        if (problem_reads(p, (enum operand)i))
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        if (problem_reads(p, i))
             least += size * (double)p->matrix[i].rows * (double)p->matrix[i].cols;
     printf("Disk        %s read, %s written: %.2f times the matrices\n",
            quantity_bytes(r->stages[STAGE_READ].amount),

@@ -85,16 +85,16 @@ int operand_state_take(struct operand_state *state, const struct problem *p, str
 {
     *state = (struct operand_state){.count = 0};
     struct taking t = {.state = state, .samples = SAMPLES, .err = err};
-    for (int i = 0; i < OPERAND_COUNT; i++) {
+    for (enum operand i = 0; i < OPERAND_COUNT; i++) {
         t.operand = 1u << i;
-        if (problem_reads(p, (enum operand)i))
+        if (problem_reads(p, i))
             add_file(p->matrix[i].file, &t);
     }
     state->named = state->count;
     t.samples = SOURCE_SAMPLES;
-    for (int i = 0; i < OPERAND_COUNT && !err->code; i++) {
+    for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++) {
         t.operand = 1u << i;
-        if (problem_reads(p, (enum operand)i))
+        if (problem_reads(p, i))
             matfile_each_source(&p->matrix[i], add_file, &t, err);
     }
     return err->code;

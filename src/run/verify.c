@@ -74,8 +74,8 @@ static size_t fixed_bytes(const struct problem *p, int classes, int threads)
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
     size_t most = reading_bytes(p, &c, threads);
-    for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, (enum operand)operand)) {
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, operand)) {
             size_t bytes = reading_bytes(p, &p->matrix[operand], threads);
             most = bytes > most ? bytes : most;
         }
@@ -391,9 +391,8 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
 static size_t best_part(const struct problem *p)
 {
     size_t best = PART_MAX;
-    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
-        size_t chunk =
-            problem_reads(p, (enum operand)operand) ? (size_t)p->matrix[operand].chunk_bytes : 0;
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
+        size_t chunk = problem_reads(p, operand) ? (size_t)p->matrix[operand].chunk_bytes : 0;
         if (chunk > best && chunk <= PART_CHUNK_MAX)
             best = chunk;
     }

@@ -86,7 +86,7 @@ static void test_two_slabs(void **state)
     request.tile_rows = request.tile_cols = 4096;
     request.slab = 2048;
     m.gemm_flops_per_s[SCALAR_DOUBLE] = 1e11;
-    const struct product half = {4096, 4096, 2048, 1};
+    const struct tile_product half = {4096, 4096, 2048, 1};
     for (int slow = 0; slow <= 1; slow++) {
         m.disk_read_bytes_per_s = slow ? 5e7 : 5e8;
         struct plan plan = planned(&p, &m, &request);

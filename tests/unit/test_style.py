@@ -1,5 +1,6 @@
 """The sizes that a reader can hold: functions, files and lines of the C and CUDA sources, and of the
 page's."""
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
                  if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
 LINE, FUNCTION, FILE = 100, 70, 500
+TWICE = {"piece", "run"}  # tags of structs that mean two things
 
 
 def functions(lines):
@@ -31,3 +33,13 @@ def test_sizes(path):
     if len(lines) > FILE:
         complaints.append(f"{path.name}: {len(lines)} lines")
     assert not complaints, "\n".join(complaints)
+
+
+def test_one_meaning_of_a_struct():
+    """Each tag is defined once in what users build, so that a name says what it is."""
+    found = {}
+    for path in SOURCES:
+        if path.relative_to(ROOT).parts[0] != "tests":
+            for tag in re.findall(r"^struct (?:alignas\(.*\) )?(\w+)(?: : [^;{]*)? \{", path.read_text(), re.M):
+                found.setdefault(tag, []).append(str(path.relative_to(ROOT)))
+    assert not {tag: paths for tag, paths in found.items() if len(paths) > 1 and tag not in TWICE}
