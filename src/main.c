@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "atomic_file.h"
 #include "error.h"
 #include "launcher.h"
 #include "meter.h"
-#include "paper.h"
 #include "session.h"
 #include "stop.h"
 #include "watch.h"
@@ -32,27 +32,28 @@ int main(int argc, char **argv)
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
     session.started = clock_now();
-    session.command = join_command(argc, argv);
+    session.record.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */
     arguments_parse(argc, argv, !speaks, &session.options);
     const struct options *o = &session.options;
-    if (paper_is_standard(o->report) || paper_is_standard(o->trace) || paper_is_standard(o->html))
-        paper_reserve();
+    if (atomic_file_is_stdout(o->report) || atomic_file_is_stdout(o->trace) ||
+        atomic_file_is_stdout(o->html))
+        atomic_file_reserve_stdout();
     if (o->from_report[0])
         return speaks ? session_show_report(o, &session.err) : EXIT_COMPLETE;
     if (session.options.dry_run) {
         if (speaks) {
             session_dry_run(&session);
-            session_tell(&session);
+            session_report(&session);
         }
         return session.err.code;
     }
     stop_listen();
     session_run(&session);
     if (session.comm.rank == 0)
-        session_tell(&session);
-    int code = session.err.code ? session.err.code : session.verdict;
+        session_report(&session);
+    int code = session.err.code ? session.err.code : session.record.exit_code;
     comm_barrier();
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */

@@ -14,7 +14,7 @@ struct advice {
     const struct machine *machine;
     const struct plan_request *request;
     const struct simulation *predicted; /* for the plan */
-    const struct place *places; /* by rank */
+    const struct place *places;         /* by rank */
     int computers;
     int gpus; /* that a rank sees; 0 on the CPU */
 };

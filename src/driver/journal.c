@@ -29,7 +29,8 @@ static json_t *hex(uint64_t value)
     return json_sprintf("%016" PRIx64, value);
 }
 
-/* `others`: of the files that links lead to and that it is drawn from; 0: there are none. */
+/* `others`: a hash of the other files that the operand is read from, through links or as sources;
+ * 0: there are none. */
 static void add_operand(json_t *product, const char *letter, const struct matrix_info *info,
                         const struct operand_file *file, uint64_t others)
 {
@@ -57,9 +58,9 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
     }
 }
 
-int journal_describe(struct journal *journal, const struct options *options,
-                     const struct problem *p, const struct operand_state *operands,
-                     struct error *err)
+void journal_describe(struct journal *journal, const struct names *names,
+                      const struct options *options, const struct problem *p,
+                      const struct operand_state *operands)
 {
     static const char *const letters[] = {"A", "B", "C"};
     const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
@@ -67,7 +68,7 @@ int journal_describe(struct journal *journal, const struct options *options,
                                                  : algorithm_of((enum algorithm)options->algorithm);
     bool own = !algorithm || algorithm->same_bits;
     json_t *product = json_object();
-    *journal = (struct journal){.product = product, .descriptor = -1, .bytes = -1};
+    *journal = (struct journal){.names = names, .product = product, .descriptor = -1, .bytes = -1};
     for (int i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, (enum operand)i))
             add_operand(product, letters[i], &p->matrix[i],
@@ -80,10 +81,6 @@ int journal_describe(struct journal *journal, const struct options *options,
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
     json_object_set_new(product, "kernels", json_string(own ? "own" : algorithm->name));
-    if (snprintf(journal->path, PATH_MAX, "%s.journal", options->output.file) >= PATH_MAX ||
-        snprintf(journal->lock, PATH_MAX, "%s.lock", options->output.file) >= PATH_MAX)
-        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", options->output.file);
-    return 0;
 }
 
 uint64_t journal_identity(const struct journal *journal)
@@ -94,7 +91,7 @@ uint64_t journal_identity(const struct journal *journal)
     return hash;
 }
 
-/* The JSON of a line; null when it is not whole. */
+/* The JSON of a line; null when the line is incomplete or damaged. */
 static json_t *parse_line(const char *line)
 {
     char *end;
@@ -127,19 +124,19 @@ static int append(struct journal *journal, json_t *line, struct error *err)
         return error_add(err, EXIT_RUNTIME,
                          "another run has taken %s over, since this one gave no sign of life for "
                          "%d s; it ends",
-                         journal->lock, LOCK_STALE_SECONDS);
+                         journal->names->lock, LOCK_STALE_SECONDS);
     }
     char *text = json_dumps(line, JSON_COMPACT), *whole = NULL;
     int length =
         text ? asprintf(&whole, "\n%016" PRIx64 " %s\n", XXH3_64bits(text, strlen(text)), text)
-             : -1; /* the first newline ends what a killed run may have begun */
+             : -1; /* the first newline ends a line that a killed run has left incomplete */
     struct stat before;
     if (length < 0 || fstat(journal->descriptor, &before))
-        error_add(err, EXIT_RUNTIME, "cannot write the journal %s", journal->path);
+        error_add(err, EXIT_RUNTIME, "cannot write the journal %s", journal->names->journal);
     else if (!write_all(journal->descriptor, whole, (size_t)length) ||
              fdatasync(journal->descriptor)) {
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
-                  journal->path, strerror(errno));
+                  journal->names->journal, strerror(errno));
         if (ftruncate(journal->descriptor, before.st_size))
             error_add(err, EXIT_RUNTIME, "cannot take back what was written to it: %s",
                       strerror(errno));
@@ -197,7 +194,7 @@ static bool read_bands(json_t *json, struct bands *bands)
     return true;
 }
 
-/* False, and nothing changed, when this program writes no such line. */
+/* False, with nothing changed, when this program writes no such line. */
 static bool read_progress(json_t *line, struct progress *progress)
 {
     struct progress found = {.saved = true};
@@ -276,14 +273,14 @@ static void complain_owner(const char *path, json_t *owner, struct error *err)
                   process, host, since, path);
 }
 
-/* What the whole lines say. */
+/* What the lines say that are complete. */
 struct lines {
     json_t *product, *owner;
     struct progress progress;
-    bool unknown; /* the last of what was saved is no line that this program writes */
+    bool unknown; /* the newest line of progress has another format */
 };
 
-/* Of a line that is longer than any that is written, no part is whole. */
+/* A line that is longer than any that is written is read in parts, none of which has its hash. */
 static void read_lines(FILE *file, struct lines *lines)
 {
     static char text[LINE_BYTES];
@@ -302,7 +299,7 @@ static void read_lines(FILE *file, struct lines *lines)
     }
 }
 
-static bool is_part(const struct piece *piece, const struct problem *p)
+static bool is_inside(const struct piece *piece, const struct problem *p)
 {
     const struct block *b = &piece->block;
     return b->row <= p->m - b->rows && b->col <= p->n - b->cols &&
@@ -315,22 +312,22 @@ static bool overlap(const struct block *x, const struct block *y)
            y->col < x->col + x->cols;
 }
 
-/* Parts of C, no two of which have anything in common; none when all is multiplied. */
+/* Whether the pieces are parts of C and none overlaps another; there are none when all is done. */
 static bool is_work(const struct work *work, const struct problem *p)
 {
     bool good = true;
     for (int i = 0; i < work->count; i++) {
-        good &= is_part(&work->pieces[i], p);
+        good &= is_inside(&work->pieces[i], p);
         for (int j = 0; j < i; j++)
             good &= !overlap(&work->pieces[i].block, &work->pieces[j].block);
     }
     return good;
 }
 
-/* Open it to be read; null where there is none, or none that may be. */
+/* Open the journal to be read.  Null where there is none, or after a complaint. */
 static FILE *open_to_read(struct journal *journal, struct error *err)
 {
-    const char *path = journal->path, *why = NULL;
+    const char *path = journal->names->journal, *why = NULL;
     struct stat status;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd >= 0 && fstat(fd, &status) == 0 ? fdopen(fd, "r") : NULL;
@@ -354,11 +351,11 @@ static FILE *open_to_read(struct journal *journal, struct error *err)
 int journal_read(struct journal *journal, enum restart restart, const struct problem *p,
                  struct progress *progress, struct error *err)
 {
-    const char *path = journal->path;
+    const char *path = journal->names->journal;
     struct lines lines = {0};
     *progress = (struct progress){0};
     journal->bytes = 0;
-    lock_look(journal->lock, err);
+    lock_look(journal->names->lock, err);
     FILE *file = open_to_read(journal, err);
     if (file) {
         bool busy = lock_file(fileno(file), LOCK_SH) == LOCK_BUSY;
@@ -387,67 +384,67 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
     return err->code;
 }
 
-static int say_who(struct journal *journal, bool again, struct error *err)
+static int record_owner(struct journal *journal, bool resumed, struct error *err)
 {
     char host[256] = "?", since[32];
     time_t now = time(NULL);
     struct tm utc;
     gethostname(host, sizeof host - 1);
     strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    if (!again &&
+    if (!resumed &&
         append(journal, json_pack("{s:i, s:O}", "journal", 1, "product", journal->product), err))
         return err->code;
     struct error ignored = {0}; /* a disk that is full now need not be when it is saved */
     append(journal,
            json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
                      "since", since),
-           again ? &ignored : err);
+           resumed ? &ignored : err);
     return err->code;
 }
 
-/* One run has it at a time. */
+/* Lock the journal, which one run has at a time. */
 static int take(struct journal *journal, struct error *err)
 {
+    const char *path = journal->names->journal;
     enum lock_state state = lock_file(journal->descriptor, LOCK_EX);
     if (state == LOCK_UNSUPPORTED) {
-        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s stands in for its lock\n",
-                journal->path, strerror(errno), journal->lock);
-        if (lock_take(journal->lock, err))
+        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s stands in for its lock\n", path,
+                strerror(errno), journal->names->lock);
+        if (lock_take(journal->names->lock, err))
             return err->code;
     }
-    if (state == LOCK_BUSY || !file_has_name(journal->descriptor, journal->path))
-        return error_add(err, EXIT_INPUT, "another run has just taken %s", journal->path);
+    if (state == LOCK_BUSY || !file_has_name(journal->descriptor, path))
+        return error_add(err, EXIT_INPUT, "another run has just taken %s", path);
     return 0;
 }
 
-int journal_open(struct journal *journal, bool again, struct error *err)
+int journal_open(struct journal *journal, bool resumed, struct error *err)
 {
+    const char *path = journal->names->journal;
     struct stat status;
-    journal->saved = again;
-    journal->descriptor = file_open_own(journal->path, O_APPEND | O_CREAT);
+    journal->saved = resumed;
+    journal->descriptor = file_open_own(path, O_APPEND | O_CREAT);
     if (journal->descriptor < 0 || fstat(journal->descriptor, &status))
-        return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", journal->path,
-                         strerror(errno));
+        return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", path, strerror(errno));
     if (take(journal, err))
         return err->code;
     if (fstat(journal->descriptor, &status) ||
         (journal->bytes >= 0 && status.st_size != journal->bytes))
         return error_add(err, EXIT_INPUT,
-                         "another run has just been at work on %s; give the command again",
-                         journal->path);
+                         "another run has just been at work on %s; give the command again", path);
     journal->locked = true;
-    if (!again && status.st_size > 0 && ftruncate(journal->descriptor, 0))
-        return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", journal->path,
+    if (!resumed && status.st_size > 0 && ftruncate(journal->descriptor, 0))
+        return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", path,
                          strerror(errno));
-    file_sync_name(journal->path); /* of the part file, too, which is beside it */
-    return say_who(journal, again, err);
+    file_sync_name(path); /* of the part file, too, which is beside it */
+    return record_owner(journal, resumed, err);
 }
 
-void journal_close(struct journal *journal, bool stays)
+void journal_close(struct journal *journal, bool keep)
 {
-    if (!stays && journal->locked && lock_is_held() &&
-        file_has_name(journal->descriptor, journal->path))
-        unlink(journal->path);
+    if (!keep && journal->locked && lock_is_held() &&
+        file_has_name(journal->descriptor, journal->names->journal))
+        unlink(journal->names->journal);
     if (journal->descriptor >= 0)
         close(journal->descriptor);
     lock_release();

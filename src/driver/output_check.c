@@ -1,11 +1,5 @@
-/* What would keep the output from being written, before anything is touched. */
-#include "error.h"
-#include "file.h"
-#include "lock.h"
-#include "output.h"
-#include "output_names.h"
-#include "paper.h"
-#include "quantity.h"
+#include "output_check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -17,57 +11,33 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static const char *const endings[BESIDE] = {".part", ".journal", ".part.sums0", ".part.sums1",
-                                            ".lock"};
-
-const enum output_file output_roomy[ROOMY] = {PART, SUMS0, SUMS1};
-
-bool output_name(const struct options *options, enum output_file which, char name[PATH_MAX])
-{
-    return snprintf(name, PATH_MAX, "%s%s", options->output.file, endings[which]) < PATH_MAX;
-}
-
-static int part_name(const char *file, char part[PATH_MAX], struct error *err)
-{
-    if (snprintf(part, PATH_MAX, "%s.part", file) >= PATH_MAX)
-        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", file);
-    return 0;
-}
-
-int output_part_name(const struct options *options, char part[PATH_MAX], struct error *err)
-{
-    return part_name(options->output.file, part, err);
-}
+#include "atomic_file.h"
+#include "error.h"
+#include "file.h"
+#include "lock.h"
+#include "quantity.h"
 
 /* What `file_why_foreign` says, with the remedy. */
 static const char foreign[] = "%s %s; remove it, or choose another output with --output";
 
-static uint64_t output_bytes(const struct problem *p)
+/* Bytes on the disk that an earlier run has left in files which go before a new part file comes. */
+static double left_behind(const struct names *names)
 {
-    return (uint64_t)p->m * (uint64_t)p->n * scalar_size(p->type);
-}
-
-/* Bytes on the disk that an earlier run has left in them. */
-static double left_behind(const struct options *options)
-{
-    char name[PATH_MAX];
     struct stat status;
     double bytes = 0;
-    for (int i = 0; i < ROOMY; i++)
-        if (output_name(options, output_roomy[i], name) && lstat(name, &status) == 0 &&
-            S_ISREG(status.st_mode))
+    for (int i = 0; i < NAMES_LARGE; i++)
+        if (lstat(names->beside[i], &status) == 0 && S_ISREG(status.st_mode))
             bytes += 512.0 * (double)status.st_blocks;
     return bytes;
 }
 
-/* `p`: the problem whose C is to find room there; null: it has. */
-static void check_directory(const struct options *options, const struct problem *p,
-                            struct error *err)
+/* `p`: the problem whose C needs space there; null: it needs none. */
+static void check_directory(const struct names *names, const struct problem *p, struct error *err)
 {
     char copy[PATH_MAX];
     struct statvfs fs;
     struct stat status;
-    snprintf(copy, sizeof copy, "%s", options->output.file);
+    snprintf(copy, sizeof copy, "%s", names->output);
     const char *directory = dirname(copy);
     if (stat(directory, &status) == 0 && !S_ISDIR(status.st_mode))
         errno = ENOTDIR;
@@ -85,12 +55,13 @@ static void check_directory(const struct options *options, const struct problem 
                       directory, strerror(errno));
         return;
     }
-    double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(options);
-    if (p && free_bytes < (double)output_bytes(p))
+    double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
+    double needed = p ? (double)p->m * (double)p->n * (double)scalar_size(p->type) : 0;
+    if (free_bytes < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but %s are free in %s; make room there, or choose another directory "
                   "with --output",
-                  quantity_bytes((double)output_bytes(p)), quantity_bytes(free_bytes), directory);
+                  quantity_bytes(needed), quantity_bytes(free_bytes), directory);
 }
 
 /* `p`: null where what it says of the inputs is not known. */
@@ -103,14 +74,14 @@ static bool is_input(const struct options *options, const struct problem *p, con
     return found;
 }
 
-/* The part file is no input, and no other's: nobody's who would hold its lock, where its journal
- * has not said so, nor another user's. */
-static void check_part(const struct options *options, const struct problem *p, struct error *err)
+/* The part file must not be a link, an input, another user's, or at work: a run that holds its lock
+ * need not hold the journal's. */
+static void check_part(const char *part, const struct options *options, const struct problem *p,
+                       struct error *err)
 {
-    char part[PATH_MAX];
     struct stat status;
     const char *why = NULL;
-    if (output_part_name(options, part, err) || lstat(part, &status))
+    if (lstat(part, &status))
         return;
     if (S_ISREG(status.st_mode) && status.st_nlink == 1)
         why = file_why_foreign(part, &status);
@@ -134,23 +105,22 @@ static void check_part(const struct options *options, const struct problem *p, s
     close(fd);
 }
 
-/* What the run removes at its end must not be anybody's input. */
-static void check_names(const struct options *options, const struct problem *p, struct error *err)
+/* A file that the run removes at its end must not be an input, nor somebody else's; a lock file is
+ * always somebody's (lock.h). */
+static void check_name(const char *name, bool is_lock, const struct options *options,
+                       const struct problem *p, struct error *err)
 {
-    char name[PATH_MAX];
     struct stat status;
-    for (enum output_file i = JOURNAL; i < BESIDE; i++) {
-        if (!output_name(options, i, name) || lstat(name, &status))
-            continue;
-        const char *why = i == LOCK ? NULL : file_why_foreign(name, &status); /* it has an owner */
-        if (is_input(options, p, name))
-            error_add(err, EXIT_INPUT,
-                      "%s, which the run needs for itself, is one of the inputs; choose another "
-                      "with --output",
-                      name);
-        else if (why)
-            error_add(err, EXIT_INPUT, foreign, name, why);
-    }
+    if (lstat(name, &status))
+        return;
+    const char *why = is_lock ? NULL : file_why_foreign(name, &status);
+    if (is_input(options, p, name))
+        error_add(err, EXIT_INPUT,
+                  "%s, which the run needs for itself, is one of the inputs; choose another "
+                  "with --output",
+                  name);
+    else if (why)
+        error_add(err, EXIT_INPUT, foreign, name, why);
 }
 
 /* Whether it is, or leads to, what a process has open, as /dev/stderr does. */
@@ -165,9 +135,9 @@ static bool is_stream(const char *path)
     return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
 }
 
-/* Whether nothing is there but what may be an earlier report, trace or page, by its first byte; or
- * a link, which is replaced itself. */
-static bool is_paper(const char *path)
+/* Whether a path is free, or is a link, which is replaced itself, or has what may be an earlier
+ * report, trace or page, by its first byte. */
+static bool is_replaceable(const char *path)
 {
     int first, fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -178,28 +148,44 @@ static bool is_paper(const char *path)
     return first == EOF || first == '{' || first == '<';
 }
 
-/* Whether the run's `what` can be written to `path`. */
-static void check_beside(const struct options *options, const struct problem *p, const char *what,
-                         const char *path, struct error *err)
+/* A file that the run writes beside its output. */
+struct beside {
+    const char *what, *path;
+    char temporary[TEMPORARY_MAX];
+};
+
+static void check_temporary(const struct beside *file, const struct names *names,
+                            const struct options *options, const struct problem *p,
+                            struct error *err)
 {
+    const char *is = is_input(options, p, file->temporary)               ? "one of the inputs"
+                     : file_is_same_name(file->temporary, names->output) ? "the output"
+                                                                         : NULL;
+    if (is)
+        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s", file->temporary,
+                  file->what, is);
+    else if (strlen(file->temporary) >= PATH_MAX)
+        error_add(err, EXIT_INPUT, "the path %.60s... is too long", file->path);
+}
+
+/* Whether the file can be written without a loss of what is there. */
+static void check_beside(const struct beside *file, const struct names *names,
+                         const struct options *options, const struct problem *p, struct error *err)
+{
+    const char *what = file->what, *path = file->path;
     char copy[PATH_MAX];
     struct stat status;
-    if (paper_is_standard(path))
+    if (atomic_file_is_stdout(path))
         return;
     const bool input = is_input(options, p, path);
-    const bool output =
-        file_is_same(path, options->output.file) || file_is_same_name(path, options->output.file);
+    const bool output = file_is_same(path, names->output) || file_is_same_name(path, names->output);
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
-    if (part_name(path, copy, err) == 0 && is_input(options, p, copy))
-        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is one of the inputs", copy,
-                  what);
-    else if (file_is_same_name(copy, options->output.file))
-        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is the output", copy, what);
+    check_temporary(file, names, options, p, err);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
-    for (enum output_file i = 0; i < BESIDE; i++)
-        if (output_name(options, i, copy) && file_is_same_name(path, copy))
+    for (int i = 0; i < NAMES_BESIDE; i++)
+        if (file_is_same_name(path, names->beside[i]))
             error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
     if (lstat(path, &status) == 0 && (stat(path, &status) || !S_ISREG(status.st_mode)))
         error_add(err, EXIT_INPUT, "the %s %s exists and is not a regular file, nor leads to one",
@@ -208,7 +194,7 @@ static void check_beside(const struct options *options, const struct problem *p,
         error_add(err, EXIT_INPUT,
                   "the %s %s is an open stream and not a file; give - for standard output", what,
                   path);
-    else if (!input && !output && !is_paper(path))
+    else if (!input && !output && !is_replaceable(path))
         error_add(err, EXIT_INPUT,
                   "the %s %s exists and is no %s; choose another name, or remove that file", what,
                   path, what);
@@ -218,32 +204,37 @@ static void check_beside(const struct options *options, const struct problem *p,
                   errno == ENOENT ? "its directory does not exist" : strerror(errno));
 }
 
-int output_check_beside(const struct options *options, const struct problem *p, struct error *err)
+static void check_pair(const struct beside *x, const struct beside *y, struct error *err)
 {
-    const struct {
-        const char *what, *path;
-    } papers[] = {{"report", options->report}, {"trace", options->trace}, {"page", options->html}};
-    char part[PATH_MAX + 8];
+    if (file_is_same_name(x->path, y->path) ||
+        (atomic_file_is_stdout(x->path) && atomic_file_is_stdout(y->path)))
+        error_add(err, EXIT_INPUT, "the %s %s is the %s", y->what, y->path, x->what);
+    if (file_is_same_name(x->path, y->temporary))
+        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s", x->what, x->path,
+                  y->what);
+    if (file_is_same_name(y->path, x->temporary))
+        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s", y->what, y->path,
+                  x->what);
+}
+
+int output_check_beside(const struct names *names, const struct options *options,
+                        const struct problem *p, struct error *err)
+{
+    struct beside files[] = {{.what = "report", .path = options->report},
+                             {.what = "trace", .path = options->trace},
+                             {.what = "page", .path = options->html}};
     for (int i = 0; i < 3; i++) {
-        if (papers[i].path[0])
-            check_beside(options, p, papers[i].what, papers[i].path, err);
-        for (int j = 0; j < 3; j++) {
-            if (i == j || !papers[i].path[0] || !papers[j].path[0])
-                continue;
-            snprintf(part, sizeof part, "%s.part", papers[j].path);
-            if (j < i && (file_is_same_name(papers[i].path, papers[j].path) ||
-                          (paper_is_standard(papers[i].path) && paper_is_standard(papers[j].path))))
-                error_add(err, EXIT_INPUT, "the %s %s is the %s", papers[i].what, papers[i].path,
-                          papers[j].what);
-            if (file_is_same_name(papers[i].path, part))
-                error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s",
-                          papers[i].what, papers[i].path, papers[j].what);
-        }
+        names_temporary(files[i].path, files[i].temporary);
+        if (!files[i].path[0])
+            continue;
+        check_beside(&files[i], names, options, p, err);
+        for (int j = 0; j < i; j++)
+            if (files[j].path[0])
+                check_pair(&files[j], &files[i], err);
     }
     return err->code;
 }
 
-/* A link is only a name. */
 int output_check_replaced(const struct options *options, struct error *err)
 {
     const char *file = options->output.file;
@@ -265,31 +256,27 @@ int output_check_replaced(const struct options *options, struct error *err)
     return 0;
 }
 
-int output_complain_exists(const char *file, struct error *err)
+/* `compared`: its operands and options were compared with those of this run. */
+static int complain_exists(const char *file, bool compared, struct error *err)
 {
-    return error_add(
-        err, EXIT_INPUT,
-        "the output %s exists; give --force to replace it, or choose another with --output", file);
-}
-
-/* Of the product that is asked for there is no complaint, unless it is to be made again. */
-static int complain_exists(const struct options *options, const struct problem *p,
-                           struct error *err)
-{
-    const char *file = options->output.file;
-    if (!p || options->restart == RESTART_NEVER)
-        return output_complain_exists(file, err);
     return error_add(err, EXIT_INPUT,
                      "the output %s exists; give --force to replace it, or choose another with "
-                     "--output (it was not made from these operands, as they are now, with these "
-                     "options)",
-                     file);
+                     "--output%s",
+                     file,
+                     compared ? " (it was not made from these operands, as they are now, with "
+                                "these options)"
+                              : "");
 }
 
-int output_check(const struct options *options, const struct problem *p, bool again,
-                 struct error *err)
+int output_complain_exists(const char *file, struct error *err)
 {
-    const char *file = options->output.file;
+    return complain_exists(file, false, err);
+}
+
+int output_check(const struct names *names, const struct options *options, const struct problem *p,
+                 bool resumed, struct error *err)
+{
+    const char *file = names->output;
     struct stat status, target;
     if (lstat(file, &status) == 0) {
         bool leads = S_ISLNK(status.st_mode) && stat(file, &target) == 0;
@@ -302,10 +289,11 @@ int output_check(const struct options *options, const struct problem *p, bool ag
                       "the output %s exists and is not a regular file; name a file, such as %s.h5",
                       file, file);
         else if (output_check_replaced(options, err) == 0 && !options->force)
-            complain_exists(options, p, err);
+            complain_exists(file, p && options->restart != RESTART_NEVER, err);
     }
-    check_directory(options, again ? NULL : p, err);
-    check_part(options, p, err);
-    check_names(options, p, err);
-    return output_check_beside(options, p, err);
+    check_directory(names, resumed ? NULL : p, err);
+    check_part(names->part, options, p, err);
+    for (int i = 1; i < NAMES_BESIDE; i++)
+        check_name(names->beside[i], i == NAMES_LOCK, options, p, err);
+    return output_check_beside(names, options, p, err);
 }

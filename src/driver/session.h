@@ -1,5 +1,5 @@
-/* A run of the program: what its phases share.  Each phase ends in an agreement of all ranks, so
- * that all continue or none. */
+/* One invocation of the program: what its phases share, and the phases.  Each phase ends in an
+ * agreement of all ranks, so that either all continue or none does. */
 #ifndef DGEMM_OOC_SESSION_H
 #define DGEMM_OOC_SESSION_H
 
@@ -12,116 +12,150 @@
 #include "run.h"
 #include "ticker.h"
 
+/* What this rank computes with, and where it is. */
+struct hardware {
+    struct machine machine; /* the same on all ranks */
+    int gpu;                /* index, or -1 for the CPU */
+    struct device *device;  /* null: not open */
+    struct place place;     /* of this rank */
+    struct place *places;   /* rank 0: of all ranks, to free */
+};
+
+/* An attempt at a piece of the product (work.h), which is planned first and opened then. */
+struct attempt {
+    struct problem problem; /* the piece */
+    struct plan_request request;
+    struct plan plan;
+    struct simulation predicted; /* rank 0 */
+    /* When it is open: */
+    struct problem layer;   /* this rank's layer of the problem (layers.h), */
+    struct plan layer_plan; /* and the plan of that */
+    struct progress before; /* of the whole product */
+    struct run run;
+    double started; /* clock_now, of the pipeline */
+};
+
+/* What is told of the invocation, while it lasts and at its end. */
+struct record {
+    const char *command;         /* as it was given */
+    struct simulation predicted; /* rank 0: of all that was left at the start */
+    struct ticker ticker;        /* rank 0 */
+    struct report report;
+    struct page page; /* this and the trace: of all attempts, on one timeline */
+    struct trace trace;
+    struct error trace_error; /* the trace could not be written, which does not stop the run */
+    double done;              /* the part of the product that is done and saved, at the end */
+    int exit_code;            /* EXIT_COMPLETE or EXIT_NOT_CHECKED, unless there is an error */
+};
+
 struct session {
     struct options options;
     struct comm comm;
-    struct machine machine;
-    struct problem problem, piece, part; /* the whole; what is at work; this rank's layer of it */
-    int described;                       /* whether the problem is */
-    struct operand_state operands;       /* rank 0: as they were then */
-    struct plan_request request;
-    struct plan plan, part_plan;
-    struct simulation predicted, all; /* rank 0: of the plan; of all that was left at first */
-    int gpu;                          /* index, or -1 for the CPU */
-    enum algorithm algorithm;
-    struct device *device;
-    struct place place;
-    struct progress progress; /* of the whole; at its newest, what is saved */
-    struct progress begun;    /* as it was when the piece at work began */
-    struct work known;        /* what another run would find to be left */
-    bool went_on;             /* from what an earlier run has saved */
-    double safe_s;            /* what was multiplied after this moment would be lost */
-    uint64_t identity;
-    bool complete; /* the output is there, as asked for, of this run or of one before */
-    struct journal journal;
+    struct hardware hardware;
+    struct problem problem;        /* the whole product */
+    bool described;                /* `problem` is known */
+    struct operand_state operands; /* rank 0: the operands' files, when they were described */
     struct output output;
-    struct run run;
-    struct ticker ticker;          /* of rank 0 */
-    struct place *places;          /* of all ranks; rank 0's to free */
-    const char *command;           /* as it was given */
-    double done;                   /* the part of the product that is done and saved, at the end */
-    double started, piece_started; /* clock_now */
-    struct report report;
-    struct page page; /* these two of all pieces */
-    struct trace trace;
-    struct error of_trace; /* which is no failure of the run's */
-    int verdict;           /* EXIT_COMPLETE or EXIT_NOT_CHECKED, when all went well */
+    struct journal journal;   /* rank 0 */
+    bool complete;            /* the output has its name, from this run or an earlier one */
+    struct progress progress; /* now; while an attempt is at work, as of the newest save */
+    struct work durable;      /* what is left as the journal states it: less may be left */
+    double safe_s;            /* what was multiplied after this moment would be lost in a stop */
+    bool resumed;             /* from what an earlier run has saved */
+    struct attempt attempt;   /* at the first piece that is left */
+    struct record record;
+    double started; /* clock_now */
     struct error err;
 };
 
-/* Collective, with MPI initialised within: a run, from the command line to the report, or with
- * --check-only session_check_output.  The rest of MPI's life is the caller's: others may still
- * watch this process. */
+/* Collective.  Run the program from the parsed command line to the printed report; with
+ * --check-only, session_check_output.  Initialises MPI; what follows, up to comm_close, is the
+ * caller's, since other ranks may still watch this process. */
 int session_run(struct session *session);
 
-/* Collective.  Check an output that is there; writes nothing but the report. */
+/* Collective.  Check an existing output; writes no file but the report. */
 int session_check_output(struct session *session);
 
-/* Plan for a machine that may not be there, and simulate the run on it: no MPI, no GPU, no
+/* Plan for a machine that need not be there, and simulate the run on it: no MPI, no GPU, no
  * output. */
 int session_dry_run(struct session *session);
 
-/* What there is to tell of the run, which refers to the session. */
-struct account session_account(const struct session *session);
-
-/* Rank 0, at the end, whatever it was: the report file, and all that went wrong. */
-void session_tell(struct session *session);
-
-/* The page of a report that an earlier run has saved: no MPI, no run.  What goes wrong is
- * printed. */
+/* Make the page of a report that an earlier run has written: no MPI, no run.  Prints errors. */
 int session_show_report(const struct options *options, struct error *err);
 
-/* Rank 0 warns where the plan takes more memory than there is now on its computer, which has so
- * many ranks: the limits that were given may be more. */
-void session_warn_of_memory(const struct session *session, int local_ranks);
+/* Rank 0, at the end, however it came: write the report file and print all errors. */
+void session_report(struct session *session);
 
-/* Of the first piece that is left: request, algorithm and plan; on rank 0, what it is predicted to
- * take.  Pure but for session->err. */
+/* The rest is for the phases themselves.
+ *
+ * Collective.  Find everything that can be wrong before the work starts, and plan. */
+int session_prepare(struct session *session);
+
+/* Plan the attempt at the first piece that is left; on rank 0, predict it.  Pure but for
+ * session->err. */
 void session_plan(struct session *session);
+
+/* Likewise, and predict all other pieces, too (record.predicted). */
+void session_plan_all(struct session *session);
+
+/* About how long it takes to save the sums of a planned attempt, in seconds. */
+double attempt_save_seconds(const struct attempt *attempt, const struct machine *machine);
+
+/* Warn where the plan takes more host memory than is available now on this computer, which has so
+ * many ranks: the limits that were given may be too high.  To be called on one rank. */
+void session_warn_of_memory(const struct plan *plan, int local_ranks);
+
+/* Warn that the CPU computes on a computer that has a GPU. */
+void session_warn_of_cpu(void);
 
 /* Complain where this rank does not see the same files as rank 0. */
 void session_check_visible(const struct problem *problem, struct error *err);
 
-/* Collective, after an agreement.  Operands that have changed are what went wrong, whatever it was
- * that came of it, but for a stop. */
+/* Collective, after an agreement.  Operands that have changed meanwhile replace any other error,
+ * which they may have caused, but for a stop. */
 int session_check_operands(struct session *session);
 
-/* Collective.  Everything that can be found wrong before the work starts. */
-int session_prepare(struct session *session);
-
-/* Say why the CPU computes on a computer that has a GPU. */
-void session_say_cpu(void);
-
-/* About how long it takes to save, from when that is asked for. */
-double session_save_seconds(const struct session *session);
-
-/* Collective.  Take the output and its journal, multiply all that is left, and give the output its
- * name. */
+/* Collective.  Take the output and its journal for this run. */
 int session_open_output(struct session *session);
-int session_execute(struct session *session);
 
-/* Collective.  Before anything is multiplied: read back what earlier runs have completed, and
- * compare it with what they wrote.  What is damaged is left to be done. */
+/* Collective.  Read back what earlier runs have completed and compare it with what they wrote;
+ * what is damaged is left to be done.  To be called before anything is multiplied. */
 int session_compare(struct session *session);
 
-/* Collective.  Make pieces of the first one until each can be one super-block, where sums of it
- * were saved by ranks with more memory. */
+/* Collective.  Multiply all that is left, an attempt after the other. */
+int session_execute(struct session *session);
+
+/* Collective.  Split the first piece, where sums of it were saved by ranks with more memory, until
+ * it can be one super-block. */
 int session_split(struct session *session);
 
-/* What was saved of the first piece is damaged: it is multiplied from the beginning. */
-void session_begin_anew(struct session *session);
+/* The saved sums of the first piece are damaged: plan it from the beginning. */
+void session_discard_sums(struct session *session);
 
-/* Collective.  Tiles that failed their check are left to be done, once more. */
-int session_note_failures(struct session *session);
+/* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
+int session_requeue_failed(struct session *session);
 
-/* Rank 0: of what is not complete stays what another run can resume from, everything else goes;
- * `done` is how much of it. */
-void session_leave(struct session *session);
+/* Warn, on one rank, of what could not be saved, and of what that may cost.  `stops`: the run ends
+ * now. */
+void session_warn_unsaved(const struct session *session, bool stops, const char *what,
+                          const char *why);
 
-/* Rank 0: the output was complete before. */
-void session_say_complete(struct session *session);
+/* Collective.  All is multiplied: check the files as far as that is asked for or needed, and give
+ * the output its name. */
+int session_publish(struct session *session);
 
-/* Rank 0: nothing was multiplied that a page or a trace could show. */
-void session_say_unwritten(const struct session *session, const char *what, const char *path);
+/* Rank 0, at the end: keep what another run can resume from, remove everything else, and record
+ * how much is done. */
+void session_conclude(struct session *session);
+
+/* Rank 0: the output was complete before this run.  Remove what else is left of that run. */
+void session_find_complete(struct session *session);
+
+/* Collective.  Print what the run did and its result, and write the page. */
+int session_print_report(struct session *session);
+
+/* Rank 0: warn where a page or trace was asked for and nothing was multiplied that it could
+ * show. */
+void session_warn_unwritten(const char *what, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* What an earlier run has saved, or a device got wrong: looked at before it is gone on from. */
+/* What an earlier run has saved, or a device got wrong: it is checked before the work goes on. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "schedule.h"
 #include "session.h"
 
+/* The tiles of one rank that failed their check. */
 struct failures {
     int count;
     struct block tiles[CHECK_AGAIN_MAX];
@@ -16,41 +17,47 @@ struct failures {
     char device[96];
 };
 
-int session_note_failures(struct session *s)
+/* Collective.  Take a tile out of what is complete, and leave it to be done. */
+static void requeue(struct session *s, const struct block *tile)
 {
-    const struct check *check = &s->run.check;
+    const struct reading what = {&s->output.info, s->problem.type, tile, 1, 1, false};
     struct progress *now = &s->progress;
+    struct bands bands;
+    struct error why = {0};
+    if (bands_read(&what, &s->comm, &bands, &why))
+        error_add(&s->err, EXIT_RUNTIME, "C cannot be read back: %s", why.text);
+    else if (!work_again(&now->left, tile))
+        error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
+    for (int band = 0; band < BANDS; band++)
+        now->bands.sums[band] -= bands.sums[band];
+}
+
+int session_requeue_failed(struct session *s)
+{
+    const struct check *check = &s->attempt.run.check;
     bool any = comm_sum((uint64_t)check->failures) > 0;
     for (int rank = 0; rank < s->comm.size && any; rank++) {
         struct failures f = {.count = check->failures, .ratio = check->failed_ratio};
         memcpy(f.tiles, check->failed, sizeof f.tiles);
-        snprintf(f.device, sizeof f.device, "%s", s->device->info.name);
+        snprintf(f.device, sizeof f.device, "%s", s->hardware.device->info.name);
         comm_share(&f, sizeof f, rank);
         for (int i = 0; i < f.count; i++) {
-            if (work_has(&now->left, &f.tiles[i])) /* another layer's product of it failed, too */
+            const struct block *tile = &f.tiles[i];
+            if (work_has(&s->progress.left, tile)) /* another layer's product of it failed, too */
                 continue;
-            const struct reading tile = {
-                &s->output.info, s->problem.type, &f.tiles[i], 1, 1, false};
-            struct bands bands;
             if (s->comm.rank == 0)
                 fprintf(stderr,
                         "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
                         ") failed its check: it differs by %.3g times what rounding can do; it is "
                         "multiplied again\n",
-                        rank, f.device, f.tiles[i].row, f.tiles[i].col, f.ratio);
-            struct error why = {0};
-            if (bands_read(&tile, &s->comm, &bands, &why))
-                error_add(&s->err, EXIT_RUNTIME, "C cannot be read back: %s", why.text);
-            else if (!work_again(&now->left, &f.tiles[i]))
-                error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
-            for (int band = 0; band < BANDS; band++)
-                now->bands.sums[band] -= bands.sums[band];
+                        rank, f.device, tile->row, tile->col, f.ratio);
+            requeue(s, tile);
         }
     }
     return comm_agree(&s->comm, &s->err);
 }
 
-void session_begin_anew(struct session *s)
+void session_discard_sums(struct session *s)
 {
     struct piece *piece = &s->progress.left.pieces[0];
     if (s->comm.rank == 0)
@@ -62,38 +69,38 @@ void session_begin_anew(struct session *s)
     session_plan(s);
 }
 
-/* The checksums of the first `count` pieces' saved sums, each of its own.  False where these cannot
- * be read, or are not together what was saved. */
-static bool hash_parts(struct session *s, struct piece *pieces, int count, const struct piece *all)
+/* Collective.  Compute the checksum of each of the pieces that a piece was split into, of its saved
+ * sums.  False where these cannot be read, or are not together what was saved. */
+static bool hash_parts(struct session *s, struct piece *parts, int count, const struct piece *whole)
 {
-    struct matrix_info info;
+    const struct matrix_info info =
+        save_matrix(&s->output.info, s->output.names.sums[whole->place]);
     struct error cannot = {0};
     uint64_t total = 0;
-    if (!s->request.verify)
+    if (!s->attempt.request.verify)
         return true;
-    save_name(&s->output.info, all->place, &info, &cannot);
     for (int i = 0; i < count; i++) {
-        const struct reading part = {&info, s->problem.type, &pieces[i].block, 1, 1, false};
+        const struct reading part = {&info, s->problem.type, &parts[i].block, 1, 1, false};
         struct bands bands;
         bands_read(&part, &s->comm, &bands, &cannot);
-        pieces[i].sum = bands_total(&bands);
-        pieces[i].hashed = true;
-        total += pieces[i].sum;
+        parts[i].sum = bands_total(&bands);
+        parts[i].hashed = true;
+        total += parts[i].sum;
     }
-    return comm_min(!cannot.code) && (!all->hashed || total == all->sum);
+    return comm_min(!cannot.code) && (!whole->hashed || total == whole->sum);
 }
 
 int session_split(struct session *s)
 {
     struct work *left = &s->progress.left;
-    while (left->pieces[0].k > 0 && schedule_supers(&s->plan) > 1) {
+    while (left->pieces[0].k > 0 && schedule_supers(&s->attempt.plan) > 1) {
         const struct work before = *left;
-        if (work_split(left, &s->plan) &&
+        if (work_split(left, &s->attempt.plan) &&
             hash_parts(s, left->pieces, left->count - before.count + 1, &before.pieces[0])) {
             session_plan(s);
         } else {
             *left = before;
-            session_begin_anew(s);
+            session_discard_sums(s);
         }
         if (comm_agree(&s->comm, &s->err))
             return s->err.code;
@@ -101,11 +108,12 @@ int session_split(struct session *s)
     return 0;
 }
 
-/* Damaged bands are left to be done, as many together as follow each other. */
-static void put_back(struct session *s, const struct bands *now)
+/* Leave damaged bands to be done, as many together as follow each other.  Returns their rows. */
+static int64_t put_back(struct session *s, const struct bands *now)
 {
     struct progress *progress = &s->progress;
     const struct matrix_info *c = &s->output.info;
+    int64_t rows = 0;
     for (int first = 0, end; first < BANDS; first = end + 1) {
         for (end = first; end < BANDS && now->sums[end] != progress->bands.sums[end]; end++)
             progress->bands.sums[end] = 0;
@@ -117,25 +125,24 @@ static void put_back(struct session *s, const struct bands *now)
                       "%s is damaged in too many places to be mended; give --restart never to "
                       "start from the beginning",
                       c->file);
-        s->report.damaged_rows += part.rows;
+        rows += part.rows;
         if (s->comm.rank == 0)
             fprintf(stderr,
                     "dgemm_ooc: what is complete of C in rows %" PRId64 " to %" PRId64
                     " is not what was written; it is multiplied again\n",
                     part.row, part.row + part.rows - 1);
     }
+    return rows;
 }
 
-/* Whether what is complete is taken without comparing it, which is said. */
-static bool trusts(const struct session *s)
+/* Warn that what is complete is taken without comparing it. */
+static void warn_trusted(const struct options *o)
 {
-    bool off = s->options.verify == VERIFY_OFF, trust = s->options.restart == RESTART_TRUST;
-    if (s->comm.rank == 0 && off)
+    if (o->verify == VERIFY_OFF)
         fprintf(stderr, "dgemm_ooc: what was saved is not compared with what was written: "
                         "--verify off records no checksum\n");
-    else if (s->comm.rank == 0 && trust)
+    else
         fprintf(stderr, "dgemm_ooc: what is complete of C is taken as it is (--restart trust)\n");
-    return off || trust;
 }
 
 static double bytes_of(const struct reading *what)
@@ -146,36 +153,25 @@ static double bytes_of(const struct reading *what)
     return elements * (double)scalar_size(what->type);
 }
 
-/* Within the memory that the run may have: 1 MiB each. */
+/* Threads that read within the memory that the run may have, 1 MiB each. */
 static int reading_threads(const struct machine *m)
 {
     int64_t most = (int64_t)(m->host_memory >> 22);
     return (int)max_i64(min_i64(m->threads, most), 1);
 }
 
-int session_compare(struct session *s)
+/* Collective.  Read what is complete of C, and leave what is damaged of it to be done. */
+static int compare(struct session *s, const struct reading *what)
 {
-    const struct matrix_info *c = &s->output.info;
-    const struct block all = {0, 0, c->rows, c->cols};
-    struct block blocks[BLOCKS_MAX];
-    struct reading what = {c, s->problem.type, blocks, 0, reading_threads(&s->machine), true};
+    struct report *r = &s->record.report;
+    struct progress *progress = &s->progress;
     struct bands now;
     struct error why = {0};
-    bool damaged, speaks = s->comm.rank == 0 && !s->options.quiet;
-    if (!s->progress.saved)
-        return 0;
-    s->went_on = true;
-    if (trusts(s)) {
-        s->progress.trusted = s->report.trusted = true;
-        return 0;
-    }
-    what.count = work_complete(&s->progress.left, &all, blocks);
-    if (what.count == 0)
-        return 0;
     double begin = clock_now();
-    if (what.count < 0)
-        error_add(&s->err, EXIT_INPUT, "what is complete of %s is in too many places", c->file);
-    else if (bands_read(&what, &s->comm, &now, &why) == EXIT_STOPPED)
+    if (what->count < 0)
+        error_add(&s->err, EXIT_INPUT, "what is complete of %s is in too many places",
+                  what->info->file);
+    else if (bands_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;
     else if (why.code)
         error_add(&s->err, why.code,
@@ -183,16 +179,33 @@ int session_compare(struct session *s)
                   why.text);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    s->report.compared_bytes = bytes_of(&what);
-    s->report.compare_s = clock_now() - begin;
-    s->report.trusted = s->progress.trusted;
-    if (speaks)
+    r->compared_bytes = bytes_of(what);
+    r->compare_s = clock_now() - begin;
+    r->trusted = progress->trusted;
+    if (s->comm.rank == 0 && !s->options.quiet)
         printf("            %s of C read back and compared in %s\n",
-               quantity_bytes(s->report.compared_bytes), quantity_time(s->report.compare_s));
-    damaged = memcmp(&now, &s->progress.bands, sizeof now) != 0;
-    if (damaged)
-        put_back(s, &now);
-    if (damaged && !s->err.code)
-        session_plan(s);
+               quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
+    if (memcmp(&now, &progress->bands, sizeof now) != 0) {
+        r->damaged_rows = put_back(s, &now);
+        if (!s->err.code)
+            session_plan(s);
+    }
     return comm_agree(&s->comm, &s->err);
+}
+
+int session_compare(struct session *s)
+{
+    const struct matrix_info *c = &s->output.info;
+    const struct block all = {0, 0, c->rows, c->cols};
+    const struct machine *m = &s->hardware.machine;
+    struct block blocks[BLOCKS_MAX];
+    struct reading what = {c, s->problem.type, blocks, 0, reading_threads(m), true};
+    if (s->options.verify == VERIFY_OFF || s->options.restart == RESTART_TRUST) {
+        s->progress.trusted = s->record.report.trusted = true;
+        if (s->comm.rank == 0)
+            warn_trusted(&s->options);
+        return 0;
+    }
+    what.count = work_complete(&s->progress.left, &all, blocks);
+    return what.count ? compare(s, &what) : 0;
 }

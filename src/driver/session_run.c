@@ -1,4 +1,4 @@
-/* The phases of a run.  Each ends in an agreement of all ranks, so that all continue or none. */
+/* The phases of a run. */
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -16,6 +16,22 @@
 
 enum { STOP_SECONDS = 30 }; /* that a launcher may be expected to wait */
 
+/* What is to be done now, where anything is left. */
+static void print_plan(const struct session *s)
+{
+    const struct machine *machine = &s->hardware.machine;
+    const double save_s = attempt_save_seconds(&s->attempt, machine);
+    plan_print(&s->problem, machine, &s->attempt.plan);
+    simulate_print_time(&s->record.predicted);
+    if (save_s > STOP_SECONDS)
+        printf("Note        saving takes about %s: send the signal to stop at least so long before "
+               "the end\n",
+               quantity_time(save_s));
+    if (s->options.max_s > 0)
+        printf("Time limit  %s (--max-time): the run saves and stops before it is over\n",
+               quantity_time(s->options.max_s));
+}
+
 static void print_header(const struct session *s)
 {
     const struct progress *progress = &s->progress;
@@ -23,19 +39,10 @@ static void print_header(const struct session *s)
     time_t now = time(NULL);
     struct tm local;
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
-    printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->command, date);
-    if (progress->left.count > 0) {
-        plan_print(&s->problem, &s->machine, &s->plan);
-        simulate_print_time(&s->all);
-    }
-    double save_s = progress->left.count > 0 ? session_save_seconds(s) : 0;
-    if (save_s > STOP_SECONDS)
-        printf("Note        saving takes about %s: send the signal to stop at least so long before "
-               "the end\n",
-               quantity_time(save_s));
-    if (s->options.max_s > 0 && progress->left.count > 0)
-        printf("Time limit  %s (--max-time): the run saves and stops before it is over\n",
-               quantity_time(s->options.max_s));
+    printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->record.command,
+           date);
+    if (progress->left.count > 0)
+        print_plan(s);
     if (progress->saved)
         printf("Restart     %.1f %% is done, in %s; %d piece%s left\n",
                100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
@@ -43,86 +50,52 @@ static void print_header(const struct session *s)
     fflush(stdout);
 }
 
-/* Rank 0: what would make the run faster. */
-static void advise(const struct session *s)
+/* Rank 0: print what would make the attempt faster. */
+static void advise(const struct attempt *attempt, const struct hardware *h, int computers)
 {
-    const struct advice advice = {.problem = &s->piece,
-                                  .machine = &s->machine,
-                                  .request = &s->request,
-                                  .predicted = &s->predicted,
-                                  .places = s->places,
-                                  .computers = s->comm.computers,
-                                  .gpus = s->gpu >= 0 ? device_gpu_count() : 0};
+    const struct advice advice = {.problem = &attempt->problem,
+                                  .machine = &h->machine,
+                                  .request = &attempt->request,
+                                  .predicted = &attempt->predicted,
+                                  .places = h->places,
+                                  .computers = computers,
+                                  .gpus = h->gpu >= 0 ? device_gpu_count() : 0};
     advice_print(&advice, stdout);
 }
 
 static int open_device(struct session *s)
 {
-    if (s->gpu >= 0)
-        device_gpu_open(s->gpu, s->algorithm, &s->device, &s->err);
+    const struct attempt *attempt = &s->attempt;
+    struct hardware *h = &s->hardware;
+    if (h->gpu >= 0)
+        device_gpu_open(h->gpu, attempt->request.algorithm, &h->device, &s->err);
     else
-        device_cpu_open(s->plan.compute_threads, &s->device, &s->err);
-    if (s->device)
-        snprintf(s->place.device, sizeof s->place.device, "%s", s->device->info.name);
-    s->places = place_gather(&s->comm, &s->place);
-    if (s->places && !s->options.quiet)
-        place_print(s->places, s->comm.size, s->options.verbose);
-    if (s->places && !s->options.quiet && s->progress.left.count > 0)
-        advise(s);
+        device_cpu_open(attempt->plan.compute_threads, &h->device, &s->err);
+    if (h->device)
+        snprintf(h->place.device, sizeof h->place.device, "%s", h->device->info.name);
+    h->places = place_gather(&s->comm, &h->place);
+    if (h->places && !s->options.quiet) {
+        place_print(h->places, s->comm.size, s->options.verbose);
+        if (s->progress.left.count > 0)
+            advise(attempt, h, s->comm.computers);
+    }
     report_baseline();
     return comm_agree(&s->comm, &s->err);
 }
 
 /* The device is opened for what is left, which is known when what was saved has been compared; a
- * new output is begun when there is a device. */
+ * new output is created when there is a device. */
 static int open_all(struct session *s)
 {
-    bool again = s->progress.saved;
-    if (again && (session_open_output(s) || session_compare(s)))
+    s->resumed = s->progress.saved;
+    if (s->resumed && (session_open_output(s) || session_compare(s)))
         return s->err.code;
-    return open_device(s) || again ? s->err.code : session_open_output(s);
+    if (open_device(s) || s->resumed)
+        return s->err.code;
+    return session_open_output(s);
 }
 
-/* The page of the run, where one is wanted.  A failure is a complaint like others. */
-static void write_page(struct session *s)
-{
-    struct error of_page = {0};
-    const struct account account = session_account(s);
-    bool multiplied = s->report.planned.pieces > 0; /* and not all by an earlier run */
-    if (!s->options.html[0])
-        return;
-    if (!multiplied) {
-        session_say_unwritten(s, "page", s->options.html);
-        return;
-    }
-    page_write(&s->page, &account, &s->comm, s->options.html, &of_page);
-    if (of_page.code && s->comm.rank == 0)
-        error_add(&s->err, of_page.code, "%s", of_page.text);
-    else if (s->comm.rank == 0 && !s->options.quiet)
-        printf("Page        %s\n", s->options.html);
-}
-
-static int finish_report(struct session *s)
-{
-    const struct report *r = &s->report;
-    if (s->comm.rank == 0 && !s->options.quiet && r->wall_s > 0)
-        report_print(r, &s->problem, &s->machine, &s->plan);
-    if (s->comm.rank == 0 && !s->options.quiet && r->full.judged)
-        report_full_check(&r->full);
-    if (s->comm.rank == 0 && s->of_trace.code)
-        error_add(&s->err, s->of_trace.code, "%s", s->of_trace.text);
-    s->verdict = report_verdict(r);
-    s->done = s->complete ? 1 : s->done;
-    write_page(s);
-    if (s->comm.rank == 0) {
-        report_print_result(r);
-        if (fflush(stdout) || ferror(stdout))
-            error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
-    }
-    return comm_agree(&s->comm, &s->err);
-}
-
-/* Rank 0: what no earlier run, and nobody who wrote the files, can have known. */
+/* Rank 0: draw what no earlier run, and nobody who wrote the files, can have known. */
 static void draw_check_seed(struct options *o)
 {
     while (o->check_seed == 0)
@@ -130,11 +103,11 @@ static void draw_check_seed(struct options *o)
             o->check_seed = (uint64_t)(1e9 * clock_now());
 }
 
-/* The output was complete before. */
-static int find_complete(struct session *s)
+/* The output was complete before this run. */
+static int conclude_complete(struct session *s)
 {
     if (s->comm.rank == 0)
-        session_say_complete(s);
+        session_find_complete(s);
     s->options.check_only = s->options.verify == VERIFY_FULL;
     return s->options.check_only ? session_check_output(s) : 0;
 }
@@ -146,25 +119,30 @@ int session_run(struct session *s)
     stop_listen(); /* once more: MPICH takes SIGUSR1 too, and without a launcher hangs at it */
     watch_begin(&s->comm);
     draw_check_seed(&s->options);
-    s->report.check_seed = s->options.check_seed;
     comm_share(&s->options, sizeof s->options, 0);
+    s->record.report.check_seed = s->options.check_seed;
+    names_make(&s->output.names, s->options.output.file, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
     if (s->options.check_only)
         return session_check_output(s);
     if (session_prepare(s))
         return s->err.code;
     if (s->complete)
-        return find_complete(s);
-    if (s->comm.rank == 0 && !s->options.quiet)
-        print_header(s);
-    session_warn_of_memory(s, s->comm.local_size);
-    if (open_all(s) == 0 && session_execute(s) == 0)
-        finish_report(s);
+        return conclude_complete(s);
+    if (s->comm.rank == 0) {
+        if (!s->options.quiet)
+            print_header(s);
+        session_warn_of_memory(&s->attempt.plan, s->comm.local_size);
+    }
+    if (open_all(s) == 0 && session_execute(s) == 0 && session_publish(s) == 0)
+        session_print_report(s);
     if (s->comm.rank == 0)
-        session_leave(s);
-    run_close(&s->run);
-    trace_close(&s->trace); /* which the run's threads write to until then */
-    if (s->device)
-        s->device->close(s->device);
+        session_conclude(s);
+    run_close(&s->attempt.run);
+    trace_close(&s->record.trace); /* which the run's threads write to until then */
+    if (s->hardware.device)
+        s->hardware.device->close(s->hardware.device);
     operand_state_free(&s->operands);
     return s->err.code;
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "atomic_file.h"
 #include "error.h"
-#include "paper.h"
 #include "quantity.h"
 
 enum {
@@ -212,10 +212,10 @@ static int write_file(json_t *report, json_t *course, const char *path, struct e
     json_t *places = json_object_get(report, "ranks");
     while (json_array_size(places) > PLACES_MAX)
         json_array_remove(places, json_array_size(places) - 1);
-    FILE *file = paper_open(path, "page", err);
+    FILE *file = atomic_file_open(path, "page", err);
     if (file)
         fill(file, report, course, path, err);
-    paper_close(file, path, "page", err);
+    atomic_file_close(file, path, "page", err);
     json_decref(report);
     json_decref(course);
     return err->code;

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "atomic_file.h"
 #include "error.h"
 #include "machine.h"
 #include "options.h"
-#include "paper.h"
 #include "report.h"
 #include "version.h"
 
@@ -280,10 +280,10 @@ json_t *report_json(const struct account *a)
 int report_write(const char *path, const struct account *a, struct error *err)
 {
     json_t *root = report_json(a);
-    FILE *file = paper_open(path, "report", err);
+    FILE *file = atomic_file_open(path, "report", err);
     if (file && (!root || json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF))
         error_add(err, EXIT_RUNTIME, "cannot write the report %s", path);
-    paper_close(file, path, "report", err);
+    atomic_file_close(file, path, "report", err);
     json_decref(root);
     return err->code;
 }

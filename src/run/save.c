@@ -24,16 +24,13 @@ _Static_assert(sizeof(struct vote) <= MEETING_SUMS * sizeof(double), "one vote a
 
 static const double vote_seconds = 0.2; /* between two votes, as planned */
 
-int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
-              struct error *err)
+struct matrix_info save_matrix(const struct matrix_info *output, const char *file)
 {
-    *info = *output;
-    info->offset = 0;
-    info->file_bytes = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
-    if (snprintf(info->file, sizeof info->file, "%s.sums%d", output->file, place) >=
-        (int)sizeof info->file)
-        return error_add(err, EXIT_INPUT, "the path %.60s... is too long", output->file);
-    return 0;
+    struct matrix_info info = *output;
+    info.offset = 0;
+    info.file_bytes = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
+    snprintf(info.file, sizeof info.file, "%s", file);
+    return info;
 }
 
 /* The checkpoint that a run would resume from now stays whole until the first one of this run is
@@ -121,12 +118,10 @@ static void make_place(struct run *run, int64_t super, const struct matrix_info 
 static void empty_place(struct run *run)
 {
     struct saver *s = &run->saver;
-    struct matrix_info info;
-    struct error ignored = {0};
     s->holds[s->place] = -1;
-    if (work_refers(s->known, s->place) || save_name(run->output_info, s->place, &info, &ignored))
+    if (work_refers(s->known, s->place))
         return;
-    int fd = file_open_own(info.file, 0);
+    int fd = file_open_own(s->names->sums[s->place], 0);
     if (fd < 0)
         return;
     (void)!ftruncate(fd, 0);
@@ -138,11 +133,9 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
 {
     struct saver *s = &run->saver;
     struct store **store = &s->stores[s->place];
-    struct matrix_info info;
+    struct matrix_info info = save_matrix(run->output_info, s->names->sums[s->place]);
     struct error why = {0};
     double none = 0;
-    if (save_name(run->output_info, s->place, &info, err))
-        return err->code;
     if (run->comm->rank == 0)
         make_place(run, super, &info);
     uint64_t missing = s->failed;
@@ -379,13 +372,13 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
     int64_t super = 0;
     struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
-    struct matrix_info info;
+    struct matrix_info info =
+        save_matrix(run->output_info, run->saver.names->sums[run->piece->place]);
     struct store *store = NULL;
     if (block_empty(&tile))
         return 0;
     run->acc.block = tile;
-    if (save_name(run->output_info, run->piece->place, &info, cannot) == 0)
-        store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
+    store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < block_cut_parts(&tile, &cut) && !cannot->code && !err->code; i++) {
         struct block part = block_cut_part(&tile, &cut, i);
         load_part(run, store, &part, sum, cannot, err);

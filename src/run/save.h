@@ -14,6 +14,7 @@
 #include "bands.h"
 #include "error.h"
 #include "findings.h"
+#include "names.h"
 #include "stop.h"
 #include "tally.h"
 #include "work.h"
@@ -46,6 +47,7 @@ struct saver {
     int (*met)(void *context, const struct tally *all, struct error *err);
     void (*stops)(void *context, double save_s);
     void *context;
+    const struct names *names;
     const struct work *known; /* what another run would find now */
 
     int place;             /* the file of the next checkpoint's sums */
@@ -66,9 +68,8 @@ struct saver {
     struct store *stores[PLACES];
 };
 
-/* The file of saved sums: as large as C, with holes where nothing was saved. */
-int save_name(const struct matrix_info *output, int place, struct matrix_info *info,
-              struct error *err);
+/* The matrix in a file of saved sums: as large as C, with holes where nothing was saved. */
+struct matrix_info save_matrix(const struct matrix_info *output, const char *file);
 
 void save_open(struct run *run);
 void save_close(struct run *run);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "atomic_file.h"
 #include "comm.h"
 #include "device.h"
 #include "error.h"
 #include "meter.h"
-#include "paper.h"
 #include "quantity.h"
 
 enum {
@@ -182,7 +182,7 @@ static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
 
 int trace_write(struct trace *t, struct comm *comm, const char *path, struct error *err)
 {
-    FILE *file = comm->rank == 0 ? paper_open(path, "trace", err) : NULL;
+    FILE *file = comm->rank == 0 ? atomic_file_open(path, "trace", err) : NULL;
     if (comm_agree(comm, err))
         return err->code;
     if (comm->rank > 0) {
@@ -191,5 +191,5 @@ int trace_write(struct trace *t, struct comm *comm, const char *path, struct err
         return 0;
     }
     print_ranks(t, comm, file);
-    return paper_close(file, path, "trace", err);
+    return atomic_file_close(file, path, "trace", err);
 }

@@ -27,7 +27,7 @@ static size_t begin(struct journal *journal, char *head, size_t room)
     struct error err = {0};
     if (journal_open(journal, false, &err))
         abort();
-    FILE *file = fopen(journal->path, "r");
+    FILE *file = fopen(journal->names->journal, "r");
     size_t bytes = fread(head, 1, room, file);
     fclose(file);
     close(journal->descriptor);
@@ -36,7 +36,8 @@ static size_t begin(struct journal *journal, char *head, size_t room)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static struct options options;
+    static const struct options options;
+    static struct names names;
     static struct journal journal;
     static char text[2 * LINE_MAX_BYTES];
     static size_t head;
@@ -46,20 +47,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct error err = {0};
     if (bytes >= LINE_MAX_BYTES)
         return -1;
-    snprintf(options.output.file, sizeof options.output.file, "%s", fuzz_file(data, 0));
+    if (names_make(&names, fuzz_file(data, 0), &err))
+        abort();
     if (!head) {
-        if (journal_describe(&journal, &options, &problem, &none, &err))
-            abort();
+        journal_describe(&journal, &names, &options, &problem, &none);
         head = begin(&journal, text, LINE_MAX_BYTES);
     }
     size_t end = head + (size_t)sprintf(text + head, "%016" PRIx64 " ", XXH3_64bits(data, bytes));
     memcpy(text + end, data, bytes);
     text[end + bytes] = '\n';
-    FILE *file = fopen(journal.path, "w");
+    FILE *file = fopen(names.journal, "w");
     if (!file || fwrite(text, 1, end + bytes + 1, file) != end + bytes + 1 || fclose(file))
         abort();
     int rc = journal_read(&journal, RESTART_AUTO, &problem, &progress, &err);
-    unlink(journal.path);
+    unlink(names.journal);
     if (rc != err.code || (rc && !err.text[0]))
         abort();
     if (!rc)

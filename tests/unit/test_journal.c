@@ -11,19 +11,20 @@ static const struct operand_state none;
 static const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
 
 struct file {
-    struct options options;
+    struct names names;
     struct journal journal;
 };
 
 static void open_journal(struct file *file)
 {
     struct error err = {0};
-    *file = (struct file){.options.output.file = "c.h5"};
-    succeed(journal_describe(&file->journal, &file->options, &problem, &none, &err), &err);
+    const struct options options = {0};
+    succeed(names_make(&file->names, "c.h5", &err), &err);
+    journal_describe(&file->journal, &file->names, &options, &problem, &none);
     succeed(journal_open(&file->journal, false, &err), &err);
 }
 
-/* As a run does that goes on. */
+/* As a run does that resumes. */
 static int read_again(const struct file *file, struct progress *found, struct error *err)
 {
     struct journal reader = file->journal;
@@ -34,7 +35,7 @@ static int read_again(const struct file *file, struct progress *found, struct er
 static void close_journal(struct file *file)
 {
     journal_close(&file->journal, false);
-    assert_int_equal(access(file->journal.path, F_OK), -1);
+    assert_int_equal(access(file->names.journal, F_OK), -1);
 }
 
 static struct progress random_progress(void)
@@ -72,7 +73,7 @@ static void test_what_is_saved_is_found(void **state)
 /* With its hash, so that it is whole; but what is complete is not told as this program does. */
 static void append(const struct file *file, const char *line)
 {
-    FILE *journal = fopen(file->journal.path, "a");
+    FILE *journal = fopen(file->names.journal, "a");
     fprintf(journal, "%016" PRIx64 " %s\n", XXH3_64bits(line, strlen(line)), line);
     fclose(journal);
 }

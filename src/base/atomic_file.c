@@ -1,17 +1,17 @@
-#include "paper.h"
+#include "atomic_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "file.h"
+#include "names.h"
 
-static int standard_output = -1; /* where it is reserved for a paper */
+static int standard_output = -1; /* where it goes, when it is reserved */
 
-bool paper_is_standard(const char *path)
+bool atomic_file_is_stdout(const char *path)
 {
     static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -20,7 +20,7 @@ bool paper_is_standard(const char *path)
     return false;
 }
 
-void paper_reserve(void)
+void atomic_file_reserve_stdout(void)
 {
     standard_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -33,22 +33,22 @@ static int complain(const char *path, const char *what, struct error *err)
                      path, strerror(errno));
 }
 
-static int open_part(const char *path)
+static int open_temporary(const char *path)
 {
-    char part[PATH_MAX + 8];
-    if (paper_is_standard(path))
+    char temporary[TEMPORARY_MAX];
+    if (atomic_file_is_stdout(path))
         return fcntl(standard_output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    snprintf(part, sizeof part, "%s.part", path);
-    int fd = file_open_own(part, O_CREAT);
-    if (fd < 0 || ftruncate(fd, 0) == 0) /* only now is it known that nothing else is called so */
+    names_temporary(path, temporary);
+    int fd = file_open_own(temporary, O_CREAT);
+    if (fd < 0 || ftruncate(fd, 0) == 0) /* only now is it known to be no file of anybody else */
         return fd;
     close(fd);
     return -1;
 }
 
-FILE *paper_open(const char *path, const char *what, struct error *err)
+FILE *atomic_file_open(const char *path, const char *what, struct error *err)
 {
-    int fd = open_part(path);
+    int fd = open_temporary(path);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file)
         complain(path, what, err);
@@ -57,19 +57,19 @@ FILE *paper_open(const char *path, const char *what, struct error *err)
     return file;
 }
 
-int paper_close(FILE *file, const char *path, const char *what, struct error *err)
+int atomic_file_close(FILE *file, const char *path, const char *what, struct error *err)
 {
-    char part[PATH_MAX + 8];
+    char temporary[TEMPORARY_MAX];
     if (!file)
         return err->code;
     bool failed = ferror(file) || fflush(file); /* errno is of the flush, or of what was before */
     failed |= fclose(file) != 0;
-    if (paper_is_standard(path))
+    if (atomic_file_is_stdout(path))
         return failed ? complain(path, what, err) : 0;
-    snprintf(part, sizeof part, "%s.part", path);
-    if (!failed && rename(part, path) == 0)
+    names_temporary(path, temporary);
+    if (!failed && rename(temporary, path) == 0)
         return 0;
     complain(path, what, err);
-    unlink(part);
+    unlink(temporary);
     return err->code;
 }

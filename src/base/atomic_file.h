@@ -1,0 +1,28 @@
+/* Files that people and other programs read after a run: report, trace, page.  Each is written
+ * under a temporary name (names.h) and renamed when it is complete, so that nobody reads half of
+ * one.  A link with the final name is replaced itself.  Such a file may also go to standard
+ * output. */
+#ifndef DGEMM_OOC_ATOMIC_FILE_H
+#define DGEMM_OOC_ATOMIC_FILE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct error;
+
+/* Whether a path stands for standard output: "-", "/dev/stdout". */
+bool atomic_file_is_stdout(const char *path);
+
+/* Reserve standard output for the file whose path stands for it: whatever else is printed goes to
+ * standard error from here on.  To be called once, before anything is printed. */
+void atomic_file_reserve_stdout(void);
+
+/* Open the file to be written.  `what` names it in complaints.  Null after a complaint; otherwise
+ * atomic_file_close is due. */
+FILE *atomic_file_open(const char *path, const char *what, struct error *err);
+
+/* Close it and give it its final name, or remove it where it could not be written.  A null `file`
+ * is ignored: atomic_file_open has complained of it. */
+int atomic_file_close(FILE *file, const char *path, const char *what, struct error *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* What an output says of itself, in attributes of its dataset: how C was made, from what, and its
+ * checksum.  Rank 0 alone calls this. */
+#ifndef DGEMM_OOC_OUTPUT_ATTRIBUTES_H
+#define DGEMM_OOC_OUTPUT_ATTRIBUTES_H
+
+#include "options.h"
+#include "problem.h"
+
+enum { ATTRIBUTES = 12, HASH_TEXT = 17 }; /* 16 digits, and the end */
+
+struct output_attributes {
+    char formula[128], identity[HASH_TEXT];
+    struct matfile_attribute list[ATTRIBUTES]; /* refers to the texts and to the problem */
+};
+
+/* Make the attributes of the product of this identity (journal.h), made from so many parts of k.
+ * The checksum, which is not known yet, has a text of its length. */
+void output_attributes_make(struct output_attributes *attributes, const struct options *options,
+                            const struct problem *p, uint64_t identity, int layers);
+
+/* Whether a dataset has all of these attributes, with the same identity and a checksum that can be
+ * replaced: in a damaged file, that would be noticed only at the end. */
+bool output_attributes_match(const struct matrix_info *info,
+                             const struct output_attributes *attributes);
+
+/* Replace the checksum. */
+int output_attributes_record(const struct matrix_info *info, uint64_t checksum, struct error *err);
+
+/* Whether the output exists and is the product of this identity, which the options do not ask to
+ * be made again. */
+bool output_is_complete(const struct options *options, uint64_t identity);
+
+/* An existing output, and the checksum in it. */
+struct recall {
+    struct matrix_info info;
+    bool has_checksum; /* outputs of other programs have none */
+    uint64_t checksum;
+};
+
+/* Describe the existing output that the options name, and set those options that say how it was
+ * made as it says.  Complains (EXIT_INPUT) about options that were given and contradict it, and
+ * about operands also where a default does.  Touches nothing. */
+int output_recall(struct options *options, struct recall *recall, struct error *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* What would keep an output from being written, found before anything is touched.  Rank 0 alone
+ * calls this. */
+#ifndef DGEMM_OOC_OUTPUT_CHECK_H
+#define DGEMM_OOC_OUTPUT_CHECK_H
+
+#include "names.h"
+#include "options.h"
+#include "problem.h"
+
+/* Complain about everything that would keep the output and what is written beside it from being
+ * written: it exists, it is an input, its directory is missing or not writable, there is too little
+ * space.  `p`: null where the operands could not be described.  `resumed`: the part file exists and
+ * has its space. */
+int output_check(const struct names *names, const struct options *options, const struct problem *p,
+                 bool resumed, struct error *err);
+
+/* Complain about the names of report, trace and page: where they would replace an input, the
+ * output, a file of the run or each other, and where they cannot be written. */
+int output_check_beside(const struct names *names, const struct options *options,
+                        const struct problem *p, struct error *err);
+
+/* Complain (EXIT_INPUT) that the output exists and that no option allows to replace it. */
+int output_complain_exists(const char *file, struct error *err);
+
+/* Complain (EXIT_INPUT) where --force would remove more than a product.  A link is only a name. */
+int output_check_replaced(const struct options *options, struct error *err);
+
+#endif

@@ -1,0 +1,120 @@
+/* What the user is told at the end of an invocation. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "error.h"
+#include "file.h"
+#include "output_check.h"
+#include "session.h"
+
+static struct account make_account(const struct session *s, const struct error *err)
+{
+    const struct record *r = &s->record;
+    const struct attempt *a = &s->attempt;
+    const struct hardware *h = &s->hardware;
+    return (struct account){.command = r->command,
+                            .err = err,
+                            .ending = s->options.dry_run      ? "simulated"
+                                      : s->options.check_only ? "checked"
+                                                              : "complete",
+                            .done = r->done,
+                            .verdict = r->exit_code,
+                            .report = &r->report,
+                            .predicted = r->predicted.pieces > 0 ? &r->predicted : NULL,
+                            .problem = s->described ? &s->problem : NULL,
+                            .output = &s->options.output,
+                            .machine = h->machine.ranks > 0 ? &h->machine : NULL,
+                            .plan = a->plan.grid_rows > 0 ? &a->plan : NULL,
+                            .places = h->places};
+}
+
+void session_warn_unwritten(const char *what, const char *path)
+{
+    if (path[0])
+        fprintf(stderr,
+                "dgemm_ooc: the %s %s is not written, since nothing was multiplied; --force "
+                "multiplies again\n",
+                what, path);
+}
+
+/* Collective.  Write the page; that it cannot be written is an error like others. */
+static void write_page(struct session *s)
+{
+    struct error of_page = {0};
+    const struct account account = make_account(s, &s->err);
+    const char *path = s->options.html;
+    const bool speaks = s->comm.rank == 0;
+    if (s->record.report.planned.pieces == 0) { /* an earlier run has multiplied all */
+        if (speaks)
+            session_warn_unwritten("page", path);
+        return;
+    }
+    page_write(&s->record.page, &account, &s->comm, path, &of_page);
+    if (of_page.code && speaks)
+        error_add(&s->err, of_page.code, "%s", of_page.text);
+    else if (speaks && !s->options.quiet)
+        printf("Page        %s\n", path);
+}
+
+int session_print_report(struct session *s)
+{
+    const struct report *r = &s->record.report;
+    const struct error *of_trace = &s->record.trace_error;
+    const bool speaks = s->comm.rank == 0, prints = speaks && !s->options.quiet;
+    if (prints && r->wall_s > 0)
+        report_print(r, &s->problem, &s->hardware.machine, &s->attempt.plan);
+    if (prints && r->full.judged)
+        report_full_check(&r->full);
+    if (speaks && of_trace->code)
+        error_add(&s->err, of_trace->code, "%s", of_trace->text);
+    s->record.exit_code = report_verdict(r);
+    s->record.done = 1;
+    if (s->options.html[0])
+        write_page(s);
+    if (speaks) {
+        report_print_result(r);
+        if (fflush(stdout) || ferror(stdout))
+            error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
+    }
+    return comm_agree(&s->comm, &s->err);
+}
+
+/* Whether the report may replace what has its name.  Where the operands are not known, it may only
+ * replace another report. */
+static bool may_report(const struct session *s)
+{
+    const char *path = s->options.report;
+    const struct problem *known = s->described ? &s->problem : NULL;
+    struct error ignored = {0};
+    char first = '{';
+    int fd =
+        known || atomic_file_is_stdout(path) ? -1 : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && read(fd, &first, 1) <= 0)
+        first = '\0';
+    if (fd >= 0)
+        close(fd);
+    return path[0] && first == '{' &&
+           output_check_beside(&s->output.names, &s->options, known, &ignored) == 0;
+}
+
+void session_report(struct session *s)
+{
+    const struct error before = s->err;
+    const struct account account = make_account(s, &before);
+    if (may_report(s))
+        report_write(s->options.report, &account, &s->err);
+    error_print(&s->err, "dgemm_ooc");
+}
+
+int session_show_report(const struct options *options, struct error *err)
+{
+    static const struct names none;
+    if (file_is_same(options->from_report, options->html))
+        error_add(err, EXIT_INPUT, "the page %s is the report", options->html);
+    else if (output_check_beside(&none, options, NULL, err) == 0)
+        page_write_saved(options->from_report, options->html, err);
+    error_print(err, "dgemm_ooc");
+    return err->code;
+}
