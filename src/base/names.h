@@ -8,9 +8,8 @@
 struct error;
 
 enum {
-    NAMES_BESIDE = 5,            /* beside the output; of them */
-    NAMES_LARGE = 3,             /* the first ones, which hold elements of C, */
-    NAMES_LOCK = 4,              /* and the last one, the lock file */
+    NAMES_BESIDE = 5,            /* beside the output; of them, */
+    NAMES_LARGE = 3,             /* the first ones, which hold elements of C */
     TEMPORARY_MAX = PATH_MAX + 8 /* bytes of a temporary name */
 };
 

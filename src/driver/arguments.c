@@ -1,5 +1,6 @@
 #include "arguments.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,38 +13,9 @@
 #include "quantity.h"
 #include "version.h"
 
-enum {
-    KEY_ALPHA = 0x100,
-    KEY_BETA,
-    KEY_TRANSA,
-    KEY_TRANSB,
-    KEY_TYPE,
-    KEY_ALGO,
-    KEY_DEVICE,
-    KEY_GPU_MEMORY,
-    KEY_HOST_MEMORY,
-    KEY_GRID,
-    KEY_TILE,
-    KEY_SPLIT_K,
-    KEY_IO,
-    KEY_NO_BIND,
-    KEY_VERIFY,
-    KEY_CHECK_SEED,
-    KEY_RESTART,
-    KEY_CHECKPOINT,
-    KEY_MAX_TIME,
-    KEY_CHECK_ONLY,
-    KEY_RANKS,
-    KEY_RANKS_PER_NODE,
-    KEY_MACHINE,
-    KEY_REPORT,
-    KEY_TRACE,
-    KEY_HTML,
-    KEY_FROM_REPORT,
-    KEY_PROGRESS,
-    KEY_HELP_ALL,
-    KEY_USAGE,
-};
+/* The key of an option that has no letter: the member that it sets. */
+#define KEY(member) (0x100 + (int)offsetof(struct options, member))
+enum { KEY_HELP_ALL = 1, KEY_USAGE = 2 };
 
 static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
@@ -51,50 +23,50 @@ static const struct argp_option option_table[] = {
     {"b", 'b', "NAME", 0, "right operand (default B)", 0},
     {"c", 'c', "NAME", 0, "the C that is added to, with --beta (default C)", 0},
     {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
-    {"alpha", KEY_ALPHA, "X", 0, "default 1", 0},
-    {"beta", KEY_BETA, "X", 0, "default 0", 0},
-    {"transa", KEY_TRANSA, "N|T", 0, "op(A): A as it is, or transposed", 0},
-    {"transb", KEY_TRANSB, "N|T", 0, "op(B)", 0},
-    {"type", KEY_TYPE, "d|s", 0, "convert the operands to double or float while reading", 0},
+    {"alpha", KEY(alpha), "X", 0, "default 1", 0},
+    {"beta", KEY(beta), "X", 0, "default 0", 0},
+    {"transa", KEY(trans_a), "N|T", 0, "op(A): A as it is, or transposed", 0},
+    {"transb", KEY(trans_b), "N|T", 0, "op(B)", 0},
+    {"type", KEY(type), "d|s", 0, "convert the operands to double or float while reading", 0},
     {0, 0, 0, 0, "Machine", 2},
-    {"algo", KEY_ALGO, "NAME", 0,
+    {"algo", KEY(algorithm), "NAME", 0,
      "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu", 0},
-    {"device", KEY_DEVICE, "auto|gpu|cpu", 0, "where to multiply", 0},
-    {"gpu-memory", KEY_GPU_MEMORY, "SIZE", 0,
+    {"device", KEY(device), "auto|gpu|cpu", 0, "where to multiply", 0},
+    {"gpu-memory", KEY(gpu_memory), "SIZE", 0,
      "device memory to use, per rank (512M, 8G; default 95 % of what is free)", 0},
-    {"host-memory", KEY_HOST_MEMORY, "SIZE", 0,
+    {"host-memory", KEY(host_memory), "SIZE", 0,
      "host memory to use, per rank (default half of what is available, shared by the ranks)", 0},
-    {"no-bind", KEY_NO_BIND, 0, 0, "leave each rank's threads on the CPUs that they have", 0},
-    {"io", KEY_IO, "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
+    {"no-bind", KEY(bind), 0, 0, "leave each rank's threads on the CPUs that they have", 0},
+    {"io", KEY(io), "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 3},
     {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},
-    {"ranks", KEY_RANKS, "N", 0, "with --dry-run: plan for N ranks", 0},
-    {"ranks-per-node", KEY_RANKS_PER_NODE, "R", 0, "with --dry-run: R of them on a node", 0},
-    {"machine", KEY_MACHINE, "FILE.json", 0,
+    {"ranks", KEY(ranks), "N", 0, "with --dry-run: plan for N ranks", 0},
+    {"ranks-per-node", KEY(ranks_per_node), "R", 0, "with --dry-run: R of them on a node", 0},
+    {"machine", KEY(machine), "FILE.json", 0,
      "rates and memories of the machine (or the name of one that comes with the program)", 0},
-    {"grid", KEY_GRID, "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
-    {"tile", KEY_TILE, "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
-    {"split-k", KEY_SPLIT_K, "auto|off|N", 0,
+    {"grid", KEY(grid_rows), "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
+    {"tile", KEY(tile_rows), "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
+    {"split-k", KEY(layers), "auto|off|N", 0,
      "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
     {0, 0, 0, 0, "Run", 4},
-    {"verify", KEY_VERIFY, "off|online|full", 0,
+    {"verify", KEY(verify), "off|online|full", 0,
      "check the product as it is made (default online); full: and the files, read back", 0},
-    {"check-seed", KEY_CHECK_SEED, "N", 0, "seed of the check's random vectors (default: drawn)",
+    {"check-seed", KEY(check_seed), "N", 0, "seed of the check's random vectors (default: drawn)",
      0},
-    {"check-only", KEY_CHECK_ONLY, 0, 0, "check an output that is there, as full does", 0},
-    {"restart", KEY_RESTART, "auto|never|require|trust", 0,
+    {"check-only", KEY(check_only), 0, 0, "check an output that is there, as full does", 0},
+    {"restart", KEY(restart), "auto|never|require|trust", 0,
      "resume a run that was stopped or killed (trust: C is not read back first)", 0},
-    {"checkpoint", KEY_CHECKPOINT, "TIME", 0,
+    {"checkpoint", KEY(checkpoint_s), "TIME", 0,
      "save at this interval (90s, 10m, 3h50m; default 15m)", 0},
-    {"max-time", KEY_MAX_TIME, "TIME", 0,
+    {"max-time", KEY(max_s), "TIME", 0,
      "save, and stop before this is over (also 1-12:00:00; a plain number: seconds)", 0},
-    {"report", KEY_REPORT, "FILE.json", 0, "write the report there as well (-: standard output)",
+    {"report", KEY(report), "FILE.json", 0, "write the report there as well (-: standard output)",
      0},
-    {"trace", KEY_TRACE, "FILE.json", 0, "write a timeline there, for Perfetto", 0},
-    {"html", KEY_HTML, "FILE.html", 0, "write a page there that shows the run", 0},
-    {"from-report", KEY_FROM_REPORT, "FILE.json", 0,
+    {"trace", KEY(trace), "FILE.json", 0, "write a timeline there, for Perfetto", 0},
+    {"html", KEY(html), "FILE.html", 0, "write a page there that shows the run", 0},
+    {"from-report", KEY(from_report), "FILE.json", 0,
      "with --html: make the page of an earlier run from its report, without INPUT.h5", 0},
-    {"progress", KEY_PROGRESS, "auto|always|never", 0,
+    {"progress", KEY(progress), "auto|always|never", 0,
      "progress display: a live line on a terminal, else a line a minute (always: live)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only, of a dry run the predicted time", 0},
@@ -140,97 +112,50 @@ static const char short_help[] =
     "To resume a run that was stopped or killed, give the same command again.\n" ENVIRONMENT
         EXIT_STATUSES;
 
-static error_t parse_plan_option(int key, char *arg, struct options *o, struct argp_state *state)
-{
-    switch (key) {
-    case 'n': o->dry_run = true; return 0;
-    case KEY_RANKS: o->ranks = parse_count(arg, state, "ranks"); return 0;
-    case KEY_RANKS_PER_NODE:
-        o->ranks_per_node = parse_count(arg, state, "ranks-per-node");
-        return 0;
-    case KEY_MACHINE: copy_path(o->machine, arg, state); return 0;
-    case KEY_GRID: parse_grid(arg, o, state); return 0;
-    case KEY_TILE: parse_tile(arg, o, state); return 0;
-    case KEY_SPLIT_K: o->layers = parse_split(arg, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse_run_option(int key, char *arg, struct options *o, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_VERIFY:
-        o->verify = (enum verification)parse_word(arg, "off|online|full", state, "verify");
-        return 0;
-    case KEY_CHECK_SEED: o->check_seed = parse_seed(arg, state); return 0;
-    case KEY_RESTART:
-        o->restart = (enum restart)parse_word(arg, "auto|never|require|trust", state, "restart");
-        return 0;
-    case KEY_CHECKPOINT: o->checkpoint_s = parse_time(arg, state, "checkpoint"); return 0;
-    case KEY_MAX_TIME: o->max_s = parse_time(arg, state, "max-time"); return 0;
-    case KEY_CHECK_ONLY: o->check_only = true; return 0;
-    case KEY_REPORT: copy_path(o->report, arg, state); return 0;
-    case KEY_TRACE: copy_path(o->trace, arg, state); return 0;
-    case KEY_HTML: copy_path(o->html, arg, state); return 0;
-    case KEY_FROM_REPORT: copy_path(o->from_report, arg, state); return 0;
-    case KEY_PROGRESS:
-        o->progress = (enum progress_choice)parse_word(arg, "auto|always|never", state, "progress");
-        return 0;
-    case 'f': o->force = true; return 0;
-    case 'q': o->quiet = true; return 0;
-    case 'v': o->verbose = true; return 0;
-    default: return parse_plan_option(key, arg, o, state);
-    }
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct parse *p = state->input;
     struct options *o = p->options;
     switch (key) {
-    case 'a':
-        p->a = arg;
-        o->given.a = true;
-        return 0;
-    case 'b':
-        p->b = arg;
-        o->given.b = true;
-        return 0;
+    case 'a': p->a = arg; return 0;
+    case 'b': p->b = arg; return 0;
     case 'c':
         p->c = arg;
         p->c_given_by = is_from_environment(state) ? "DGEMM_OOC_C" : "-c";
         return 0;
     case 'o': p->output = arg; return 0;
-    case KEY_ALPHA:
-        o->alpha = parse_number(arg, state, "alpha");
-        o->given.alpha = true;
-        return 0;
-    case KEY_BETA:
-        o->beta = parse_number(arg, state, "beta");
-        o->given.beta = true;
-        return 0;
-    case KEY_TRANSA:
-        o->trans_a = parse_word(arg, "N|T", state, "transa");
-        o->given.trans_a = true;
-        return 0;
-    case KEY_TRANSB:
-        o->trans_b = parse_word(arg, "N|T", state, "transb");
-        o->given.trans_b = true;
-        return 0;
-    case KEY_TYPE:
-        o->type = parse_type(arg, state);
-        o->convert = true;
-        return 0;
-    case KEY_ALGO: o->algorithm = parse_algorithm(arg, state); return 0;
-    case KEY_DEVICE:
-        o->device = (enum device_choice)parse_word(arg, "auto|gpu|cpu", state, "device");
-        return 0;
-    case KEY_GPU_MEMORY: o->gpu_memory = parse_bytes(arg, state, "gpu-memory"); return 0;
-    case KEY_HOST_MEMORY: o->host_memory = parse_bytes(arg, state, "host-memory"); return 0;
-    case KEY_NO_BIND: o->bind = false; return 0;
-    case KEY_IO:
-        o->io = (enum store_way)parse_word(arg, "auto|direct|buffered|mapped|hdf5", state, "io");
-        return 0;
+    case KEY(alpha): o->alpha = parse_number(arg, state); return 0;
+    case KEY(beta): o->beta = parse_number(arg, state); return 0;
+    case KEY(trans_a): o->trans_a = parse_word(arg, state); return 0;
+    case KEY(trans_b): o->trans_b = parse_word(arg, state); return 0;
+    case KEY(type): o->type = parse_type(arg, state); return 0;
+    case KEY(algorithm): o->algorithm = parse_algorithm(arg, state); return 0;
+    case KEY(device): o->device = (enum device_choice)parse_word(arg, state); return 0;
+    case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, state); return 0;
+    case KEY(host_memory): o->host_memory = parse_bytes(arg, state); return 0;
+    case KEY(bind): o->bind = false; return 0;
+    case KEY(io): o->io = (enum store_way)parse_word(arg, state); return 0;
+    case 'n': o->dry_run = true; return 0;
+    case KEY(ranks): o->ranks = parse_count(arg, state); return 0;
+    case KEY(ranks_per_node): o->ranks_per_node = parse_count(arg, state); return 0;
+    case KEY(machine): copy_path(o->machine, arg, state); return 0;
+    case KEY(grid_rows): parse_grid(arg, o, state); return 0;
+    case KEY(tile_rows): parse_tile(arg, o, state); return 0;
+    case KEY(layers): o->layers = parse_split(arg, state); return 0;
+    case KEY(verify): o->verify = (enum verification)parse_word(arg, state); return 0;
+    case KEY(check_seed): o->check_seed = parse_seed(arg, state); return 0;
+    case KEY(restart): o->restart = (enum restart)parse_word(arg, state); return 0;
+    case KEY(checkpoint_s): o->checkpoint_s = parse_time(arg, state); return 0;
+    case KEY(max_s): o->max_s = parse_time(arg, state); return 0;
+    case KEY(check_only): o->check_only = true; return 0;
+    case KEY(report): copy_path(o->report, arg, state); return 0;
+    case KEY(trace): copy_path(o->trace, arg, state); return 0;
+    case KEY(html): copy_path(o->html, arg, state); return 0;
+    case KEY(from_report): copy_path(o->from_report, arg, state); return 0;
+    case KEY(progress): o->progress = (enum progress_choice)parse_word(arg, state); return 0;
+    case 'f': o->force = true; return 0;
+    case 'q': o->quiet = true; return 0;
+    case 'v': o->verbose = true; return 0;
     case ARGP_KEY_ARG:
         if (p->input && !p->left_out)
             usage_error(state,
@@ -239,7 +164,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
                         arg, arg);
         p->input = arg;
         return 0;
-    default: return parse_run_option(key, arg, o, state);
+    default: return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -351,26 +276,43 @@ static void finish(struct parse *p, struct argp_state *state)
         check_together(p, state);
 }
 
+static void print_about(int key, struct argp_state *state)
+{
+    switch (key) {
+    case 'h': fputs(short_help, stdout); break;
+    case 'V': printf("dgemm_ooc %s\n", version_text()); break;
+    case KEY_USAGE: argp_state_help(state, stdout, ARGP_HELP_USAGE); break;
+    default: argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
+    }
+}
+
+/* Note the table entry of an option, and that it was given where that makes a difference. */
+static void note_option(int key, struct parse *p)
+{
+    struct options *o = p->options;
+    p->option = option_table;
+    while (p->option->key != key && p->option + 1 < option_table + TABLE_SIZE)
+        p->option++;
+    o->given.a |= key == 'a';
+    o->given.b |= key == 'b';
+    o->given.alpha |= key == KEY(alpha);
+    o->given.beta |= key == KEY(beta);
+    o->given.trans_a |= key == KEY(trans_a);
+    o->given.trans_b |= key == KEY(trans_b);
+    o->convert |= key == KEY(type);
+}
+
 static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
 {
-    bool silent = state->flags & ARGP_NO_ERRS;
+    note_option(key, state->input);
     switch (key) {
     case ARGP_KEY_SUCCESS: finish(state->input, state); return 0;
     case 'h':
-        if (!silent)
-            fputs(short_help, stdout);
-        exit(EXIT_COMPLETE);
-    case KEY_HELP_ALL:
-        if (!silent)
-            argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
-        exit(EXIT_COMPLETE);
-    case KEY_USAGE:
-        if (!silent)
-            argp_state_help(state, stdout, ARGP_HELP_USAGE);
-        exit(EXIT_COMPLETE);
     case 'V':
-        if (!silent)
-            printf("dgemm_ooc %s\n", version_text());
+    case KEY_USAGE:
+    case KEY_HELP_ALL:
+        if (!(state->flags & ARGP_NO_ERRS))
+            print_about(key, state);
         exit(EXIT_COMPLETE);
     default: return parse_option(key, arg, state);
     }

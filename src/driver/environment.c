@@ -57,28 +57,6 @@ static char *word_of(const struct argp_option *option, struct error *err)
     return word;
 }
 
-static void complain_unknown(const struct argp_option *table, const char *variable,
-                             struct error *err)
-{
-    char name[ENVIRONMENT_NAME], nearest[ENVIRONMENT_NAME] = "";
-    int least = OPTION_WORDS_ALIKE + 1;
-    size_t first = strlen(prefix);
-    for (const struct argp_option *o = table; o->name || o->doc; o++) {
-        int far = is_option(o) ? option_words_distance(variable + first,
-                                                       environment_variable(o->name, name) + first)
-                               : least;
-        if (far < least)
-            strcpy(nearest, name);
-        least = far < least ? far : least;
-    }
-    if (least <= OPTION_WORDS_ALIKE)
-        error_add(err, EXIT_USAGE, "%s is not an option; is %s meant? If not, unset it", variable,
-                  nearest);
-    else
-        error_add(err, EXIT_USAGE,
-                  "%s is not an option; unset it, or see --help-all for the options", variable);
-}
-
 /* Whether a variable is of the tests, or, by its last word, one that a site's module sets to tell
  * where a package is and which version. */
 static bool is_of_others(const char *variable)
@@ -92,13 +70,25 @@ static bool is_of_others(const char *variable)
            is_one_of(strrchr(variable, '_') + 1, words);
 }
 
-static bool is_known(const struct argp_option *table, const char *variable)
+/* Complain of a variable with the prefix that is neither an option's nor of others. */
+static void check_name(const struct argp_option *table, const char *variable, struct error *err)
 {
-    char name[ENVIRONMENT_NAME];
-    for (const struct argp_option *o = table; o->name || o->doc; o++)
-        if (is_option(o) && strcmp(variable, environment_variable(o->name, name)) == 0)
-            return true;
-    return is_of_others(variable);
+    char name[ENVIRONMENT_NAME], meant[ENVIRONMENT_NAME] = "";
+    int length = 0;
+    for (const char *c = variable + sizeof prefix - 1; *c; c++)
+        name[length++] = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
+    name[length] = '\0';
+    const struct argp_option *option = option_words_nearest(table, name);
+    if (option && is_option(option))
+        environment_variable(option->name, meant);
+    if (is_of_others(variable) || strcmp(variable, meant) == 0)
+        return;
+    if (meant[0])
+        error_add(err, EXIT_USAGE, "%s is not an option; is %s meant? If not, unset it", variable,
+                  meant);
+    else
+        error_add(err, EXIT_USAGE,
+                  "%s is not an option; unset it, or see --help-all for the options", variable);
 }
 
 static void check_names(const struct argp_option *table, struct error *err)
@@ -108,8 +98,8 @@ static void check_names(const struct argp_option *table, struct error *err)
         int length = (int)strcspn(*entry, "=");
         snprintf(variable, sizeof variable, "%.*s", length, *entry);
         if (strncmp(variable, prefix, strlen(prefix)) == 0 && (*entry)[length] &&
-            (*entry)[length + 1] && !is_known(table, variable))
-            complain_unknown(table, variable, err);
+            (*entry)[length + 1])
+            check_name(table, variable, err);
     }
 }
 

@@ -299,31 +299,6 @@ static void read_lines(FILE *file, struct lines *lines)
     }
 }
 
-static bool is_inside(const struct piece *piece, const struct problem *p)
-{
-    const struct block *b = &piece->block;
-    return b->row <= p->m - b->rows && b->col <= p->n - b->cols &&
-           (piece->k == 0 || piece->k < p->k);
-}
-
-static bool overlap(const struct block *x, const struct block *y)
-{
-    return x->row < y->row + y->rows && y->row < x->row + x->rows && x->col < y->col + y->cols &&
-           y->col < x->col + x->cols;
-}
-
-/* Whether the pieces are parts of C and none overlaps another; there are none when all is done. */
-static bool is_work(const struct work *work, const struct problem *p)
-{
-    bool good = true;
-    for (int i = 0; i < work->count; i++) {
-        good &= is_inside(&work->pieces[i], p);
-        for (int j = 0; j < i; j++)
-            good &= !overlap(&work->pieces[i].block, &work->pieces[j].block);
-    }
-    return good;
-}
-
 /* Open the journal to be read.  Null where there is none, or after a complaint. */
 static FILE *open_to_read(struct journal *journal, struct error *err)
 {
@@ -374,7 +349,7 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
             complain_difference(path, lines.product, journal->product, err);
         *progress = lines.progress;
     }
-    if (progress->saved && !err->code && !is_work(&progress->left, p))
+    if (progress->saved && !err->code && !work_is_valid(&progress->left, p))
         error_add(err, EXIT_INPUT,
                   "%s is damaged; give --restart never to start from the beginning", path);
     if (!progress->saved && restart == RESTART_REQUIRE)

@@ -26,8 +26,9 @@ bool is_from_environment(const struct argp_state *state)
     return state->next <= 1 + ((const struct parse *)state->input)->from_environment;
 }
 
-void bad_value(struct argp_state *state, const char *option, const char *text, const char *remedy)
+void bad_value(struct argp_state *state, const char *text, const char *remedy)
 {
+    const char *option = ((const struct parse *)state->input)->option->name;
     char variable[ENVIRONMENT_NAME];
     if (is_from_environment(state))
         usage_error(state, "%s=%s: %s", environment_variable(option, variable), text, remedy);
@@ -35,20 +36,20 @@ void bad_value(struct argp_state *state, const char *option, const char *text, c
         usage_error(state, "--%s %s: %s", option, text, remedy);
 }
 
-double parse_number(const char *text, struct argp_state *state, const char *name)
+double parse_number(const char *text, struct argp_state *state)
 {
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !isfinite(value))
-        bad_value(state, name, text, "give a finite number");
+        bad_value(state, text, "give a finite number");
     return value;
 }
 
-int parse_count(const char *text, struct argp_state *state, const char *name)
+int parse_count(const char *text, struct argp_state *state)
 {
     int64_t value = 0;
     if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
-        bad_value(state, name, text, "give a positive number");
+        bad_value(state, text, "give a positive number");
     return (int)value;
 }
 
@@ -58,30 +59,31 @@ uint64_t parse_seed(const char *text, struct argp_state *state)
     errno = 0;
     uint64_t seed = strtoull(text, &end, 10);
     if (errno || *end || !isdigit((unsigned char)*text) || seed == 0)
-        bad_value(state, "check-seed", text, "give a number from 1 to 18446744073709551615");
+        bad_value(state, text, "give a number from 1 to 18446744073709551615");
     return seed;
 }
 
-uint64_t parse_bytes(const char *text, struct argp_state *state, const char *name)
+uint64_t parse_bytes(const char *text, struct argp_state *state)
 {
     uint64_t bytes = 0;
     if (!quantity_parse_bytes(text, &bytes) || bytes == 0)
-        bad_value(state, name, text, "give a size such as 512M or 8G");
+        bad_value(state, text, "give a size such as 512M or 8G");
     return bytes;
 }
 
-double parse_time(const char *text, struct argp_state *state, const char *name)
+double parse_time(const char *text, struct argp_state *state)
 {
     double seconds = 0;
     if (!quantity_parse_time(text, &seconds))
-        bad_value(state, name, text, "give a time such as 90s, 10m, 3h50m or 1-12:00:00");
+        bad_value(state, text, "give a time such as 90s, 10m, 3h50m or 1-12:00:00");
     else if (seconds <= 0)
-        bad_value(state, name, text, "give a time above 0, or leave the option out");
+        bad_value(state, text, "give a time above 0, or leave the option out");
     return seconds;
 }
 
-int parse_word(const char *text, const char *words, struct argp_state *state, const char *name)
+int parse_word(const char *text, struct argp_state *state)
 {
+    const char *words = ((const struct parse *)state->input)->option->arg;
     size_t length = strlen(text);
     const char *word = words;
     for (int i = 0; word; i++) {
@@ -93,7 +95,7 @@ int parse_word(const char *text, const char *words, struct argp_state *state, co
     }
     char remedy[128];
     snprintf(remedy, sizeof remedy, "choose one of %s", words);
-    bad_value(state, name, text, remedy);
+    bad_value(state, text, remedy);
     return 0;
 }
 
@@ -101,7 +103,7 @@ enum scalar parse_type(const char *text, struct argp_state *state)
 {
     bool is_double = strcasecmp(text, "d") == 0;
     if (!is_double && strcasecmp(text, "s") != 0)
-        bad_value(state, "type", text, "choose d (double) or s (single, float)");
+        bad_value(state, text, "choose d (double) or s (single, float)");
     return is_double ? SCALAR_DOUBLE : SCALAR_FLOAT;
 }
 
@@ -114,7 +116,7 @@ int parse_algorithm(const char *text, struct argp_state *state)
         char names[128] = "choose one that this build has: auto";
         for (const struct algorithm_info *a = algorithm_table; a->name; a++)
             snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
-        bad_value(state, "algo", text, names);
+        bad_value(state, text, names);
         return ALGORITHM_AUTO;
     }
     return (int)algorithm->id;
@@ -130,7 +132,7 @@ void parse_grid(const char *text, struct options *options, struct argp_state *st
 {
     int64_t grid[2] = {0, 0};
     if (!quantity_parse_extents(text, 2, grid) || grid[0] > 1 << 24 || grid[1] > 1 << 24)
-        bad_value(state, "grid", text, "give PxQ, such as 2x4");
+        bad_value(state, text, "give PxQ, such as 2x4");
     options->grid_rows = (int)grid[0];
     options->grid_cols = (int)grid[1];
 }
@@ -139,7 +141,7 @@ void parse_tile(const char *text, struct options *options, struct argp_state *st
 {
     int64_t tile[3] = {0, 0, 0};
     if (!quantity_parse_extents(text, 3, tile))
-        bad_value(state, "tile", text, "give MxNxK, such as 8192x8192x1024");
+        bad_value(state, text, "give MxNxK, such as 8192x8192x1024");
     options->tile_rows = tile[0];
     options->tile_cols = tile[1];
     options->slab = tile[2];
@@ -150,5 +152,5 @@ int parse_split(const char *text, struct argp_state *state)
 {
     if (strcmp(text, "auto") == 0)
         return 0;
-    return strcmp(text, "off") == 0 ? 1 : parse_count(text, state, "split-k");
+    return strcmp(text, "off") == 0 ? 1 : parse_count(text, state);
 }

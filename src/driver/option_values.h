@@ -1,5 +1,5 @@
-/* The words of an option, as values.  What is wrong is complained of in the `struct parse` that is
- * the state's input; then any value is returned that the option can have. */
+/* The words of an option, as values.  Errors are added to the `struct parse` that is the state's
+ * input; then any value is returned that the option can have. */
 #ifndef DGEMM_OOC_OPTION_VALUES_H
 #define DGEMM_OOC_OPTION_VALUES_H
 
@@ -15,27 +15,28 @@ struct parse {
     const char *c_given_by; /* -c, or its variable */
     int from_environment;   /* words before those of the command line */
     bool left_out;          /* wrong words were, so that those left may be misunderstood */
-    struct error err;       /* all that is wrong (EXIT_USAGE) */
+    const struct argp_option *option; /* that is being parsed */
+    struct error err;                 /* all that is wrong (EXIT_USAGE) */
 };
 
 /* Complain. */
 __attribute__((format(printf, 2, 3))) void usage_error(struct argp_state *state, const char *format,
                                                        ...);
 
-/* Likewise, of an option's value, named as it was given: by the option or by its variable. */
-void bad_value(struct argp_state *state, const char *option, const char *text, const char *remedy);
+/* Complain about the value of `option`, named as it was given: by the option or its variable. */
+void bad_value(struct argp_state *state, const char *text, const char *remedy);
 
 /* Whether the option that is being parsed comes from the environment. */
 bool is_from_environment(const struct argp_state *state);
 
-double parse_number(const char *text, struct argp_state *state, const char *name);
-int parse_count(const char *text, struct argp_state *state, const char *name);
+double parse_number(const char *text, struct argp_state *state);
+int parse_count(const char *text, struct argp_state *state);
 uint64_t parse_seed(const char *text, struct argp_state *state);
-uint64_t parse_bytes(const char *text, struct argp_state *state, const char *name);
-double parse_time(const char *text, struct argp_state *state, const char *name);
+uint64_t parse_bytes(const char *text, struct argp_state *state);
+double parse_time(const char *text, struct argp_state *state);
 
-/* The index of `text` in the words of "one|two|three". */
-int parse_word(const char *text, const char *words, struct argp_state *state, const char *name);
+/* The index of `text` in the words that the option's table entry lists: "one|two|three". */
+int parse_word(const char *text, struct argp_state *state);
 
 enum scalar parse_type(const char *text, struct argp_state *state);
 int parse_algorithm(const char *text, struct argp_state *state);

@@ -5,13 +5,15 @@
 
 #include "error.h"
 
-enum { LENGTH_MAX = 64 };
+enum { LENGTH_MAX = 64, ALIKE = 3 }; /* changes that make one text of another that is like it */
 
-int option_words_distance(const char *a, const char *b)
+/* Insertions, deletions and replacements of a character that make one text of the other, of up to
+ * 63 characters; ALIKE + 1 where they are more than ALIKE or than half of either's characters. */
+static int distance(const char *a, const char *b)
 {
     int row[LENGTH_MAX + 1], length = (int)strnlen(b, LENGTH_MAX);
     int half = (int)strnlen(a, (size_t)length) / 2;
-    int most = half < OPTION_WORDS_ALIKE ? half : OPTION_WORDS_ALIKE;
+    int most = half < ALIKE ? half : ALIKE;
     for (int j = 0; j <= length; j++)
         row[j] = j;
     for (int i = 1; *a; a++, i++) {
@@ -24,7 +26,7 @@ int option_words_distance(const char *a, const char *b)
             row[j] = change < shift ? change : shift;
         }
     }
-    return row[length] <= most ? row[length] : OPTION_WORDS_ALIKE + 1;
+    return row[length] <= most ? row[length] : ALIKE + 1;
 }
 
 static bool is_end(const struct argp_option *option)
@@ -58,12 +60,12 @@ static const struct argp_option *find_short(const struct argp_option *table, cha
     return is_end(o) ? NULL : o;
 }
 
-static const struct argp_option *nearest(const struct argp_option *table, const char *name)
+const struct argp_option *option_words_nearest(const struct argp_option *table, const char *name)
 {
     const struct argp_option *found = NULL;
-    int least = OPTION_WORDS_ALIKE + 1;
+    int least = ALIKE + 1;
     for (const struct argp_option *o = table; !is_end(o); o++) {
-        int far = o->name ? option_words_distance(name, o->name) : least;
+        int far = o->name ? distance(name, o->name) : least;
         found = far < least ? o : found;
         least = far < least ? far : least;
     }
@@ -74,7 +76,7 @@ static const struct argp_option *nearest(const struct argp_option *table, const 
 static int complain_unknown(const struct argp_option *table, const char *name, bool has_value,
                             const char *next, int alike, struct error *err)
 {
-    const struct argp_option *meant = nearest(table, name);
+    const struct argp_option *meant = option_words_nearest(table, name);
     if (alike > 1)
         error_add(err, EXIT_USAGE, "--%s may be several options; see --help-all", name);
     else if (meant)

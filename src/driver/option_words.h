@@ -14,10 +14,7 @@ struct error;
 int option_words_check(const struct argp_option *table, char **words, bool *given,
                        struct error *err);
 
-/* Insertions, deletions and replacements of a character that make one text of the other, of up to
- * 63 characters.  Texts are alike up to OPTION_WORDS_ALIKE of them, and up to half of either's
- * characters; of others the distance is OPTION_WORDS_ALIKE + 1. */
-enum { OPTION_WORDS_ALIKE = 3 };
-int option_words_distance(const char *a, const char *b);
+/* The option whose name a misspelt one is most like; null where none is like it. */
+const struct argp_option *option_words_nearest(const struct argp_option *table, const char *name);
 
 #endif

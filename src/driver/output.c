@@ -92,7 +92,7 @@ int output_create(struct output *output, const struct options *options, const st
     struct stat status;
     bool exists = lstat(file, &status) == 0;
     if (exists && !options->force) /* it has appeared since output_check */
-        return output_complain_exists(file, err);
+        return output_complain_exists(file, false, err);
     bool replaces = exists && S_ISREG(status.st_mode);
     /* A private file's successor is private from its first moment. */
     mode_t mask = replaces ? umask(S_IRWXG | S_IRWXO) : 0;

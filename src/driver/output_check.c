@@ -64,9 +64,17 @@ static void check_directory(const struct names *names, const struct problem *p, 
                   quantity_bytes(needed), quantity_bytes(free_bytes), directory);
 }
 
-/* `p`: null where what it says of the inputs is not known. */
-static bool is_input(const struct options *options, const struct problem *p, const char *file)
+/* What must not be replaced by something else: the inputs, and the run's own files. */
+struct guarded {
+    const struct names *names;
+    const struct options *options;
+    const struct problem *problem; /* null where the operands could not be described */
+};
+
+static bool is_input(const struct guarded *g, const char *file)
 {
+    const struct options *options = g->options;
+    const struct problem *p = g->problem;
     bool found = file_is_same(file, options->a.file) || file_is_same(file, options->b.file) ||
                  (options->beta != 0 && file_is_same(file, options->c.file));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
@@ -76,8 +84,7 @@ static bool is_input(const struct options *options, const struct problem *p, con
 
 /* The part file must not be a link, an input, another user's, or at work: a run that holds its lock
  * need not hold the journal's. */
-static void check_part(const char *part, const struct options *options, const struct problem *p,
-                       struct error *err)
+static void check_part(const struct guarded *g, const char *part, struct error *err)
 {
     struct stat status;
     const char *why = NULL;
@@ -87,7 +94,7 @@ static void check_part(const char *part, const struct options *options, const st
         why = file_why_foreign(part, &status);
     if (S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
-    else if (is_input(options, p, part))
+    else if (is_input(g, part))
         error_add(err, EXIT_INPUT,
                   "%s, the temporary name of C, is one of the inputs; choose "
                   "another with --output",
@@ -107,14 +114,13 @@ static void check_part(const char *part, const struct options *options, const st
 
 /* A file that the run removes at its end must not be an input, nor somebody else's; a lock file is
  * always somebody's (lock.h). */
-static void check_name(const char *name, bool is_lock, const struct options *options,
-                       const struct problem *p, struct error *err)
+static void check_name(const struct guarded *g, const char *name, struct error *err)
 {
     struct stat status;
     if (lstat(name, &status))
         return;
-    const char *why = is_lock ? NULL : file_why_foreign(name, &status);
-    if (is_input(options, p, name))
+    const char *why = name == g->names->lock ? NULL : file_why_foreign(name, &status);
+    if (is_input(g, name))
         error_add(err, EXIT_INPUT,
                   "%s, which the run needs for itself, is one of the inputs; choose another "
                   "with --output",
@@ -154,13 +160,11 @@ struct beside {
     char temporary[TEMPORARY_MAX];
 };
 
-static void check_temporary(const struct beside *file, const struct names *names,
-                            const struct options *options, const struct problem *p,
-                            struct error *err)
+static void check_temporary(const struct guarded *g, const struct beside *file, struct error *err)
 {
-    const char *is = is_input(options, p, file->temporary)               ? "one of the inputs"
-                     : file_is_same_name(file->temporary, names->output) ? "the output"
-                                                                         : NULL;
+    const char *is = is_input(g, file->temporary)                           ? "one of the inputs"
+                     : file_is_same_name(file->temporary, g->names->output) ? "the output"
+                                                                            : NULL;
     if (is)
         error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s", file->temporary,
                   file->what, is);
@@ -169,19 +173,19 @@ static void check_temporary(const struct beside *file, const struct names *names
 }
 
 /* Whether the file can be written without a loss of what is there. */
-static void check_beside(const struct beside *file, const struct names *names,
-                         const struct options *options, const struct problem *p, struct error *err)
+static void check_beside(const struct guarded *g, const struct beside *file, struct error *err)
 {
+    const struct names *names = g->names;
     const char *what = file->what, *path = file->path;
     char copy[PATH_MAX];
     struct stat status;
     if (atomic_file_is_stdout(path))
         return;
-    const bool input = is_input(options, p, path);
+    const bool input = is_input(g, path);
     const bool output = file_is_same(path, names->output) || file_is_same_name(path, names->output);
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
-    check_temporary(file, names, options, p, err);
+    check_temporary(g, file, err);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
     for (int i = 0; i < NAMES_BESIDE; i++)
@@ -220,6 +224,7 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 int output_check_beside(const struct names *names, const struct options *options,
                         const struct problem *p, struct error *err)
 {
+    const struct guarded g = {names, options, p};
     struct beside files[] = {{.what = "report", .path = options->report},
                              {.what = "trace", .path = options->trace},
                              {.what = "page", .path = options->html}};
@@ -227,7 +232,7 @@ int output_check_beside(const struct names *names, const struct options *options
         names_temporary(files[i].path, files[i].temporary);
         if (!files[i].path[0])
             continue;
-        check_beside(&files[i], names, options, p, err);
+        check_beside(&g, &files[i], err);
         for (int j = 0; j < i; j++)
             if (files[j].path[0])
                 check_pair(&files[j], &files[i], err);
@@ -256,8 +261,7 @@ int output_check_replaced(const struct options *options, struct error *err)
     return 0;
 }
 
-/* `compared`: its operands and options were compared with those of this run. */
-static int complain_exists(const char *file, bool compared, struct error *err)
+int output_complain_exists(const char *file, bool compared, struct error *err)
 {
     return error_add(err, EXIT_INPUT,
                      "the output %s exists; give --force to replace it, or choose another with "
@@ -268,19 +272,15 @@ static int complain_exists(const char *file, bool compared, struct error *err)
                               : "");
 }
 
-int output_complain_exists(const char *file, struct error *err)
-{
-    return complain_exists(file, false, err);
-}
-
 int output_check(const struct names *names, const struct options *options, const struct problem *p,
                  bool resumed, struct error *err)
 {
+    const struct guarded g = {names, options, p};
     const char *file = names->output;
     struct stat status, target;
     if (lstat(file, &status) == 0) {
         bool leads = S_ISLNK(status.st_mode) && stat(file, &target) == 0;
-        if (is_input(options, p, file))
+        if (is_input(&g, file))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (leads ? !S_ISREG(target.st_mode)
@@ -289,11 +289,11 @@ int output_check(const struct names *names, const struct options *options, const
                       "the output %s exists and is not a regular file; name a file, such as %s.h5",
                       file, file);
         else if (output_check_replaced(options, err) == 0 && !options->force)
-            complain_exists(file, p && options->restart != RESTART_NEVER, err);
+            output_complain_exists(file, p && options->restart != RESTART_NEVER, err);
     }
     check_directory(names, resumed ? NULL : p, err);
-    check_part(names->part, options, p, err);
+    check_part(&g, names->part, err);
     for (int i = 1; i < NAMES_BESIDE; i++)
-        check_name(names->beside[i], i == NAMES_LOCK, options, p, err);
+        check_name(&g, names->beside[i], err);
     return output_check_beside(names, options, p, err);
 }

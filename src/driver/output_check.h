@@ -19,8 +19,9 @@ int output_check(const struct names *names, const struct options *options, const
 int output_check_beside(const struct names *names, const struct options *options,
                         const struct problem *p, struct error *err);
 
-/* Complain (EXIT_INPUT) that the output exists and that no option allows to replace it. */
-int output_complain_exists(const char *file, struct error *err);
+/* Complain (EXIT_INPUT) that the output exists and that no option allows to replace it.
+ * `compared`: it is known to be another product. */
+int output_complain_exists(const char *file, bool compared, struct error *err);
 
 /* Complain (EXIT_INPUT) where --force would remove more than a product.  A link is only a name. */
 int output_check_replaced(const struct options *options, struct error *err);

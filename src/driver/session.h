@@ -115,25 +115,12 @@ void session_check_visible(const struct problem *problem, struct error *err);
  * which they may have caused, but for a stop. */
 int session_check_operands(struct session *session);
 
-/* Collective.  Take the output and its journal for this run. */
-int session_open_output(struct session *session);
-
 /* Collective.  Read back what earlier runs have completed and compare it with what they wrote;
  * what is damaged is left to be done.  To be called before anything is multiplied. */
 int session_compare(struct session *session);
 
 /* Collective.  Multiply all that is left, an attempt after the other. */
 int session_execute(struct session *session);
-
-/* Collective.  Split the first piece, where sums of it were saved by ranks with more memory, until
- * it can be one super-block. */
-int session_split(struct session *session);
-
-/* The saved sums of the first piece are damaged: plan it from the beginning. */
-void session_discard_sums(struct session *session);
-
-/* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
-int session_requeue_failed(struct session *session);
 
 /* Warn, on one rank, of what could not be saved, and of what that may cost.  `stops`: the run ends
  * now. */
@@ -148,8 +135,9 @@ int session_publish(struct session *session);
  * how much is done. */
 void session_conclude(struct session *session);
 
-/* Rank 0: the output was complete before this run.  Remove what else is left of that run. */
-void session_find_complete(struct session *session);
+/* Collective.  The output was complete before this run: say so, remove what else that run has left,
+ * and check the output where --verify full asks for that. */
+int session_find_complete(struct session *session);
 
 /* Collective.  Print what the run did and its result, and write the page. */
 int session_print_report(struct session *session);

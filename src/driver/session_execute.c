@@ -1,6 +1,8 @@
 /* The work: an attempt at each piece of what is left, saved now and then. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "error.h"
 #include "leftovers.h"
@@ -8,24 +10,6 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "session.h"
-
-int session_open_output(struct session *s)
-{
-    const struct options *o = &s->options;
-    const bool resumed = s->progress.saved;
-    stop_begin(s->started, o->max_s, o->checkpoint_s,
-               attempt_save_seconds(&s->attempt, &s->hardware.machine));
-    if (s->comm.rank == 0 && journal_open(&s->journal, resumed, &s->err) == 0) {
-        struct output_attributes attributes;
-        output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
-                               s->attempt.plan.layers);
-        output_create(&s->output, o, &s->problem, &attributes, resumed, &s->err);
-    }
-    if (comm_agree(&s->comm, &s->err))
-        return s->err.code;
-    comm_share(&s->output.info, sizeof s->output.info, 0);
-    return 0;
-}
 
 /* The progress of the product when so much of the attempt is done.  False when what is left would
  * be too many pieces. */
@@ -147,6 +131,60 @@ static int open_run(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* The saved sums of the first piece are damaged: plan it from the beginning. */
+static void discard_sums(struct session *s)
+{
+    struct piece *piece = &s->progress.left.pieces[0];
+    if (s->comm.rank == 0)
+        fprintf(stderr,
+                "dgemm_ooc: what was saved of C from row %" PRId64 ", column %" PRId64
+                " on is damaged; it is multiplied again\n",
+                piece->block.row, piece->block.col);
+    piece->k = 0;
+    session_plan(s);
+}
+
+/* Collective.  Compute the checksum of each of the pieces that a piece was split into, of its saved
+ * sums.  False where these cannot be read, or are not together what was saved. */
+static bool hash_parts(struct session *s, struct piece *parts, int count, const struct piece *whole)
+{
+    const struct matrix_info info =
+        save_matrix(&s->output.info, s->output.names.sums[whole->place]);
+    struct error cannot = {0};
+    uint64_t total = 0;
+    if (!s->attempt.request.verify)
+        return true;
+    for (int i = 0; i < count; i++) {
+        const struct reading part = {&info, s->problem.type, &parts[i].block, 1, 1, false};
+        struct bands bands;
+        bands_read(&part, &s->comm, &bands, &cannot);
+        parts[i].sum = bands_total(&bands);
+        parts[i].hashed = true;
+        total += parts[i].sum;
+    }
+    return comm_min(!cannot.code) && (!whole->hashed || total == whole->sum);
+}
+
+/* Collective.  Split the first piece, where sums of it were saved by ranks with more memory, until
+ * it can be one super-block. */
+static int split_piece(struct session *s)
+{
+    struct work *left = &s->progress.left;
+    while (left->pieces[0].k > 0 && schedule_supers(&s->attempt.plan) > 1) {
+        const struct work before = *left;
+        if (work_split(left, &s->attempt.plan) &&
+            hash_parts(s, left->pieces, left->count - before.count + 1, &before.pieces[0])) {
+            session_plan(s);
+        } else {
+            *left = before;
+            discard_sums(s);
+        }
+        if (comm_agree(&s->comm, &s->err))
+            return s->err.code;
+    }
+    return 0;
+}
+
 /* Open the attempt with the sums that were saved of its piece, or from the beginning where these
  * have been damaged since. */
 static int open_attempt(struct session *s)
@@ -156,8 +194,57 @@ static int open_attempt(struct session *s)
     if (open_run(s) || (a->problem.continues && save_load(&a->run, &whole, &s->err)) || whole)
         return s->err.code;
     run_close(&a->run);
-    session_discard_sums(s);
+    discard_sums(s);
     return comm_agree(&s->comm, &s->err) ? s->err.code : open_run(s);
+}
+
+/* The tiles of one rank that failed their check. */
+struct failures {
+    int count;
+    struct block tiles[CHECK_AGAIN_MAX];
+    double ratio;
+    char device[96];
+};
+
+/* Collective.  Take a tile out of what is complete, and leave it to be done. */
+static void requeue(struct session *s, const struct block *tile)
+{
+    const struct reading what = {&s->output.info, s->problem.type, tile, 1, 1, false};
+    struct progress *now = &s->progress;
+    struct bands bands;
+    struct error why = {0};
+    if (bands_read(&what, &s->comm, &bands, &why))
+        error_add(&s->err, EXIT_RUNTIME, "C cannot be read back: %s", why.text);
+    else if (!work_again(&now->left, tile))
+        error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
+    for (int band = 0; band < BANDS; band++)
+        now->bands.sums[band] -= bands.sums[band];
+}
+
+/* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
+static int requeue_failed(struct session *s)
+{
+    const struct check *check = &s->attempt.run.check;
+    bool any = comm_sum((uint64_t)check->failures) > 0;
+    for (int rank = 0; rank < s->comm.size && any; rank++) {
+        struct failures f = {.count = check->failures, .ratio = check->failed_ratio};
+        memcpy(f.tiles, check->failed, sizeof f.tiles);
+        snprintf(f.device, sizeof f.device, "%s", s->hardware.device->info.name);
+        comm_share(&f, sizeof f, rank);
+        for (int i = 0; i < f.count; i++) {
+            const struct block *tile = &f.tiles[i];
+            if (work_has(&s->progress.left, tile)) /* another layer's product of it failed, too */
+                continue;
+            if (s->comm.rank == 0)
+                fprintf(stderr,
+                        "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
+                        ") failed its check: it differs by %.3g times what rounding can do; it is "
+                        "multiplied again\n",
+                        rank, f.device, tile->row, tile->col, f.ratio);
+            requeue(s, tile);
+        }
+    }
+    return comm_agree(&s->comm, &s->err);
 }
 
 /* Collective.  Report what the attempt did. */
@@ -187,7 +274,7 @@ static void finish_attempt(struct session *s)
     report_attempt(s);
     if (s->options.html[0])
         page_end(&s->record.page);
-    session_requeue_failed(s);
+    requeue_failed(s);
 }
 
 /* Multiply the first of the pieces that are left, which is planned. */
@@ -195,7 +282,7 @@ static int attempt_piece(struct session *s)
 {
     struct attempt *a = &s->attempt;
     struct record *record = &s->record;
-    if (session_split(s) || open_attempt(s))
+    if (split_piece(s) || open_attempt(s))
         return s->err.code;
     const struct plan *plan = &a->plan;
     report_plan(plan, a->predicted.wall_s, &record->report);

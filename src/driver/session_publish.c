@@ -114,22 +114,32 @@ void session_conclude(struct session *s)
         complain_stopped(s, resumable);
 }
 
-/* A run that was killed as soon as the output was complete may have left the rest. */
-void session_find_complete(struct session *s)
+/* Rank 0: a run that was killed as soon as the output was complete may have left the rest. */
+static void remove_rest(struct session *s)
 {
-    const struct options *o = &s->options;
-    if (!output_part_exists(&s->output.names)) { /* else a run is to replace this output */
-        if (journal_open(&s->journal, true, &(struct error){0}) == 0)
-            remove_sums(&s->output.names);
-        journal_close(&s->journal, false);
-    }
+    if (output_part_exists(&s->output.names)) /* of a run that is to replace this output */
+        return;
+    if (journal_open(&s->journal, true, &(struct error){0}) == 0)
+        remove_sums(&s->output.names);
+    journal_close(&s->journal, false);
+}
+
+int session_find_complete(struct session *s)
+{
+    struct options *o = &s->options;
+    const bool speaks = s->comm.rank == 0;
+    o->check_only = o->verify == VERIFY_FULL;
     s->record.done = 1;
-    if (o->verify != VERIFY_FULL)
+    if (speaks) {
+        remove_rest(s);
+        session_warn_unwritten("page", o->html);
+        session_warn_unwritten("trace", o->trace);
+    }
+    if (speaks && !o->check_only)
         printf("RESULT: C complete: %s:%s was made from these operands already\n", o->output.file,
                o->output.dataset);
-    else if (!o->quiet)
+    else if (speaks && !o->quiet)
         printf("Note        %s:%s was made from these operands already; it is checked\n",
                o->output.file, o->output.dataset);
-    session_warn_unwritten("page", o->html);
-    session_warn_unwritten("trace", o->trace);
+    return o->check_only ? session_check_output(s) : 0;
 }

@@ -83,16 +83,35 @@ static int open_device(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* Collective.  Take the output and its journal for this run. */
+static int open_output(struct session *s)
+{
+    const struct options *o = &s->options;
+    const bool resumed = s->progress.saved;
+    stop_begin(s->started, o->max_s, o->checkpoint_s,
+               attempt_save_seconds(&s->attempt, &s->hardware.machine));
+    if (s->comm.rank == 0 && journal_open(&s->journal, resumed, &s->err) == 0) {
+        struct output_attributes attributes;
+        output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
+                               s->attempt.plan.layers);
+        output_create(&s->output, o, &s->problem, &attributes, resumed, &s->err);
+    }
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    comm_share(&s->output.info, sizeof s->output.info, 0);
+    return 0;
+}
+
 /* The device is opened for what is left, which is known when what was saved has been compared; a
  * new output is created when there is a device. */
 static int open_all(struct session *s)
 {
     s->resumed = s->progress.saved;
-    if (s->resumed && (session_open_output(s) || session_compare(s)))
+    if (s->resumed && (open_output(s) || session_compare(s)))
         return s->err.code;
     if (open_device(s) || s->resumed)
         return s->err.code;
-    return session_open_output(s);
+    return open_output(s);
 }
 
 /* Rank 0: draw what no earlier run, and nobody who wrote the files, can have known. */
@@ -101,15 +120,6 @@ static void draw_check_seed(struct options *o)
     while (o->check_seed == 0)
         if (getrandom(&o->check_seed, sizeof o->check_seed, 0) != sizeof o->check_seed)
             o->check_seed = (uint64_t)(1e9 * clock_now());
-}
-
-/* The output was complete before this run. */
-static int conclude_complete(struct session *s)
-{
-    if (s->comm.rank == 0)
-        session_find_complete(s);
-    s->options.check_only = s->options.verify == VERIFY_FULL;
-    return s->options.check_only ? session_check_output(s) : 0;
 }
 
 int session_run(struct session *s)
@@ -129,7 +139,7 @@ int session_run(struct session *s)
     if (session_prepare(s))
         return s->err.code;
     if (s->complete)
-        return conclude_complete(s);
+        return session_find_complete(s);
     if (s->comm.rank == 0) {
         if (!s->options.quiet)
             print_header(s);

@@ -10,6 +10,27 @@ void work_begin(struct work *work, const struct problem *p)
     *work = (struct work){.pieces = {{.block = {0, 0, p->m, p->n}}}, .count = 1};
 }
 
+static bool overlap(const struct block *x, const struct block *y)
+{
+    return x->row < y->row + y->rows && y->row < x->row + x->rows && x->col < y->col + y->cols &&
+           y->col < x->col + x->cols;
+}
+
+bool work_is_valid(const struct work *work, const struct problem *p)
+{
+    for (int i = 0; i < work->count; i++) {
+        const struct piece *piece = &work->pieces[i];
+        const struct block *b = &piece->block;
+        if (b->row > p->m - b->rows || b->col > p->n - b->cols ||
+            (piece->k > 0 && piece->k >= p->k))
+            return false;
+        for (int j = 0; j < i; j++)
+            if (overlap(b, &work->pieces[j].block))
+                return false;
+    }
+    return true;
+}
+
 struct problem work_problem(const struct problem *p, const struct piece *piece)
 {
     struct problem part = *p;

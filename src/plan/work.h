@@ -31,6 +31,9 @@ struct work {
 
 void work_begin(struct work *work, const struct problem *problem);
 
+/* Whether all pieces are parts of C and of k, and none overlaps another. */
+bool work_is_valid(const struct work *work, const struct problem *problem);
+
 /* The problem that a piece is: its part of C, and what is left of k. */
 struct problem work_problem(const struct problem *problem, const struct piece *piece);
 
