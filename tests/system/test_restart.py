@@ -326,7 +326,7 @@ def test_a_finished_run_says_so(source, reference):
     assert output_of(source).stat().st_mtime_ns == before.st_mtime_ns
     done = run("dgemm_ooc", source, *SCALARS, "--alpha", "2")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
-    assert "not made of these operands, as they are now, with these options" in done.stderr
+    assert "not made from these operands, as they are now, with these options" in done.stderr
     done = run("dgemm_ooc", source, *SCALARS, "--restart", "never")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
     assert "not made of these" not in done.stderr
