@@ -1,18 +1,18 @@
-/* Files that a process has made and that are worth nothing if it ends now. */
+/* The files that are to be removed if this process ends now: they are of no use to another run. */
 #ifndef DGEMM_OOC_LEFTOVERS_H
 #define DGEMM_OOC_LEFTOVERS_H
 
-/* Remember a file by its name, of less than PATH_MAX bytes, up to LEFTOVERS_MAX of them.  Where a
- * descriptor is given, which stays open, the file is removed only while it still has the name;
- * else -1. */
+/* Register a file by its name, of less than PATH_MAX bytes; at most LEFTOVERS_MAX.  With a
+ * descriptor, which must stay open, the file is removed only if it still has this name;
+ * -1: none. */
 enum { LEFTOVERS_MAX = 4 };
 void leftovers_add(const char *name, int descriptor);
 
-/* Remove them, if this process still holds its run's lock (lock.h): what another run has is not
- * this one's to remove.  From any thread, or a signal's handler. */
+/* Remove the registered files, if this process still holds its run's lock (lock.h): otherwise they
+ * are another run's.  May be called from any thread and from a signal handler. */
 void leftovers_remove(void);
 
-/* They are worth something now: another run can resume from them. */
+/* Forget the registered files: another run can resume from them now. */
 void leftovers_keep(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* What about the way in which a run was started makes it slower than its machine allows, what that
- * is predicted to cost, and the remedy in the launcher's own words. */
+/* Advice where the way in which a run was started makes it slower than its machine allows: what
+ * that is predicted to cost, and the remedy in the launcher's own words. */
 #ifndef DGEMM_OOC_ADVICE_H
 #define DGEMM_OOC_ADVICE_H
 
@@ -8,7 +8,7 @@
 #include "place.h"
 #include "simulate.h"
 
-/* Of all ranks; the pointers are the caller's. */
+/* What the advice depends on.  The pointers stay the caller's. */
 struct advice {
     const struct problem *problem;
     const struct machine *machine;
@@ -19,8 +19,8 @@ struct advice {
     int gpus; /* that a rank sees; 0 on the CPU */
 };
 
-/* Print a note for each, in at most 80 columns.  Plans again for the machine as it could be used,
- * without any effect on the run. */
+/* Print a note for each piece of advice, in at most 80 columns.  Plans again for the machine as it
+ * could be used, without any effect on the run. */
 void advice_print(const struct advice *advice, FILE *out);
 
 #endif

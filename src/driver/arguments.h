@@ -4,10 +4,10 @@
 
 #include "options.h"
 
-/* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which wins.  Prints
- * --help, --help-all and --version and exits; bad usage prints all that is wrong, a sentence each,
- * and exits with EXIT_USAGE, or exits with 0 and no word when `silent`, as all ranks but one
- * are. */
+/* Parse the environment (DGEMM_OOC_<OPTION>) and then the command line, which takes precedence.
+ * For --help, --help-all and --version it prints the text and exits; on bad usage it prints all
+ * errors, a sentence each, and exits with EXIT_USAGE.  When `silent`, as on all ranks but one, it
+ * prints nothing and exits with 0 then. */
 void arguments_parse(int argc, char **argv, bool silent, struct options *options);
 
 #endif

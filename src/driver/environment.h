@@ -9,17 +9,18 @@ struct error;
 
 enum { ENVIRONMENT_NAME = 64 };
 
-/* The variable of the option of that name. */
+/* Write the name of the variable that gives an option.  Returns `variable`. */
 const char *environment_variable(const char *option, char variable[ENVIRONMENT_NAME]);
 
-/* The options of the table that the environment gives and the command line does not (`given`, of
- * each entry), each as one word for argp; the caller owns them and has room for as many as the
- * table has.  Returns their number.
+/* Make `words` of the options that the environment gives and the command line does not, each as one
+ * word for argp.  `given` states for each entry of the table whether the command line gives it.
+ * `words` has room for as many as the table has entries; the caller owns them.  Returns their
+ * number.
  *
- * An empty variable gives none.  Options that only print something, of group -1, are not taken:
- * site modules set DGEMM_OOC_VERSION and the like for themselves.  Complains (EXIT_USAGE) of a
- * switch that is neither on nor off, and of other variables with the prefix, but for those of tests
- * (DGEMM_OOC_TEST_...) and of modules. */
+ * An empty variable gives no option.  Options that only print something, of group -1, are not
+ * taken: site modules set DGEMM_OOC_VERSION and the like for themselves.  Complains (EXIT_USAGE)
+ * about a switch that is neither on nor off, and about other variables with the prefix, except
+ * those of tests (DGEMM_OOC_TEST_...) and of modules. */
 int environment_words(const struct argp_option *table, const bool *given, char **words,
                       struct error *err);
 

@@ -1,5 +1,5 @@
-/* The words of a command line, looked at before argp reads them, which stops at the first that is
- * no option. */
+/* The words of a command line, checked before argp reads them: argp stops at the first error, and
+ * does not propose the option that was meant. */
 #ifndef DGEMM_OOC_OPTION_WORDS_H
 #define DGEMM_OOC_OPTION_WORDS_H
 
@@ -8,9 +8,10 @@
 
 struct error;
 
-/* Complain (EXIT_USAGE) of what is no option, and of options without their value or with one that
- * they do not take; leave these out of `words`, which ends with a null pointer.  Sets `given` of
- * each entry of the table that is among the others.  Returns the number of words that stay. */
+/* Complain (EXIT_USAGE) about what is not an option, and about options without their value or with
+ * one that they do not take, and remove these from `words`, which ends with a null pointer.  Sets
+ * `given` for each entry of the table that is among the others.  Returns the number of words that
+ * stay. */
 int option_words_check(const struct argp_option *table, char **words, bool *given,
                        struct error *err);
 

@@ -23,9 +23,9 @@ static bool advance(const struct attempt *a, const struct saved *saved, struct p
     return work_advance(&now->left, &a->plan, saved->supers, &saved->piece);
 }
 
-/* Write down what is left now; that it cannot be written ends no run. */
-static bool keep(struct session *s, const struct saved *saved, struct progress *now,
-                 struct error *why)
+/* Write down what is left now.  False, with a reason, where that cannot be; it ends no run. */
+static bool save_progress(struct session *s, const struct saved *saved, struct progress *now,
+                          struct error *why)
 {
     if (!advance(&s->attempt, saved, now)) {
         error_add(why, EXIT_RESOURCES, "what is left is in too many pieces to be saved");
@@ -62,7 +62,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     if (speaks && operand_state_check(&s->operands, err))
         return err->code;
     if (saved->supers > 0 || saved->piece.k > 0) {
-        uint64_t lost = !keep(s, saved, &now, &why);
+        uint64_t lost = !save_progress(s, saved, &now, &why);
         if (!comm_meet(&s->comm, &lost, 1, &none, 1))
             return err->code = ERROR_ELSEWHERE;
         *known = lost == 0;
@@ -102,7 +102,7 @@ static void when_stopping(void *context, double save_s)
             stop_reason(), quantity_time(save_s), quantity_time(clock_now() - s->safe_s));
 }
 
-/* Open the run of the planned attempt. */
+/* Collective.  Open the run of the planned attempt. */
 static int open_run(struct session *s)
 {
     struct attempt *a = &s->attempt;
@@ -144,8 +144,8 @@ static void discard_sums(struct session *s)
     session_plan(s);
 }
 
-/* Collective.  Compute the checksum of each of the pieces that a piece was split into, of its saved
- * sums.  False where these cannot be read, or are not together what was saved. */
+/* Collective.  Compute the checksum of each of the pieces that a piece was split into, from its
+ * saved sums.  False where these cannot be read, or are not together what was saved. */
 static bool hash_parts(struct session *s, struct piece *parts, int count, const struct piece *whole)
 {
     const struct matrix_info info =
@@ -185,8 +185,8 @@ static int split_piece(struct session *s)
     return 0;
 }
 
-/* Open the attempt with the sums that were saved of its piece, or from the beginning where these
- * have been damaged since. */
+/* Collective.  Open the attempt with the sums that were saved of its piece, or from the beginning
+ * where these have been damaged since. */
 static int open_attempt(struct session *s)
 {
     struct attempt *a = &s->attempt;
@@ -277,7 +277,7 @@ static void finish_attempt(struct session *s)
     requeue_failed(s);
 }
 
-/* Multiply the first of the pieces that are left, which is planned. */
+/* Collective.  Multiply the first of the pieces that are left, which is planned. */
 static int attempt_piece(struct session *s)
 {
     struct attempt *a = &s->attempt;
@@ -322,12 +322,9 @@ int session_execute(struct session *s)
                     attempt_save_seconds(&s->attempt, &s->hardware.machine));
     s->safe_s = clock_now();
     s->durable = s->progress.left;
-    while (s->progress.left.count > 0) {
-        if (attempt_piece(s))
-            break;
+    while (s->progress.left.count > 0 && attempt_piece(s) == 0)
         if (s->progress.left.count > 0)
             session_plan(s);
-    }
     if (spans && !s->err.code)
         trace_write(&record->trace, &s->comm, s->options.trace, &record->trace_error);
     if (!s->err.code)
