@@ -7,7 +7,7 @@ import pytest
 from launch import GPU, WAYS
 from matrices import bound, multiply, operands, product, read, scalars
 
-M, N, K = 203, 187, 1501
+M, N, K = 203, 187, 501
 PROBLEM = dict(trans="NT", alpha=1.7, beta=-0.3)
 VARIANTS = {
     "1 rank": dict(ranks=1),
@@ -19,9 +19,9 @@ VARIANTS = {
     "3 ranks of 90K": dict(ranks=3, options=["--gpu-memory", "90K", "--host-memory", "16M"]),
     "grid 1x3": dict(ranks=3, options=["--grid", "1x3"]),
     "grid 4x1 of 5": dict(ranks=5, options=["--grid", "4x1"]),
-    "one quantum": dict(options=["--tile", "203x187x16"]),
+    "one quantum": dict(options=["--tile", f"{M}x{N}x16"]),
     "ragged tile": dict(options=["--tile", "37x41x208"]),
-    "thin tile": dict(options=["--tile", "1x187x1501"]),
+    "thin tile": dict(options=["--tile", f"1x{N}x{K}"]),
     "tile on 2 ranks": dict(ranks=2, options=["--tile", "64x50x96"]),
     **{f"io {way}": dict(options=["--io", way, "--gpu-memory", "100K"]) for way in WAYS},
     **{f"io {way} on 2 ranks": dict(options=["--io", way], ranks=2) for way in WAYS},
