@@ -1,6 +1,6 @@
-/* A request needs one of WIDTH buffers.  Who has one goes on to the next request with it as long as
- * there are any; who gives one back while there are says so to a thread of the pool, of which there
- * are enough to use all buffers when every caller waits. */
+/* A request needs one of WIDTH buffers.  The threads of the pool and those that run requests take
+ * the next request of the queue as long as there are buffers; the runs in the queue take turns.
+ * There are enough threads to use all buffers when every caller waits. */
 #include "pool.h"
 
 #include <pthread.h>
@@ -42,14 +42,22 @@ static bool has_work(void)
     return pool.first && pool.free > 0;
 }
 
-/* No more requests of the first job. */
-static void drop_first(void)
+static void append(struct job *job)
 {
-    struct job *job = pool.first;
-    job->next = job->count;
-    pool.first = job->later;
-    if (!pool.first)
-        pool.last = &pool.first;
+    job->later = NULL;
+    *pool.last = job;
+    pool.last = &job->later;
+}
+
+static void remove_job(struct job *job)
+{
+    struct job **place = &pool.first;
+    while (*place && *place != job)
+        place = &(*place)->later;
+    if (*place)
+        *place = job->later;
+    if (!*place)
+        pool.last = place;
 }
 
 /* Do the next request.  Called with the lock held, which is let go meanwhile. */
@@ -59,8 +67,9 @@ static void work_on(void)
     char *buffer = pool.buffers[--pool.free];
     int64_t index = job->next++;
     struct error err = {0};
-    if (job->next == job->count)
-        drop_first();
+    remove_job(job);
+    if (job->next < job->count)
+        append(job);
     job->active++;
     pthread_mutex_unlock(&pool.lock);
     job->request(job->context, index, buffer, &err);
@@ -68,8 +77,10 @@ static void work_on(void)
     pool.buffers[pool.free++] = buffer;
     if (err.code && !job->err->code)
         *job->err = err;
-    if (err.code && pool.first == job)
-        drop_first();
+    if (err.code) {
+        job->next = job->count;
+        remove_job(job);
+    }
     if (--job->active == 0 && job->next == job->count)
         pthread_cond_signal(&job->done);
 }
@@ -97,8 +108,7 @@ int pool_run(pool_request *request, void *context, int64_t count, struct error *
     if (count == 0)
         return err->code;
     pthread_mutex_lock(&pool.lock);
-    *pool.last = &job;
-    pool.last = &job.later;
+    append(&job);
     for (int64_t i = 1; i < count && i < pool.free; i++)
         pthread_cond_signal(&pool.work);
     while (job.next < job.count || job.active > 0)

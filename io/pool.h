@@ -1,8 +1,8 @@
-/* The process's pool of I/O threads, shared by all that is read and written past the page cache.
+/* The pool of I/O threads of the process, for all that is read and written past the page cache.
  *
- * Whoever has many requests runs them on the pool and takes part meanwhile, so that a thread which
- * waits for the disk is never also waited for by another.  However many ask, WIDTH requests of the
- * process are in flight at most; those of the run that began first go first. */
+ * A thread that has many requests runs them on the pool and works on them itself meanwhile.
+ * POOL_WIDTH requests of the process are in flight at most.  Runs of different threads take turns,
+ * request by request, so that a few writers are not held up by many readers. */
 #ifndef DGEMM_OOC_POOL_H
 #define DGEMM_OOC_POOL_H
 
@@ -12,7 +12,7 @@
 #include "error.h"
 
 enum {
-    POOL_WIDTH = 16,
+    POOL_WIDTH = 32,
     POOL_ALIGNMENT = 4096,
     POOL_BUFFER = (256 << 10) + 2 * POOL_ALIGNMENT, /* bytes */
 };

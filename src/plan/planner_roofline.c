@@ -16,7 +16,7 @@ static double through_links(const struct machine *machine, const struct plan *pl
 
 /* What a super-block needs of A, B and C0: seconds of what brings it, and the part of each operand
  * that comes from the files. */
-struct feed {
+struct pace {
     double read, network, again, in;
     double part[OPERAND_COUNT];
 };
@@ -24,7 +24,7 @@ struct feed {
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
  * device holds are there already, A's in the rest of the row, B's where a new row begins; those
  * that the host keeps come again from there. */
-static struct feed feed_seconds(const struct problem *p, const struct machine *machine,
+static struct pace feed_seconds(const struct problem *p, const struct machine *machine,
                                 const struct plan *plan, bool first_col, bool first_row)
 {
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
@@ -38,7 +38,7 @@ static struct feed feed_seconds(const struct problem *p, const struct machine *m
     const double lines[] = {plan->grid_rows, plan->grid_cols,
                             (double)plan->grid_rows * plan->grid_cols};
     double ranks = lines[OPERAND_C];
-    struct feed s = {0};
+    struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         double bytes = elements[operand] * (double)scalar_size(p->type);
         if (!problem_reads(p, operand) || (!new[operand] && held[operand]))
@@ -130,7 +130,7 @@ void plan_roofline(const struct problem *p, const struct machine *machine,
         bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
         double count = (first_col ? 1 : (double)plan->supers_across - 1) *
                        (first_row ? 1 : (double)plan->supers_down - 1);
-        struct feed s = feed_seconds(p, machine, plan, first_col, first_row);
+        struct pace s = feed_seconds(p, machine, plan, first_col, first_row);
         plan->link_s[LINK_READ] += count * (s.read + s.again);
         plan->link_s[LINK_NETWORK] += count * s.network;
         plan->link_s[LINK_IN] += count * s.in;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
@@ -241,6 +242,57 @@ static void test_one_that_is_slow(void **state)
     pool_release();
 }
 
+enum { MANY = 3000000 };
+
+static struct {
+    atomic_bool asked, served;
+    atomic_int begun; /* requests of the long run */
+    int before;       /* of these, when the short run's only request began */
+} turns;
+
+/* Requests of the long run, all in the pool's hands before there is a short one; they end with it. */
+static void long_request(void *context, int64_t index, char *buffer, struct error *err)
+{
+    (void)context, (void)index, (void)buffer;
+    turns.begun++;
+    while (!turns.asked)
+        sched_yield();
+    if (turns.served)
+        error_add(err, EXIT_RUNTIME, "the short run was served");
+}
+
+static void short_request(void *context, int64_t index, char *buffer, struct error *err)
+{
+    (void)context, (void)index, (void)buffer, (void)err;
+    turns.before = turns.begun;
+    turns.served = true;
+}
+
+static void *run_long(void *context)
+{
+    (void)context;
+    struct error err = {0};
+    pool_run(long_request, NULL, MANY, &err);
+    return NULL;
+}
+
+/* A run of few requests takes its turn, although a long one came before. */
+static void test_turns(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    pthread_t id;
+    acquire();
+    assert_int_equal(pthread_create(&id, NULL, run_long, NULL), 0);
+    while (turns.begun < POOL_WIDTH)
+        sched_yield();
+    turns.asked = true;
+    assert_int_equal(pool_run(short_request, NULL, 1, &err), 0);
+    assert_int_equal(pthread_join(id, NULL), 0);
+    assert_in_range(turns.before, POOL_WIDTH, MANY / 2);
+    pool_release();
+}
+
 /* All users share one set of threads, which is there as long as there are users. */
 static void test_users(void **state)
 {
@@ -272,7 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_caller), cmocka_unit_test(test_many_callers),
         cmocka_unit_test(test_failure),    cmocka_unit_test(test_one_that_is_slow),
-        cmocka_unit_test(test_users),
+        cmocka_unit_test(test_turns),      cmocka_unit_test(test_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
