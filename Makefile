@@ -89,8 +89,9 @@ BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)
 
 # The program with faults for tests, which the linker puts between it and the system: tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
+PRETENDED := nodes_computer comm_group stalls_open
 WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open ftruncate madvise malloc \
-           calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open
+           calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
 # Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
 CLANG     ?= clang
@@ -259,7 +260,8 @@ $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/e
 	$(LINK_EMULATED)
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
-$(EMUPROGRAM): $(BUILD)/src/main.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+$(EMUPROGRAM): private LIBS += $(PRETENDED:%=-Wl$(,)--wrap=%)
+$(EMUPROGRAM): $(BUILD)/src/main.c.o $(BUILD)/tests/faults/pretend.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 
 # Odd leading dimensions, and such as the widest copies need, both ragged.  synccheck takes it for an
@@ -279,7 +281,7 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
-smoke: all
+smoke: all $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m smoke tests/system
 
 check: all $(UNITS)
@@ -289,7 +291,7 @@ test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(
 	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m "not cluster" tests
 
 # What several nodes, another MPI and another compiler do otherwise.
-test-cluster: all test-mpich check-clang
+test-cluster: all $(FAULTY) test-mpich check-clang
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q -m cluster tests/system
 
 # Each in a build of its own.  MPICH_TESTS=tests/system: all.
@@ -318,7 +320,7 @@ soak: all $(FAULTY)
 
 # Which lines the tests run, in a build of its own.
 coverage:
-	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check
+	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(BUILD)-coverage/tests/faults/dgemm_ooc
 	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(PYTHON) -m pytest -q tests/system \
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
@@ -327,7 +329,7 @@ test-gpu: all $(GPUTESTS) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
-bench: all $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
+bench: all $(FAULTY) $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
        $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(BENCH)

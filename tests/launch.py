@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
-FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to
+FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to, and which can pretend
+PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_WAIT", "OMPI_MCA_plm_rsh_agent"}  # other computers
 EMULATED = "emulated/dgemm_ooc"  # whose GPU is the CPU: where there is none
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
@@ -74,10 +75,13 @@ def environment(ranks=0, **extra):
     return env
 
 
-def built(program, device="cpu"):
-    """The program that can use such a device."""
-    emulate = program == "dgemm_ooc" and device == "gpu" and not GPU
-    return BUILD / (EMULATED if emulate else program)
+def built(program, device="cpu", env=()):
+    """The program that can use such a device, and pretend what the environment wants."""
+    if program == "dgemm_ooc" and device == "gpu" and not GPU:
+        program = EMULATED
+    elif program == "dgemm_ooc" and PRETENDED.intersection(env):
+        program = FAULTY
+    return BUILD / program
 
 
 def command(program, *args, ranks=0, wrapper=()):
@@ -98,7 +102,7 @@ def make(*words, cwd=ROOT, **extra):
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
     """Start it, on the CPU unless told otherwise; ranks=0 is without a launcher."""
     env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", **extra})
-    program = built(program, env["DGEMM_OOC_DEVICE"])
+    program = built(program, env["DGEMM_OOC_DEVICE"], env)
     return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

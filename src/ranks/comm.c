@@ -9,11 +9,11 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "error.h"
 #include "launcher.h"
 #include "meter.h"
+#include "nodes.h"
 #include "waits.h"
 
 enum {
@@ -58,28 +58,12 @@ void comm_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The same on all ranks of a computer, also in containers that give it names of their own.  What
- * the MPI takes for one (MPI_COMM_TYPE_SHARED) is not asked: Open MPI 4.1 puts ranks of others into
- * it where PMIX_MCA_gds=hash is set, and hangs. */
-static uint64_t identify_computer(void)
-{
-    char text[256] = {0};
-    const char *pretended = getenv("DGEMM_OOC_TEST_COMPUTER");
-    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (!boot || !fgets(text, sizeof text, boot))
-        gethostname(text, sizeof text - 1);
-    if (boot)
-        fclose(boot);
-    uint64_t seed = pretended ? XXH3_64bits(pretended, strlen(pretended)) : 0;
-    return XXH3_64bits_withSeed(text, strlen(text), seed);
-}
-
 /* Number the ranks computer by computer, in the order of their lowest ranks. */
 static void order_ranks(struct comm *comm)
 {
     MPI_Comm alike;
     int lowest;
-    uint64_t identity = identify_computer();
+    uint64_t identity = nodes_computer();
     MPI_Comm_rank(MPI_COMM_WORLD, &lowest);
     MPI_Comm_split(MPI_COMM_WORLD, (int)(identity >> 32 & INT_MAX), lowest, &alike);
     MPI_Comm_split(alike, (int)(identity & INT_MAX), lowest, &computer);

@@ -21,9 +21,9 @@ struct comm {
     bool raised;                /* this rank has told the others that it failed */
 };
 
-/* Collective.  Ranks are numbered computer by computer; each is a node of its own (nodes.h).  For
- * tests DGEMM_OOC_TEST_COMPUTER=NAME, of each rank, makes several computers of one.  Complains, not
- * on all ranks alike, when the launcher started several ranks that MPI sees as one each. */
+/* Collective.  Ranks are numbered computer by computer; each is a node of its own (nodes.h).
+ * Complains, not on all ranks alike, when the launcher started several ranks that MPI sees as one
+ * each. */
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 

@@ -1,15 +1,23 @@
 #include "nodes.h"
 
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "comm.h"
 #include "comm_impl.h"
 #include "error.h"
 #include "meter.h"
+#include "proc.h"
 #include "window.h"
+
+uint64_t nodes_computer(void)
+{
+    char text[256] = {0};
+    if (!proc_text("/proc/sys/kernel/random/boot_id", "", text, sizeof text))
+        gethostname(text, sizeof text - 1);
+    return XXH3_64bits(text, strlen(text));
+}
 
 static int greatest_divisor(int a, int b)
 {
@@ -59,19 +67,10 @@ static bool can_share(const struct comm *comm)
     return everyone;
 }
 
-/* Cut the ranks into nodes smaller than computers, so that what happens between nodes can be tried
- * on one. */
-static int test_size(const struct comm *comm)
-{
-    const char *text = getenv("DGEMM_OOC_TEST_NODE");
-    int size = text ? atoi(text) : 0;
-    return size > 0 && size < comm->local_size ? size : comm->local_size;
-}
-
 int nodes_form(struct comm *comm, struct error *err)
 {
     int provided;
-    comm_group(comm, comm->computers > 1 ? common_size(comm) : test_size(comm));
+    comm_group(comm, comm->computers > 1 ? common_size(comm) : comm->local_size);
     if (!can_share(comm))
         comm_group(comm, 1);
     MPI_Query_thread(&provided);

@@ -11,7 +11,6 @@
 #include "window.h"
 
 enum {
-    SECONDS = 60,     /* that a wait is long from */
     BEAT_SECONDS = 5, /* from which on a rank that has not looked is stopped */
     LINES = 8,        /* of a node's ranks, at most */
 };
@@ -23,16 +22,15 @@ static struct {
     double limit, next; /* seconds */
 } stalls;
 
-int stalls_open(const struct comm *comm, struct error *err)
+int stalls_open(const struct comm *comm, double seconds, struct error *err)
 {
-    const char *limit = getenv("DGEMM_OOC_TEST_WAIT");
     size_t bytes = (size_t)comm->node_size * sizeof *stalls.records;
     if (window_open(&stalls.window, comm, bytes, err))
         return err->code;
     stalls.records = (struct waits *)stalls.window.memory;
     stalls.first = comm->rank - comm->node_rank;
     stalls.count = comm->node_size;
-    stalls.limit = stalls.next = limit ? atof(limit) : SECONDS;
+    stalls.limit = stalls.next = seconds;
     stalls.mine = &stalls.records[comm->node_rank];
     waits_note(stalls.mine);
     return 0;

@@ -17,6 +17,8 @@
 #include "lock.h"
 #include "stalls.h"
 
+enum { STALL_SECONDS = 60 };
+
 /* Of two containers, processes may be numbered each by its own. */
 struct process {
     pid_t number;
@@ -87,7 +89,7 @@ void watch_begin(const struct comm *comm)
     struct process mine = this_process();
     struct error err = {0};
     watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
-    if (!watch.processes || stalls_open(comm, &err)) {
+    if (!watch.processes || stalls_open(comm, STALL_SECONDS, &err)) {
         fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
         comm_abort(EXIT_RESOURCES);
     }

@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
-from launch import command, environment  # noqa: E402
+from launch import FAULTY, command, environment  # noqa: E402
 from matrices import operands  # noqa: E402
 from namespaces import linked  # noqa: E402
 
@@ -56,7 +56,7 @@ def raw(folder, how, nodes, bytes_each, env):
 def multiply(folder, source, machine, problem, nodes, env, *options):
     what, m, n, k, grid, tile = problem
     report = folder / "report.json"
-    words = command("dgemm_ooc", source, "--grid", f"{grid[0]}x{grid[1]}", "--tile",
+    words = command(FAULTY, source, "--grid", f"{grid[0]}x{grid[1]}", "--tile",
                     "x".join(map(str, tile)), "--machine", machine, "--report", report, "--device",
                     "cpu", "-o", folder / "C.h5", "--force", "--verify", "off", ranks=nodes)
     done = subprocess.run([*words, *options], capture_output=True, text=True,

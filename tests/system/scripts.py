@@ -41,7 +41,7 @@ def ranks_at_work(source):
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if words[0] == bytes(BUILD / "dgemm_ooc") and bytes(source) in words:
+            if words[0].endswith(b"/dgemm_ooc") and bytes(source) in words:
                 ranks += [int(process.name)] * catches(process.name, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError):
             pass  # it has ended
@@ -68,14 +68,14 @@ def finish(slurm, job, log):
     return int(slurm.job(job)["ExitCode"].split(":")[0])
 
 
-def submit_array(slurm, reference, source, tile, *options):
+def submit_array(slurm, reference, source, tile, *options, **variables):
     """Two tasks of two ranks: each has its files, log and time; one that is requeued does not take the
     other along; both end in the bits of the reference."""
     for task in 1, 2:
         shutil.copy2(source, source.with_name(f"input-{task}.h5"))
     array, _ = submit(slurm, source, tile, "--array=1-2", "--output=array-%a.log", *options,
                       INPUT=source.with_name("input$TASK.h5"),
-                      OUTPUT=source.with_name("input$TASK-C.h5"))
+                      OUTPUT=source.with_name("input$TASK-C.h5"), **variables)
     for task in 1, 2:
         job, log = f"{array}_{task}", source.with_name(f"array-{task}.log")
         mine = source.with_name(f"input-{task}.h5")

@@ -1,4 +1,5 @@
 """Options from the environment: what is one, what is not, and what a site sets for other ends."""
+import re
 import subprocess
 
 import pytest
@@ -77,6 +78,11 @@ def test_what_a_site_sets(source):
             "LIB", "BIN_DIR", "LIB_DIR", "DOC_PATH", "BUILD"]
     report = multiply(source, **{f"DGEMM_OOC_{name}": "1" for name in site}, DGEMM_OOC_TEST_OF_MINE="1")
     assert report["status"] == "complete" and output_of(source).exists()
+
+
+def test_no_switch_of_tests():
+    """What tests pretend and break is behind the linker's back: the product asks for none of it."""
+    assert not re.search(rb"DGEMM_OOC_TEST_\w", (BUILD / "dgemm_ooc").read_bytes())
 
 
 def test_help_and_version_come_whatever_is_set():

@@ -10,7 +10,7 @@ import pytest
 
 import cluster
 import nodes
-from launch import BUILD, SANITIZED, SRUN
+from launch import BUILD, FAULTY, SANITIZED, SRUN
 from matrices import output_of, part_of, read
 from ranks import LIMITS, SCALARS, assert_as_planned, on_one_rank
 from scripts import are_at_work, finish, ranks_at_work, submit, submit_array
@@ -43,7 +43,7 @@ def test_the_bits_of_one_rank(slurm, problem, each):
     """The ranks of a node share; all of the plan's bytes, and no others, go between nodes."""
     source, output, path = problem[0], problem[0].with_name("many.h5"), problem[0].with_name("report.json")
     done = slurm.run("srun", "--nodes=4", f"--ntasks-per-node={each}", SRUN,
-                     BUILD / "dgemm_ooc", source, *SCALARS, *LIMITS, "--report", path, "-o", output,
+                     BUILD / FAULTY, source, *SCALARS, *LIMITS, "--report", path, "-o", output,
                      "--force")
     skip_if_mpi_fell_over(done.stderr + done.stdout, 1)
     assert done.returncode == 0, done.stderr
@@ -76,7 +76,7 @@ def submit_on(slurm, source, tile, count, each, *options):
     return, once these are at work, its job and its log."""
     variables = f"ALL,DGEMM_OOC_TILE={tile},DGEMM_OOC_CHECKPOINT=1s"
     job, log = submit(slurm, source, tile, f"--nodes={count}", f"--ntasks-per-node={each}",
-                      f"--gpus-per-node={each}", "--export", variables, *options)
+                      f"--gpus-per-node={each}", "--export", variables, *options, PROGRAM=BUILD / FAULTY)
     slurm.await_job(job, lambda state: state["JobState"] == "FAILED" or part_of(source).exists() and
                     are_at_work(source, count * each), log)
     skip_if_mpi_fell_over(log.read_text(), 1)
@@ -126,7 +126,8 @@ def test_it_goes_on_from_where_it_was_stopped(slurm, reference, source, how, til
 
 
 def test_array(slurm, reference, source):
-    submit_array(slurm, reference, source, SLOW, "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1")
+    submit_array(slurm, reference, source, SLOW, "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1",
+                 PROGRAM=BUILD / FAULTY)
 
 
 def test_a_node_that_dies(slurm, reference, source):

@@ -23,8 +23,7 @@ static void test_words(void **state)
     const struct comm comm = {.rank = 3, .size = 8, .node = 3, .node_size = 1};
     const struct transfer transfer = {.operand = OPERAND_B, .slab = 7};
     struct error err = {0};
-    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
-    succeed(stalls_open(&comm, &err), &err);
+    succeed(stalls_open(&comm, 0, &err), &err);
     wait_begin_panel(&transfer, 5);
     assert_said(" s for B, slab 7, from rank 5\n");
     wait_begin_panel(&transfer, -1);
@@ -57,8 +56,7 @@ static void test_silence(void **state)
     (void)state;
     const struct comm comm = {.size = 1, .node_size = 1};
     struct error err = {0};
-    setenv("DGEMM_OOC_TEST_WAIT", "0", 1);
-    succeed(stalls_open(&comm, &err), &err);
+    succeed(stalls_open(&comm, 0, &err), &err);
     struct ear ear = ear_open();
     stalls_look();
     wait_begin(WAIT_FOR_DEVICE);

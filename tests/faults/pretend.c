@@ -1,0 +1,39 @@
+/* What one computer pretends, so that tests need no others and no patience:
+ *
+ *   DGEMM_OOC_TEST_COMPUTER=NAME  of each rank: several computers
+ *   DGEMM_OOC_TEST_NODE=R         nodes of R ranks on a single computer
+ *   DGEMM_OOC_TEST_WAIT=S         a wait is long from S seconds on, instead of a minute */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "comm.h"
+#include "comm_impl.h"
+#include "nodes.h"
+#include "stalls.h"
+
+uint64_t __real_nodes_computer(void);
+uint64_t __wrap_nodes_computer(void);
+uint64_t __wrap_nodes_computer(void)
+{
+    const char *name = getenv("DGEMM_OOC_TEST_COMPUTER");
+    return __real_nodes_computer() ^ (name ? XXH3_64bits(name, strlen(name)) : 0);
+}
+
+void __real_comm_group(struct comm *comm, int size);
+void __wrap_comm_group(struct comm *comm, int size);
+void __wrap_comm_group(struct comm *comm, int size)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_NODE");
+    int wanted = text ? atoi(text) : 0;
+    bool smaller = comm->computers == 1 && wanted > 0 && wanted < size;
+    __real_comm_group(comm, smaller ? wanted : size);
+}
+
+int __real_stalls_open(const struct comm *comm, double seconds, struct error *err);
+int __wrap_stalls_open(const struct comm *comm, double seconds, struct error *err);
+int __wrap_stalls_open(const struct comm *comm, double seconds, struct error *err)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_WAIT");
+    return __real_stalls_open(comm, text ? atof(text) : seconds, err);
+}
