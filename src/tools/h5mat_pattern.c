@@ -1,7 +1,5 @@
 #include "h5mat_pattern.h"
 
-#include <string.h>
-
 #include "mix.h"
 
 /* As many random bits as the type holds in [-1, 1), so that no value is rounded up to 1. */
@@ -20,50 +18,23 @@ static inline int small_integer(uint64_t bits)
     return (int)((bits >> 32) * 17 >> 32) - 8;
 }
 
-static void fill_double(enum pattern pattern, uint64_t start, uint64_t index, int64_t n, double *to)
+static inline double value_of(enum pattern pattern, enum scalar type, uint64_t bits)
 {
     switch (pattern) {
-    case PATTERN_RANDOM:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = unit_double(mix_number(start, index + (uint64_t)i));
-        break;
-    case PATTERN_INTEGER:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = small_integer(mix_number(start, index + (uint64_t)i));
-        break;
-    case PATTERN_ONES:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = 1;
-        break;
-    case PATTERN_IDENTITY: memset(to, 0, (size_t)n * sizeof *to); break;
+    case PATTERN_RANDOM: return type == SCALAR_DOUBLE ? unit_double(bits) : unit_float(bits);
+    case PATTERN_INTEGER: return small_integer(bits);
+    case PATTERN_ONES: return 1;
+    case PATTERN_IDENTITY: break; /* pattern_fill sets the ones */
     }
+    return 0;
 }
 
-static void fill_float(enum pattern pattern, uint64_t start, uint64_t index, int64_t n, float *to)
-{
-    switch (pattern) {
-    case PATTERN_RANDOM:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = unit_float(mix_number(start, index + (uint64_t)i));
-        break;
-    case PATTERN_INTEGER:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = (float)small_integer(mix_number(start, index + (uint64_t)i));
-        break;
-    case PATTERN_ONES:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = 1;
-        break;
-    case PATTERN_IDENTITY: memset(to, 0, (size_t)n * sizeof *to); break;
-    }
-}
-
-static void set_one(enum scalar type, int64_t at, void *to)
+static inline void set(enum scalar type, void *to, int64_t at, double value)
 {
     if (type == SCALAR_DOUBLE)
-        ((double *)to)[at] = 1;
+        ((double *)to)[at] = value;
     else
-        ((float *)to)[at] = 1;
+        ((float *)to)[at] = (float)value;
 }
 
 void pattern_fill(enum pattern pattern, uint64_t seed, enum scalar type, int64_t cols,
@@ -73,12 +44,10 @@ void pattern_fill(enum pattern pattern, uint64_t seed, enum scalar type, int64_t
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t row = block->row + i, at = i * block->cols;
         uint64_t index = (uint64_t)row * (uint64_t)cols + (uint64_t)block->col;
-        if (type == SCALAR_DOUBLE)
-            fill_double(pattern, start, index, block->cols, (double *)to + at);
-        else
-            fill_float(pattern, start, index, block->cols, (float *)to + at);
+        for (int64_t j = 0; j < block->cols; j++)
+            set(type, to, at + j, value_of(pattern, type, mix_number(start, index + (uint64_t)j)));
         int64_t diagonal = row - block->col;
         if (pattern == PATTERN_IDENTITY && diagonal >= 0 && diagonal < block->cols)
-            set_one(type, at + diagonal, to);
+            set(type, to, at + diagonal, 1);
     }
 }
