@@ -6,12 +6,13 @@
 #include "launcher.h"
 #include "quantity.h"
 
-enum { THREADS_USEFUL = 16 };         /* of a rank with a GPU */
-static const double worthwhile = 0.8, /* of the time; less is within what plans are wrong by */
+enum { THREADS_USEFUL = 16 }; /* more do not help a rank with a GPU */
+static const double worthwhile =
+                        0.8, /* of the time; a smaller gain is within the error of predictions */
     worthwhile_seconds = 2;
 static const double memory_read_per_s = 40e9, memory_written_per_s = 20e9; /* by enough threads */
 
-/* What the product would take on another machine; infinity where it does not fit. */
+/* The predicted time on another machine; infinity where the product does not fit. */
 static double seconds_on(const struct advice *a, const struct machine *machine)
 {
     struct plan_request request = *a->request;
@@ -37,7 +38,7 @@ static int ranks_of_a_computer(const struct advice *a)
     return (int)ceil_div(a->machine->ranks, a->computers);
 }
 
-/* The machine with more threads a rank: what they move and, on the CPU, multiply. */
+/* The machine with more threads a rank: they move more and, on the CPU, multiply more. */
 static struct machine with_threads(const struct machine *machine, int threads)
 {
     struct machine more = *machine;

@@ -229,7 +229,7 @@ static void name_files(struct parse *p, struct argp_state *state)
     name_output(&o->output, p->output, state, p->input);
 }
 
-/* Options that are right each, but not together. */
+/* Complain about options that are each right, but not together. */
 static void check_together(struct parse *p, struct argp_state *state)
 {
     struct options *o = p->options;
@@ -254,7 +254,7 @@ static void check_together(struct parse *p, struct argp_state *state)
         usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
 }
 
-/* Nothing is multiplied, so what a run is given would be ignored. */
+/* Nothing is multiplied, so the options of a run would be ignored. */
 static void check_from_report(struct parse *p, struct argp_state *state)
 {
     const struct options *o = p->options;
@@ -318,14 +318,15 @@ static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* What is left out for want of memory would be another run than the one asked for. */
+/* Without some of its words, this would be another run than the one that was asked for. */
 static void out_of_memory(void)
 {
     fprintf(stderr, "dgemm_ooc: no memory for the options\n");
     exit(EXIT_RESOURCES);
 }
 
-/* The environment's words before the command line's own, which win.  Returns how many. */
+/* Put the environment's words before those of the command line, which take precedence.  Returns
+ * the number of all. */
 static int gather_words(struct parse *p, int argc, char **argv, char **all)
 {
     bool given[TABLE_SIZE] = {0};

@@ -33,7 +33,7 @@ static bool is_one_of(const char *text, const char *const *words)
     return *words;
 }
 
-/* A switch that is off gives no word. */
+/* Whether the value of a switch is on. */
 static bool is_switched_on(const char *variable, const char *value, struct error *err)
 {
     static const char *const on[] = {"1", "yes", "true", "on", NULL}, *const off[] = {"0", "no",
@@ -44,7 +44,7 @@ static bool is_switched_on(const char *variable, const char *value, struct error
     return is_one_of(value, on);
 }
 
-/* Null when the environment does not give the option. */
+/* The word of an option for argp; null when the environment does not give the option. */
 static char *word_of(const struct argp_option *option, struct error *err)
 {
     char variable[ENVIRONMENT_NAME], *word = NULL;
@@ -57,8 +57,8 @@ static char *word_of(const struct argp_option *option, struct error *err)
     return word;
 }
 
-/* Whether a variable is of the tests, or, by its last word, one that a site's module sets to tell
- * where a package is and which version. */
+/* Whether a variable belongs to the tests or, by its last word, to a site's module, which states
+ * where a package is installed and in which version. */
 static bool is_of_others(const char *variable)
 {
     static const char *const words[] = {"VERSION", "HOME", "DIR",   "ROOT",   "PATH",   "BASE",
@@ -70,7 +70,7 @@ static bool is_of_others(const char *variable)
            is_one_of(strrchr(variable, '_') + 1, words);
 }
 
-/* Complain of a variable with the prefix that is neither an option's nor of others. */
+/* Complain about a variable with the prefix that belongs neither to an option nor to others. */
 static void check_name(const struct argp_option *table, const char *variable, struct error *err)
 {
     char name[ENVIRONMENT_NAME], meant[ENVIRONMENT_NAME] = "";

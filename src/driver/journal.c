@@ -306,7 +306,7 @@ static FILE *open_to_read(struct journal *journal, struct error *err)
     struct stat status;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd >= 0 && fstat(fd, &status) == 0 ? fdopen(fd, "r") : NULL;
-    if (fd < 0 && errno != ENOENT && errno != ENOTDIR) /* of which output_check complains */
+    if (fd < 0 && errno != ENOENT && errno != ENOTDIR) /* output_check complains of these */
         error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path,
                   errno == ELOOP ? "it is a symbolic link" : strerror(errno));
     if (!file)

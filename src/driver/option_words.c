@@ -34,8 +34,8 @@ static bool is_end(const struct argp_option *option)
     return !option->name && !option->doc;
 }
 
-/* By its whole name, or by a beginning that only one has; null, and `alike` the number of those
- * that have it. */
+/* Find an option by its whole name, or by a beginning that no other option has.  Else null, and
+ * `alike` is the number of options with this beginning. */
 static const struct argp_option *find_long(const struct argp_option *table, const char *name,
                                            size_t length, int *alike)
 {
@@ -72,7 +72,7 @@ const struct argp_option *option_words_nearest(const struct argp_option *table, 
     return found;
 }
 
-/* Of a long name that is none.  Returns how many words belong to it, as far as can be told. */
+/* Complain about an unknown long name.  Returns how many words probably belong to it. */
 static int complain_unknown(const struct argp_option *table, const char *name, bool has_value,
                             const char *next, int alike, struct error *err)
 {
@@ -94,7 +94,7 @@ static bool lacks_value(const struct argp_option *option, const char *next, stru
     return true;
 }
 
-/* How many words the option takes, or how many are to be left out: then less than 0. */
+/* The number of words that the option takes; where it is wrong, minus the number to be removed. */
 static int check_long(const struct argp_option *table, char **word, bool *given, struct error *err)
 {
     char name[LENGTH_MAX];
@@ -116,7 +116,7 @@ static int check_long(const struct argp_option *table, char **word, bool *given,
     return option->arg && !has_value ? 2 : 1;
 }
 
-/* Likewise, of letters behind one hyphen. */
+/* Likewise, for letters behind one hyphen. */
 static int check_short(const struct argp_option *table, char **word, bool *given, struct error *err)
 {
     for (const char *letter = word[0] + 1; *letter; letter++) {

@@ -8,7 +8,7 @@
 
 #include "error.h"
 
-/* In the place of the checksum, while C is being written. */
+/* Stands for the checksum while C is being written. */
 static const char checksum_unknown[HASH_TEXT] = "----------------";
 
 static void print_hash(uint64_t value, char text[HASH_TEXT])
@@ -83,7 +83,7 @@ bool output_is_complete(const struct options *options, uint64_t identity)
     return values[IDENTITY].found && strcmp(values[IDENTITY].text, text) == 0 && parts;
 }
 
-/* A scalar or transposition, as recorded. */
+/* Take alpha or beta as recorded. */
 static void recall_scalar(const char *what, const struct matfile_value *value, bool given,
                           double *option, struct error *err)
 {
@@ -107,7 +107,7 @@ static void recall_trans(const char *what, const char *transposed,
         *option = trans;
 }
 
-/* Files move, so that only the dataset's name counts; with or without its first slash. */
+/* Compare the names of datasets, with or without the first slash.  Files may have moved. */
 static void recall_operand(const char *what, const char *letter,
                            const struct matfile_value *dataset, bool given,
                            const struct operand_name *operand, struct error *err)
@@ -119,7 +119,7 @@ static void recall_operand(const char *what, const char *letter,
                   what, dataset->text, letter);
 }
 
-/* The product's type is that of C. */
+/* Take the type of C as the product's. */
 static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
 {
     enum scalar type = c->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;

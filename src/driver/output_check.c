@@ -64,7 +64,7 @@ static void check_directory(const struct names *names, const struct problem *p, 
                   quantity_bytes(needed), quantity_bytes(free_bytes), directory);
 }
 
-/* What must not be replaced by something else: the inputs, and the run's own files. */
+/* What must not be replaced: the inputs, the output, and the files of the run. */
 struct guarded {
     const struct names *names;
     const struct options *options;
@@ -129,7 +129,7 @@ static void check_name(const struct guarded *g, const char *name, struct error *
         error_add(err, EXIT_INPUT, foreign, name, why);
 }
 
-/* Whether it is, or leads to, what a process has open, as /dev/stderr does. */
+/* Whether a path is, or leads to, a file that a process has open, as /dev/stderr does. */
 static bool is_stream(const char *path)
 {
     static const char streams[] = "/proc/";
@@ -172,7 +172,7 @@ static void check_temporary(const struct guarded *g, const struct beside *file, 
         error_add(err, EXIT_INPUT, "the path %.60s... is too long", file->path);
 }
 
-/* Whether the file can be written without a loss of what is there. */
+/* Complain where the file cannot be written, or only at the loss of another file. */
 static void check_beside(const struct guarded *g, const struct beside *file, struct error *err)
 {
     const struct names *names = g->names;

@@ -54,7 +54,7 @@ void session_plan_all(struct session *s)
     session_plan(s);
     s->record.predicted = s->attempt.predicted;
     for (int i = 1; i < s->progress.left.count && !s->err.code; i++) {
-        static struct attempt other;
+        struct attempt other;
         plan_piece(s, &s->progress.left.pieces[i], &other);
         if (s->comm.rank == 0 && !s->err.code)
             simulation_add(&s->record.predicted, &other.predicted);

@@ -1,4 +1,4 @@
-/* What the user is told at the end of an invocation. */
+/* The reports at the end of an invocation: on the terminal, as a page and as a file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
