@@ -44,23 +44,18 @@ struct fault {
     void (*corrupt)(struct bench *x); /* instead, to all of them */
 };
 
-static inline int from_environment(const char *name, int otherwise)
-{
-    const char *text = getenv(name);
-    return text ? atoi(text) : otherwise;
-}
-
 /* Of everything that is drawn here. */
 static inline uint64_t first_seed(void)
 {
-    return (uint64_t)from_environment("DGEMM_OOC_TEST_SEED", 1);
+    const char *text = getenv("DGEMM_OOC_TEST_SEED");
+    return text ? (uint64_t)atoi(text) : 1;
 }
 
 /* How many to make; they begin with the first seed. */
-static inline int trials(int otherwise)
+static inline int trials(int own)
 {
     random_state = first_seed();
-    return from_environment("DGEMM_OOC_TEST_TRIALS", otherwise);
+    return tries(own);
 }
 
 static inline void add_target(enum algorithm algorithm, struct device *device)

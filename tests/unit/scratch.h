@@ -25,6 +25,14 @@ static inline int64_t random_below(int64_t limit)
     return (int64_t)((random_state >> 33) % (uint64_t)limit);
 }
 
+/* How many random cases: DGEMM_OOC_TEST_TRIALS, a number or a share of a test's own (10%). */
+static inline int tries(int own)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
+    int given = text ? atoi(text) : own;
+    return text && strchr(text, '%') ? 1 + own * given / 100 : given;
+}
+
 static inline struct block random_block(int64_t rows, int64_t cols)
 {
     struct block b = {.row = random_below(rows), .col = random_below(cols)};

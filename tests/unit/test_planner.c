@@ -249,8 +249,10 @@ static void check_refusal(const struct problem *p, const struct machine *machine
 static void test_random_plans(void **state)
 {
     (void)state;
+    enum { ALL = 4000 };
+    const int count = tries(ALL);
     int planned = 0, refused = 0;
-    for (int trial = 0; trial < 4000; trial++) {
+    for (int trial = 0; trial < count; trial++) {
         struct problem p = make_problem(1 + random_below(90), 1 + random_below(90),
                                         random_below(200), (int)random_below(64));
         size_t device = (size_t)1 << (8 + random_below(12)),
@@ -279,7 +281,7 @@ static void test_random_plans(void **state)
             check_refusal(&p, &m, &request, &err);
         }
     }
-    assert_true(planned > 1000 && refused > 100);
+    assert_true(planned > (count < ALL ? count / 5 : ALL / 4) && refused > count / 40);
 }
 
 /* At each turn of the serpentine one panel is the one before, and is not read again. */

@@ -249,8 +249,10 @@ static void check_monotone(const struct problem *p, const struct machine *machin
 static void test_random(void **state)
 {
     (void)state;
+    enum { ALL = 2000 };
+    const int count = tries(ALL);
     int done = 0, limits[RESOURCE_COUNT] = {0};
-    for (int trial = 0; trial < 2000; trial++) {
+    for (int trial = 0; trial < count; trial++) {
         struct problem p = make_problem(1 + random_below(300), 1 + random_below(300),
                                         random_below(600), (int)random_below(64));
         struct machine m = random_machine();
@@ -275,9 +277,9 @@ static void test_random(void **state)
         limits[s.limit]++;
         done++;
     }
-    assert_true(done > 1000);
+    assert_true(done > count / 2);
     /* The host's copies are never that slow here; a node sends as much as it receives. */
-    for (int i = 0; i < RESOURCE_COUNT; i++)
+    for (int i = 0; i < RESOURCE_COUNT && count >= ALL; i++)
         if (limits[i] == 0 && i != RESOURCE_CACHE && i != RESOURCE_RECEIVE)
             fail_msg("never limited by %s", simulate_resource_name((enum resource)i));
 }
