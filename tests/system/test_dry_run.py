@@ -1,9 +1,9 @@
 """--dry-run plans for machines that are not there, quickly, and leaves nothing behind."""
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 from statistics import median
 from xml.etree import ElementTree
 
@@ -218,12 +218,16 @@ def test_bad_input_is_bad_here_too(source):
 
 
 def test_huge_problem_on_many_ranks_is_planned_quickly(huge, tmp_path):
-    start = time.monotonic()
+    def cpu_s():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    start = cpu_s()
     text = plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 1024, "--ranks-per-node", 8)
-    assert time.monotonic() - start < 2
+    assert cpu_s() - start < 2
     assert "C 1000000x1000000, k 1000000" in text and "7.28 TiB" in text
     plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 16384, "--ranks-per-node", 8)
-    assert time.monotonic() - start < 7
+    assert cpu_s() - start < 7
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "jobs/machines").glob("*.json")),
