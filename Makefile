@@ -100,7 +100,7 @@ FUZZED    := $(wildcard io/*.c) $(wildcard $(addprefix src/*/,arguments.c enviro
              leftovers.c lock.c machine.c names.c operand_state.c option_values.c option_words.c quantity.c))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 # For `make test`, which does without: whether it can be.
-ifneq ($(filter test,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-programs,$(MAKECMDGOALS)),)
   FUZZABLE := $(if $(SANITIZE),,$(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
                 $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && echo 1))
 endif
@@ -118,7 +118,8 @@ EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary
+.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary \
+        $(addsuffix -programs,check test mpich clang cluster)
 all: $(PROGRAMS)
 
 help:
@@ -281,16 +282,23 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
+# Two files of tests at a time, where pytest-xdist is installed: most of a launcher's time is waiting.
+SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 2 --dist loadfile")
+PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q
+
 smoke: all $(FAULTY)
-	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m smoke tests/system
+	@$(PYTEST) $(SPREAD) -m smoke tests/system
 
-check: all $(UNITS)
-	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q tests/unit
+check-programs: all $(UNITS)
+check: check-programs
+	@DGEMM_OOC_TEST_TRIALS=10% $(PYTEST) $(SPREAD) tests/unit
 
-test: all $(UNITS) $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
-	@DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q -m "not cluster" tests
+test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
+test: test-programs
+	@$(PYTEST) $(SPREAD) -m "not cluster" tests
 
 # What several nodes, another MPI and another compiler do otherwise.
+cluster-programs: all $(FAULTY) mpich-programs clang-programs
 test-cluster: all $(FAULTY) test-mpich check-clang
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q -m cluster tests/system
 
@@ -298,13 +306,17 @@ test-cluster: all $(FAULTY) test-mpich check-clang
 MPICH       ?= mpicc.mpich
 MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py interrupted.py nodes.py restart.py ranks.py) \
                -k "not (any_ranks or any_grid or grids_across or ragged_tiles or it_goes_on_from or node_that_dies)"
-test-mpich: BUILT := $(BUILD)-mpich
-test-mpich:
+mpich-programs: BUILT := $(BUILD)-mpich
+mpich-programs:
 	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc)
-	@DGEMM_OOC_BUILD=$(BUILT) $(PYTHON) -m pytest -q $(MPICH_TESTS)
+test-mpich: mpich-programs
+	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(PYTHON) -m pytest -q $(MPICH_TESTS)
 
+WITH_CLANG = +@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang
+clang-programs:
+	$(WITH_CLANG) check-programs
 check-clang:
-	@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang check
+	$(WITH_CLANG) check
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help
 fuzz: $(FUZZERS)

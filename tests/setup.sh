@@ -6,7 +6,7 @@ wanted="build-essential pkg-config libopenmpi-dev openmpi-bin libhdf5-dev libjan
         libhwloc-dev python3-h5py python3-numpy"
 optional=""
 if [ "${1:-}" = tests ]; then
-    wanted="$wanted python3-pytest libcmocka-dev libopenblas-dev libhdf5-openmpi-dev mpich libmpich-dev iproute2 debhelper
+    wanted="$wanted python3-pytest python3-pytest-xdist libcmocka-dev libopenblas-dev libhdf5-openmpi-dev mpich libmpich-dev iproute2 debhelper
             lintian mandoc bash-completion lmod shellcheck munge slurm-client slurmctld slurmd"
     # libFuzzer comes with clang, or as a package of its own: what counts is that it works.
     echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
