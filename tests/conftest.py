@@ -2,6 +2,7 @@
 
 Those of tests/kernels run on the GPU, where there is one, and but for `make test-gpu` in the emulation
 (C++ only there)."""
+import fnmatch
 import os
 import re
 import subprocess
@@ -13,6 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
+EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
+unexpected = []  # skips that are not in it
 
 
 def pytest_configure(config):
@@ -77,9 +80,23 @@ class CTest(pytest.Item):
         return self.path, None, f"{self.parent.name}: {self.name}"
 
 
+def expected_skips():
+    """Pairs of patterns: of a test, and of the reason."""
+    lines = EXPECTED_SKIPS.read_text().splitlines()
+    return [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+
+
+def note_skip(report):
+    counts["skipped"] += 1
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    if not any(fnmatch.fnmatchcase(report.nodeid, test) and fnmatch.fnmatchcase(reason, why)
+               for test, why in expected_skips()):
+        unexpected.append(f"{report.nodeid}: {reason}")
+
+
 def pytest_runtest_logreport(report):
     if report.skipped:
-        counts["skipped"] += 1
+        note_skip(report)
     elif report.failed:
         counts["failed"] += 1
     elif report.when == "call":
@@ -89,6 +106,21 @@ def pytest_runtest_logreport(report):
 def pytest_collectreport(report):
     if report.failed:
         counts["failed"] += 1
+    elif report.skipped:
+        note_skip(report)
+
+
+def pytest_sessionfinish(session):
+    """CI has all that tests need: what is skipped there without being expected to be is a case lost."""
+    if unexpected and os.environ.get("CI") == "true" and not hasattr(session.config, "workerinput"):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    if unexpected and os.environ.get("CI") == "true":
+        terminalreporter.section(f"skipped, and not in {EXPECTED_SKIPS.name}", red=True)
+        for line in unexpected:
+            terminalreporter.line(line)
 
 
 @pytest.hookimpl(trylast=True)
