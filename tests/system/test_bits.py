@@ -33,7 +33,7 @@ VARIANTS = {
 GPU_VARIANTS = {
     "whole": dict(),
     "100K": dict(options=["--gpu-memory", "100K"]),
-    "1 rank, 1M": dict(ranks=1, options=["--gpu-memory", "1M"]),
+    "1 rank, 400K": dict(ranks=1, options=["--gpu-memory", "400K"]),
     "2 ranks": dict(ranks=2, options=["--gpu-memory", "300K"]),
     "3 ranks": dict(ranks=3, options=["--gpu-memory", "200K"]),
     "ragged tile": dict(options=["--tile", "37x41x208"]),
