@@ -13,9 +13,15 @@
 #include "waits.h"
 
 enum {
-    TAGS = 1 << 15, /* that every MPI has; far more than messages on their way */
-    SENDS = 3,      /* at a time to one rank: of more each would take longer to leave its slot */
+    TAGS = 1 << 14,   /* for pieces, and as many for asking; far more than transfers on their way */
+    SENDS = 2,        /* at a time to one rank: of more each would take longer to leave its slot */
+    PIECE = 15 << 10, /* bytes, at least; what MPI sends over sockets without asking first */
+    LANES = 16,       /* pieces of a passage on their way */
+    ASKED = LANES,    /* the request after those */
+    REQUESTS,
 };
+
+static const double piece_seconds = 1e-4; /* at least, at the rate of what has come */
 
 /* In this order; some transfers leave some out. */
 enum state {
@@ -33,6 +39,9 @@ struct passage {
     int64_t number;
     int from, to; /* ranks; -1: none */
     int tag_from, tag_to;
+    int piece, pieces, posted, through; /* of what is on its way; bytes, and how many */
+    int wanted;                         /* bytes of a piece, by whoever it goes to */
+    bool asked;                         /* who has a slot for it */
     double begin;
 };
 
@@ -40,10 +49,9 @@ struct request {
     MPI_Request of_mpi;
 };
 
-/* Messages so far. */
 struct peer {
-    int64_t from, to; /* of transfers that were entered */
-    int64_t sent;     /* that were posted */
+    int64_t from, to; /* transfers that were entered */
+    int64_t sent;     /* MPI's messages that were posted */
 };
 
 /* The rank of a node (both of this layer) that serves a transfer; -1: no node. */
@@ -54,9 +62,9 @@ static int server(const struct exchange *x, int node, const struct transfer *t)
     return x->comm->first + schedule_server(x->cursor.plan, x->comm->peers, node, t);
 }
 
-static MPI_Request *request_of(struct exchange *x, const struct passage *p)
+static MPI_Request *request_of(struct exchange *x, const struct passage *p, int lane)
 {
-    return &x->requests[p - x->passages].of_mpi;
+    return &x->requests[(p - x->passages) * REQUESTS + lane].of_mpi;
 }
 
 static int bytes_of(const struct exchange *x, const struct passage *p)
@@ -69,9 +77,9 @@ static void note_oldest(struct exchange *x)
 {
     const struct passage *oldest = NULL;
     for (const struct passage *p = x->passages; p < x->passages + x->in->count; p++)
-        if ((p->state == COMING || p->state == GOING) && (!oldest || p->number < oldest->number))
+        if (p->state >= COMING && p->state <= GOING && (!oldest || p->number < oldest->number))
             oldest = p;
-    int64_t noted = oldest ? 2 * oldest->number + (oldest->state == GOING) : -1;
+    int64_t noted = oldest ? 2 * oldest->number + (oldest->state != COMING) : -1;
     if (noted == x->noted)
         return;
     x->noted = noted;
@@ -82,38 +90,76 @@ static void note_oldest(struct exchange *x)
         wait_end_message();
 }
 
+/* Post the next piece, if there is one. */
+static void post(struct exchange *x, struct passage *p, int lane)
+{
+    if (p->posted == p->pieces)
+        return;
+    int begin = p->posted++ * p->piece, rest = bytes_of(x, p) - begin;
+    int bytes = rest < p->piece ? rest : p->piece;
+    char *piece = (char *)intake_memory(x->in, p->number) + begin;
+    MPI_Request *request = request_of(x, p, lane);
+    if (p->state == COMING) {
+        MPI_Irecv(piece, bytes, MPI_BYTE, p->from, p->tag_from, comm_panels(), request);
+        return;
+    }
+    MPI_Isend(piece, bytes, MPI_BYTE, p->to, p->tag_to, comm_panels(), request);
+    x->peers[p->to].sent++;
+}
+
+static void post_first(struct exchange *x, struct passage *p, enum state state, int piece)
+{
+    p->state = state;
+    p->piece = piece;
+    p->pieces = (bytes_of(x, p) + piece - 1) / piece;
+    p->posted = p->through = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        post(x, p, lane);
+}
+
+static int piece_bytes(const struct exchange *x)
+{
+    double most = (double)x->in->mover.slot_bytes;
+    if (!(x->meter.busy_s > 0))
+        return PIECE;
+    return (int)fmin(most, fmax(PIECE, piece_seconds * x->meter.amount / x->meter.busy_s));
+}
+
+/* Ask for it, and say how it shall be cut.  The first piece tells that this has been heard. */
 static void receive(struct exchange *x, struct passage *p)
 {
-    p->state = COMING;
+    MPI_Request request;
     comm_lock();
-    MPI_Irecv(intake_memory(x->in, p->number), bytes_of(x, p), MPI_BYTE, p->from, p->tag_from,
-              comm_panels(), request_of(x, p));
+    post_first(x, p, COMING, piece_bytes(x));
+    MPI_Isend(&p->piece, 1, MPI_INT, p->from, TAGS + p->tag_from, comm_panels(), &request);
+    MPI_Request_free(&request);
     p->begin = meter_begin(&x->meter);
+    comm_unlock();
+    x->peers[p->from].sent++;
+}
+
+static void expect_asking(struct exchange *x, struct passage *p)
+{
+    comm_lock();
+    MPI_Irecv(&p->wanted, 1, MPI_INT, p->to, TAGS + p->tag_to, comm_panels(),
+              request_of(x, p, ASKED));
     comm_unlock();
 }
 
 static void pass_on(struct exchange *x, struct passage *p)
 {
-    p->state = GOING;
-    x->peers[p->to].sent++;
     comm_lock();
-    MPI_Isend(intake_memory(x->in, p->number), bytes_of(x, p), MPI_BYTE, p->to, p->tag_to,
-              comm_panels(), request_of(x, p));
+    post_first(x, p, GOING, p->wanted);
     comm_unlock();
 }
 
-/* Whether few are on their way to the same rank; or only later ones, since the rank may wait for
- * this one before it asks for those. */
+/* Whether it was asked for, and few are on their way to the same rank. */
 static bool has_way(const struct exchange *x, const struct passage *p)
 {
     int going = 0;
-    bool first = true;
     for (const struct passage *other = x->passages; other < x->passages + x->in->count; other++)
-        if (other->state == GOING && other->to == p->to) {
-            going++;
-            first &= p->number < other->number;
-        }
-    return going < SENDS || first;
+        going += other->state == GOING && other->to == p->to;
+    return p->asked && going < SENDS;
 }
 
 /* Send the earliest of those that may go.  False when none may. */
@@ -202,8 +248,10 @@ static bool enter(struct exchange *x)
                           .to = server(x, x->next.to, &x->next)};
     if (p->from >= 0)
         p->tag_from = (int)(x->peers[p->from].from++ % TAGS);
-    if (p->to >= 0)
+    if (p->to >= 0) {
         p->tag_to = (int)(x->peers[p->to].to++ % TAGS);
+        expect_asking(x, p);
+    }
     if (comes)
         receive(x, p);
     x->passing++;
@@ -211,17 +259,35 @@ static bool enter(struct exchange *x)
     return true;
 }
 
-/* Of the messages on their way, those that are through; their number. */
+/* Of the requests, those that are through; their number. */
 static int find_done(struct exchange *x)
 {
     int done;
     comm_lock();
-    MPI_Testsome(x->in->count, &x->requests->of_mpi, &done, x->done, MPI_STATUSES_IGNORE);
+    MPI_Testsome(x->in->count * REQUESTS, &x->requests->of_mpi, &done, x->done,
+                 MPI_STATUSES_IGNORE);
     comm_unlock();
     done = done == MPI_UNDEFINED ? 0 : done;
     for (int i = 0; i < done; i++)
-        x->came += x->passages[x->done[i]].state == COMING;
+        x->came +=
+            x->done[i] % REQUESTS == ASKED || x->passages[x->done[i] / REQUESTS].state == COMING;
     return done;
+}
+
+/* Go on after a request that is through. */
+static void go_on(struct exchange *x, int request)
+{
+    struct passage *p = &x->passages[request / REQUESTS];
+    int lane = request % REQUESTS;
+    if (lane == ASKED) {
+        p->asked = true;
+        return;
+    }
+    comm_lock();
+    post(x, p, lane);
+    comm_unlock();
+    if (++p->through == p->pieces)
+        proceed(x, p);
 }
 
 /* Serve all that can be served.  Whether there was anything. */
@@ -230,8 +296,10 @@ static bool serve(struct exchange *x)
     bool moved = false;
     while (enter(x))
         moved = true;
-    for (int done = find_done(x); done > 0; done--)
-        moved |= proceed(x, &x->passages[x->done[done - 1]]);
+    int done = find_done(x);
+    for (int i = 0; i < done; i++)
+        go_on(x, x->done[i]);
+    moved |= done > 0;
     for (struct passage *p = x->passages; p < x->passages + x->in->count; p++)
         if (p->state == READING || p->state == KEEPING)
             moved |= proceed(x, p);
@@ -274,12 +342,12 @@ int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, stru
     x->open = true;
     x->cursor = in->taking;
     x->passages = calloc((size_t)in->count, sizeof *x->passages);
-    x->requests = calloc((size_t)in->count, sizeof *x->requests);
-    x->done = calloc((size_t)in->count, sizeof *x->done);
+    x->requests = calloc((size_t)in->count * REQUESTS, sizeof *x->requests);
+    x->done = calloc((size_t)in->count * REQUESTS, sizeof *x->done);
     x->peers = calloc((size_t)comm->size, sizeof *x->peers);
     if (!x->passages || !x->requests || !x->done || !x->peers)
         return error_add(err, EXIT_RESOURCES, "out of host memory");
-    for (int i = 0; i < in->count; i++)
+    for (int i = 0; i < in->count * REQUESTS; i++)
         x->requests[i].of_mpi = MPI_REQUEST_NULL;
     x->running = pthread_create(&x->thread, NULL, work, x) == 0;
     return x->running ? 0 : error_add(err, EXIT_RESOURCES, "cannot start a thread");
@@ -339,23 +407,23 @@ static int64_t count_sent(struct exchange *x)
 static void settle(struct exchange *x)
 {
     int64_t sent = count_sent(x), going = 0;
-    for (int i = 0; i < x->in->count; i++)
-        going += x->passages[i].state == GOING;
+    for (const struct passage *p = x->passages; p < x->passages + x->in->count; p++)
+        going += p->state == GOING ? p->posted - p->through : 0;
     while (x->came < sent || going > 0) {
         int done = find_done(x);
-        for (int i = 0; i < done; i++) {
-            struct passage *p = &x->passages[x->done[i]];
-            going -= p->state == GOING;
-            p->state = NOTHING;
-        }
+        for (int i = 0; i < done; i++)
+            going -=
+                x->done[i] % REQUESTS != ASKED && x->passages[x->done[i] / REQUESTS].state == GOING;
         if (!drop(x) && done == 0)
             nap();
     }
-    for (struct passage *p = x->passages; p < x->passages + x->in->count; p++)
-        if (p->state == COMING) {
-            MPI_Cancel(request_of(x, p));
-            MPI_Wait(request_of(x, p), MPI_STATUS_IGNORE);
-        }
+    for (int i = 0; i < x->in->count * REQUESTS; i++) {
+        MPI_Request *request = &x->requests[i].of_mpi;
+        if (*request == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(request);
+        MPI_Wait(request, MPI_STATUS_IGNORE);
+    }
     MPI_Barrier(comm_world());
 }
 

@@ -11,16 +11,21 @@
  * On each rank a thread walks the node's sequence of transfers (schedule.h) and serves its share of
  * them.  It enters them in order, each when its slot is free for it; from then on each goes at its
  * own pace, so that a node need not wait for others' parts before it sends its own.  Both ends
- * know from the schedule alone which of their ranks serves a transfer, and which of the messages
- * between these two it is: that number is its tag.  Every message is a slot, at most 16 MiB.
+ * know from the schedule alone which of their ranks serves a transfer, and which of the transfers
+ * between these two it is: that number is its tag.
+ *
+ * A rank that enters a transfer which comes to it asks for it.  The slot then comes in pieces,
+ * which MPI sends over sockets without asking first: two nodes have one socket between them, in
+ * which MPI's own asking waits behind whole slots that go the same way, so that they send in turn.
+ * Where more comes than such sockets give, pieces grow, since each takes the thread some time.
  *
  * Nobody waits for ever.  All panels' transfers of all nodes have one order (super-block, slab, B
  * before A, part, line), which each node's sequence follows.  Take the first transfer that is not
  * through on all its nodes.  All before it are, so each of its nodes has a slot for it, has entered
- * it, and has read it or asked for it; each sends it at once, whatever else is on its way; and
- * what the devices wait for before they copy it has come.  So it goes from node to node, and leaves
- * its slots.  For that the thread never waits for one thing alone, not even for a place in the
- * cache. */
+ * it, and has read it or asked for it; each sends it once few others are on their way, which all
+ * were asked for and so are soon through; and what the devices wait for before they copy it has
+ * come.  So it goes from node to node, and leaves its slots.  For that the thread never waits for
+ * one thing alone, not even for a place in the cache. */
 #ifndef DGEMM_OOC_EXCHANGE_H
 #define DGEMM_OOC_EXCHANGE_H
 
@@ -49,11 +54,11 @@ struct exchange {
     struct transfer next; /* to be entered; that of the cursor's number */
     bool has_next;
     struct passage *passages; /* one for each slot, */
-    struct request *requests; /* its request, */
-    int *done;                /* and room to say that it is through */
+    struct request *requests; /* its requests, */
+    int *done;                /* and room to say which are through */
     int64_t passing;          /* passages at work */
     struct peer *peers;       /* all ranks */
-    int64_t came;             /* messages so far */
+    int64_t came;             /* MPI's messages so far */
     int64_t noted;            /* which message was said to be the oldest; -1: none */
     pthread_t thread;
     bool open, running;

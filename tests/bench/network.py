@@ -29,6 +29,8 @@ MACHINE = {"device": "cpu", "ranks": 1, "ranks_per_node": 1, "threads": 1,
            "disk_read_bytes_per_s": 2e9, "disk_write_bytes_per_s": 1e9, "disk_run_bytes": 4096,
            "in_bytes_per_s": 2e9, "out_bytes_per_s": 2e9, "device_bytes_per_s": 2e9,
            "gemm_double_flops_per_s": 5e9, "gemm_float_flops_per_s": 5e9}
+# Of a link's rate: frames of 1514 bytes carry 1448, and one of 66 goes back for every two of them.
+PAYLOAD = 1448 / (1514 + 66 / 2)
 
 
 def problems(nodes, scale):
@@ -72,7 +74,7 @@ def multiply(folder, source, machine, problem, nodes, env, *options):
 def measure(folder, nodes, rate, runs):
     scale = max(1, round(rate / 5e6))
     machine = folder / "machine.json"
-    machine.write_text(json.dumps(MACHINE | {"network_bytes_per_s": rate}))
+    machine.write_text(json.dumps(MACHINE | {"network_bytes_per_s": PAYLOAD * rate}))
     with linked(folder, nodes, rate) as env:
         for problem in problems(nodes, scale):
             what, m, n, k, grid, tile = problem

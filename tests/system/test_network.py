@@ -59,6 +59,6 @@ def test_links_are_busy(tmp_path, links):
 
 
 def test_a_and_b_between_pairs(tmp_path, links):
-    """Over one socket between two nodes parts go to and fro in turn: twice the time."""
+    """Both ways at once, although two nodes have one socket between them."""
     least, planned = exchange(tmp_path, links, "2x2", 128, 128, 8192, "64x64x2048")
-    assert least < 3 * planned
+    assert least < 1.5 * planned
