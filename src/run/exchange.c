@@ -21,7 +21,7 @@ enum {
     REQUESTS,
 };
 
-static const double piece_seconds = 1e-4; /* at least, at the rate of what has come */
+static const double piece_seconds = 5e-4; /* at least, at the rate of what has come */
 
 /* In this order; some transfers leave some out. */
 enum state {
