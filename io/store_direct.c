@@ -34,7 +34,7 @@ struct direct {
 };
 
 /* A block on its way, cut. */
-struct pieces {
+struct fragments {
     const struct direct *direct;
     struct runs runs;
     char *to;
@@ -43,7 +43,7 @@ struct pieces {
 };
 
 /* Bytes [begin, end) of the file, of rows [row, row + rows) of the block. */
-struct piece {
+struct fragment {
     uint64_t begin, end;
     int64_t row, rows;
 };
@@ -58,7 +58,7 @@ static uint64_t up(uint64_t bytes, size_t unit)
     return down(bytes + unit - 1, unit);
 }
 
-static void cut(struct pieces *all)
+static void cut(struct fragments *all)
 {
     const struct runs *r = &all->runs;
     bool sieve = all->to && r->count > 1 && r->stride - r->bytes <= GAP && r->bytes < PIECE;
@@ -69,11 +69,11 @@ static void cut(struct pieces *all)
 
 /* Of a long run, pieces are cut where the file's offset is a multiple of PIECE; the last may be
  * empty. */
-static struct piece piece_at(const struct pieces *all, int64_t index)
+static struct fragment fragment_at(const struct fragments *all, int64_t index)
 {
     const struct runs *r = &all->runs;
     int64_t row = index / all->per_run * all->rows_each, left = r->count - row;
-    struct piece p = {.row = row, .rows = left < all->rows_each ? left : all->rows_each};
+    struct fragment p = {.row = row, .rows = left < all->rows_each ? left : all->rows_each};
     p.begin = r->offset + (uint64_t)row * r->stride;
     p.end = p.begin + (uint64_t)(p.rows - 1) * r->stride + r->bytes;
     if (all->per_run > 1) {
@@ -85,7 +85,7 @@ static struct piece piece_at(const struct pieces *all, int64_t index)
 }
 
 /* Where a piece's first byte is in the packed block. */
-static size_t piece_place(const struct pieces *all, const struct piece *p)
+static size_t fragment_place(const struct fragments *all, const struct fragment *p)
 {
     const struct runs *r = &all->runs;
     return (size_t)p->row * r->bytes +
@@ -94,7 +94,7 @@ static size_t piece_place(const struct pieces *all, const struct piece *p)
 
 /* One aligned call for `run` and the `over` bytes behind it, which are not wanted.  The page cache
  * moves what that call has left over or, as it is with some file systems, refused. */
-static int move_aligned(const struct direct *d, struct run run, size_t over, struct error *err)
+static int move_aligned(const struct direct *d, struct extent run, size_t over, struct error *err)
 {
     ssize_t moved;
     size_t call = run.bytes + over;
@@ -105,22 +105,22 @@ static int move_aligned(const struct direct *d, struct run run, size_t over, str
     if (moved < 0 && errno != EINVAL)
         return store_complain(d->store, &run, errno, err);
     if (moved > 0)
-        run_advance(&run, (size_t)moved < run.bytes ? (size_t)moved : run.bytes);
+        extent_advance(&run, (size_t)moved < run.bytes ? (size_t)moved : run.bytes);
     return store_move(d->store, run, err);
 }
 
-static int piece_read(const struct pieces *all, const struct piece *p, char *buffer,
-                      struct error *err)
+static int fragment_read(const struct fragments *all, const struct fragment *p, char *buffer,
+                         struct error *err)
 {
     const struct direct *d = all->direct;
-    char *to = all->to + piece_place(all, p);
+    char *to = all->to + fragment_place(all, p);
     size_t unit = d->file_alignment;
     if (p->rows == 1 && p->begin % unit == 0 && p->end % unit == 0 &&
         (uintptr_t)to % d->memory_alignment == 0)
         return move_aligned(
-            d, (struct run){.to = to, .offset = p->begin, .bytes = p->end - p->begin}, 0, err);
+            d, (struct extent){.to = to, .offset = p->begin, .bytes = p->end - p->begin}, 0, err);
     uint64_t begin = down(p->begin, unit), end = up(p->end, unit);
-    struct run run = {.to = buffer, .offset = begin, .bytes = p->end - begin};
+    struct extent run = {.to = buffer, .offset = begin, .bytes = p->end - begin};
     if (move_aligned(d, run, end - p->end, err))
         return err->code;
     const char *from = buffer + (p->begin - begin);
@@ -130,19 +130,19 @@ static int piece_read(const struct pieces *all, const struct piece *p, char *buf
     return 0;
 }
 
-static int piece_write(const struct pieces *all, const struct piece *p, char *buffer,
-                       struct error *err)
+static int fragment_write(const struct fragments *all, const struct fragment *p, char *buffer,
+                          struct error *err)
 {
     const struct direct *d = all->direct;
-    const char *from = all->from + piece_place(all, p);
+    const char *from = all->from + fragment_place(all, p);
     uint64_t begin = up(p->begin, d->page), end = down(p->end, d->page);
     if (begin >= end)
         return store_move(
-            d->store, (struct run){.from = from, .offset = p->begin, .bytes = p->end - p->begin},
+            d->store, (struct extent){.from = from, .offset = p->begin, .bytes = p->end - p->begin},
             err);
-    struct run head = {.from = from, .offset = p->begin, .bytes = begin - p->begin};
-    struct run body = {.from = from + head.bytes, .offset = begin, .bytes = end - begin};
-    struct run tail = {.from = body.from + body.bytes, .offset = end, .bytes = p->end - end};
+    struct extent head = {.from = from, .offset = p->begin, .bytes = begin - p->begin};
+    struct extent body = {.from = from + head.bytes, .offset = begin, .bytes = end - begin};
+    struct extent tail = {.from = body.from + body.bytes, .offset = end, .bytes = p->end - end};
     if ((uintptr_t)body.from % d->memory_alignment)
         body.from = memcpy(buffer, body.from, body.bytes);
     if (move_aligned(d, body, 0, err) || store_move(d->store, head, err) ||
@@ -151,22 +151,22 @@ static int piece_write(const struct pieces *all, const struct piece *p, char *bu
     return 0;
 }
 
-static void piece_move(void *context, int64_t index, char *buffer, struct error *err)
+static void fragment_move(void *context, int64_t index, char *buffer, struct error *err)
 {
-    const struct pieces *all = context;
-    struct piece p = piece_at(all, index);
+    const struct fragments *all = context;
+    struct fragment p = fragment_at(all, index);
     if (p.begin < p.end)
-        (all->to ? piece_read : piece_write)(all, &p, buffer, err);
+        (all->to ? fragment_read : fragment_write)(all, &p, buffer, err);
 }
 
 int direct_move(const struct direct *d, const struct runs *runs, char *to, const char *from,
                 struct error *err)
 {
-    struct pieces all = {.direct = d, .runs = *runs, .to = to, .from = from};
+    struct fragments all = {.direct = d, .runs = *runs, .to = to, .from = from};
     if (runs->count == 0)
         return 0;
     cut(&all);
-    return pool_run(piece_move, &all, all.count, err);
+    return pool_run(fragment_move, &all, all.count, err);
 }
 
 /* The alignments that the file system asks for; false where it does not do direct I/O. */

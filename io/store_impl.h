@@ -50,7 +50,7 @@ struct runs {
 struct runs store_runs(const struct store *store, const struct block *block);
 
 /* Consecutive bytes of the file; exactly one of `to` and `from` is set. */
-struct run {
+struct extent {
     char *to;
     const char *from;
     uint64_t offset;
@@ -58,12 +58,13 @@ struct run {
 };
 
 /* Move them through the page cache.  Any thread. */
-int store_move(const struct store *store, struct run run, struct error *err);
+int store_move(const struct store *store, struct extent run, struct error *err);
 
 /* What a call has moved of it is behind it. */
-void run_advance(struct run *run, size_t bytes);
+void extent_advance(struct extent *run, size_t bytes);
 
 /* The sentence for a call that failed with this errno, or met the end of the file (0). */
-int store_complain(const struct store *store, const struct run *run, int number, struct error *err);
+int store_complain(const struct store *store, const struct extent *run, int number,
+                   struct error *err);
 
 #endif

@@ -62,7 +62,7 @@ void mapped_close(struct store *s)
 }
 
 /* What the file has no page for lies beyond its end, or its file system is full. */
-static int complain(const struct store *s, const struct run *run, int number, struct error *err)
+static int complain(const struct store *s, const struct extent *run, int number, struct error *err)
 {
     struct stat now;
     if (number == EFAULT && fstat(s->descriptor, &now) == 0)
@@ -97,7 +97,8 @@ static void stream(char *to, const char *from, size_t bytes)
 }
 
 /* Pages are asked for before they are written, so that a failure is an error and no signal. */
-static int copy(const struct store *s, const struct run *run, struct pages *held, struct error *err)
+static int copy(const struct store *s, const struct extent *run, struct pages *held,
+                struct error *err)
 {
     struct pages pages = pages_of(run->offset, run->offset + run->bytes);
     if (advise(s, pages, MADV_POPULATE_WRITE))
@@ -117,9 +118,9 @@ int mapped_write(const struct store *s, const struct runs *runs, const char *fro
     struct pages held = {0};
     for (int64_t i = 0; i < runs->count && !err->code; i++)
         for (size_t done = 0; done < runs->bytes && !err->code; done += BATCH) {
-            struct run run = {.from = from + (size_t)i * runs->bytes + done,
-                              .offset = runs->offset + (uint64_t)i * runs->stride + done,
-                              .bytes = runs->bytes - done < BATCH ? runs->bytes - done : BATCH};
+            struct extent run = {.from = from + (size_t)i * runs->bytes + done,
+                                 .offset = runs->offset + (uint64_t)i * runs->stride + done,
+                                 .bytes = runs->bytes - done < BATCH ? runs->bytes - done : BATCH};
             copy(s, &run, &held, err);
         }
     let_go(s, &held);

@@ -158,7 +158,7 @@ static void posix_close(struct store *s)
         close(s->descriptor);
 }
 
-int store_complain(const struct store *s, const struct run *run, int number, struct error *err)
+int store_complain(const struct store *s, const struct extent *run, int number, struct error *err)
 {
     struct stat now;
     if (number == 0 && fstat(s->descriptor, &now) == 0)
@@ -171,7 +171,7 @@ int store_complain(const struct store *s, const struct run *run, int number, str
                      error_is_disk_full(number) ? "; make room there" : "");
 }
 
-void run_advance(struct run *run, size_t bytes)
+void extent_advance(struct extent *run, size_t bytes)
 {
     run->bytes -= bytes;
     run->offset += bytes;
@@ -181,7 +181,7 @@ void run_advance(struct run *run, size_t bytes)
         run->from += bytes;
 }
 
-int store_move(const struct store *s, struct run run, struct error *err)
+int store_move(const struct store *s, struct extent run, struct error *err)
 {
     while (run.bytes > 0) {
         size_t call = run.bytes < CALL_MAX ? run.bytes : CALL_MAX;
@@ -191,7 +191,7 @@ int store_move(const struct store *s, struct run run, struct error *err)
             continue;
         if (moved <= 0)
             return store_complain(s, &run, moved < 0 ? errno : 0, err);
-        run_advance(&run, (size_t)moved);
+        extent_advance(&run, (size_t)moved);
     }
     return 0;
 }
@@ -216,8 +216,8 @@ static int move_runs(const struct store *s, const struct runs *runs, char *to, c
 {
     int rc = 0;
     for (int64_t i = 0; i < runs->count && !rc; i++) {
-        struct run run = {.offset = runs->offset + (uint64_t)i * runs->stride,
-                          .bytes = runs->bytes};
+        struct extent run = {.offset = runs->offset + (uint64_t)i * runs->stride,
+                             .bytes = runs->bytes};
         if (to)
             run.to = to + (size_t)i * runs->bytes;
         else
@@ -243,7 +243,7 @@ static int send(const struct store *s, const struct dirty_range *range, unsigned
                         flags) == 0 ||
         errno == ENOSYS || errno == EINVAL || errno == ESPIPE)
         return 0;
-    struct run run = {.offset = range->begin, .bytes = range->bytes};
+    struct extent run = {.offset = range->begin, .bytes = range->bytes};
     return store_complain(s, &run, errno, err);
 }
 

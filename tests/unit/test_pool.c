@@ -250,7 +250,7 @@ static struct {
     int before;       /* of these, when the short run's only request began */
 } turns;
 
-/* Requests of the long run, all in the pool's hands before there is a short one; they end with it. */
+/* A request of the long run, which is in the pool before there is a short one and ends with it. */
 static void long_request(void *context, int64_t index, char *buffer, struct error *err)
 {
     (void)context, (void)index, (void)buffer;

@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROOT / folder).rglob("*")
                  if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
 LINE, FUNCTION, FILE = 100, 70, 500
-TWICE = {"piece", "run"}  # tags of structs that mean two things
 
 
 def functions(lines):
@@ -42,4 +41,4 @@ def test_one_meaning_of_a_struct():
         if path.relative_to(ROOT).parts[0] != "tests":
             for tag in re.findall(r"^struct (?:alignas\(.*\) )?(\w+)(?: : [^;{]*)? \{", path.read_text(), re.M):
                 found.setdefault(tag, []).append(str(path.relative_to(ROOT)))
-    assert not {tag: paths for tag, paths in found.items() if len(paths) > 1 and tag not in TWICE}
+    assert not {tag: paths for tag, paths in found.items() if len(paths) > 1}
