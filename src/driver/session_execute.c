@@ -63,7 +63,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
         return err->code;
     if (saved->supers > 0 || saved->piece.k > 0) {
         uint64_t lost = !save_progress(s, saved, &now, &why);
-        if (!comm_meet(&s->comm, &lost, 1, &none, 1))
+        if (!comm_vote(&s->comm, &lost, 1, &none, 1))
             return err->code = ERROR_ELSEWHERE;
         *known = lost == 0;
     }

@@ -1,9 +1,9 @@
 /* The machine: what each rank may use, and how fast the links are.
  *
- * Memories are read from the machine or given.  Rates are assumed from the kind of device, that of
- * reading files is measured, unless a machine file states them.  They steer the plan and its
- * prediction, never the bits of the result, unless --split-k auto lets the plan choose the parts
- * of k. */
+ * Memories are read from the machine or given by the user.  Rates are assumed from the kind of
+ * device, and that of reading files is measured, unless a machine file states them.  Rates decide
+ * on the plan and its prediction, never on the bits of the result, unless --split-k auto lets the
+ * plan choose the parts of k. */
 #ifndef DGEMM_OOC_MACHINE_H
 #define DGEMM_OOC_MACHINE_H
 
@@ -26,7 +26,7 @@ struct machine {
     int threads;          /* CPU threads a rank */
     size_t device_memory; /* bytes a rank may take on its device */
     size_t host_memory;   /* bytes a rank may take on its host, the CPU device included */
-    bool files_in_memory; /* of the node, whose bandwidth is then what all share */
+    bool files_in_memory; /* files lie in the node's memory, whose bandwidth all ranks share */
     double disk_read_bytes_per_s,
         disk_write_bytes_per_s;             /* of the file system, all ranks together */
     double disk_run_bytes;                  /* a read of this length runs at half the rate */
@@ -35,46 +35,49 @@ struct machine {
     double node_disk_bytes_per_s; /* between a node and the file system, each way; 0: no limit */
     double network_bytes_per_s;   /* between a node and the others, each way */
     double gemm_flops_per_s[2];   /* each rank; float, double */
-    unsigned given, measured;     /* bits, of the members of a machine file: where they are from */
+    unsigned given, measured;     /* a bit for each member of a machine file: its source */
 };
 
-/* This machine, for one of `ranks` ranks of which `local_ranks` share this node, with so many CPUs
- * for its threads.  `device`: the GPU to use, which `sharing` of them do, or null for the CPU. */
+/* Describe this machine for one of `ranks` ranks, of which `local_ranks` share this node; each has
+ * so many CPUs for its threads.  `device` is the GPU of this rank, which `sharing` ranks use, or
+ * null for the CPU. */
 void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
                    const struct device_info *device, int sharing, struct machine *machine);
 
-/* Part of machine_probe: bytes of the host that can be had now: what is free, and what the control
- * groups of this process allow. */
+/* Bytes of host memory that are available now: what is free, as far as the control groups of this
+ * process allow it. */
 uint64_t machine_host_memory(void);
 
-/* Complain (EXIT_RESOURCES) of limits, given or of a machine file, beyond all that `local_ranks`
- * ranks of this computer, of which `sharing` use `device` (null: the CPU), can have together. */
+/* Complain (EXIT_RESOURCES) about limits, given as options or in a machine file, that are beyond
+ * what the `local_ranks` ranks of this computer can have together; `sharing` of them use `device`
+ * (null: the CPU). */
 int machine_check_memory(const struct options *options, int local_ranks,
                          const struct device_info *device, int sharing,
                          const struct machine *machine, struct error *err);
 
-/* Read a little here and there of the largest operand, for a tenth of a second or a little more,
- * and take what the file system gives to this computer, times their number, as its rate.  Small
- * problems are left alone. */
+/* Measure the rate of the file system: read samples of the largest operand for about a tenth of a
+ * second, and multiply the rate that this computer gets by the number of computers.  Does nothing
+ * for small problems. */
 void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
 
-/* Replace what `options->machine` states: a JSON object with members of the names above. */
+/* Replace the members that the machine file `options->machine` states, a JSON object with the names
+ * above as keys. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);
 
-/* Where a number that `member` points to in the machine is from: "given" by the user, "measured"
+/* The source of the member of the machine that `member` points to: "given" by the user, "measured"
  * here, or "assumed". */
 const char *machine_source(const struct machine *machine, const void *member);
 
-/* Note that it was measured. */
+/* Note that this member was measured. */
 void machine_measured(struct machine *machine, const void *member);
 
-/* The machine file that states all of this machine; the caller's. */
+/* The machine file that states all of this machine; the caller frees it. */
 json_t *machine_json(const struct machine *machine);
 
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);
 
-/* Threads of a rank with so many CPUs: OMP_NUM_THREADS where that is set, else as many. */
+/* Threads of a rank with so many CPUs: OMP_NUM_THREADS where that is set, otherwise one a CPU. */
 int machine_threads(int cpus);
 
 /* CPUs that this process is bound to. */

@@ -6,42 +6,42 @@
 #include "problem.h"
 
 enum {
-    PANEL_BUFFERS = 2, /* of A and of B on the device at least: one is filled, the other used */
+    PANEL_BUFFERS = 2, /* buffers of A and of B, at least: one is filled while the other is read */
     STRIPS_MAX = 16,   /* strips of a tile */
 };
 
 enum link { LINK_READ, LINK_NETWORK, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
 
-/* What moves and what is computed; doubles, since all ranks together may come to more than 2^64. */
+/* Bytes that move and operations; doubles, since those of all ranks may be more than 2^64. */
 struct traffic {
     double in_bytes, out_bytes, write_bytes, flops;
 };
 
 /* Plain data; the same on every rank. */
 struct plan {
-    int layers;                 /* of ranks, each with a part of k (layers.h); all else: of each */
-    int64_t layer_k;            /* its part; the last may have less */
+    int layers;                 /* of ranks (layers.h); what follows is of each layer */
+    int64_t layer_k;            /* its part of k; the last layer may have less */
     int grid_rows, grid_cols;   /* ranks over C's rows and columns */
     int ranks_per_node;         /* consecutive ranks, which share what they read */
-    int block_rows, block_cols; /* of the grid, that they are; 1 x 1 where they fill none */
-    int64_t node_lines[2];      /* rows, columns of the grid in which a node has ranks, at most */
+    int block_rows, block_cols; /* the block of the grid that these are; 1 x 1: they are none */
+    int64_t node_lines[2];      /* the most rows, columns of the grid in which a node has ranks */
     int64_t tile_rows, tile_cols,
         slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
     int64_t slot_elements;     /* a slot holds a part of a panel or of a strip */
-    int64_t strip_rows;        /* a finished tile leaves in strips of so many rows */
+    int64_t strip_rows;        /* a finished tile is drained in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
-    int64_t turn[2];           /* parts of A, of B that a node reads in a row for others, too */
-    size_t spare_bytes;        /* of host memory, for more slots out */
+    int64_t turn[2];           /* consecutive parts of A, of B that a node reads for all nodes */
+    size_t spare_bytes;        /* host memory for more slots out */
     int64_t buffers[2];        /* device panels of A, of B */
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them, on a node */
-    int compute_threads;       /* of the CPU device; fewer than there are where memory is little */
+    int compute_threads;       /* of the CPU device; fewer where the memory is small */
     int readers, writers;      /* threads */
-    int preparers; /* writers that prepare C's file while they have nothing else, at most */
+    int preparers; /* the most writers that prepare C's file while they have nothing to write */
 
     size_t slot_bytes;
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
@@ -49,10 +49,10 @@ struct plan {
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
-    double link_s[LINK_COUNT];       /* time that each link needs */
-    double add_s;                    /* for adding the layers' products */
-    double roofline_s;               /* of all links, by which plans are ranked; not a prediction */
-    double cost;                     /* what the planner makes least */
+    double link_s[LINK_COUNT];       /* seconds that each link is busy */
+    double add_s;                    /* seconds to add the layers' products */
+    double roofline_s;               /* by which plans are ranked (planner_roofline.c) */
+    double cost;                     /* what the planner minimises */
     double bound_bytes;              /* least traffic with the disk for device memory and cache */
     double factor;                   /* planned traffic over it */
     int idle_ranks;                  /* ranks that never have a tile */

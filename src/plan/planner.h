@@ -13,36 +13,37 @@
 
 #include "plan.h"
 
-/* Choices that the user forces; 0 means that the planner chooses. */
+/* Choices of the user; where they are 0 the planner chooses. */
 struct plan_request {
     int grid_rows, grid_cols;
     int layers;
-    bool whole; /* one super-block, where the devices hold it */
+    bool whole; /* one super-block, if the devices can hold it */
     int64_t tile_rows, tile_cols, slab;
     bool verify;              /* room for the online check */
-    size_t record_bytes;      /* of host memory, for what is recorded of the run */
-    enum algorithm algorithm; /* whose own memory and speed count */
+    size_t record_bytes;      /* host memory for what is recorded of the run */
+    enum algorithm algorithm; /* whose workspace and rate are counted */
 };
 
-/* Complains (EXIT_RESOURCES) when nothing fits, with what is needed, what there is and the
- * smallest limit that would work; EXIT_USAGE when a forced grid or tile is impossible. */
+/* Make the plan.  Pure.  Complains when nothing fits (EXIT_RESOURCES), with what is needed, what
+ * there is and the smallest limit that would do, and when a grid or tile that was asked for is
+ * impossible (EXIT_USAGE). */
 int plan_make(const struct problem *problem, const struct machine *machine,
               const struct plan_request *request, struct plan *plan, struct error *err);
 
-/* Of a layer: its problem, with its part of k, the first of which takes alpha and beta; and its
- * plan, whose slabs are of that part. */
+/* The problem of a layer, which is its part of k; the first layer applies alpha and beta.  And the
+ * plan of a layer, whose slabs are those of that part. */
 struct problem plan_layer_problem(const struct problem *problem, const struct plan *plan,
                                   int layer);
 struct plan plan_layer(const struct plan *plan, const struct problem *part);
 
-/* Largest panel of A or B on the device, in bytes. */
+/* The largest panel of an operand on the device, in bytes. */
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
 
 /* What the online check (check.h) takes of the device, in bytes. */
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm);
 
-/* Size of one device buffer, rounded as the planner counts it. */
+/* The size of one device buffer in bytes, rounded as the planner counts it. */
 size_t plan_buffer_bytes(size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* The problem: C = alpha op(A) op(B) + beta C0, as the files state it.
  *
- * Row-major throughout, as the files are and as users see them; the one place where rows become the
- * columns that a BLAS-like kernel wants is slab_multiply in run.c. */
+ * It is row-major throughout, as the files are and as users see them.  The one place where rows
+ * become the columns that a BLAS-like kernel takes is steps_multiply in run.c. */
 #ifndef DGEMM_OOC_PROBLEM_H
 #define DGEMM_OOC_PROBLEM_H
 
@@ -16,18 +16,18 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 struct problem {
     enum scalar type;
     int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
-    /* Of a part of the product, a piece that is left (work.h) or a layer's (layers.h): */
-    int64_t row, col, k_first; /* where it begins, in C and in A and B */
-    int64_t n_whole, k_whole;  /* of the whole */
-    bool continues;            /* its sums begin with what has been saved */
+    /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
+    int64_t row, col, k_first; /* where it begins in C, and in k */
+    int64_t n_whole, k_whole;  /* n and k of the whole product */
+    bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
     enum store_way io;
 };
 
-/* Describe the operands and check that they fit together.  Complains about all that is wrong at
- * once. */
+/* Describe the operands and check that they fit together.  Complains about everything that is wrong
+ * at once.  Reads files; not collective. */
 int problem_open(const struct options *options, struct problem *problem, struct error *err);
 
 /* alpha = 0 or k = 0: A and B are never read. */

@@ -226,8 +226,8 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
                             come.end + seconds / slabs};
     feed.start = fmax(feed.start, rank->product.end);
     if (step->first == 0)
-        feed = (struct interval){fmax(feed.start, rank->leaving.start),
-                                 fmax(feed.end, rank->leaving.end)};
+        feed = (struct interval){fmax(feed.start, rank->draining.start),
+                                 fmax(feed.end, rank->draining.end)};
     double flops = 2 * (double)product.rows * (double)product.cols * (double)product.k;
     rank->product = serve(&rank->gemm, feed, flops, seconds);
     /* The buffers of all but the newest slabs are free again. */
@@ -274,7 +274,7 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
     double beyond = fmax(0, 1 - slots / bytes);
     out.end = fmax(out.end, rank->written);
     out.end = fmax(out.end, out.start + beyond * (file.end - out.start));
-    rank->leaving = out;
+    rank->draining = out;
     rank->written = fmax(out.end, file.end);
 }
 

@@ -1,5 +1,5 @@
-/* The whole run in simulated time, step by step, before anything is there to run it on: how long
- * the chosen plan is predicted to take, by a run as by a dry run.
+/* The whole run in simulated time, step by step: the prediction of how long the chosen plan takes,
+ * for a run and for a dry run.
  *
  * A step is one slab of one super-block.  In the order of the schedule each step asks every
  * resource that it needs for its time: the file system, which all nodes share; each node's link to
@@ -16,10 +16,10 @@
  *   that the plan expects of the network; the first parts have to get through all of them.
  * - A device is filled for one slab while it multiplies the one before.  Panels that it holds, or
  *   that the host keeps, are not read again.
- * - A tile leaves strip by strip beside its last product and the next tile's first one, as far as
- *   slots out are free or the disk takes what is in them.
- * - Where bytes are written and others are to be read, a disk reads as many less.  Memory does both
- *   at once, but is read at a slower pace meanwhile, which is not made up for later.
+ * - A tile is drained strip by strip during its last product and the next tile's first one, as far
+ *   as slots out are free or the disk writes what is in them.
+ * - A disk that writes bytes reads as many less meanwhile.  Memory does both at the same time, but
+ *   is read more slowly meanwhile.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, and that C0's strips take slots of the ring too. */
@@ -58,15 +58,16 @@ struct simulation {
     int pieces; /* whose times these are together */
 };
 
-/* It takes about 0.1 us for each rank and step, a second at most, and hardly ever more than 1 % of
- * the time that it predicts, or 10 ms: where there are too many steps, several slabs make one, and
- * where there are too many super-blocks, later rows of them are taken to be like those before.
- * Needs about a kilobyte for each rank; without that, the plan's roofline stands for its time. */
+/* Simulate the run.  Pure.  It takes about 0.1 us for each rank and step, a second at most, and
+ * hardly ever more than 1 % of the time that it predicts, or 10 ms: where there are too many
+ * steps, several slabs are one step, and where there are too many super-blocks, later rows of them
+ * are assumed to be like those before.  It needs about a kilobyte for each rank; without that
+ * memory the plan's roofline is the predicted time. */
 void simulate(const struct problem *problem, const struct machine *machine,
               const struct plan_request *request, const struct plan *plan,
               struct simulation *simulation);
 
-/* Add what follows after it. */
+/* Add a simulation of what follows after the first. */
 void simulation_add(struct simulation *sum, const struct simulation *more);
 
 const char *simulate_resource_name(enum resource resource);
@@ -74,7 +75,7 @@ const char *simulate_resource_name(enum resource resource);
 /* Print what every resource does, in at most 80 columns. */
 void simulate_print(const struct simulation *simulation);
 
-/* Print the time that it took, and what limits it: the prediction. */
+/* Print the prediction: the time, and what limits it. */
 void simulate_print_time(const struct simulation *simulation);
 
 #endif

@@ -39,10 +39,10 @@ struct rank_state {
     int need[2]; /* A's and B's among those of its node */
     bool copies[2];
     struct server in, gemm, out;
-    struct interval product; /* the newest */
-    double gate;             /* when a device panel is free again */
-    struct interval leaving; /* the newest tile, from the device */
-    double written;          /* and when it is in the file */
+    struct interval product;  /* the newest */
+    double gate;              /* when a device panel is free again */
+    struct interval draining; /* the newest tile, from the device */
+    double written;           /* and when it is in the file */
 };
 
 /* What a step put into a node's ring, and when all of it had been copied to devices. */

@@ -29,9 +29,9 @@ static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_
 /* The newest; one that was given up may still write here. */
 static struct {
     MPI_Request request;
-    double sums[MEETING_SUMS];
-    uint64_t totals[MEETING_SUMS];
-    double largest[MEETING_LARGEST];
+    double sums[VOTE_SUMS];
+    uint64_t totals[VOTE_SUMS];
+    double largest[VOTE_LARGEST];
 } meeting = {.request = MPI_REQUEST_NULL};
 
 static atomic_bool has_failed;
@@ -268,13 +268,13 @@ static void convene(void *numbers, int count, MPI_Datatype type, MPI_Op how)
     comm_unlock();
 }
 
-void comm_meet_begin(const double *sums, int count)
+void comm_vote_begin(const double *sums, int count)
 {
     memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
     convene(meeting.sums, count, MPI_DOUBLE, MPI_SUM);
 }
 
-bool comm_meet_end(const struct comm *comm, double *sums, int count)
+bool comm_vote_end(const struct comm *comm, double *sums, int count)
 {
     if (!attend(comm))
         return false;
@@ -282,7 +282,7 @@ bool comm_meet_end(const struct comm *comm, double *sums, int count)
     return true;
 }
 
-bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
+bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
 {
     memcpy(meeting.totals, sums, (size_t)count * sizeof *sums);
     convene(meeting.totals, count, MPI_UINT64_T, MPI_SUM);

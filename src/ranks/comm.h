@@ -1,6 +1,6 @@
-/* The ranks: who there is, and decisions that all of them take together.  With the exchange between
- * nodes (exchange.h) the only user of MPI; only the main thread calls it, but for comm_raised,
- * comm_fail and comm_abort. */
+/* The ranks, and what they decide together.  This and the exchange between nodes (exchange.h) are
+ * the only users of MPI.  Only the main thread calls these functions, but for comm_raised,
+ * comm_fail and comm_abort, which any thread may call. */
 #ifndef DGEMM_OOC_COMM_H
 #define DGEMM_OOC_COMM_H
 
@@ -14,28 +14,27 @@ struct comm {
     int rank, size;
     int computers;
     int local_rank, local_size; /* on this computer */
-    int nodes, node;            /* groups of ranks that share memory; this rank's */
-    int node_rank, node_size;   /* in it; the last may have fewer */
-    int layer, first, peers;    /* this rank's part of k (layers.h); who else works on it: so many
-                                   ranks from that one on */
+    int nodes, node;            /* groups of ranks that share memory; this rank's group */
+    int node_rank, node_size;   /* within it; the last node may have fewer ranks */
+    int layer, first, peers;    /* this rank's layer (layers.h), its first rank, and its size */
     bool raised;                /* this rank has told the others that it failed */
 };
 
-/* Collective.  Ranks are numbered computer by computer; each is a node of its own (nodes.h).
- * Complains, not on all ranks alike, when the launcher started several ranks that MPI sees as one
- * each. */
+/* Collective.  Start MPI and number the ranks computer by computer; each is a node of its own at
+ * first (nodes.h).  Complains, possibly on some ranks only, when the launcher started several ranks
+ * of which MPI sees each as a run of its own. */
 int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
-/* Whether the CPUs that this process is bound to are the default policy of its launcher, which
- * nobody asked for.  Only Open MPI 4 tells; else false. */
+/* Whether this process is bound to its CPUs by the default policy of its launcher, and not because
+ * the user asked for it.  Only Open MPI 4 states that; otherwise false. */
 bool comm_bound_by_default(void);
 
-/* Collective, always with the same numbers.  Form layers of equally many ranks, in their order,
- * with nodes of so many; from then on `nodes` and `node` are those of the layer. */
+/* Collective.  Form layers of equally many consecutive ranks, with nodes of so many ranks; from
+ * then on `nodes` and `node` count within the layer.  Every call has the same numbers. */
 void comm_form_layers(struct comm *comm, int layers, int ranks_per_node);
 
-/* Where this rank is in its layer's grid. */
+/* The number of this rank in its layer's grid. */
 static inline int comm_place(const struct comm *comm)
 {
     return comm->rank - comm->first;
@@ -44,28 +43,28 @@ static inline int comm_place(const struct comm *comm)
 /* Collective.  Send `bytes` of plain data from `root` to all. */
 void comm_share(void *data, size_t bytes, int root);
 
-/* Collective.  All ranks leave with the complaint of the lowest failing rank, which it names (but
- * for a stop, and rank 0 only where it had raised), and with its code: 0 when none failed.  A rank
- * that has only heard of a failure (ERROR_ELSEWHERE) fails, too. */
+/* Collective.  All ranks return with the code and the complaint of the lowest rank that failed, or
+ * 0 when none did.  The complaint names that rank, but for a stop, and rank 0 only where it had
+ * raised.  ERROR_ELSEWHERE, an error of another rank, counts as a failure. */
 int comm_agree(struct comm *comm, struct error *err);
 
-/* Between agreements: tell the other ranks that this one failed, unless one of them has said so
- * before; and whether one has.  The next comm_agree settles it. */
+/* Between agreements: tell the other ranks that this one has failed, unless another one has said so
+ * before; and whether a rank has failed.  The next comm_agree ends that state. */
 void comm_raise(struct comm *comm);
 bool comm_raised(const struct comm *comm);
 
-/* From any thread, once and for all: this rank cannot go on.  comm_raised is true on it from now
- * on, so that its main thread, whatever it waits for, comes and raises. */
+/* This rank cannot continue.  comm_raised is true on it from now on, so that its main thread
+ * raises, whatever it waits for.  Any thread. */
 void comm_fail(void);
 
-/* Collective, while the exchange between nodes goes on: up to MEETING_SUMS sums over all ranks,
- * begun now and asked for later; or sums modulo 2^64, and the largest of up to MEETING_LARGEST
- * values, at once.  False, and nothing comes of it, when a rank has raised; then there is no other
- * meeting. */
-enum { MEETING_SUMS = 96, MEETING_LARGEST = 2 };
-void comm_meet_begin(const double *sums, int count);
-bool comm_meet_end(const struct comm *comm, double *sums, int count);
-bool comm_meet(const struct comm *comm, uint64_t *sums, int count, double *largest, int values);
+/* Collective; may be called while the exchange between nodes runs.  comm_vote_begin starts to add
+ * up to VOTE_SUMS numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote adds up
+ * numbers modulo 2^64, and takes the largest of up to VOTE_LARGEST values, in one call.  False,
+ * with no result, when a rank has raised; there must be no other vote then. */
+enum { VOTE_SUMS = 96, VOTE_LARGEST = 2 };
+void comm_vote_begin(const double *sums, int count);
+bool comm_vote_end(const struct comm *comm, double *sums, int count);
+bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values);
 
 /* Collective. */
 void comm_barrier(void);
@@ -74,17 +73,18 @@ uint64_t comm_sum(uint64_t value); /* modulo 2^64 */
 void comm_sum_vector(double *vector, int64_t count);
 void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
 
-/* Collective over the ranks of a node: from one of them to all; whether it holds for all. */
+/* Collective over the ranks of a node.  Send data from one of them to all; whether `mine` is true
+ * on all of them. */
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from);
 bool comm_node_all(const struct comm *comm, bool mine);
 
-/* Collective over the ranks of a computer: what each has, in their order. */
+/* Collective over the ranks of a computer: gather `bytes` of each, in their order. */
 void comm_local_gather(const void *mine, size_t bytes, void *everyones);
 
 /* End all ranks at once.  From any thread. */
 void comm_abort(int code) __attribute__((noreturn));
 
-/* To or from one other rank; the receiver knows how much. */
+/* Send to, or receive from, one other rank; both ends give the same size.  Blocks. */
 void comm_send(const void *data, size_t bytes, int to);
 void comm_receive(void *data, size_t bytes, int from);
 

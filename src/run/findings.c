@@ -67,12 +67,12 @@ void findings_gather(struct findings *f)
     *f = (struct findings){most[0], most[1], sum[2], sum[3], sum[4], sum[5]};
 }
 
-bool findings_meet(const struct comm *comm, struct findings *f)
+bool findings_vote(const struct comm *comm, struct findings *f)
 {
     double counts[] = {f->rows, f->weak, f->not_finite, f->not_judged};
     double largest[] = {f->ratio, f->detectable};
-    comm_meet_begin(counts, 4);
-    if (!comm_meet_end(comm, counts, 4) || !comm_meet(comm, &(uint64_t){0}, 1, largest, 2))
+    comm_vote_begin(counts, 4);
+    if (!comm_vote_end(comm, counts, 4) || !comm_vote(comm, &(uint64_t){0}, 1, largest, 2))
         return false;
     *f = (struct findings){largest[0], largest[1], counts[0], counts[1], counts[2], counts[3]};
     return true;

@@ -29,10 +29,10 @@ int64_t findings_collect(struct findings *f, const double *verdicts, int64_t row
 
 void findings_merge(struct findings *to, const struct findings *other);
 
-/* Collective.  Merge the findings of all ranks.  findings_meet may be called while the exchange
+/* Collective.  Merge the findings of all ranks.  findings_vote may be called while the exchange
  * between nodes runs; it returns false when a rank has raised an error. */
 void findings_gather(struct findings *f);
-bool findings_meet(const struct comm *comm, struct findings *f);
+bool findings_vote(const struct comm *comm, struct findings *f);
 
 /* Whether there was anything to check. */
 bool findings_any(const struct findings *f);

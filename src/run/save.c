@@ -20,7 +20,7 @@ enum {
     FILE_BLOCK = 4096, /* bytes of a block of a usual file system */
 };
 
-_Static_assert(sizeof(struct vote) <= MEETING_SUMS * sizeof(double), "one vote adds it up");
+_Static_assert(sizeof(struct vote) <= VOTE_SUMS * sizeof(double), "one vote adds it up");
 
 static const double vote_seconds = 0.2; /* between two votes, as planned */
 
@@ -139,7 +139,7 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
     if (run->comm->rank == 0)
         make_place(run, super, &info);
     uint64_t missing = s->failed;
-    if (!comm_meet(run->comm, &missing, 1, &none, 1))
+    if (!comm_vote(run->comm, &missing, 1, &none, 1))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
@@ -203,7 +203,7 @@ struct totals {
     uint64_t sum, failures, unsaved;
 };
 enum { TOTAL_NUMBERS = sizeof(struct totals) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct totals) <= MEETING_SUMS * sizeof(uint64_t), "one vote adds it up");
+_Static_assert(sizeof(struct totals) <= VOTE_SUMS * sizeof(uint64_t), "one vote adds it up");
 
 /* Where sums could not be saved, the lowest rank that failed says why. */
 static int add_up(struct run *run, struct totals *totals, struct saved *saved, struct error *err)
@@ -216,13 +216,13 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
         totals->bands.sums[i] = run->c.written[i];
     saved->findings = run->check.findings;
     findings_merge(&saved->findings, &run->check.partial);
-    if (!comm_meet(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}, 1) ||
-        !findings_meet(comm, &saved->findings))
+    if (!comm_vote(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}, 1) ||
+        !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
     saved->bands = totals->bands;
     uint64_t unsaved = totals->unsaved;
     double mine = s->failed ? comm->size - comm->rank : 0, lowest = mine;
-    if (unsaved && !comm_meet(comm, &unsaved, 1, &lowest, 1))
+    if (unsaved && !comm_vote(comm, &unsaved, 1, &lowest, 1))
         return err->code = ERROR_ELSEWHERE;
     saved->note = mine > 0 && mine == lowest ? s->why.text : "";
     return 0;
@@ -298,7 +298,7 @@ static void vote_begin(struct run *run)
     s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE};
     tally_take(run, &s->vote.tally);
     s->voting = true;
-    comm_meet_begin((double *)&s->vote, VOTE_NUMBERS);
+    comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);
 }
 
 /* False when another rank has failed. */
@@ -306,7 +306,7 @@ static bool vote_end(struct run *run, enum stop_level *level, struct error *err)
 {
     struct saver *s = &run->saver;
     s->voting = false;
-    if (!comm_meet_end(run->comm, (double *)&s->vote, VOTE_NUMBERS))
+    if (!comm_vote_end(run->comm, (double *)&s->vote, VOTE_NUMBERS))
         return false;
     *level = s->vote.stop > 0 ? STOP_END : s->vote.save > 0 ? STOP_SAVE : STOP_NOT;
     s->met(s->context, &s->vote.tally, err);
