@@ -1,5 +1,5 @@
-/* A checksum of a matrix that its blocks add up to, in any order, whoever has them: what ranks,
- * threads and tiles are, it does not see.
+/* A checksum of a matrix which is the sum of those of its blocks, in any order, so that it does not
+ * depend on ranks, threads and tiles.
  *
  * An element is one 32-bit word (float) or two (double).  Each word is multiplied by an odd 32-bit
  * weight of its place in the row, no two of which are equal in rows of less than 2^31 words; these
@@ -27,12 +27,13 @@ struct checksum {
     uint32_t *weights; /* of the words of a row */
 };
 
-/* The table of a matrix with so many columns, and its size.  Null weights: closed. */
+/* The table for a matrix with so many columns, and its size in bytes.  A closed table has null
+ * weights. */
 size_t checksum_bytes(enum scalar type, int64_t cols);
 int checksum_open(struct checksum *checksum, enum scalar type, int64_t cols, struct error *err);
 void checksum_close(struct checksum *checksum);
 
-/* What a block of the matrix adds, packed row-major as stores have it.  From any thread. */
+/* The checksum of a block, which is packed row-major as stores have it.  Any thread. */
 uint64_t checksum_block(const struct checksum *checksum, const struct block *block,
                         const void *memory);
 

@@ -1,9 +1,10 @@
 /* One run at a time is at work on an output.
  *
- * The system's locks (flock) see to that, which go with their process.  Where a file system has
- * none, as NFS and Lustre may be mounted, a file OUTPUT.h5.lock stands in: made by the run, which
- * touches it every 30 seconds, and removed at its end.  It holds no more when its process is dead,
- * which is only known on the same computer, or when it has not been touched for three minutes. */
+ * The system's locks (flock) ensure that, and end with their process.  Where a file system has
+ * none, as NFS and Lustre may be mounted, a file OUTPUT.h5.lock replaces them: the run creates it,
+ * touches it every 30 seconds and removes it at its end.  It is stale when its process is dead,
+ * which can be known on the same computer only, or when it has not been touched for three
+ * minutes. */
 #ifndef DGEMM_OOC_LOCK_H
 #define DGEMM_OOC_LOCK_H
 
@@ -17,17 +18,17 @@ enum { LOCK_BEAT_SECONDS = 30, LOCK_STALE_SECONDS = 180 };
 enum lock_state { LOCK_TAKEN, LOCK_BUSY, LOCK_UNSUPPORTED };
 enum lock_state lock_file(int descriptor, int operation);
 
-/* Complain (EXIT_INPUT) where the file `name` says that another run is at work. */
+/* Complain (EXIT_INPUT) where the lock file `name` states that another run is at work. */
 int lock_look(const char *name, struct error *err);
 
-/* Make that file, and keep it fresh; one that holds no more is taken over, with a word. */
+/* Create the lock file and touch it regularly.  A stale one is taken over, with a warning. */
 int lock_take(const char *name, struct error *err);
 
-/* Whether no other run has taken it over since; true where none was needed. */
+/* Whether the lock is still this run's; true where none was needed. */
 bool lock_is_held(void);
 
-/* Remove it, if this run has one.  The second, for any thread or a signal's handler, before the
- * process ends. */
+/* Remove the lock file, if this run has one.  lock_abandon may be called by any thread and by
+ * signal handlers, just before the process ends. */
 void lock_release(void);
 void lock_abandon(void);
 

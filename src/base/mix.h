@@ -1,4 +1,4 @@
-/* Bits that look random, from a number: the same in every run. */
+/* Pseudorandom bits that are a function of a number. */
 #ifndef DGEMM_OOC_MIX_H
 #define DGEMM_OOC_MIX_H
 

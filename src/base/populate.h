@@ -1,4 +1,4 @@
-/* Make the pages of a mapping there, to be written to: a headers' word since Linux 5.14. */
+/* Populate the pages of a mapping for writing: in the headers since Linux 5.14. */
 #ifndef DGEMM_OOC_POPULATE_H
 #define DGEMM_OOC_POPULATE_H
 

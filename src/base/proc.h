@@ -1,4 +1,4 @@
-/* What the kernel says in /proc and /sys. */
+/* Values that the kernel states in /proc and /sys. */
 #ifndef DGEMM_OOC_PROC_H
 #define DGEMM_OOC_PROC_H
 
@@ -10,7 +10,7 @@
  * the value.  False where there is none. */
 bool proc_text(const char *file, const char *key, char *value, size_t bytes);
 
-/* A value that is a number, in whatever unit it has there. */
+/* Likewise a number, in the unit that it has there. */
 bool proc_number(const char *file, const char *key, uint64_t *value);
 
 #endif

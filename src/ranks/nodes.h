@@ -7,15 +7,15 @@
 struct comm;
 struct error;
 
-/* The same on all ranks of a computer, also in containers that give it names of their own.  What
- * the MPI takes for one (MPI_COMM_TYPE_SHARED) is not asked: Open MPI 4.1 puts ranks of others into
- * it where PMIX_MCA_gds=hash is set, and hangs. */
+/* A number that is the same on all ranks of a computer, also in containers that have host names of
+ * their own.  MPI_COMM_TYPE_SHARED is not used: where PMIX_MCA_gds=hash is set, Open MPI 4.1 puts
+ * ranks of other computers into it, and hangs. */
 uint64_t nodes_computer(void);
 
-/* Collective, after comm_open.  The ranks of a computer form a node; where computers have different
- * numbers of them, nodes have a size that divides them all but those of the last; where /proc does
- * not let ranks share memory, each is a node.  Complains of an MPI that several nodes cannot
- * use. */
+/* Collective, after comm_open.  Form nodes of the ranks of each computer.  Where computers have
+ * different numbers of ranks, nodes get a size that divides the numbers of all but the last; where
+ * /proc does not let ranks share memory, each rank is a node.  Complains where there are several
+ * nodes and the MPI cannot be used by two threads. */
 int nodes_form(struct comm *comm, struct error *err);
 
 #endif

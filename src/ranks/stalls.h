@@ -1,20 +1,21 @@
 /* Stall diagnostics: which rank is blocked on which.
  *
- * A rank that is stopped, or a file system that does not answer, lets all ranks wait, each for
- * another.  The first of a node's ranks whose main thread waits for the same for a minute (waits.h)
- * says so, and what the node's ranks do meanwhile; once more after two, four, eight ... */
+ * When a rank is stopped, or a file system does not answer, all ranks wait, each for another one.
+ * The first rank of a node whose main thread has waited for the same thing for a minute (waits.h)
+ * prints that, and what the other ranks of the node do meanwhile; again after two minutes, four,
+ * eight ... */
 #ifndef DGEMM_OOC_STALLS_H
 #define DGEMM_OOC_STALLS_H
 
 struct comm;
 struct error;
 
-/* Collective over the ranks of a node, which see each other's waits from here on.  A wait is long
- * from so many seconds on. */
+/* Collective over the ranks of a node, which see each other's waits from now on.  A wait of so many
+ * seconds is a stall. */
 int stalls_open(const struct comm *comm, double seconds, struct error *err);
 void stalls_close(void);
 
-/* Now and then, from one thread: look, and say it. */
+/* Look for stalls and print them.  To be called now and then, by one thread. */
 void stalls_look(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What this process waits for, as others of its node see it (stalls.h). */
+/* What this process waits for, visible to the other ranks of its node (stalls.h). */
 #ifndef DGEMM_OOC_WAITS_H
 #define DGEMM_OOC_WAITS_H
 
@@ -25,18 +25,18 @@ struct waits {
     _Atomic int64_t beat;   /* when its rank looked last */
 };
 
-/* Note all that follows in this record, which is set to no wait; null: where nobody looks. */
+/* From now on keep the waits in this record, which is reset; null: in one that nobody reads. */
 void waits_note(struct waits *record);
 
-/* The main thread begins to wait, of a panel for that transfer from that rank (-1: of this node),
- * or for that rank; and goes on. */
+/* The main thread begins to wait: for something, for the panel of that transfer, which comes from
+ * rank `from` (-1: this node reads it), or for a rank; and its wait ends. */
 void wait_begin(enum wait what);
 void wait_begin_panel(const struct transfer *transfer, int from);
 void wait_begin_rank(int rank);
 void wait_end(void);
 
-/* The exchange's thread: the oldest message that is not through is from now on one from or to that
- * rank; or there is none. */
+/* The exchange's thread: the oldest message in flight is from now on one from (`comes`) or to rank
+ * `peer`; or none is in flight. */
 void wait_begin_message(int peer, bool comes);
 void wait_end_message(void);
 

@@ -1,18 +1,18 @@
-/* The watch: a rank that dies does not leave the others hanging, and one that hangs is named.
+/* The watch: when a rank dies the job ends instead of hanging, and a rank that hangs is named.
  *
- * Launchers end a job of which a rank was killed, but not all do, and not always (srun only with
- * --kill-on-bad-exit).  A thread of each rank looks once a second whether the processes of its
- * computer's other ranks are still there, as far as they are numbered together.  When one is not,
- * the first of the others says so and ends the whole job: what MPI would have to agree on cannot
- * be agreed on without the dead.  A computer that dies with all its ranks is the launcher's to
- * notice; that others wait for it is said (waits.h). */
+ * Not all launchers end a job when one of its ranks was killed (srun does only with
+ * --kill-on-bad-exit).  A thread of each rank looks once a second whether the processes of the
+ * other ranks of its computer still exist, as far as they see each other's process numbers.  When
+ * one does not, the first of the others prints that and ends the whole job, since MPI cannot agree
+ * on anything without that rank.  The death of a computer with all its ranks must be noticed by
+ * the launcher; that others wait for it is printed (stalls.h). */
 #ifndef DGEMM_OOC_WATCH_H
 #define DGEMM_OOC_WATCH_H
 
 struct comm;
 
-/* Collective over the ranks of a computer.  After watch_end no rank may leave before all have come
- * there. */
+/* Collective over the ranks of a computer.  No rank may end before all of them have returned from
+ * watch_end. */
 void watch_begin(const struct comm *comm);
 void watch_end(void);
 

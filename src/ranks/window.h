@@ -17,18 +17,18 @@ struct window {
     size_t bytes;
 };
 
-/* So many bytes and what fills the last page: what follows in a window begins there. */
+/* So many bytes, rounded up to whole pages: where the next part of a window begins. */
 size_t window_pages(size_t bytes);
 
-/* Collective over the ranks of a node, which give the same size.  They fail together. */
+/* Collective over the ranks of a node, which give the same size.  All of them fail if one does. */
 int window_open(struct window *window, const struct comm *comm, size_t bytes, struct error *err);
 void window_close(struct window *window);
 
-/* For the first of them, before the others use the window. */
+/* Initialise a lock or a condition in the window: the first rank, before the others use it. */
 void window_lock_init(pthread_mutex_t *lock);
 void window_signal_init(pthread_cond_t *signal);
 
-/* A lock whose owner has died can still be had; its rank's death ends the run (watch.h). */
+/* Take the lock, also when its owner has died: the death of a rank ends the run (watch.h). */
 void window_lock(pthread_mutex_t *lock);
 void window_wait(pthread_cond_t *signal, pthread_mutex_t *lock);
 
