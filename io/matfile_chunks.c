@@ -9,7 +9,6 @@
  * library reads to a buffer of its own first is read, and copied to ours; then the chunk is not
  * found. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,6 +1,5 @@
 /* New datasets, and renaming and removing them. */
 #include <errno.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,7 +2,8 @@
  *
  * A thread that has many requests runs them on the pool and works on them itself meanwhile.
  * POOL_WIDTH requests of the process are in flight at most.  Runs of different threads take turns,
- * request by request, so that a few writers are not held up by many readers. */
+ * request by request, so that a few writers are not held up by many readers.  A thread whose last
+ * requests are in flight may work on one of another run meanwhile, and return later for that. */
 #ifndef DGEMM_OOC_POOL_H
 #define DGEMM_OOC_POOL_H
 

@@ -39,6 +39,12 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
                      store->info.file, bytes, store->info.file_bytes);
 }
 
+/* HDF5 only reads: what it is asked to write is written by offset. */
+static enum store_way way_of(enum store_mode mode, enum store_way way)
+{
+    return mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO : way;
+}
+
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err)
 {
@@ -52,10 +58,9 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", info->file);
     *s = (struct store){
         .backend = backend, .info = *info, .type = type, .mode = mode, .descriptor = -1};
-    s->way = backend == &store_hdf5                     ? STORE_HDF5
-             : backend == &store_chunks                 ? STORE_BUFFERED
-             : mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO
-                                                        : way;
+    s->way = backend == &store_hdf5     ? STORE_HDF5
+             : backend == &store_chunks ? STORE_BUFFERED
+                                        : way_of(mode, way);
     int rc = s->backend->open(s, err);
     if (rc) {
         store_close(s);
@@ -75,14 +80,14 @@ size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, en
                             enum store_way way, int threads)
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->overhead(info, type, mode, way, threads);
+    return backend->overhead(info, type, mode, way_of(mode, way), threads);
 }
 
 size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                           enum store_way way)
 {
     const struct store_backend *backend = backend_of(info, type, mode, way);
-    return backend->shared ? backend->shared(info, type, way) : 0;
+    return backend->shared ? backend->shared(info, type, way_of(mode, way)) : 0;
 }
 
 static bool is_inside(const struct block *b, const struct matrix_info *info)

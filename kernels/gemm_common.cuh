@@ -255,8 +255,8 @@ constexpr int shared_bytes(long)
     return 0;
 }
 
-/* KERNEL names a family: TILE_M, TILE_N, THREADS, and function<T, TRANS_A, TRANS_B>(), a __global__
- * function.  This is the one for the transpositions of `gemm`. */
+/* KERNEL names a family of kernels: function<T, TRANS_A, TRANS_B>() is a __global__ function.  This
+ * is the one for the transpositions of `gemm`. */
 template <class KERNEL, typename T>
 auto function_for(const struct gemm *gemm)
 {

@@ -11,7 +11,8 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to, and which can pretend
-PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_WAIT", "OMPI_MCA_plm_rsh_agent"}  # other computers
+# What the faulty program can pretend: other computers, nodes, a shorter minute.
+PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_COMPUTER", "DGEMM_OOC_TEST_WAIT", "OMPI_MCA_plm_rsh_agent"}
 EMULATED = "emulated/dgemm_ooc"  # whose GPU is the CPU: where there is none
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"

@@ -10,7 +10,6 @@
 #include "matname.h"
 #include "option_values.h"
 #include "option_words.h"
-#include "quantity.h"
 #include "version.h"
 
 /* The key of an option that has no letter: the member that it sets. */

@@ -16,7 +16,6 @@
 #include "error.h"
 #include "file.h"
 #include "lock.h"
-#include "meter.h"
 
 enum {
     HASH_DIGITS = 16,

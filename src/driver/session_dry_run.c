@@ -3,7 +3,6 @@
 
 #include "device.h"
 #include "error.h"
-#include "gpu_absence.h"
 #include "launcher.h"
 #include "output_check.h"
 #include "quantity.h"

@@ -315,7 +315,7 @@ int session_execute(struct session *s)
     if (spans || timeline)
         trace_open(&record->trace, s->hardware.device, spans, timeline, &s->err);
     if (comm_agree(&s->comm, &s->err))
-        return s->err.code;
+        return session_check_operands(s);
     if (s->comm.rank == 0)
         ticker_open(&record->ticker, s->options.progress, s->options.quiet,
                     problem_reads_ab(p) ? 2 * (double)p->m * (double)p->n * (double)p->k : 0,

@@ -1,7 +1,6 @@
 /* Plans for what is left of the product, and what follows from them. */
 #include <stdio.h>
 
-#include "error.h"
 #include "quantity.h"
 #include "session.h"
 #include "verify.h"

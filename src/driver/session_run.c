@@ -5,7 +5,6 @@
 
 #include "advice.h"
 #include "device.h"
-#include "error.h"
 #include "meter.h"
 #include "nodes.h"
 #include "quantity.h"

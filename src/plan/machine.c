@@ -15,7 +15,6 @@
 
 #include "error.h"
 #include "options.h"
-#include "quantity.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 

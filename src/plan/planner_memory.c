@@ -1,12 +1,9 @@
 /* What a plan takes of device and host: panels, slots, what is kept. */
-#include <math.h>
 
 #include "check_size.h"
 #include "checksum.h"
-#include "error.h"
 #include "planner_impl.h"
 #include "quantity.h"
-#include "schedule.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -120,24 +117,19 @@ static struct matrix_info output_info(const struct problem *p)
     return info;
 }
 
-/* What the one that is written needs for itself. */
+/* What the file that is written needs beside the slots, and what all files share.  The output is
+ * either mapped, by itself, or written directly, by what is shared. */
 static size_t writing_bytes(const struct problem *p, int writers)
 {
     struct matrix_info output = output_info(p);
-    return store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
-}
-
-/* What all of them share. */
-static size_t sharing_bytes(const struct problem *p)
-{
-    struct matrix_info output = output_info(p);
-    size_t most = store_shared_bytes(&output, p->type, STORE_WRITE, p->io);
+    size_t mapped = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
+    size_t shared = store_shared_bytes(&output, p->type, STORE_WRITE, p->io), read = 0;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand)) {
             size_t bytes = store_shared_bytes(&p->matrix[operand], p->type, STORE_READ, p->io);
-            most = bytes > most ? bytes : most;
+            read = bytes > read ? bytes : read;
         }
-    return most;
+    return mapped + read > shared ? mapped + read : shared;
 }
 
 /* Host bytes that do not depend on tile and slots. */
@@ -145,7 +137,7 @@ static size_t host_fixed_bytes(const struct problem *p, const struct machine *ma
                                const struct plan_request *request, const struct plan *plan)
 {
     return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
-           sharing_bytes(p) + algorithm_host_overhead(request->algorithm) +
+           algorithm_host_overhead(request->algorithm) +
            (machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
 }
 

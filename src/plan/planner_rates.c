@@ -5,7 +5,6 @@
 #include "check_size.h"
 #include "planner_impl.h"
 #include "quantity.h"
-#include "schedule.h"
 
 enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */

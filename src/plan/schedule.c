@@ -2,7 +2,6 @@
 
 #include "quantity.h"
 #include "schedule_impl.h"
-#include "store.h"
 
 int64_t schedule_supers(const struct plan *plan)
 {

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +11,6 @@
 
 #include "error.h"
 #include "launcher.h"
-#include "meter.h"
 #include "nodes.h"
 #include "waits.h"
 
@@ -21,18 +19,18 @@ enum {
     SUM_MAX = 1 << 20, /* numbers of one reduction */
 };
 
-/* In the program's order: all ranks, those of a computer, of a node.  Meetings have a communicator
- * of their own, since a rank that raises stays away from them. */
+/* In the program's order: all ranks, those of a computer, of a node.  Votes have a communicator
+ * of their own, since a rank that raises takes no part in them. */
 static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_NULL,
-                meetings = MPI_COMM_NULL, panels = MPI_COMM_NULL;
+                votes = MPI_COMM_NULL, panels = MPI_COMM_NULL;
 
-/* The newest; one that was given up may still write here. */
+/* The newest vote; one that was given up may still write here. */
 static struct {
     MPI_Request request;
     double sums[VOTE_SUMS];
     uint64_t totals[VOTE_SUMS];
     double largest[VOTE_LARGEST];
-} meeting = {.request = MPI_REQUEST_NULL};
+} vote = {.request = MPI_REQUEST_NULL};
 
 static atomic_bool has_failed;
 
@@ -74,7 +72,7 @@ static void order_ranks(struct comm *comm)
     MPI_Comm_split(MPI_COMM_WORLD, 0, lowest, &all); /* of one computer in the MPI's order */
     MPI_Comm_rank(all, &comm->rank);
     MPI_Comm_size(all, &comm->size);
-    MPI_Comm_dup(all, &meetings);
+    MPI_Comm_dup(all, &votes);
     MPI_Comm_dup(all, &panels);
 }
 
@@ -243,15 +241,15 @@ void comm_abort(int code)
     _exit(code);
 }
 
-/* Wait for the meeting as long as no rank raises. */
-static bool attend(const struct comm *comm)
+/* Wait for the vote as long as no rank raises. */
+static bool await_vote(const struct comm *comm)
 {
     static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
     int done = 0;
     wait_begin(WAIT_FOR_RANKS);
     for (int looks = 1; !done && !(looks % LOOKS == 0 && comm_raised(comm)); looks++) {
         comm_lock();
-        MPI_Test(&meeting.request, &done, MPI_STATUS_IGNORE);
+        MPI_Test(&vote.request, &done, MPI_STATUS_IGNORE);
         comm_unlock();
         if (!done)
             nanosleep(&nap, NULL);
@@ -260,40 +258,40 @@ static bool attend(const struct comm *comm)
     return done;
 }
 
-/* Of the meeting's own numbers, in place. */
-static void convene(void *numbers, int count, MPI_Datatype type, MPI_Op how)
+/* Start to reduce some of the vote's numbers, in place. */
+static void start_vote(void *numbers, int count, MPI_Datatype type, MPI_Op how)
 {
     comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, meetings, &meeting.request);
+    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, votes, &vote.request);
     comm_unlock();
 }
 
 void comm_vote_begin(const double *sums, int count)
 {
-    memcpy(meeting.sums, sums, (size_t)count * sizeof *sums);
-    convene(meeting.sums, count, MPI_DOUBLE, MPI_SUM);
+    memcpy(vote.sums, sums, (size_t)count * sizeof *sums);
+    start_vote(vote.sums, count, MPI_DOUBLE, MPI_SUM);
 }
 
 bool comm_vote_end(const struct comm *comm, double *sums, int count)
 {
-    if (!attend(comm))
+    if (!await_vote(comm))
         return false;
-    memcpy(sums, meeting.sums, (size_t)count * sizeof *sums);
+    memcpy(sums, vote.sums, (size_t)count * sizeof *sums);
     return true;
 }
 
 bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
 {
-    memcpy(meeting.totals, sums, (size_t)count * sizeof *sums);
-    convene(meeting.totals, count, MPI_UINT64_T, MPI_SUM);
-    if (!attend(comm))
+    memcpy(vote.totals, sums, (size_t)count * sizeof *sums);
+    start_vote(vote.totals, count, MPI_UINT64_T, MPI_SUM);
+    if (!await_vote(comm))
         return false;
-    memcpy(sums, meeting.totals, (size_t)count * sizeof *sums);
-    memcpy(meeting.largest, largest, (size_t)values * sizeof *largest);
-    convene(meeting.largest, values, MPI_DOUBLE, MPI_MAX);
-    if (!attend(comm))
+    memcpy(sums, vote.totals, (size_t)count * sizeof *sums);
+    memcpy(vote.largest, largest, (size_t)values * sizeof *largest);
+    start_vote(vote.largest, values, MPI_DOUBLE, MPI_MAX);
+    if (!await_vote(comm))
         return false;
-    memcpy(largest, meeting.largest, (size_t)values * sizeof *largest);
+    memcpy(largest, vote.largest, (size_t)values * sizeof *largest);
     return true;
 }
 

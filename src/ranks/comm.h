@@ -1,6 +1,6 @@
-/* The ranks, and what they decide together.  This and the exchange between nodes (exchange.h) are
- * the only users of MPI.  Only the main thread calls these functions, but for comm_raised,
- * comm_fail and comm_abort, which any thread may call. */
+/* The ranks, and what they decide together.  This folder and the exchange between nodes
+ * (exchange.h) are the only users of MPI.  Only the main thread calls these functions, but for
+ * comm_raised, comm_fail and comm_abort, which any thread may call. */
 #ifndef DGEMM_OOC_COMM_H
 #define DGEMM_OOC_COMM_H
 

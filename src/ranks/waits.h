@@ -35,8 +35,8 @@ void wait_begin_panel(const struct transfer *transfer, int from);
 void wait_begin_rank(int rank);
 void wait_end(void);
 
-/* The exchange's thread: the oldest message in flight is from now on one from (`comes`) or to rank
- * `peer`; or none is in flight. */
+/* The exchange's thread: the oldest message that is in flight, or is to go on, comes from (`comes`)
+ * or goes to rank `peer` from now on; or there is none. */
 void wait_begin_message(int peer, bool comes);
 void wait_end_message(void);
 

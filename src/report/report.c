@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "proc.h"
-#include "quantity.h"
 
 /* What is brought together of all ranks. */
 enum {

@@ -21,7 +21,7 @@
  *
  * Nobody waits for ever.  All panels' transfers of all nodes have one order (super-block, slab, B
  * before A, part, line), which each node's sequence follows.  Take the first transfer that is not
- * through on all its nodes.  All before it are, so each of its nodes has a slot for it, has entered
+ * done on all its nodes.  All before it are, so each of its nodes has a slot for it, has entered
  * it, and has read it or asked for it; each sends it once few others are on their way, which all
  * were asked for and so are soon through; and what the devices wait for before they copy it has
  * come.  So it goes from node to node, and leaves its slots.  For that the thread never waits for

@@ -5,7 +5,6 @@
 
 #include "comm.h"
 #include "matrix.h"
-#include "quantity.h"
 #include "waits.h"
 #include "window.h"
 

@@ -25,7 +25,7 @@ struct outlet {
     struct slot **given; /* a ring of `count` slots, in the order in which they were given */
     int64_t submitted;   /* by the main thread */
     int64_t claimed;     /* by the threads */
-    int64_t written;     /* and written, or failed */
+    int64_t written;     /* and written */
     pthread_cond_t more; /* a slot was given, there is something to prepare, or `stop` is set */
     bool stop;           /* no more slots will be given, or something failed */
     int preparing;       /* threads that prepare the file now */

@@ -80,10 +80,10 @@ int run_warm_up(struct run *run, struct error *err)
         check_columns(&run->check, last, panel_b, run->acc.memory, err) ||
         rows_multiply(run, &corner, 0, err))
         return err->code;
-    run->steps.count = 0; /* that was no step */
     struct event *done = run->steps.ring[0].points[STEP_CHECKED];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
         return err->code;
+    steps_forget(&run->steps);
     return 0;
 }
 

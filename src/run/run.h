@@ -24,7 +24,7 @@ struct run {
     struct tiles *map;         /* of C; null: nobody wants to know */
     const struct piece *piece; /* which `problem` is */
     uint64_t seed;             /* of the check's weights */
-    struct saver saver;        /* of it: done, met, stops, context, known */
+    struct saver saver;        /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */

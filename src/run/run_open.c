@@ -1,11 +1,9 @@
 /* Opening and closing what a run consists of: files, slots, device memory, events. */
 #include <assert.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "error.h"
-#include "quantity.h"
 #include "run.h"
 
 /* Reading through an empty page cache is this many times slower than past it. */

@@ -22,6 +22,8 @@ enum {
 
 _Static_assert(sizeof(struct vote) <= VOTE_SUMS * sizeof(double), "one vote adds it up");
 
+_Static_assert(sizeof((struct names){0}).sums / PATH_MAX == PLACES, "each has a name");
+
 static const double vote_seconds = 0.2; /* between two votes, as planned */
 
 struct matrix_info save_matrix(const struct matrix_info *output, const char *file)

@@ -53,6 +53,12 @@ int steps_retire(struct steps *steps, int64_t end, struct error *err)
     return 0;
 }
 
+void steps_forget(struct steps *steps)
+{
+    steps->count = steps->retired = 0;
+    steps->products = steps->checks = (struct meter){0};
+}
+
 int steps_begin(struct steps *steps, double flops, struct step **step, struct error *err)
 {
     if (steps_retire(steps, steps->count + 1 - STEPS, err))

@@ -41,6 +41,9 @@ int steps_begin(struct steps *steps, double flops, struct step **step, struct er
  * again.  Blocks. */
 int steps_retire(struct steps *steps, int64_t end, struct error *err);
 
+/* Forget all steps so far, which the device has reached, and their time. */
+void steps_forget(struct steps *steps);
+
 /* Wait until the device has reached the event.  Blocks; a stall is reported as one of the
  * device. */
 int steps_await(const struct steps *steps, struct event *event, struct error *err);

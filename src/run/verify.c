@@ -62,10 +62,18 @@ static size_t vector_bytes(const struct problem *p, int classes)
            checksum_bytes(p->type, p->n);
 }
 
-static size_t reading_bytes(const struct problem *p, const struct matrix_info *info, int threads)
+/* C is read by offset, as it was written, since the run holds the lock that HDF5 would take. */
+static enum store_way reading_way(const struct problem *p, bool is_c)
 {
-    return store_overhead_bytes(info, p->type, STORE_READ, p->io, threads) +
-           store_shared_bytes(info, p->type, STORE_READ, p->io);
+    return is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
+}
+
+static size_t reading_bytes(const struct problem *p, const struct matrix_info *info, bool is_c,
+                            int threads)
+{
+    enum store_way way = reading_way(p, is_c);
+    return store_overhead_bytes(info, p->type, STORE_READ, way, threads) +
+           store_shared_bytes(info, p->type, STORE_READ, way);
 }
 
 /* The memory that the check takes beside the parts; C is a contiguous file. */
@@ -73,10 +81,10 @@ static size_t fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t most = reading_bytes(p, &c, threads);
+    size_t most = reading_bytes(p, &c, true, threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            size_t bytes = reading_bytes(p, &p->matrix[operand], threads);
+            size_t bytes = reading_bytes(p, &p->matrix[operand], false, threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;
@@ -202,9 +210,8 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, st
     s->project.type = s->sketch.type = p->type;
     s->project.classes = s->sketch.classes = f->classes;
     s->sketch.deal = 1;
-    /* C is read by offset, as it was written, since the run holds the lock that HDF5 would take. */
-    enum store_way way = s->is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
-    if (store_open(info, p->type, STORE_READ, way, &s->store, err) == 0 && s->is_c)
+    if (store_open(info, p->type, STORE_READ, reading_way(p, s->is_c), &s->store, err) == 0 &&
+        s->is_c)
         store_forget(s->store);
     int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
     for (int64_t i = 0; i < parts && !err->code && !comm_raised(f->comm); i += f->threads)

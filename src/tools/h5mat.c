@@ -2,7 +2,6 @@
 #include "h5mat.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"

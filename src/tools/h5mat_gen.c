@@ -4,7 +4,6 @@
  * nobody takes a half-written one for whole. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

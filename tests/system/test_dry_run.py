@@ -11,7 +11,7 @@ import h5py
 import pytest
 
 from launch import BROKEN, BUILD, ROOT, environment, run
-from matrices import multiply, operands, snapshot, sparse
+from matrices import multiply, operands, random, snapshot, sparse, write
 
 GPU_NODE = {"name": "a GPU that is not there", "device": "gpu", "device_memory_bytes": 80 << 30,
             "host_memory_bytes": 200 << 30, "threads": 16, "in_bytes_per_s": 5e10,
@@ -208,6 +208,12 @@ def test_limits_too_small(source, options):
     assert done.returncode == 4
     smallest = re.search(f"at least {options[0]} ([0-9]+)", done.stderr).group(1)
     plan(source, options[0], smallest)
+
+
+def test_an_output_is_mapped_or_written_directly_not_both(tmp_path):
+    """Of small operands and a large C: what each way takes of the host's memory is counted once."""
+    write(tmp_path / "input.h5", A=random((6000, 16), "f8", 1), B=random((16, 6000), "f8", 2))
+    plan(tmp_path / "input.h5", "--device", "cpu", "--host-memory", "24M")
 
 
 def test_bad_input_is_bad_here_too(source):

@@ -1,6 +1,7 @@
 /* The threads of a block as fibers: made with makecontext, switched with the compiler's own
  * longjmp, which leaves the signal mask alone and so costs no system call. */
 #include <link.h>
+#include <omp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -317,6 +318,18 @@ static void block_start(executor &e, const cudaLaunchConfig_t &config, int64_t b
         e.warps[w] = {{}, nullptr, 0, std::min(threads - w * WARP, (unsigned)WARP)};
 }
 
+/* Threads that run blocks: one, where a launcher has started other ranks beside this one, whose
+ * threads would spin on the same CPUs. */
+static int block_threads()
+{
+    for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+        const char *ranks = getenv(name);
+        if (ranks && atoi(ranks) > 1)
+            return 1;
+    }
+    return omp_get_max_threads();
+}
+
 cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::function<void()> &kernel)
 {
     static std::atomic<uint64_t> launches(
@@ -329,7 +342,8 @@ cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::functio
         return cudaErrorInvalidConfiguration;
 
     const int64_t blocks = (int64_t)g.x * g.y * g.z;
-#pragma omp parallel for schedule(dynamic) if (blocks > 1)
+    static const int workers = block_threads();
+#pragma omp parallel for schedule(dynamic) num_threads(workers) if (blocks > 1)
     for (int64_t block = 0; block < blocks; block++) {
         executor &e = executor_here();
         e.kernel = &kernel;
