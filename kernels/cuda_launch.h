@@ -9,6 +9,7 @@
 
 #include "freivalds.h"
 #include "gemm.h"
+#include "ozaki.h"
 #include "vector.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,7 @@ cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream); /* floats o
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);
 
+cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaStream_t stream);
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t sketch_cuda(const struct sketch *sketch, cudaStream_t stream);
 cudaError_t retire_cuda(const struct retire *retire, cudaStream_t stream);

@@ -12,6 +12,7 @@
 
 #include "freivalds.h"
 #include "gemm.h"
+#include "ozaki.h"
 #include "vector.h"
 
 struct error;
@@ -67,6 +68,9 @@ struct device {
     int (*copy)(struct device *dev, enum stream stream, const struct copy *copy, struct error *err);
     int (*gemm)(struct device *dev, const struct gemm *gemm,
                 struct error *err); /* STREAM_COMPUTE */
+    /* The product in residues (ozaki.h), also on STREAM_COMPUTE; `ozaki` outlives it. */
+    int (*ozaki)(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
+                 struct error *err);
     int (*combine)(struct device *dev, const struct combine *combine,
                    struct error *err); /* STREAM_OUT, ahead of queued work on STREAM_COMPUTE */
     /* The product check (freivalds.h), on STREAM_COMPUTE. */

@@ -27,6 +27,7 @@ struct event {
 enum action {
     ACTION_COPY,
     ACTION_GEMM,
+    ACTION_OZAKI,
     ACTION_COMBINE,
     ACTION_SKETCH,
     ACTION_RETIRE,
@@ -42,6 +43,10 @@ struct operation {
     union {
         struct copy copy;
         struct gemm gemm;
+        struct {
+            struct gemm product;
+            const struct ozaki *ozaki;
+        };
         struct combine combine;
         struct sketch sketch;
         struct retire retire;
@@ -115,6 +120,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     switch (o->action) {
     case ACTION_COPY: copy_run(&o->copy); break;
     case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
+    case ACTION_OZAKI: ozaki_cpu(&o->product, o->ozaki, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
@@ -194,6 +200,15 @@ static int cpu_gemm(struct device *dev, const struct gemm *gemm, struct error *e
 {
     (void)err;
     submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_GEMM, .gemm = *gemm});
+    return 0;
+}
+
+static int cpu_ozaki(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
+                     struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE,
+           (struct operation){.action = ACTION_OZAKI, .product = *gemm, .ozaki = ozaki});
     return 0;
 }
 
@@ -384,6 +399,7 @@ static const struct device cpu_functions = {
     .elapsed = cpu_elapsed,
     .copy = cpu_copy,
     .gemm = cpu_gemm,
+    .ozaki = cpu_ozaki,
     .combine = cpu_combine,
     .sketch = cpu_sketch,
     .retire = cpu_retire,

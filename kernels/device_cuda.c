@@ -180,6 +180,14 @@ static int gpu_gemm(struct device *dev, const struct gemm *gemm, struct error *e
                   err);
 }
 
+static int gpu_ozaki(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
+                     struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying in residues",
+                  ozaki_cuda(gemm, ozaki, gpu->streams[STREAM_COMPUTE]), err);
+}
+
 static int gpu_combine(struct device *dev, const struct combine *combine, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -250,6 +258,7 @@ static const struct device gpu_functions = {
     .elapsed = gpu_elapsed,
     .copy = gpu_copy,
     .gemm = gpu_gemm,
+    .ozaki = gpu_ozaki,
     .combine = gpu_combine,
     .sketch = gpu_sketch,
     .retire = gpu_retire,

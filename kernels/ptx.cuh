@@ -152,6 +152,24 @@ __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], cons
 #endif
 }
 
+/* sum plus the products of four bytes each. */
+__device__ __forceinline__ int dp4a(int a, int b, int sum)
+{
+    asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+/* D += A B of bytes by a whole warp, four neighbours along k a word.  A lane holds words that
+ * begin with
+ *     A(g,4t) A(g+8,4t) A(g,16+4t) A(g+8,16+4t)   B(4t,g) B(16+4t,g)   D as m16n8k8 */
+__device__ __forceinline__ void mma_m16n8k32(int d[4], const int a[4], const int b[2])
+{
+    SM_80(asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+              "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+              : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+              : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));)
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define SM_90(...) __VA_ARGS__
 #else

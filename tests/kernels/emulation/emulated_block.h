@@ -70,6 +70,11 @@ inline int atomicMax(int *at, int value)
     return old;
 }
 
+inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long value)
+{
+    return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+
 inline int __float_as_int(float x)
 {
     int bits;

@@ -67,5 +67,13 @@ void cp_async_wait()
 
 void mma_m8n8k4(double d[2], double a, double b);
 void mma_m16n8k8(double d[4], const double a[4], const double b[2]);
+void mma_m16n8k32(int d[4], const int a[4], const int b[2]);
+
+inline int dp4a(int a, int b, int sum)
+{
+    for (int byte = 0; byte < 4; byte++)
+        sum += (int8_t)(a >> 8 * byte) * (int8_t)(b >> 8 * byte);
+    return sum;
+}
 
 #endif

@@ -37,6 +37,30 @@ void mma_m16n8k8(double d[4], const double a[4], const double b[2])
     emulated_warp_meet(&mine, multiply_add<16, 2>);
 }
 
+/* One lane's part of D += A B of bytes. */
+struct fragment_of_bytes {
+    int *d;
+    const int *a, *b;
+};
+
+static void multiply_add_bytes(void *const lanes[WARP])
+{
+    const auto of = [&](int lane) { return static_cast<fragment_of_bytes *>(lanes[lane]); };
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            int &sum = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
+            for (int word = 0; word < 8; word++)
+                sum = dp4a(of(i % 8 * 4 + word % 4)->a[word / 4 * 2 + i / 8],
+                           of(j * 4 + word % 4)->b[word / 4], sum);
+        }
+}
+
+void mma_m16n8k32(int d[4], const int a[4], const int b[2])
+{
+    fragment_of_bytes mine = {d, a, b};
+    emulated_warp_meet(&mine, multiply_add_bytes);
+}
+
 struct shuffled {
     float value, taken;
     int from;

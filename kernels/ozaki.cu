@@ -1,0 +1,279 @@
+/* Products in residues on the GPU (ozaki.h): for each part of C and block of k
+ *
+ *     measure     exponents of rows of op(A) and columns of op(B), then sums of squares
+ *     convert     the planes of op(A) and of op(B)
+ *     multiply    the planes of C (ozaki_product.cuh)
+ *     collect     C += the integers behind the residues, scaled
+ *
+ * Everything but `multiply` is bound by memory bandwidth. */
+#include "gemm_common.cuh"
+#include "ozaki_part.h"
+#include "ozaki_product.cuh"
+#include "ozaki_scheme.h"
+
+constexpr int THREADS = 256, LANES = 32, WARPS = THREADS / LANES;
+constexpr int LINES_STEPS = 256; /* steps of k that a thread measures, of lines side by side */
+constexpr int TILE_LINES = 32, TILE_STEPS = 128, PACK = 4; /* of a conversion; bytes a store */
+
+__global__ void __launch_bounds__(THREADS) clear_lines(ozaki_lines lines, int64_t count)
+{
+    const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (x >= count)
+        return;
+    lines.exponents[x] = OZAKI_ZERO;
+    lines.squares[x] = 0;
+}
+
+/* The elements of an operand that a thread measures: line x, steps from `first` to `end`, every
+ * `each`-th.  Neighbours in a warp are neighbours in memory. */
+struct measured {
+    int64_t x, first, end;
+    int each;
+};
+
+template <typename T, bool DEEP>
+__device__ __forceinline__ measured measured_by_thread(const operand<T, DEEP> &from)
+{
+    if constexpr (DEEP)
+        return {(int64_t)blockIdx.x * WARPS + threadIdx.x / LANES, (int64_t)(threadIdx.x % LANES),
+                from.depth, LANES};
+    const int64_t first = (int64_t)blockIdx.y * LINES_STEPS;
+    return {(int64_t)blockIdx.x * THREADS + threadIdx.x, first,
+            min(first + LINES_STEPS, from.depth), 1};
+}
+
+template <typename T, bool DEEP>
+__global__ void __launch_bounds__(THREADS)
+    measure_exponents(operand<T, DEEP> from, ozaki_lines lines)
+{
+    const measured mine = measured_by_thread(from);
+    int exponent = OZAKI_ZERO;
+    if (mine.x >= from.width)
+        return;
+    for (int64_t p = mine.first; p < mine.end; p += mine.each)
+        exponent = max(exponent, ozaki_exponent((double)from.at(mine.x, p)));
+    atomicMax(&lines.exponents[mine.x], exponent);
+}
+
+template <typename T, bool DEEP>
+__global__ void __launch_bounds__(THREADS) measure_squares(operand<T, DEEP> from, ozaki_lines lines)
+{
+    const measured mine = measured_by_thread(from);
+    if (mine.x >= from.width || lines.exponents[mine.x] == OZAKI_NOT_FINITE)
+        return;
+    const int exponent = lines.exponents[mine.x];
+    unsigned long long squares = 0;
+    for (int64_t p = mine.first; p < mine.end; p += mine.each) {
+        const uint64_t coarse = ozaki_coarse((double)from.at(mine.x, p), exponent);
+        squares += coarse * coarse;
+    }
+    atomicAdd(&lines.squares[mine.x], squares);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    find_shifts(const residues moduli, ozaki_lines lines, int64_t count)
+{
+    const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (x < count)
+        lines.shifts[x] = ozaki_shift(&moduli, lines.exponents[x], lines.squares[x]);
+}
+
+/* A tile of lines and steps, as integers in shared memory, then as residues of PACK steps a thread
+ * and store. */
+template <typename T, bool DEEP>
+__global__ void __launch_bounds__(THREADS)
+    convert(const residues moduli, operand<T, DEEP> from, ozaki_lines lines, int8_t *planes,
+            int64_t height, int64_t depth)
+{
+    __shared__ int64_t integers[TILE_LINES][TILE_STEPS + 1];
+    const int64_t x0 = (int64_t)blockIdx.x * TILE_LINES, p0 = (int64_t)blockIdx.y * TILE_STEPS;
+    for (int element = threadIdx.x; element < TILE_LINES * TILE_STEPS; element += THREADS) {
+        const int x = DEEP ? element / TILE_STEPS : element % TILE_LINES;
+        const int p = DEEP ? element % TILE_STEPS : element / TILE_LINES;
+        int64_t integer = 0;
+        if (x0 + x < from.width && p0 + p < from.depth &&
+            lines.exponents[x0 + x] != OZAKI_NOT_FINITE)
+            integer = ozaki_integer((double)from.at(x0 + x, p0 + p), lines.shifts[x0 + x]);
+        integers[x][p] = integer;
+    }
+    __syncthreads();
+    for (int pack = threadIdx.x; pack < TILE_LINES * TILE_STEPS / PACK; pack += THREADS) {
+        const int x = pack / (TILE_STEPS / PACK), p = pack % (TILE_STEPS / PACK) * PACK;
+        uint32_t *to = reinterpret_cast<uint32_t *>(planes + (x0 + x) * depth + p0 + p);
+        for (int q = 0; q < moduli.count; q++) {
+            uint32_t packed = 0;
+#pragma unroll
+            for (int e = 0; e < PACK; e++)
+                packed |= (uint32_t)(uint8_t)ozaki_residue(&moduli.moduli[q], integers[x][p + e])
+                          << 8 * e;
+            to[q * height * depth / PACK] = packed;
+        }
+    }
+}
+
+/* op(A) or op(B), of any transposition. */
+template <typename T>
+struct strided {
+    const T *memory;
+    int64_t across, along; /* elements from one line to the next, and from one step of k */
+};
+
+/* An element of C in a block that is not finite, one step after the other. */
+template <typename T>
+__device__ T running_sum(const strided<T> &a, int64_t i, const strided<T> &b, int64_t j,
+                         int64_t steps, T sum)
+{
+    for (int64_t p = 0; p < steps; p++)
+        sum = multiply_add(a.memory[i * a.across + p * a.along],
+                           b.memory[j * b.across + p * b.along], sum);
+    return sum;
+}
+
+/* A thread has PACK neighbours of a column of C. */
+template <typename T, int PARTS>
+__global__ void __launch_bounds__(THREADS) collect(const residues moduli, const product<T> g,
+                                                   strided<T> a, strided<T> b, ozaki_planes planes)
+{
+    const int64_t i0 = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK, j = blockIdx.y;
+    if (i0 >= g.m)
+        return;
+    double sums[PACK][RESIDUES_PARTS] = {};
+    for (int q = 0; q < moduli.count; q++) {
+        const uint32_t packed =
+            *reinterpret_cast<const uint32_t *>(planes.c + (q * planes.n + j) * planes.m + i0);
+#pragma unroll
+        for (int e = 0; e < PACK; e++)
+            ozaki_collect(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
+    }
+#pragma unroll
+    for (int e = 0; e < PACK; e++) {
+        const int64_t i = i0 + e;
+        if (i >= g.m)
+            return;
+        T *c = &g.c[i + j * g.ldc];
+        const T before = g.beta == T(0) ? T(0) : *c;
+        if (planes.lines_a.exponents[i] == OZAKI_NOT_FINITE ||
+            planes.lines_b.exponents[j] == OZAKI_NOT_FINITE)
+            *c = running_sum(a, i, b, j, g.k, before);
+        else
+            *c = (T)ozaki_added((double)before, ozaki_value(&moduli, PARTS, sums[e]),
+                                planes.lines_a.shifts[i], planes.lines_b.shifts[j]);
+    }
+}
+
+static cudaError_t multiply_planes(const ozaki &o, const ozaki_planes &planes, cudaStream_t stream)
+{
+    ozaki_kernel kernel = o.kernel;
+    if (kernel == OZAKI_FASTEST)
+        kernel = require_capability(8) == cudaSuccess ? OZAKI_MMA : OZAKI_DP4A;
+    return kernel == OZAKI_DP4A ? ozaki_product_dp4a(o.residues, planes, stream)
+                                : ozaki_product_mma(o.residues, planes, stream);
+}
+
+static unsigned blocks_of(int64_t count, int64_t each)
+{
+    return (unsigned)((count + each - 1) / each);
+}
+
+/* The planes of one operand. */
+template <typename T, bool DEEP>
+static cudaError_t convert_operand(const residues &moduli, const operand<T, DEEP> &from,
+                                   const ozaki_lines &lines, int8_t *planes, int64_t height,
+                                   int64_t depth, cudaStream_t stream)
+{
+    const dim3 measuring(DEEP ? blocks_of(from.width, WARPS) : blocks_of(from.width, THREADS),
+                         DEEP ? 1 : blocks_of(from.depth, LINES_STEPS));
+    const dim3 converting(blocks_of(height, TILE_LINES), blocks_of(depth, TILE_STEPS));
+    const unsigned each = blocks_of(height, THREADS);
+    cudaError_t status = start_kernel(clear_lines, each, THREADS, 0, stream, lines, height);
+    if (status == cudaSuccess)
+        status =
+            start_kernel(measure_exponents<T, DEEP>, measuring, THREADS, 0, stream, from, lines);
+    if (status == cudaSuccess)
+        status = start_kernel(measure_squares<T, DEEP>, measuring, THREADS, 0, stream, from, lines);
+    if (status == cudaSuccess)
+        status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, lines, height);
+    if (status == cudaSuccess)
+        status = start_kernel(convert<T, DEEP>, converting, THREADS, 0, stream, moduli, from, lines,
+                              planes, height, depth);
+    return status;
+}
+
+/* The part of the product from row i and column j on, in the block from step p on. */
+template <typename T, bool TRANS_A, bool TRANS_B>
+static product<T> part_of(product<T> g, int64_t i, int64_t j, int64_t p, int64_t rows, int64_t cols)
+{
+    g.a += TRANS_A ? p + i * g.lda : i + p * g.lda;
+    g.b += TRANS_B ? j + p * g.ldb : p + j * g.ldb;
+    g.c += i + j * g.ldc;
+    g.m = min(rows, g.m - i);
+    g.n = min(cols, g.n - j);
+    g.k = min((int64_t)OZAKI_BLOCK, g.k - p);
+    g.beta = p == 0 ? g.beta : T(1);
+    return g;
+}
+
+template <typename T>
+static cudaError_t collect_part(const residues &moduli, const product<T> &part, const strided<T> &a,
+                                const strided<T> &b, const ozaki_planes &planes,
+                                cudaStream_t stream)
+{
+    static_assert(RESIDUES_PARTS == 4, "kernels for 2 to 4 parts");
+    const auto kernel = moduli.parts == 2   ? collect<T, 2>
+                        : moduli.parts == 3 ? collect<T, 3>
+                                            : collect<T, 4>;
+    const dim3 grid(blocks_of(part.m, THREADS * PACK), (unsigned)part.n);
+    return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes);
+}
+
+template <typename T, bool TRANS_A, bool TRANS_B>
+static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool convert_a,
+                                 const ozaki_planes &planes, cudaStream_t stream)
+{
+    const strided<T> a = {part.a, TRANS_A ? part.lda : 1, TRANS_A ? 1 : part.lda};
+    const strided<T> b = {part.b, TRANS_B ? 1 : part.ldb, TRANS_B ? part.ldb : 1};
+    cudaError_t status = cudaSuccess;
+    if (convert_a)
+        status = convert_operand(o.residues, operand_a<TRANS_A>(part), planes.lines_a, planes.a,
+                                 planes.m, planes.k, stream);
+    if (status == cudaSuccess)
+        status = convert_operand(o.residues, operand_b<TRANS_B>(part), planes.lines_b, planes.b,
+                                 planes.n, planes.k, stream);
+    if (status == cudaSuccess)
+        status = multiply_planes(o, planes, stream);
+    return status == cudaSuccess ? collect_part(o.residues, part, a, b, planes, stream) : status;
+}
+
+template <typename T, bool TRANS_A, bool TRANS_B>
+static cudaError_t multiply(const struct gemm *gemm, const ozaki &o, cudaStream_t stream)
+{
+    product<T> g = product_of<T>(gemm);
+    int64_t rows, cols;
+    ozaki_part(&o, gemm, &rows, &cols);
+    for (int64_t p = 0; p < g.k; p += OZAKI_BLOCK)
+        for (int64_t i = 0; i < g.m; i += rows)
+            for (int64_t j = 0; j < g.n; j += cols) {
+                const product<T> part = part_of<T, TRANS_A, TRANS_B>(g, i, j, p, rows, cols);
+                const cudaError_t status = multiply_part<T, TRANS_A, TRANS_B>(
+                    part, o, j == 0, ozaki_planes_at(&o, part.m, part.n, part.k), stream);
+                if (status != cudaSuccess)
+                    return status;
+            }
+    return cudaSuccess;
+}
+
+template <typename T>
+static cudaError_t multiply_type(const struct gemm *gemm, const ozaki &o, cudaStream_t stream)
+{
+    if (gemm->trans_a)
+        return gemm->trans_b ? multiply<T, true, true>(gemm, o, stream)
+                             : multiply<T, true, false>(gemm, o, stream);
+    return gemm->trans_b ? multiply<T, false, true>(gemm, o, stream)
+                         : multiply<T, false, false>(gemm, o, stream);
+}
+
+cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaStream_t stream)
+{
+    return gemm->type == SCALAR_FLOAT ? multiply_type<float>(gemm, *ozaki, stream)
+                                      : multiply_type<double>(gemm, *ozaki, stream);
+}

@@ -1,0 +1,69 @@
+/* Products in residues: the Ozaki scheme II (Ozaki, Uchino and Imamura, arXiv 2504.08009), on
+ * blocks of k of a fixed length.
+ *
+ * In each block every row of op(A) and column of op(B) is scaled by a power of two and rounded to
+ * integers, such that every element of their product is below P / 2 in magnitude (ozaki_scheme.h).
+ * That product is exact: N products of matrices of bytes give its residues, and the Chinese
+ * remainder theorem the value, which is rounded once, scaled back, and added to C. The scales
+ * follow from the data of one row and one block of k alone, and from integers that can be added in
+ * any order. So an element's bits depend on its row of op(A), its column of op(B), its C and N, and
+ * on nothing else: not on tiles, ranks, threads, the device or the kernel.
+ *
+ * In a block where a row of op(A) or a column of op(B) is not finite, its elements of C are the
+ * running sums of gemm.h instead. */
+#ifndef DGEMM_OOC_OZAKI_H
+#define DGEMM_OOC_OZAKI_H
+
+#include <stddef.h>
+
+#include "gemm.h"
+#include "residues.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Steps of k of a block.  Blocks begin at multiples of it, counted from the product's first step:
+ * so must calls.  A sum of OZAKI_BLOCK products of two residues is at most 2^27. */
+enum { OZAKI_BLOCK = 8192 };
+
+/* Kernels of the products of bytes, all of which give the same bits. */
+enum ozaki_kernel {
+    OZAKI_FASTEST, /* of this GPU */
+    OZAKI_DP4A,    /* four multiply-adds an instruction, on any GPU */
+    OZAKI_MMA,     /* tensor cores, by mma.sync: compute capability 8.0 up */
+    OZAKI_KERNELS
+};
+
+/* How to multiply, and where. */
+struct ozaki {
+    struct residues residues;
+    enum ozaki_kernel kernel; /* on a GPU */
+    void *workspace;          /* memory of the device, at a multiple of 256 */
+    size_t bytes; /* on a GPU at least ozaki_workspace for one tile; else ozaki_cpu_workspace */
+};
+
+/* What a GPU multiplies at a time is a part of C, of whole tiles. */
+enum { OZAKI_TILE = 128 };
+
+/* Bytes for parts of rows x cols elements of C, in blocks of `steps` steps, rounded up to
+ * OZAKI_TILE each: what is known of each row of op(A) and column of op(B), and for each modulus a
+ * byte an element of op(A), op(B) and C. */
+size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps);
+
+/* Rows and columns, multiples of OZAKI_TILE, of parts of C for which the workspace suffices: such
+ * that op(A) and op(B) are converted as few times as possible. */
+void ozaki_part(const struct ozaki *o, const struct gemm *g, int64_t *rows, int64_t *cols);
+
+/* Bytes that ozaki_cpu works in. */
+size_t ozaki_cpu_workspace(void);
+
+/* C := op(A) op(B) + beta C on up to `threads` threads, where alpha is 1 and beta 0 or 1.  It
+ * multiplies the integers as they are, of up to 63 bits: for checking, not for speed.  Blocking. */
+void ozaki_cpu(const struct gemm *g, const struct ozaki *o, int threads);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+/* How the workspace of a product in residues is divided (ozaki.h). */
+#include "ozaki_part.h"
+
+#include "quantity.h"
+
+enum { COLS_MOST = 8192 }; /* of C at a time: a part's residues stay few beside those of op(A) */
+
+/* Bytes of one row or column of an operand: its exponent, shift and squares. */
+enum { LINE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t) };
+
+static int64_t whole_tiles(int64_t count)
+{
+    return round_up(count, OZAKI_TILE);
+}
+
+size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
+{
+    const int64_t m = whole_tiles(rows), n = whole_tiles(cols), k = whole_tiles(steps);
+    return (size_t)((m + n) * LINE_BYTES + moduli * ((m + n) * k + m * n));
+}
+
+static int64_t halved(int64_t count)
+{
+    return whole_tiles(ceil_div(count, 2));
+}
+
+void ozaki_part(const struct ozaki *o, const struct gemm *g, int64_t *rows, int64_t *cols)
+{
+    const int64_t steps = min_i64(g->k, OZAKI_BLOCK);
+    *rows = whole_tiles(g->m);
+    *cols = whole_tiles(min_i64(g->n, COLS_MOST));
+    while (ozaki_workspace(o->residues.count, *rows, *cols, steps) > o->bytes &&
+           (*rows > OZAKI_TILE || *cols > OZAKI_TILE)) {
+        if (*rows > *cols)
+            *rows = halved(*rows);
+        else
+            *cols = halved(*cols);
+    }
+}
+
+/* Take the lines and planes of one operand from the workspace, which goes on behind them. */
+static int8_t *take_operand(unsigned char **at, struct ozaki_lines *lines, int64_t count,
+                            int64_t bytes)
+{
+    lines->squares = (unsigned long long *)(void *)*at;
+    lines->exponents = (int *)(void *)(lines->squares + count);
+    lines->shifts = lines->exponents + count;
+    int8_t *planes = (int8_t *)(lines->shifts + count);
+    *at = (unsigned char *)planes + bytes;
+    return planes;
+}
+
+struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
+                                    int64_t steps)
+{
+    struct ozaki_planes planes = {
+        .m = whole_tiles(rows), .n = whole_tiles(cols), .k = whole_tiles(steps)};
+    unsigned char *at = o->workspace;
+    planes.a =
+        take_operand(&at, &planes.lines_a, planes.m, o->residues.count * planes.m * planes.k);
+    planes.b =
+        take_operand(&at, &planes.lines_b, planes.n, o->residues.count * planes.n * planes.k);
+    planes.c = (int8_t *)at;
+    return planes;
+}

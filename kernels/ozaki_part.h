@@ -1,0 +1,34 @@
+/* What a product in residues works on in one part of C and one block of k, in its workspace. */
+#ifndef DGEMM_OOC_OZAKI_PART_H
+#define DGEMM_OOC_OZAKI_PART_H
+
+#include "ozaki.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of each row of op(A), or column of op(B): ozaki_scheme.h. */
+struct ozaki_lines {
+    unsigned long long *squares;
+    int *exponents, *shifts;
+};
+
+/* A plane is the residues of one modulus.  Those of op(A) have m rows, those of op(B) n, of k bytes
+ * each, one for each step; those of C have n columns of m bytes.  Beyond the part and the block
+ * there are zeros.  m, n and k are multiples of OZAKI_TILE. */
+struct ozaki_planes {
+    int64_t m, n, k;
+    struct ozaki_lines lines_a, lines_b;
+    int8_t *a, *b, *c; /* the planes of all moduli, one behind the other */
+};
+
+/* In the workspace, for such a part and block. Where those of op(A) lie does not depend on cols. */
+struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
+                                    int64_t steps);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

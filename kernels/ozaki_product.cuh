@@ -1,0 +1,15 @@
+/* The products of the planes of one part and block (ozaki_part.h): for each modulus the plane of C
+ * is that of op(A) times that of op(B), reduced. */
+#ifndef DGEMM_OOC_OZAKI_PRODUCT_CUH
+#define DGEMM_OOC_OZAKI_PRODUCT_CUH
+
+#include "cuda_launch.h"
+#include "ozaki_part.h"
+
+/* By each of the kernels of enum ozaki_kernel. */
+cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &planes,
+                               cudaStream_t stream);
+cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
+                              cudaStream_t stream);
+
+#endif

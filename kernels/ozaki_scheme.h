@@ -1,0 +1,143 @@
+/* The arithmetic of products in residues (ozaki.h), element by element: plain functions of the CPU
+ * and of the GPU, so that both give the same bits.
+ *
+ * The scale of a row.  Let a_h be its elements in a block, |a_h| < 2^E, and q_h = |a_h| 2^(15-E)
+ * rounded up, so that ||a||^2 <= 2^(2(E-15)) S with S = sum q_h^2 < 2^44.  The shift s is the
+ * largest with 2^(2(s+E-15)) S <= L = P/2 (1 - 2^-7).  The row of integers a'_h = rint(2^s a_h) has
+ *     ||a'|| <= 2^s ||a|| + sqrt(8192) / 2 < sqrt(L) + 46 < sqrt(P/2)
+ * for every P of 2^29 or more, and by Cauchy and Schwarz each element of the product is below P/2
+ * in magnitude, for the columns of op(B) are scaled likewise. */
+#ifndef DGEMM_OOC_OZAKI_SCHEME_H
+#define DGEMM_OOC_OZAKI_SCHEME_H
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "ozaki.h"
+
+#ifdef __CUDACC__
+#define OZAKI static inline __host__ __device__
+#else
+#define OZAKI static inline
+#endif
+
+/* Exponents of rows beside those of numbers, -1073 to 1024. */
+enum { OZAKI_ZERO = -5000, OZAKI_NOT_FINITE = 5000 };
+
+/* Bits of q_h, and of integers. */
+enum { OZAKI_COARSE_BITS = 15, OZAKI_BITS = 62 };
+
+/* E: |x| is below 2^E, and at least half of that.  The exponent of a row is the largest one of its
+ * elements. */
+OZAKI int ozaki_exponent(double x)
+{
+    int exponent = OZAKI_ZERO;
+    if (!isfinite(x))
+        return OZAKI_NOT_FINITE;
+    if (x != 0)
+        frexp(x, &exponent);
+    return exponent;
+}
+
+/* 2^exponent x, correctly rounded. */
+OZAKI double ozaki_scaled(double x, int exponent)
+{
+    return ldexp(x, exponent);
+}
+
+/* q_h, of a finite element of a row with this exponent. */
+OZAKI uint64_t ozaki_coarse(double x, int exponent)
+{
+    const double q = ceil(ozaki_scaled(fabs(x), OZAKI_COARSE_BITS - exponent));
+    return x != 0 && q == 0 ? 1 : (uint64_t)q;
+}
+
+/* The shift s of a row, of which S is `squares`; 0 of a row of zeros and of one that is not
+ * finite. */
+OZAKI int ozaki_shift(const struct residues *residues, int exponent, uint64_t squares)
+{
+    if (exponent == OZAKI_ZERO || exponent == OZAKI_NOT_FINITE)
+        return 0;
+    int log2 = 0; /* of S, rounded down */
+    while (squares >> log2 > 1)
+        log2++;
+    /* Whether S / 2^log2 is more than L / 2^limit_log2, both from 1 to 2. */
+    const bool more = squares << (63 - log2) > (uint64_t)residues->limit_top << 32;
+    const int room = residues->limit_log2 - log2 - more; /* of 2(s+E-15) */
+    const int shift = (room >= 0 ? room / 2 : -((1 - room) / 2)) + OZAKI_COARSE_BITS - exponent;
+    return shift + exponent > OZAKI_BITS ? OZAKI_BITS - exponent : shift;
+}
+
+/* a'_h. */
+OZAKI int64_t ozaki_integer(double x, int shift)
+{
+    return (int64_t)rint(ozaki_scaled(x, shift));
+}
+
+/* The sum of products of four signed bytes each, and `sum`. */
+OZAKI int ozaki_dot(uint32_t a, int32_t b, int sum)
+{
+#ifdef __CUDA_ARCH__
+    return __dp4a((int)a, b, sum);
+#else
+    for (int i = 0; i < 32; i += 8)
+        sum += (int8_t)(a >> i) * (int8_t)(b >> i);
+    return sum;
+#endif
+}
+
+/* The balanced residue of an integer of up to 2^62 in magnitude: of its 8 digits to the base 256,
+ * which are from -128 to 127, times the residues of the powers of 256. */
+OZAKI int8_t ozaki_residue(const struct modulus *m, int64_t x)
+{
+    if (m->p == 256)
+        return (int8_t)(x & 255);
+    const uint64_t halves = 0x8080808080808080u, digits = ((uint64_t)x + halves) ^ halves;
+    const int low = ozaki_dot((uint32_t)digits, m->powers[0], 0);
+    const int sum = ozaki_dot((uint32_t)(digits >> 32), m->powers[1], low); /* 2^17 at most */
+    const int quotient = (int)(((int64_t)sum * m->inverse_32 + ((int64_t)1 << 31)) >> 32);
+    return (int8_t)(sum - quotient * m->p);
+}
+
+/* That of a sum of products of residues, of up to 2^28 in magnitude. */
+OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
+{
+    if (m->p == 256)
+        return (int8_t)(sum & 255);
+    const int quotient = (int)(((int64_t)sum * m->inverse_38 + ((int64_t)1 << 37)) >> 38);
+    return (int8_t)(sum - quotient * m->p);
+}
+
+/* The integer behind residues, of at most P/2 (1 - 2^-8) in magnitude.  `sums` of weights times
+ * residues start with zeros; they are exact, and so is what is left of each part when the multiple
+ * of P that is nearest is taken away.  Only the sum of these is rounded, to one of the two doubles
+ * around it, and not at all where it is a double.  `parts` is residues->parts, of which a kernel
+ * makes a constant. */
+OZAKI void ozaki_collect(const struct residues *residues, int parts, int q, int8_t residue,
+                         double sums[RESIDUES_PARTS])
+{
+    for (int part = 0; part < parts; part++)
+        sums[part] = fma(residues->moduli[q].weight[part], (double)residue, sums[part]);
+}
+
+OZAKI double ozaki_value(const struct residues *residues, int parts,
+                         const double sums[RESIDUES_PARTS])
+{
+    const double multiple = rint(sums[0] * residues->inverse);
+    double sum = fma(-residues->product[0], multiple, sums[0]), lost = 0;
+    for (int part = 1; part < parts; part++) {
+        const double next = fma(-residues->product[part], multiple, sums[part]);
+        const double larger = sum + next, taken = larger - sum; /* Knuth's exact addition */
+        lost += (sum - (larger - taken)) + (next - taken);
+        sum = larger;
+    }
+    return sum + lost;
+}
+
+/* C's element after a block that gave `value` with these shifts of its row and column. */
+OZAKI double ozaki_added(double c, double value, int shift_a, int shift_b)
+{
+    return c + ozaki_scaled(value, -shift_a - shift_b);
+}
+
+#endif

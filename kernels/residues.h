@@ -1,0 +1,37 @@
+/* Moduli and constants of products in residues (ozaki.h): an integer below P / 2 in magnitude,
+ * where P is the product of N pairwise coprime moduli of at most 8 bits, is known by its N balanced
+ * residues, and comes back from them by the Chinese remainder theorem.
+ *
+ * All constants are made from exact integers, so they are the same on every machine. */
+#ifndef DGEMM_OOC_RESIDUES_H
+#define DGEMM_OOC_RESIDUES_H
+
+#include <stdint.h>
+
+enum { RESIDUES_LEAST = 6, RESIDUES_MOST = 18, RESIDUES_PARTS = 4 };
+
+struct modulus {
+    int p;
+    int32_t inverse_32; /* 2^32 / p, rounded: a quotient of what is below 2^18 in magnitude */
+    int32_t inverse_38; /* 2^38 / p, rounded: of what is at most 2^28 */
+    int32_t powers[2];  /* 256^i mod p, balanced: a byte each, the lowest first */
+    /* The weight, (P / p) ((P / p)^-1 mod p), is the sum of these parts.  A part has 42 bits, so
+     * that sums of parts times residues are exact in double. */
+    double weight[RESIDUES_PARTS];
+};
+
+struct residues {
+    int count, parts; /* moduli, and parts of P; other parts are 0 */
+    struct modulus moduli[RESIDUES_MOST];
+    double product[RESIDUES_PARTS]; /* P, in parts that end at the bits where those of weights do */
+    double inverse;                 /* 1 / P */
+    /* P/2 (1 - 2^-7), rounded down, is from limit_top 2^(limit_log2 - 31) on, and less than one in
+     * the last place of that more; limit_top is from 2^31 to 2^32 - 1. */
+    int limit_log2;
+    uint32_t limit_top;
+};
+
+/* Those of the first `count` moduli, RESIDUES_LEAST to RESIDUES_MOST. */
+void residues_make(int count, struct residues *residues);
+
+#endif

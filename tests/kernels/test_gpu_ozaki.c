@@ -1,0 +1,213 @@
+/* Products in residues on the GPU (ozaki.h), through the device interface (exit 77 without a GPU).
+ *
+ * Goal: every kernel of the products of bytes, every type, transposition and ragged size, and every
+ * workspace give the bits of the CPU's product of large integers, which tests/unit/test_ozaki.c
+ * compares with exact ones.  Method: the same operands on both. */
+#include "gpu_fixture.h"
+#include "quantity.h"
+
+enum { THREADS = 2, ALIGNMENT = 256 };
+static const int64_t emulated_steps = 80000000;
+
+static void *host_workspace;
+
+/* The sizes and operands of a trial; B's and C's gaps are guarded. */
+struct product {
+    struct gemm g; /* on the device */
+    struct matrix a, b, c;
+};
+
+static void fill(struct matrix *m, int64_t seed, bool special)
+{
+    for (int64_t j = 0; j < m->cols; j++)
+        for (int64_t i = 0; i < m->rows; i++) {
+            const double x = next_value(RANDOM, m->type);
+            raw_set(m, index_of(m, i, j), x * exp2((double)((i * 7 + j * 5 + seed) % 23)));
+        }
+    if (special && m->rows * m->cols > 0) {
+        raw_set(m, index_of(m, m->rows / 2, m->cols / 3), INFINITY);
+        raw_set(m, index_of(m, m->rows / 3, m->cols / 2), NAN);
+        raw_set(m, index_of(m, 0, 0), 0x1p-140);
+    }
+    upload(m);
+}
+
+static struct product product_make(enum scalar type, int trans, const int64_t size[3], bool special)
+{
+    const bool trans_a = trans & 1, trans_b = trans & 2;
+    const int64_t m = size[0], n = size[1], k = size[2];
+    struct product p = {.a = matrix_make(type, trans_a ? k : m, trans_a ? m : k, NAN),
+                        .b = matrix_make(type, trans_b ? n : k, trans_b ? k : n, NAN),
+                        .c = matrix_make(type, m, n, guard)};
+    fill(&p.a, 1, special);
+    fill(&p.b, 2, special);
+    p.g = (struct gemm){.type = type,
+                        .trans_a = trans_a,
+                        .trans_b = trans_b,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .alpha = 1,
+                        .a = device_at(&p.a, 0, 0),
+                        .b = device_at(&p.b, 0, 0),
+                        .c = device_at(&p.c, 0, 0),
+                        .lda = p.a.ld,
+                        .ldb = p.b.ld,
+                        .ldc = p.c.ld};
+    return p;
+}
+
+static void product_free(struct product *p)
+{
+    matrix_free(&p->a);
+    matrix_free(&p->b);
+    matrix_free(&p->c);
+}
+
+static void *host_at(const struct matrix *m)
+{
+    return (char *)m->host + index_of(m, 0, 0) * scalar_size(m->type);
+}
+
+/* The same product on the CPU, into `c`. */
+static void expect(const struct product *p, int moduli, struct matrix *c)
+{
+    struct ozaki ozaki = {.workspace = host_workspace, .bytes = ozaki_cpu_workspace()};
+    struct gemm g = p->g;
+    residues_make(moduli, &ozaki.residues);
+    g.a = host_at(&p->a);
+    g.b = host_at(&p->b);
+    g.c = host_at(c);
+    ozaki_cpu(&g, &ozaki, THREADS);
+}
+
+static void fill_c(struct matrix *c)
+{
+    for (int64_t j = 0; j < c->cols; j++)
+        for (int64_t i = 0; i < c->rows; i++)
+            raw_set(c, index_of(c, i, j), (double)(i - j) / 3);
+    upload(c);
+}
+
+static void compare(const struct product *p, const struct matrix *expected, const char *what)
+{
+    for (int64_t j = 0; j < p->c.cols; j++)
+        for (int64_t i = 0; i < p->c.rows; i++) {
+            const double found = raw_get(&p->c, index_of(&p->c, i, j));
+            const double right = raw_get(expected, index_of(expected, i, j));
+            if (!same_bits(found, right))
+                fail_msg("%s, %s %d%d %lldx%lldx%lld: C[%lld,%lld] is %a instead of %a", what,
+                         scalar_name(p->g.type), p->g.trans_a, p->g.trans_b, (long long)p->g.m,
+                         (long long)p->g.n, (long long)p->g.k, (long long)i, (long long)j, found,
+                         right);
+        }
+    check_guards(&p->c);
+}
+
+/* In a workspace for parts of rows x cols. */
+static void try_kernel(struct product *p, const struct matrix *expected, int moduli,
+                       enum ozaki_kernel kernel, int64_t rows, int64_t cols)
+{
+    struct device *dev = devices[0];
+    struct ozaki ozaki = {.kernel = kernel};
+    char what[64];
+    residues_make(moduli, &ozaki.residues);
+    ozaki.bytes = ozaki_workspace(moduli, rows, cols, p->g.k < OZAKI_BLOCK ? p->g.k : OZAKI_BLOCK);
+    ok(dev->alloc(dev, ozaki.bytes, &ozaki.workspace, &err));
+    fill_c(&p->c);
+    ok(dev->ozaki(dev, &p->g, &ozaki, &err));
+    finish(dev, STREAM_COMPUTE);
+    download(&p->c);
+    snprintf(what, sizeof what, "kernel %d, %d moduli, parts of %d x %d", kernel, moduli, (int)rows,
+             (int)cols);
+    compare(p, expected, what);
+    dev->release(dev, ozaki.workspace);
+}
+
+/* Kernels multiply whole tiles. */
+static int64_t whole(int64_t count)
+{
+    return round_up(count, OZAKI_TILE);
+}
+
+static void try_product(enum scalar type, int trans, const int64_t size[3], int moduli,
+                        bool special, bool small)
+{
+    struct product p = product_make(type, trans, size, special);
+    struct matrix expected = matrix_make(type, size[0], size[1], guard);
+    p.g.beta = trans < 2;
+    fill_c(&expected);
+    expect(&p, moduli, &expected);
+    const int64_t steps = whole(size[0]) * whole(size[1]) * whole(size[2]) * moduli;
+    for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < OZAKI_KERNELS; kernel++)
+        if (!emulated || (steps < emulated_steps && (trans == 0 || chosen())))
+            try_kernel(&p, &expected, moduli, (enum ozaki_kernel)kernel, small ? 1 : size[0],
+                       small ? 1 : size[1]);
+    matrix_free(&expected);
+    product_free(&p);
+}
+
+static void test_bits(void **state)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},      {5, 3, 7},       {130, 2, 33}, {3, 129, 65},
+                                       {127, 128, 64}, {128, 129, 200}, {2, 3, 8192}, {4, 5, 8200},
+                                       {260, 140, 20}, {1000, 700, 900}};
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+            for (int trans = 0; trans < 4; trans++) {
+                const int moduli = (int[]){7, 14, 18, 10}[(s + (size_t)trans) % 4];
+                if (!emulated || sizes[s][0] < 1000)
+                    try_product((enum scalar)type, trans, sizes[s], moduli, false, false);
+            }
+}
+
+static void test_parts(void **state)
+{
+    static const int64_t sizes[][3] = {{129, 257, 20}, {257, 129, 8300}};
+    (void)state;
+    for (int s = 0; s < 2; s++)
+        for (int trans = 0; trans < 4; trans++)
+            try_product(SCALAR_DOUBLE, trans, sizes[s], emulated ? 6 : 14, true, true);
+}
+
+/* Also in the emulation. */
+static void test_two_blocks(void **state)
+{
+    static const int64_t size[3] = {5, 3, OZAKI_BLOCK + 40};
+    (void)state;
+    struct product p = product_make(SCALAR_DOUBLE, 1, size, true);
+    struct matrix expected = matrix_make(SCALAR_DOUBLE, size[0], size[1], guard);
+    expect(&p, RESIDUES_LEAST, &expected);
+    try_kernel(&p, &expected, RESIDUES_LEAST, OZAKI_FASTEST, size[0], size[1]);
+    matrix_free(&expected);
+    product_free(&p);
+}
+
+static void test_what_is_not_finite(void **state)
+{
+    static const int64_t size[3] = {33, 20, 50};
+    (void)state;
+    for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+        for (int trans = 0; trans < 4; trans++)
+            try_product((enum scalar)type, trans, size, 14, true, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_two_blocks),
+        cmocka_unit_test(test_what_is_not_finite),
+    };
+    if (!fixture_open())
+        return EXIT_SKIPPED;
+    host_workspace =
+        aligned_alloc(ALIGNMENT, (size_t)round_up((int64_t)ozaki_cpu_workspace(), ALIGNMENT));
+    assert_non_null(host_workspace);
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    free(host_workspace);
+    fixture_close();
+    return failures != 0;
+}

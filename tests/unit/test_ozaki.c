@@ -1,0 +1,392 @@
+/* Products in residues on the CPU (ozaki.h).
+ *
+ * Goal: every element is within the error that can be proven of it, integers are exact, rows that
+ * are not finite are the running sums of gemm.h, and the bits depend on nothing but the operands
+ * and the number of moduli. Method: products in two doubles; and the same product whole and in
+ * parts. */
+#include <stdio.h>
+
+#include "cpu_fixture.h"
+#include "ozaki_scheme.h"
+#include "quantity.h"
+#include "scratch.h"
+
+enum { THREADS = 3, ALIGNMENT = 64, SEVERAL_BLOCKS = 2 * OZAKI_BLOCK + 77 };
+
+static void *workspace;
+
+struct problem {
+    struct gemm gemm;
+    struct matrix a, b, c;
+};
+
+/* Bit 0 of `trans` is trans_a, bit 1 trans_b. */
+static struct problem problem_make(enum scalar type, int trans, int64_t m, int64_t n, int64_t k)
+{
+    struct problem p = {.gemm = {.type = type, .trans_a = trans & 1, .trans_b = trans & 2}};
+    struct gemm *g = &p.gemm;
+    p.a = matrix_make(type, g->trans_a ? k : m, g->trans_a ? m : k, NAN);
+    p.b = matrix_make(type, g->trans_b ? n : k, g->trans_b ? k : n, NAN);
+    p.c = matrix_make(type, m, n, guard);
+    *g = (struct gemm){.type = type,
+                       .trans_a = g->trans_a,
+                       .trans_b = g->trans_b,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .alpha = 1,
+                       .a = p.a.data,
+                       .b = p.b.data,
+                       .c = p.c.data,
+                       .lda = p.a.ld,
+                       .ldb = p.b.ld,
+                       .ldc = p.c.ld};
+    return p;
+}
+
+static void problem_free(struct problem *p)
+{
+    free(p->a.data);
+    free(p->b.data);
+    free(p->c.data);
+}
+
+static double a_of(const struct problem *p, int64_t i, int64_t h)
+{
+    return p->gemm.trans_a ? get(&p->a, h, i) : get(&p->a, i, h);
+}
+
+static double b_of(const struct problem *p, int64_t h, int64_t j)
+{
+    return p->gemm.trans_b ? get(&p->b, j, h) : get(&p->b, h, j);
+}
+
+static void set_a(struct problem *p, int64_t i, int64_t h, double value)
+{
+    p->gemm.trans_a ? set(&p->a, h, i, value) : set(&p->a, i, h, value);
+}
+
+static void set_b(struct problem *p, int64_t h, int64_t j, double value)
+{
+    p->gemm.trans_b ? set(&p->b, j, h, value) : set(&p->b, h, j, value);
+}
+
+static void multiply(const struct problem *p, int moduli, int threads)
+{
+    struct ozaki ozaki = {.workspace = workspace, .bytes = ozaki_cpu_workspace()};
+    residues_make(moduli, &ozaki.residues);
+    ozaki_cpu(&p->gemm, &ozaki, threads);
+    assert_gaps_are(&p->c, guard);
+}
+
+/* Numbers whose logarithm has the standard deviation `spread`. */
+static double spread;
+
+static double spread_real(void)
+{
+    double normal = 0;
+    for (int i = 0; i < 12; i++)
+        normal += random_real() / 2;
+    return random_real() * exp(spread * normal);
+}
+
+/* What is known of a row in a block. */
+struct row {
+    int shift;
+    double sum; /* of magnitudes */
+};
+
+static struct row row_of(const struct residues *r, const double *x, int64_t count)
+{
+    struct row row = {0};
+    int exponent = OZAKI_ZERO;
+    uint64_t squares = 0;
+    for (int64_t h = 0; h < count; h++)
+        exponent = ozaki_exponent(x[h]) > exponent ? ozaki_exponent(x[h]) : exponent;
+    for (int64_t h = 0; h < count; h++) {
+        squares += ozaki_coarse(x[h], exponent) * ozaki_coarse(x[h], exponent);
+        row.sum += fabs(x[h]);
+    }
+    row.shift = ozaki_shift(r, exponent, squares);
+    return row;
+}
+
+/* A sum in two doubles. */
+struct pair {
+    double high, low;
+};
+
+static struct pair pair_add(struct pair s, double x)
+{
+    const double high = s.high + x, taken = high - s.high;
+    return (struct pair){high, s.low + ((s.high - (high - taken)) + (x - taken))};
+}
+
+/* One element, and how far off it may be: what rounding to integers can do in each block, and one
+ * unit in the last place for each rounded number. */
+static void check_element(const struct problem *p, int moduli, int64_t i, int64_t j, double before)
+{
+    const struct gemm *g = &p->gemm;
+    const double u = g->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    double a[OZAKI_BLOCK], b[OZAKI_BLOCK], bound = 0, partial = fabs(before);
+    struct residues r;
+    residues_make(moduli, &r);
+    struct pair exact = {before, 0};
+    for (int64_t begin = 0; begin < g->k; begin += OZAKI_BLOCK) {
+        const int64_t count = min_i64(OZAKI_BLOCK, g->k - begin);
+        for (int64_t h = 0; h < count; h++) {
+            a[h] = a_of(p, i, begin + h);
+            b[h] = b_of(p, begin + h, j);
+            const double product = a[h] * b[h];
+            exact = pair_add(pair_add(exact, product), fma(a[h], b[h], -product));
+        }
+        const struct row row = row_of(&r, a, count), col = row_of(&r, b, count);
+        bound += ldexp(col.sum, -row.shift - 1) + ldexp(row.sum, -col.shift - 1) +
+                 ldexp((double)count, -row.shift - col.shift - 2);
+        bound += u * partial; /* of C's element so far */
+        partial = fabs(exact.high) + bound;
+        bound += 3 * u * partial;
+    }
+    const double found = get(&p->c, i, j);
+    const double error = fabs((found - exact.high) - exact.low);
+    if (!(error <= bound * (1 + 1e-9) + 0x1p-1074))
+        fail_msg("%s %dx%dx%d, %d moduli, spread %g: C[%d,%d] is %.17g, off by %g, at most %g",
+                 scalar_name(g->type), (int)g->m, (int)g->n, (int)g->k, moduli, spread, (int)i,
+                 (int)j, found, error, bound);
+}
+
+static void check_random(enum scalar type, int trans, const int64_t size[3], int moduli)
+{
+    struct problem p = problem_make(type, trans, size[0], size[1], size[2]);
+    matrix_fill(&p.a, spread_real);
+    matrix_fill(&p.b, spread_real);
+    matrix_fill(&p.c, random_real);
+    p.gemm.beta = 1;
+    struct matrix before = matrix_copy(&p.c);
+    multiply(&p, moduli, THREADS);
+    for (int64_t j = 0; j < size[1]; j++)
+        for (int64_t i = 0; i < size[0]; i++)
+            check_element(&p, moduli, i, j, get(&before, i, j));
+    free(before.data);
+    problem_free(&p);
+}
+
+static void test_errors_are_within_what_is_proven(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {
+        {1, 1, 1}, {3, 5, 7}, {65, 3, 130}, {2, 67, 1000}, {4, 3, SEVERAL_BLOCKS}};
+    static const double spreads[] = {0, 1, 2, 4, 8};
+    for (int type = 0; type <= SCALAR_DOUBLE; type++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int moduli = RESIDUES_LEAST; moduli <= RESIDUES_MOST; moduli += 1 + tries(4) % 4) {
+                spread = spreads[(size_t)(moduli + (int)s) % 5];
+                check_random((enum scalar)type, moduli % 4, sizes[s], moduli);
+            }
+    spread = 0;
+}
+
+/* With 14 moduli errors are smaller than those of running sums, and each modulus more takes nearly
+ * 4 bits from them. */
+static void test_errors_beside_running_sums(void **state)
+{
+    (void)state;
+    enum { SIDE = 8, STEPS = 5000 };
+    struct problem p = problem_make(SCALAR_DOUBLE, 0, SIDE, SIDE, STEPS);
+    matrix_fill(&p.a, random_real);
+    matrix_fill(&p.b, random_real);
+    for (int moduli = 14; moduli <= 15; moduli++) {
+        double found = 0, running = 0;
+        multiply(&p, moduli, 1);
+        for (int64_t j = 0; j < SIDE; j++)
+            for (int64_t i = 0; i < SIDE; i++) {
+                struct pair exact = {0};
+                double sum = 0;
+                for (int64_t h = 0; h < STEPS; h++) {
+                    const double a = a_of(&p, i, h), b = b_of(&p, h, j), product = a * b;
+                    sum = fma(a, b, sum);
+                    exact = pair_add(pair_add(exact, product), fma(a, b, -product));
+                }
+                found += fabs((get(&p.c, i, j) - exact.high) - exact.low);
+                running += fabs((sum - exact.high) - exact.low);
+            }
+        if (!(found < running / (moduli == 14 ? 1 : 8)))
+            fail_msg("%d moduli: errors add up to %g, those of running sums to %g", moduli, found,
+                     running);
+    }
+    problem_free(&p);
+}
+
+static double random_large_integer(void)
+{
+    return floor(0x1p20 * random_real());
+}
+
+static double one(void)
+{
+    return 1;
+}
+
+static void test_integers_are_exact(void **state)
+{
+    (void)state;
+    double (*const kinds[])(void) = {one, random_integer, random_large_integer};
+    for (int kind = 0; kind < 3; kind++)
+        for (int moduli = kind == 2 ? 10 : 7; moduli <= RESIDUES_MOST; moduli++) {
+            struct problem p = problem_make(SCALAR_DOUBLE, moduli % 4, 3, 2, OZAKI_BLOCK + 5);
+            matrix_fill(&p.a, kinds[kind]);
+            matrix_fill(&p.b, kinds[kind]);
+            multiply(&p, moduli, 1);
+            for (int64_t j = 0; j < 2; j++)
+                for (int64_t i = 0; i < 3; i++) {
+                    int64_t sum = 0;
+                    for (int64_t h = 0; h < p.gemm.k; h++)
+                        sum += (int64_t)a_of(&p, i, h) * (int64_t)b_of(&p, h, j);
+                    assert_true(get(&p.c, i, j) == (double)sum);
+                }
+            problem_free(&p);
+        }
+}
+
+/* Of a part of the product: rows and columns from (i, j) on, or steps from k on. */
+static void multiply_part(const struct problem *p, int moduli, int threads, const int64_t from[3],
+                          const int64_t size[3])
+{
+    struct problem part = *p;
+    struct gemm *g = &part.gemm;
+    const int64_t bytes = (int64_t)scalar_size(g->type);
+    g->a = (const char *)g->a +
+           bytes * (from[0] * (g->trans_a ? g->lda : 1) + from[2] * (g->trans_a ? 1 : g->lda));
+    g->b = (const char *)g->b +
+           bytes * (from[1] * (g->trans_b ? 1 : g->ldb) + from[2] * (g->trans_b ? g->ldb : 1));
+    g->c = (char *)g->c + bytes * (from[0] + from[1] * g->ldc);
+    g->m = size[0];
+    g->n = size[1];
+    g->k = size[2];
+    g->beta = from[2] > 0;
+    multiply(&part, moduli, threads);
+}
+
+static void test_parts_have_the_same_bits(void **state)
+{
+    (void)state;
+    enum { M = 70, N = 66, CUT_M = 7, CUT_N = 65 };
+    spread = 2;
+    for (int trial = 0; trial < tries(8); trial++) {
+        const enum scalar type = trial % 2 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        const int moduli = 7 + 7 * (trial / 2 % 2);
+        struct problem p = problem_make(type, trial % 4, M, N, OZAKI_BLOCK + 33);
+        matrix_fill(&p.a, spread_real);
+        matrix_fill(&p.b, spread_real);
+        multiply(&p, moduli, THREADS);
+        struct matrix whole = matrix_copy(&p.c);
+        const int64_t cuts[3][3] = {{0, CUT_M, M}, {0, CUT_N, N}, {0, OZAKI_BLOCK, p.gemm.k}};
+        for (int at = 0; at < 8; at++) {
+            int64_t from[3], size[3];
+            for (int d = 0; d < 3; d++) {
+                from[d] = cuts[d][at >> (2 - d) & 1];
+                size[d] = cuts[d][(at >> (2 - d) & 1) + 1] - from[d];
+            }
+            multiply_part(&p, moduli, 1 + at % 2, from, size);
+        }
+        assert_same_bits(&p.c, &whole);
+        free(whole.data);
+        problem_free(&p);
+    }
+    spread = 0;
+}
+
+/* A row and a column of C are running sums of one block, and nothing else is touched by them. */
+static void test_what_is_not_finite_is_a_running_sum(void **state)
+{
+    (void)state;
+    enum { SIDE = 4, ROW = 1, COL = 2 };
+    for (int type = 0; type <= SCALAR_DOUBLE; type++)
+        for (int kind = 0; kind < 2; kind++) {
+            struct problem p = problem_make((enum scalar)type, kind, SIDE, SIDE, OZAKI_BLOCK + 9);
+            matrix_fill(&p.a, random_real);
+            matrix_fill(&p.b, random_real);
+            multiply(&p, 14, 1);
+            struct matrix finite = matrix_copy(&p.c);
+            set_a(&p, ROW, OZAKI_BLOCK + 3, kind ? NAN : INFINITY);
+            set_b(&p, 5, COL, -INFINITY);
+            multiply(&p, 14, THREADS);
+            for (int64_t j = 0; j < SIDE; j++)
+                for (int64_t i = 0; i < SIDE; i++) {
+                    const double found = get(&p.c, i, j);
+                    if (i != ROW && j != COL)
+                        assert_true(found == get(&finite, i, j));
+                    else if (i == ROW && kind)
+                        assert_true(isnan(found));
+                    else
+                        assert_true(i == ROW && j == COL ? !isfinite(found) : isinf(found));
+                }
+            free(finite.data);
+            problem_free(&p);
+        }
+}
+
+/* Zeros, the smallest and the largest numbers, and one that is far larger than its row. */
+static void test_extreme_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 5, STEPS = 40 };
+    static const double scales[ROWS] = {0, 0x1p-1074, 0x1p-1030, 0x1p1000, 1};
+    for (int moduli = RESIDUES_LEAST; moduli <= RESIDUES_MOST; moduli++) {
+        struct problem p = problem_make(SCALAR_DOUBLE, 0, ROWS, 1, STEPS);
+        matrix_fill(&p.b, random_integer);
+        for (int64_t i = 0; i < ROWS; i++)
+            for (int64_t h = 0; h < STEPS; h++)
+                set_a(&p, i, h, scales[i] * random_integer());
+        set_a(&p, 4, 7, 0x1p200);
+        multiply(&p, moduli, 1);
+        assert_true(get(&p.c, 0, 0) == 0 && !signbit(get(&p.c, 0, 0)));
+        for (int64_t i = 1; i + 1 < ROWS; i++) {
+            double sum = 0;
+            for (int64_t h = 0; h < STEPS; h++)
+                sum += a_of(&p, i, h) / scales[i] * b_of(&p, h, 0);
+            assert_true(get(&p.c, i, 0) == ldexp(sum, ilogb(scales[i])));
+        }
+        check_element(&p, moduli, 4, 0, 0);
+        problem_free(&p);
+    }
+}
+
+static void test_no_steps(void **state)
+{
+    (void)state;
+    struct problem p = problem_make(SCALAR_DOUBLE, 0, 2, 3, 0);
+    multiply(&p, 14, THREADS);
+    for (int64_t j = 0; j < 3; j++)
+        for (int64_t i = 0; i < 2; i++)
+            assert_true(get(&p.c, i, j) == 0);
+    problem_free(&p);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    workspace = aligned_alloc(ALIGNMENT, ozaki_cpu_workspace());
+    return workspace ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(workspace);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_are_within_what_is_proven),
+        cmocka_unit_test(test_errors_beside_running_sums),
+        cmocka_unit_test(test_integers_are_exact),
+        cmocka_unit_test(test_parts_have_the_same_bits),
+        cmocka_unit_test(test_what_is_not_finite_is_a_running_sum),
+        cmocka_unit_test(test_extreme_rows),
+        cmocka_unit_test(test_no_steps),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
