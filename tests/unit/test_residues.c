@@ -63,10 +63,11 @@ static void test_integers_come_back(void **state)
     for (int n = RESIDUES_LEAST; n <= RESIDUES_MOST; n++) {
         struct residues r;
         residues_make(n, &r);
-        const int most = n <= WIDE_MOST ? r.limit_log2 : 125;
+        const int most = n <= WIDE_MOST ? r.limit_log2 : 125; /* with a sign */
         for (int bits = 0; bits <= most; bits++)
             for (int trial = tries(400); trial > 0; trial--) {
-                const __int128 x = random_wide(bits);
+                const __int128 wide = random_wide(bits),
+                               x = trial % 2 ? wide : (__int128)(double)wide;
                 const double expected = (double)x, found = brought_back(&r, x);
                 if (found != expected &&
                     (found != nextafter(expected, found) || (__int128)expected == x))
