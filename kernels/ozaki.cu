@@ -2,11 +2,12 @@
  *
  *     measure     exponents of rows of op(A) and columns of op(B), then sums of squares
  *     convert     the planes of op(A) and of op(B)
- *     multiply    the planes of C (ozaki_product.cuh)
+ *     multiply    the planes of C (ozaki_product.cuh), and check them
  *     collect     C += the integers behind the residues, scaled
  *
  * Everything but `multiply` is bound by memory bandwidth. */
 #include "gemm_common.cuh"
+#include "mix.h"
 #include "ozaki_part.h"
 #include "ozaki_product.cuh"
 #include "ozaki_scheme.h"
@@ -228,7 +229,7 @@ static cudaError_t collect_part(const residues &moduli, const product<T> &part, 
 
 template <typename T, bool TRANS_A, bool TRANS_B>
 static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool convert_a,
-                                 const ozaki_planes &planes, cudaStream_t stream)
+                                 uint64_t seed, const ozaki_planes &planes, cudaStream_t stream)
 {
     const strided<T> a = {part.a, TRANS_A ? part.lda : 1, TRANS_A ? 1 : part.lda};
     const strided<T> b = {part.b, TRANS_B ? 1 : part.ldb, TRANS_B ? part.ldb : 1};
@@ -241,6 +242,8 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
                                  planes.n, planes.k, stream);
     if (status == cudaSuccess)
         status = multiply_planes(o, planes, stream);
+    if (status == cudaSuccess && o.wrong)
+        status = ozaki_check(o.residues, planes, seed, o.wrong, stream);
     return status == cudaSuccess ? collect_part(o.residues, part, a, b, planes, stream) : status;
 }
 
@@ -249,13 +252,15 @@ static cudaError_t multiply(const struct gemm *gemm, const ozaki &o, cudaStream_
 {
     product<T> g = product_of<T>(gemm);
     int64_t rows, cols;
+    uint64_t parts = 0;
     ozaki_part(&o, gemm, &rows, &cols);
     for (int64_t p = 0; p < g.k; p += OZAKI_BLOCK)
         for (int64_t i = 0; i < g.m; i += rows)
             for (int64_t j = 0; j < g.n; j += cols) {
                 const product<T> part = part_of<T, TRANS_A, TRANS_B>(g, i, j, p, rows, cols);
                 const cudaError_t status = multiply_part<T, TRANS_A, TRANS_B>(
-                    part, o, j == 0, ozaki_planes_at(&o, part.m, part.n, part.k), stream);
+                    part, o, j == 0, mix_number(o.seed, parts++),
+                    ozaki_planes_at(&o, part.m, part.n, part.k), stream);
                 if (status != cudaSuccess)
                     return status;
             }

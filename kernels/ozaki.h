@@ -41,6 +41,10 @@ struct ozaki {
     enum ozaki_kernel kernel; /* on a GPU */
     void *workspace;          /* memory of the device, at a multiple of 256 */
     size_t bytes; /* on a GPU at least ozaki_workspace for one tile; else ozaki_cpu_workspace */
+    /* On a GPU: where to count, on the device, rows of residues whose sum with random signs from
+     * `seed` is not that of the operands' residues.  Null: nowhere. */
+    unsigned long long *wrong;
+    uint64_t seed;
 };
 
 /* What a GPU multiplies at a time is a part of C, of whole tiles. */
@@ -48,7 +52,7 @@ enum { OZAKI_TILE = 128 };
 
 /* Bytes for parts of rows x cols elements of C, in blocks of `steps` steps, rounded up to
  * OZAKI_TILE each: what is known of each row of op(A) and column of op(B), and for each modulus a
- * byte an element of op(A), op(B) and C. */
+ * byte an element of op(A), op(B) and C, and of one row and column. */
 size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps);
 
 /* Rows and columns, multiples of OZAKI_TILE, of parts of C for which the workspace suffices: such

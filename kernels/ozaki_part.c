@@ -16,7 +16,7 @@ static int64_t whole_tiles(int64_t count)
 size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
 {
     const int64_t m = whole_tiles(rows), n = whole_tiles(cols), k = whole_tiles(steps);
-    return (size_t)((m + n) * LINE_BYTES + moduli * ((m + n) * k + m * n));
+    return (size_t)((m + n) * LINE_BYTES + moduli * ((m + n) * k + m * n + m + k));
 }
 
 static int64_t halved(int64_t count)
@@ -61,5 +61,7 @@ struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t
     planes.b =
         take_operand(&at, &planes.lines_b, planes.n, o->residues.count * planes.n * planes.k);
     planes.c = (int8_t *)at;
+    planes.sums_a = planes.c + o->residues.count * planes.m * planes.n;
+    planes.sums_b = planes.sums_a + o->residues.count * planes.m;
     return planes;
 }

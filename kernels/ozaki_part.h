@@ -20,7 +20,8 @@ struct ozaki_lines {
 struct ozaki_planes {
     int64_t m, n, k;
     struct ozaki_lines lines_a, lines_b;
-    int8_t *a, *b, *c; /* the planes of all moduli, one behind the other */
+    int8_t *a, *b, *c;       /* the planes of all moduli, one behind the other */
+    int8_t *sums_a, *sums_b; /* for each modulus m and k bytes, of ozaki_check */
 };
 
 /* In the workspace, for such a part and block. Where those of op(A) lie does not depend on cols. */

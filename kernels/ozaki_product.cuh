@@ -12,4 +12,9 @@ cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &plane
 cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
                               cudaStream_t stream);
 
+/* Add to *wrong, on the device, the number of rows of planes of C that are not such products, as
+ * far as signs drawn from `seed` tell. */
+cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
+                        unsigned long long *wrong, cudaStream_t stream);
+
 #endif

@@ -31,7 +31,15 @@ struct residues {
     uint32_t limit_top;
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Those of the first `count` moduli, RESIDUES_LEAST to RESIDUES_MOST. */
 void residues_make(int count, struct residues *residues);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

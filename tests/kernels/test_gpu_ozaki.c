@@ -104,7 +104,13 @@ static void compare(const struct product *p, const struct matrix *expected, cons
     check_guards(&p->c);
 }
 
-/* In a workspace for parts of rows x cols. */
+/* Of memory of the device that counts wrong rows. */
+static void copy_counter(unsigned long long *to, const unsigned long long *from, enum stream stream)
+{
+    copy_rows(&(struct copy){to, from, sizeof *to, sizeof *to, sizeof *to, 1}, stream);
+}
+
+/* In a workspace for parts of rows x cols; with the check where that is affordable. */
 static void try_kernel(struct product *p, const struct matrix *expected, int moduli,
                        enum ozaki_kernel kernel, int64_t rows, int64_t cols)
 {
@@ -115,8 +121,20 @@ static void try_kernel(struct product *p, const struct matrix *expected, int mod
     ozaki.bytes = ozaki_workspace(moduli, rows, cols, p->g.k < OZAKI_BLOCK ? p->g.k : OZAKI_BLOCK);
     ok(dev->alloc(dev, ozaki.bytes, &ozaki.workspace, &err));
     fill_c(&p->c);
+    unsigned long long wrong = 0;
+    if (!emulated || p->g.k < 50) {
+        void *counter = NULL;
+        ok(dev->alloc(dev, sizeof wrong, &counter, &err));
+        ozaki.wrong = counter;
+        copy_counter(ozaki.wrong, &wrong, STREAM_IN);
+    }
     ok(dev->ozaki(dev, &p->g, &ozaki, &err));
     finish(dev, STREAM_COMPUTE);
+    if (ozaki.wrong) {
+        copy_counter(&wrong, ozaki.wrong, STREAM_OUT);
+        dev->release(dev, ozaki.wrong);
+    }
+    assert_int_equal(wrong, 0);
     download(&p->c);
     snprintf(what, sizeof what, "kernel %d, %d moduli, parts of %d x %d", kernel, moduli, (int)rows,
              (int)cols);

@@ -1,0 +1,105 @@
+/* The check of products of planes (ozaki_check.cu), in the emulation.
+ *
+ * Goal: right products pass, and a wrong residue is found, wherever it is and whatever its value,
+ * be it in C or, after the product, in an operand.  Method: planes of random residues, their
+ * product, and one byte that is changed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+#include "ozaki_product.cuh"
+
+enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, FLIPS = 2 * MODULI, TRIES = 8 };
+
+struct fixture {
+    ozaki o = {};
+    std::vector<int8_t> memory;
+    ozaki_planes planes;
+    unsigned long long wrong = 0;
+
+    fixture()
+    {
+        residues_make(MODULI, &o.residues);
+        memory.resize(ozaki_workspace(MODULI, ROWS, COLS, STEPS));
+        o.workspace = memory.data();
+        planes = ozaki_planes_at(&o, ROWS, COLS, STEPS);
+        fill(planes.a, planes.m);
+        fill(planes.b, planes.n);
+        assert_int_equal(ozaki_product_mma(o.residues, planes, nullptr), cudaSuccess);
+    }
+
+    /* Residues of each modulus, from the least to the largest one. */
+    void fill(int8_t *to, int64_t lines)
+    {
+        for (int q = 0; q < MODULI; q++) {
+            const int p = o.residues.moduli[q].p;
+            for (int64_t at = 0; at < lines * planes.k; at++)
+                *to++ = (int8_t)(rand() % p - p / 2);
+        }
+    }
+
+    unsigned long long check(uint64_t seed)
+    {
+        wrong = 0;
+        assert_int_equal(ozaki_check(o.residues, planes, seed, &wrong, nullptr), cudaSuccess);
+        return wrong;
+    }
+};
+
+static void test_right_products_pass(void **)
+{
+    fixture f;
+    for (uint64_t seed = 0; seed < 3; seed++)
+        assert_int_equal(f.check(seed), 0);
+}
+
+/* A modulus' residue of one element is another one: exactly one row is wrong, for any signs. */
+static void test_a_wrong_residue_of_c_is_found(void **)
+{
+    fixture f;
+    const int64_t count = f.planes.m * f.planes.n;
+    for (int flip = 0; flip < FLIPS; flip++) {
+        const int q = flip % MODULI, p = f.o.residues.moduli[q].p;
+        int8_t &byte = f.planes.c[q * count + rand() % count];
+        const int8_t right = byte;
+        const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* from p / 2 below zero */
+        byte = (int8_t)(more - p / 2);
+        assert_int_equal(f.check((uint64_t)flip), 1);
+        byte = right;
+    }
+    assert_int_equal(f.check(0), 0);
+}
+
+/* A changed byte of op(A) makes a row wrong, unless all that it is multiplied by adds up to 0. */
+static void test_a_changed_operand_is_found(void **)
+{
+    fixture f;
+    for (int flip = 0; flip < FLIPS; flip++) {
+        const int q = flip % MODULI, bit = 1 << rand() % 7;
+        int8_t &byte = f.planes.a[(q * f.planes.m + rand() % ROWS) * f.planes.k + rand() % STEPS];
+        byte = (int8_t)(byte ^ bit);
+        unsigned long long found = 0;
+        for (uint64_t seed = 0; seed < TRIES && found == 0; seed++)
+            found = f.check(seed);
+        assert_true(found > 0);
+        byte = (int8_t)(byte ^ bit);
+    }
+}
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right_products_pass),
+        cmocka_unit_test(test_a_wrong_residue_of_c_is_found),
+        cmocka_unit_test(test_a_changed_operand_is_found),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
