@@ -1,10 +1,10 @@
-/* The operations of the product check on the GPU, but for project (freivalds_project.cu).  Sketches
- * read their matrix once, so memory bandwidth is the limit, and the care goes into coalesced loads,
- * enough of them in flight, also where there are few lines. */
+/* The operations of the product check on the GPU, except project (freivalds_project.cu).  A sketch
+ * reads its matrix once and is limited by memory bandwidth, so what matters is coalesced loads and
+ * enough of them in flight, even with few lines. */
 #include "freivalds_judge.h"
 #include "gemm_common.cuh"
 
-/* What becomes of a line's class. */
+/* The sums over the elements of one class of a line, or over some of them. */
 struct portion {
     double sum, square, odd;
 };
@@ -16,7 +16,7 @@ __device__ __forceinline__ void add(portion &to, const portion &other)
     to.odd += other.odd;
 }
 
-/* Element j of a line with the weight w: what may be said of any. */
+/* Add element j of a line, with the weight w: the general case. */
 template <typename T>
 __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T element, double w,
                                                portion &to)
@@ -40,19 +40,19 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
     }
 }
 
-/* The lines are the rows of M, or its columns when transposed.  A block takes ACROSS * DEEP of
- * them and spreads each over SPLIT threads, as many for each class, so that a thread's elements are
- * all of one class.  A thread of a row works on DEEP of them, since they share their weights.  It
- * loads AHEAD runs of RUN neighbours before it adds any up; 16 columns are a full line of
- * doubles. */
+/* The lines are the rows of M, or its columns when transposed.  A block processes ACROSS * DEEP
+ * lines and distributes each over SPLIT threads, equally many per class, so that a thread's
+ * elements are all of one class.  For rows, a thread works on DEEP of them at once, with the same
+ * weights.  It loads AHEAD runs of RUN consecutive elements before it adds them.  16 columns of
+ * doubles are a full cache line. */
 template <typename T, bool TRANS, int RUN_OF_ROW>
 struct sketch_shape {
     static constexpr int ACROSS = TRANS ? 16 : 1, DEEP = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
     static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS ? 8 : RUN == 1 ? 4 : 2;
-    static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* that share an SM */
+    static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* per SM */
 };
 
-/* The runs of a thread: of its class `label`, every `each`-th one from number `first` on. */
+/* The runs of a thread: those of class `label` with the numbers first, first + each, ... */
 template <int RUN>
 struct class_runs {
     int label, classes, shift, first, each;
@@ -66,14 +66,14 @@ struct class_runs {
         first = shift == 0 ? thread / classes : thread % each;
     }
 
-    /* The first column of run number q of the class; they ascend. */
+    /* The first column of run q of the class; ascending in q. */
     __device__ __forceinline__ int64_t column(int64_t q) const
     {
         return ((((q >> shift) * classes + label) << shift) + (q & ((1 << shift) - 1))) * RUN;
     }
 };
 
-/* The part of DEEP lines that is one thread's. */
+/* One thread's share of DEEP lines. */
 template <typename T, bool TRANS, class SHAPE>
 struct sketch_lines {
     static constexpr int DEEP = SHAPE::DEEP, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
@@ -81,7 +81,7 @@ struct sketch_lines {
 
     const sketch &s;
     const int64_t line, lines, length;
-    const T largest; /* size of an element that counts as it is */
+    const T largest; /* magnitude of an element that is included */
     portion mine[DEEP];
 
     __device__ __forceinline__ sketch_lines(const sketch &s, int64_t line)
@@ -98,13 +98,13 @@ struct sketch_lines {
                (TRANS ? j * s.ld + line + d : (line + d) * s.ld + j);
     }
 
-    /* AHEAD runs from number q on.  False, and nothing done, if one of the elements is not as most
-     * are: in M and finite, with a weight. */
-    __device__ __forceinline__ bool add_usual(const runs &own, int64_t q)
+    /* Add AHEAD runs from run q on: the fast path.  False, with nothing added, unless all elements
+     * are inside of M, not too large, and have a weight. */
+    __device__ __forceinline__ bool add_regular(const runs &own, int64_t q)
     {
         neighbours<T, RUN> m[DEEP][AHEAD];
         neighbours<double, RUN> w[AHEAD];
-        bool usual = true;
+        bool regular = true;
         if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + DEEP > lines)
             return false;
 #pragma unroll
@@ -119,12 +119,12 @@ struct sketch_lines {
         for (int u = 0; u < AHEAD; u++)
 #pragma unroll
             for (int r = 0; r < RUN; r++) {
-                usual &= w[u].at[r] != 0;
+                regular &= w[u].at[r] != 0;
 #pragma unroll
                 for (int d = 0; d < DEEP; d++)
-                    usual &= fabs(m[d][u].at[r]) <= largest;
+                    regular &= fabs(m[d][u].at[r]) <= largest;
             }
-        if (!usual)
+        if (!regular)
             return false;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
@@ -139,7 +139,7 @@ struct sketch_lines {
         return true;
     }
 
-    /* The same runs, whatever they are. */
+    /* Add the same runs, element by element: the slow path. */
     __device__ __forceinline__ void add_any(const runs &own, int64_t q)
     {
 #pragma unroll 1
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(
     sketch_lines<T, TRANS, shape> at(s, line);
 
     for (int64_t q = own.first; own.column(q) < at.length; q += shape::AHEAD * own.each)
-        if (!at.add_usual(own, q))
+        if (!at.add_regular(own, q))
             at.add_any(own, q);
 
 #pragma unroll
@@ -202,7 +202,7 @@ static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
                         dim3(shape::ACROSS, shape::SPLIT), 0, stream, *s);
 }
 
-/* Whether neighbours of a class can be loaded four at a time. */
+/* Whether consecutive elements of a class can be loaded four at a time, aligned. */
 static bool has_runs_of_four(const struct sketch *s)
 {
     const uintptr_t matrix = (uintptr_t)s->matrix, weights = (uintptr_t)s->weights;
@@ -225,7 +225,7 @@ cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
 
 constexpr int THREADS = 128;
 
-/* A thread a row. */
+/* One thread per row. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) retire_rows_kernel(const retire r)
 {
@@ -266,7 +266,7 @@ cudaError_t retire_cuda(const struct retire *r, cudaStream_t stream)
     return start_kernel(retire_weights_kernel, blocks_for(r->cols), THREADS, 0, stream, *r);
 }
 
-/* A block a class, in which few loads follow one another. */
+/* One block per class, wide enough that each thread has few dependent loads. */
 constexpr int NORM_THREADS = 512;
 
 __global__ void __launch_bounds__(NORM_THREADS) norms_kernel(const norms n)
@@ -292,7 +292,7 @@ cudaError_t norms_cuda(const struct norms *n, cudaStream_t stream)
     return start_kernel(norms_kernel, (unsigned)n->classes, NORM_THREADS, 0, stream, *n);
 }
 
-/* A warp a row, which shares out the classes. */
+/* One warp per row; its lanes share the classes. */
 constexpr int LANES = 32, ROWS_JUDGED = 4;
 
 __device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)

@@ -1,9 +1,9 @@
-/* Algorithm 4, async: copies that bypass the registers, several steps ahead; warp tiles.
+/* Algorithm 4, async: multistage pipeline of cp.async copies, and warp tiles.
  *
  * The idea: a ring of STAGES pairs of pieces in shared memory.  While the block multiplies one
- * pair, the copies of the next STAGES - 1 are under way, without a register or a waiting thread.
- * The 32 threads of a warp compute a compact part of the tile, so that they read few different
- * numbers of each row. */
+ * pair, the copies of the next STAGES - 1 are in flight, without occupying registers or stalling
+ * threads.  The 32 threads of a warp compute a compact part of the tile, so that they read few
+ * distinct elements of each row. */
 #include "gemm_async.cuh"
 
 template <typename T, class SHAPE, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const pro
             c.multiply_row(&ring[stage].a.at[p][x], &ring[stage].b.at[p][y]);
             if (p > 0)
                 continue;
-            /* All have left the stage before this one: it is free for the step that comes last. */
+            /* All threads have read the preceding stage: refill it with the step furthest ahead. */
             a.send(ring[free].a, step + s::STAGES - 1 < steps);
             b.send(ring[free].b, step + s::STAGES - 1 < steps);
             cp_async_commit();

@@ -1,5 +1,5 @@
-/* Copies from global to shared memory that pass by the registers and go on while the threads do
- * something else (cp.async, sm_80 and later). */
+/* Asynchronous copies of doubles from global to shared memory, bypassing the registers (cp.async,
+ * sm_80 and later). */
 #ifndef DGEMM_OOC_GEMM_COPIER_CUH
 #define DGEMM_OOC_GEMM_COPIER_CUH
 
@@ -7,8 +7,8 @@
 #include "gemm_mma_maps.h"
 #include "ptx.cuh"
 
-/* Brings an operand's pieces, one after the other along k, with THREADS threads of which this one
- * is `thread`: each copies COPY doubles from every APART-th row of shared memory. */
+/* One thread's share of the copies of an operand's pieces, along k.  THREADS threads copy a piece;
+ * this one, `thread`, copies COPY doubles to every APART-th row of shared memory. */
 template <int THREADS, int SIDE, bool DEEP, int COPY>
 struct copier {
     static constexpr int LINE = (DEEP ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
@@ -17,10 +17,10 @@ struct copier {
     static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0),
                   "a turn moves by rows or flips chunks");
 
-    const double *from;
+    const double *from; /* source of the first copy of the next piece */
     int64_t ld;
-    unsigned place;
-    int x, p, width;
+    unsigned place;     /* its byte in the piece */
+    int x, p, width;    /* its position; columns of the piece inside the operand */
 
     __device__ __forceinline__ copier(const operand<double, DEEP> &op, int64_t x0, int thread)
     {
@@ -33,7 +33,8 @@ struct copier {
         width = (int)min(op.width - x0, (int64_t)SIDE);
     }
 
-    /* One turn each; `inside`: the bytes that belong to the product, or all. */
+    /* Issue the copies of a piece.  WHOLE: all of it is inside of the operand; otherwise elements
+     * outside become zeros. */
     template <bool WHOLE>
     __device__ __forceinline__ void turns(unsigned to, int depth)
     {
@@ -50,7 +51,8 @@ struct copier {
         }
     }
 
-    /* The next piece, of which the first `depth` in k belong to the product. */
+    /* Issue the copies of the next piece, whose first `depth` steps of k are inside of the
+     * operand. */
     __device__ __forceinline__ void copy(unsigned piece, int depth)
     {
         if (width == SIDE && depth >= MMA_STEP)

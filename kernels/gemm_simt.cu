@@ -1,14 +1,15 @@
-/* Algorithm 5 for floats, simt: nothing but multiply-adds.
+/* Algorithm 5 for floats, simt: FP32 multiply-adds and as few other instructions as possible.
  *
- * The idea: a Hopper SM starts as many instructions a cycle as it has lanes for multiply-adds, so
- * every other instruction costs one.  8 x 16 elements a thread make 128 multiply-adds of 6 loads; a
- * step is one straight run of code, whose loads have constant offsets from two addresses; the
- * numbers of the next k are loaded while those of this one multiply, also across the barrier, of
- * which there is one a step.  The shape of the tiles follows the shape of C. */
+ * The idea: a Hopper SM issues just enough instructions per cycle to keep its FP32 lanes busy, so
+ * that every other instruction costs a multiply-add.  8 x 16 elements per thread do 128
+ * multiply-adds per 6 loads.  A step is straight-line code, with loads at constant offsets from two
+ * addresses.  The elements of the next k are loaded while those of this one are multiplied, also
+ * across the single barrier of a step.  The tile shape follows the shape of C. */
 #include "gemm_async.cuh"
 #include "gemm_peaks.cuh"
 
-/* The sums of a thread over all whole steps; `peaks` takes them first, and every PEAK_STEPS. */
+/* Accumulate all whole steps; update `peaks` before the first one and every PEAK_STEPS steps of
+ * k. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_A &a, COURIER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
@@ -34,7 +35,7 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
                     block_barrier<SHAPE::THREADS>();
                     f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
                 }
-                /* All left this stage before the last barrier. */
+                /* All threads had finished reading this stage at the last barrier. */
                 if (p == 1) {
                     a.send(ring[free].a, more);
                     b.send(ring[free].b, more);
@@ -47,7 +48,8 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
     } while (step < steps);
 }
 
-/* The part of a warp that has no element of C, at the edges: it only helps to copy. */
+/* The counterpart for a warp whose tile is outside of C: it takes part in the copies and
+ * barriers. */
 template <class SHAPE, class COURIER_A, class COURIER_B>
 __device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b, typename SHAPE::pieces *ring,
                                            int steps)
@@ -105,7 +107,7 @@ struct simt_kernels {
     };
 };
 
-/* Whether there are tiles of this shape for three quarters of the SMs at least. */
+/* Whether tiles of this shape occupy at least three quarters of the SMs. */
 template <class SHAPE>
 static bool simt_fills(const struct gemm *gemm, int sms)
 {

@@ -1,25 +1,23 @@
-/* Algorithm 6, tma: the tensor cores, fed by the tensor memory accelerator (sm_90 and later).
+/* Algorithm 6, tma: FP64 tensor cores, fed by the tensor memory accelerator, TMA (sm_90a).
  *
- * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the
- * addresses, swizzles, fills with zeros what lies outside, and reports to a barrier in shared
- * memory when all of it has arrived.  So one warp, the producer, does nothing but ask, and the
- * consumers nothing but multiply.  They no longer wait for each other at every step: each stage
- * has a barrier "full", for those who read, and a barrier "empty", for the one who asks, and a
- * warp may be ahead of another by some stages.  A block stays on its multiprocessor and computes
- * tile after tile: while one warp writes its part of C another still computes, and the next
- * tile's pieces arrive.
+ * The idea: on Hopper one thread requests a whole piece; TMA computes the addresses, swizzles,
+ * fills elements outside with zeros, and signals a barrier in shared memory when all bytes have
+ * arrived.  Warps are specialised: one warp, the producer, only issues requests, and the consumers
+ * only multiply.  Instead of a block barrier per step, each stage has a barrier "full", on which
+ * the consumers wait, and a barrier "empty", on which the producer waits, so that warps may drift
+ * apart by several stages.  Blocks are persistent: each computes tile after tile, and while one
+ * warp runs its epilogue, others still multiply, and pieces of the next tile arrive.
  *
- * The consumers need more registers than a multiprocessor has for all warps of a block: the
- * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
- * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5.  Where the copy engine
- * cannot address an operand (its columns are not all at multiples of 16 bytes), four warps copy
- * instead. */
+ * The consumers need more registers than an even distribution among the warps of a block allows, so
+ * the producers give up most of theirs (setmaxnreg, in groups of four warps).  That instruction
+ * exists on sm_90a only; on other GPUs algorithm 5 runs instead.  Where TMA cannot address an
+ * operand (columns not aligned to 16 bytes), four warps copy with cp.async. */
 #include <cuda.h>
 
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
-/* The stages go around: which is next, and the parity of the round. */
+/* A position in the ring of stages, with the parity of the barrier phase. */
 template <int STAGES>
 struct turn {
     int stage = 0;
@@ -34,7 +32,7 @@ struct turn {
     }
 };
 
-/* Shared memory: the stages, then their barriers. */
+/* The layout of shared memory: the stages, then their barriers. */
 template <class SHAPE>
 struct layout {
     static constexpr int STAGES = SHAPE::STAGES, BYTES = SHAPE::BYTES + STAGES * 16;
@@ -65,7 +63,7 @@ struct layout {
     }
 };
 
-/* One side of a stage: a deep piece is one box, a wide one a box for each block of 16. */
+/* Request one piece of a stage: a deep piece is one box, a wide one has a box per block of 16. */
 template <int SIDE, bool DEEP>
 __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, int p,
                                     unsigned barrier)
@@ -78,7 +76,7 @@ __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, 
             copy_box(to + block * MMA_BLOCK, map, x + block * 16, p, barrier);
 }
 
-/* The consumers' side of the stages. */
+/* The consumers' end of the pipeline. */
 template <class SHAPE>
 struct tma_pipe {
     layout<SHAPE> shared;
@@ -92,7 +90,7 @@ struct tma_pipe {
         return piece;
     }
 
-    /* The fence orders this warp's loads before the copy engine's next writes. */
+    /* The fence orders this warp's loads before TMA's next writes to the stage. */
     __device__ __forceinline__ void release()
     {
         copy_box_fence();
@@ -107,10 +105,10 @@ struct tma_pipe {
     }
 };
 
-/* Block b takes turns b, b + gridDim.x, ... */
+/* A turn (gemm_mma_maps.h) as a part of C.  Block b computes the turns b, b + gridDim.x, ... */
 struct turn_of_c {
     origin tile;
-    int columns; /* the first of the tile's */
+    int columns; /* from the tile's first one on */
 };
 
 template <class SHAPE>
@@ -123,11 +121,11 @@ __device__ __forceinline__ turn_of_c turn_at(unsigned t, const mma_schedule &wor
     return c;
 }
 
-/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+/* Prefetch a tile of C to L2, for sums that start from it. */
 template <class SHAPE>
 __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
 {
-    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
+    constexpr int LINES = SHAPE::TILE_M / 16; /* cache lines of 128 bytes in a column */
     for (int line = threadIdx.x % 32; line < LINES * SHAPE::TILE_N; line += 32) {
         const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
         if (i < g.m && j < g.n)
@@ -135,7 +133,7 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
     }
 }
 
-/* The producer: the pieces of all tiles of this block, one after the other. */
+/* The producer warp: request the pieces of all turns of this block, in order. */
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
 __device__ __forceinline__ void produce(const product<double> &g, mma_schedule work,
                                         layout<SHAPE> shared, const CUtensorMap *a,
@@ -158,8 +156,7 @@ __device__ __forceinline__ void produce(const product<double> &g, mma_schedule w
     }
 }
 
-/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a
- * time. */
+/* Where TMA cannot address A or B, four producer warps copy 8 bytes at a time by cp.async. */
 constexpr int PRODUCERS = 128;
 
 template <class SHAPE, bool DEEP_A, bool DEEP_B>
@@ -218,7 +215,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
 #endif
 }
 
-/* The driver's function, without linking the driver; null where there is none. */
+/* cuTensorMapEncodeTiled, without linking to the driver; null where the driver lacks it. */
 static decltype(&cuTensorMapEncodeTiled) encode_function()
 {
     void *function = nullptr;
@@ -229,8 +226,8 @@ static decltype(&cuTensorMapEncodeTiled) encode_function()
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
 
-/* Describe an operand of `width` along x to the copy engine, in boxes for a tile of `side`.  False
- * where the engine cannot address it. */
+/* Make the tensor map of an operand of width x depth, with boxes for a tile of side `side`.  False
+ * where TMA cannot address the operand. */
 static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
                      int64_t depth, int side, bool deep)
 {
@@ -246,7 +243,7 @@ static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-/* How many blocks the GPU holds at once, or an error. */
+/* The number of blocks that are resident on the GPU at once. */
 template <class KERNEL>
 static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blocks)
 {
@@ -302,7 +299,7 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
-    if (gemm->type == SCALAR_FLOAT) /* rung 5 is the best there is for floats */
+    if (gemm->type == SCALAR_FLOAT) /* algorithm 5 is the fastest for floats */
         return gemm_simt(gemm, stream);
     return launch_tma<mma_shape<2, 4, 4, 2, 6>>(gemm, stream);
 }

@@ -1,19 +1,19 @@
-/* Algorithm 3, vector: loads of 16 bytes, and two pieces in shared memory by turns.
+/* Algorithm 3, vector: 16-byte loads and double buffering in shared memory.
  *
- * The idea: a thread that moves 16 bytes at a time needs a quarter of the load instructions (half
- * for doubles), and with 8 x 8 elements each loaded number serves 8 multiply-adds.  While a block
- * multiplies one pair of pieces, the next pair is already on its way from memory to registers; it
- * is put into the other half of shared memory, so one barrier a step is enough. */
+ * The idea: 16-byte accesses need a quarter of the load instructions (half for doubles), and with 8
+ * x 8 elements per thread each loaded number serves 8 multiply-adds.  While a block multiplies one
+ * pair of pieces, it prefetches the next pair from global memory to registers; storing these to the
+ * other buffer takes one barrier per step. */
 #include "gemm_common.cuh"
 
-/* What a thread carries of a piece, from memory to shared memory: runs of 16 bytes, side by side
- * with its neighbours' in memory. */
+/* A thread's share of a prefetched piece, in registers: runs of 16 bytes, contiguous in global
+ * memory with those of adjacent threads. */
 template <typename T, int THREADS, int SIDE, int STEP, bool DEEP>
 struct carried {
     static constexpr int RUN = 16 / sizeof(T), COUNT = SIDE * STEP / RUN / THREADS;
     neighbours<T, RUN> runs[COUNT];
 
-    /* Where in the piece the thread's run `r` begins. */
+    /* The first element of the thread's run `r`, in the piece. */
     __device__ __forceinline__ static piece_place place(int r)
     {
         return simt_piece(DEEP, SIDE, STEP, RUN, r * THREADS + threadIdx.x);
@@ -73,7 +73,8 @@ __global__ void __launch_bounds__(S::THREADS) vectors(const product<T> g)
     c.start(g, tile.i + at.x, tile.j + at.y);
     int half = 0;
     for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {
-        /* Nobody reads this half any more: that was before the barrier of the last step. */
+        /* All threads have finished reading this buffer: the last step's barrier came after
+         * that. */
         next_a.store(piece_a[half]);
         next_b.store(piece_b[half]);
         __syncthreads();
