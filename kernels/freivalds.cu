@@ -5,11 +5,11 @@
 #include "gemm_common.cuh"
 
 /* The sums over the elements of one class of a line, or over some of them. */
-struct portion {
+struct class_sums {
     double sum, square, odd;
 };
 
-__device__ __forceinline__ void add(portion &to, const portion &other)
+__device__ __forceinline__ void add(class_sums &to, const class_sums &other)
 {
     to.sum += other.sum;
     to.square += other.square;
@@ -19,7 +19,7 @@ __device__ __forceinline__ void add(portion &to, const portion &other)
 /* Add element j of a line, with the weight w: the general case. */
 template <typename T>
 __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T element, double w,
-                                               portion &to)
+                                               class_sums &to)
 {
     const double m = element, size = fabs(m);
     const bool product = s.odd != nullptr;
@@ -40,14 +40,14 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
     }
 }
 
-/* The lines are the rows of M, or its columns when transposed.  A block processes ACROSS * DEEP
+/* The lines are the rows of M, or its columns when transposed.  A block processes ACROSS * EACH
  * lines and distributes each over SPLIT threads, equally many per class, so that a thread's
- * elements are all of one class.  For rows, a thread works on DEEP of them at once, with the same
+ * elements are all of one class.  For rows, a thread works on EACH of them at once, with the same
  * weights.  It loads AHEAD runs of RUN consecutive elements before it adds them.  16 columns of
  * doubles are a full cache line. */
 template <typename T, bool TRANS, int RUN_OF_ROW>
 struct sketch_shape {
-    static constexpr int ACROSS = TRANS ? 16 : 1, DEEP = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
+    static constexpr int ACROSS = TRANS ? 16 : 1, EACH = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
     static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS ? 8 : RUN == 1 ? 4 : 2;
     static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* per SM */
 };
@@ -73,16 +73,16 @@ struct class_runs {
     }
 };
 
-/* One thread's share of DEEP lines. */
+/* One thread's share of EACH lines. */
 template <typename T, bool TRANS, class SHAPE>
 struct sketch_lines {
-    static constexpr int DEEP = SHAPE::DEEP, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
+    static constexpr int EACH = SHAPE::EACH, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
     using runs = class_runs<RUN>;
 
     const sketch &s;
     const int64_t line, lines, length;
     const T largest; /* magnitude of an element that is included */
-    portion mine[DEEP];
+    class_sums mine[EACH];
 
     __device__ __forceinline__ sketch_lines(const sketch &s, int64_t line)
         : s(s), line(line), lines(TRANS ? s.cols : s.rows), length(TRANS ? s.rows : s.cols),
@@ -102,17 +102,17 @@ struct sketch_lines {
      * are inside of M, not too large, and have a weight. */
     __device__ __forceinline__ bool add_regular(const runs &own, int64_t q)
     {
-        neighbours<T, RUN> m[DEEP][AHEAD];
+        neighbours<T, RUN> m[EACH][AHEAD];
         neighbours<double, RUN> w[AHEAD];
         bool regular = true;
-        if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + DEEP > lines)
+        if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + EACH > lines)
             return false;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             const int64_t j = own.column(q + u * own.each);
             w[u] = *reinterpret_cast<const neighbours<double, RUN> *>(&s.weights[j]);
 #pragma unroll
-            for (int d = 0; d < DEEP; d++)
+            for (int d = 0; d < EACH; d++)
                 m[d][u] = *reinterpret_cast<const neighbours<T, RUN> *>(at(d, j));
         }
 #pragma unroll
@@ -121,7 +121,7 @@ struct sketch_lines {
             for (int r = 0; r < RUN; r++) {
                 regular &= w[u].at[r] != 0;
 #pragma unroll
-                for (int d = 0; d < DEEP; d++)
+                for (int d = 0; d < EACH; d++)
                     regular &= fabs(m[d][u].at[r]) <= largest;
             }
         if (!regular)
@@ -131,7 +131,7 @@ struct sketch_lines {
 #pragma unroll
             for (int r = 0; r < RUN; r++)
 #pragma unroll
-                for (int d = 0; d < DEEP; d++) {
+                for (int d = 0; d < EACH; d++) {
                     const double element = m[d][u].at[r];
                     mine[d].sum = fma(element, w[u].at[r], mine[d].sum);
                     mine[d].square = fma(element, element, mine[d].square);
@@ -146,7 +146,7 @@ struct sketch_lines {
         for (int e = 0; e < AHEAD * RUN; e++) {
             const int64_t j = own.column(q + e / RUN * own.each) + e % RUN;
 #pragma unroll
-            for (int d = 0; d < DEEP; d++)
+            for (int d = 0; d < EACH; d++)
                 if (j < length && line + d < lines)
                     sketch_element(s, j, *at(d, j), s.weights[j], mine[d]);
         }
@@ -159,12 +159,12 @@ __global__ void __launch_bounds__(
     sketch_shape<T, TRANS, RUN_OF_ROW>::BLOCKS) sketch_kernel(const sketch s)
 {
     using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
-    constexpr int SPLIT = shape::SPLIT, DEEP = shape::DEEP;
-    __shared__ portion part[SPLIT][shape::ACROSS];
+    constexpr int SPLIT = shape::SPLIT, EACH = shape::EACH;
+    __shared__ class_sums part[SPLIT][shape::ACROSS];
     if (s.only_found && *s.found != s.tag)
         return;
     const int x = threadIdx.x, y = threadIdx.y;
-    const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * DEEP;
+    const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * EACH;
     const class_runs<shape::RUN> own(s, y, SPLIT);
     sketch_lines<T, TRANS, shape> at(s, line);
 
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(
             at.add_any(own, q);
 
 #pragma unroll
-    for (int d = 0; d < DEEP; d++) {
+    for (int d = 0; d < EACH; d++) {
         __syncthreads();
         part[own.first * s.classes + own.label][x] = at.mine[d];
         for (int half = SPLIT / 2; half >= s.classes; half /= 2) {
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(
         if (y >= s.classes || line + d >= at.lines)
             continue;
         const int64_t to = (line + d) * s.classes + (s.first / s.deal + y) % s.classes;
-        const portion &all = part[y][x];
+        const class_sums &all = part[y][x];
         s.sums[to] = all.sum + (s.accumulate ? s.sums[to] : 0);
         s.squares[to] = all.square + (s.accumulate ? s.squares[to] : 0);
         if (s.odd)
@@ -196,7 +196,7 @@ template <typename T, bool TRANS, int RUN_OF_ROW>
 static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
 {
     using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
-    const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::DEEP;
+    const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::EACH;
     const unsigned blocks = (unsigned)((lines + each - 1) / each);
     return start_kernel(sketch_kernel<T, TRANS, RUN_OF_ROW>, blocks,
                         dim3(shape::ACROSS, shape::SPLIT), 0, stream, *s);

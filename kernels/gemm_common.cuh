@@ -54,9 +54,9 @@ __device__ __forceinline__ void sum_finish(const product<T> &g, T sum, T *c)
         *c = multiply_add(g.alpha, sum, g.beta * *c);
 }
 
-/* op(A) or op(B), with elements (x, p).  DEEP: k is the contiguous dimension in memory, otherwise
- * x. */
-template <typename T, bool DEEP>
+/* op(A) or op(B), with elements (x, p).  K_MAJOR: k is the contiguous dimension in memory,
+ * otherwise x. */
+template <typename T, bool K_MAJOR>
 struct operand {
     const T *memory;
     int64_t ld, width, depth;
@@ -72,7 +72,7 @@ struct operand {
 
     __device__ __forceinline__ int64_t index(int64_t x, int64_t p) const
     {
-        return DEEP ? p + x * ld : x + p * ld;
+        return K_MAJOR ? p + x * ld : x + p * ld;
     }
 
     __device__ __forceinline__ T at(int64_t x, int64_t p) const
@@ -116,8 +116,8 @@ template <typename T, int SIDE, int STEP>
 using staged_wide = staged<T, SIDE, STEP, SIMT_PADDING_WIDE>;
 
 /* All threads of the block copy the piece at (x0, p0) to shared memory. */
-template <int THREADS, typename T, int SIDE, int STEP, bool DEEP>
-__device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, DEEP> &from,
+template <int THREADS, typename T, int SIDE, int STEP, bool K_MAJOR>
+__device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, K_MAJOR> &from,
                                       int64_t x0, int64_t p0)
 {
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operan
         const int element = first + threadIdx.x;
         if (SIDE * STEP % THREADS != 0 && element >= SIDE * STEP)
             break;
-        const auto [x, p] = simt_piece(DEEP, SIDE, STEP, 1, element);
+        const auto [x, p] = simt_piece(K_MAJOR, SIDE, STEP, 1, element);
         const bool inside = x0 + x < from.width && p0 + p < from.depth;
         piece.at[p][x] = inside ? from.at(x0 + x, p0 + p) : from.padding;
     }
@@ -140,7 +140,7 @@ struct alignas(RUN * sizeof(T)) neighbours {
 /* The accumulators of one thread: M rows and N columns of C, in runs of RUN that interleave with
  * the runs of ACROSS_M and ACROSS_N threads (simt_offset). */
 template <typename T, int M, int ACROSS_M, int N, int ACROSS_N, int RUN>
-struct share {
+struct thread_tile {
     T sum[N][M];
 
     /* After unrolling every index into sum is a constant, so that it stays in registers. */

@@ -34,34 +34,34 @@ __device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const
 
 /* Load steps 8 s ... 8 s + 7 of the block that begins `block` bytes after the first one, where this
  * lane's elements are at `at`. */
-template <bool DEEP>
+template <bool K_MAJOR>
 __device__ __forceinline__ void load_fragment_a(fragment_a &f, unsigned at, int block, int s)
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int skip = block + mma_skip(DEEP, s, i);
-        if (DEEP) {
-            load_shared(f[i][0], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
-            load_shared(f[i][1], (at ^ mma_flip(DEEP, 1, s, i)) + skip);
+        const int skip = block + mma_skip(K_MAJOR, s, i);
+        if (K_MAJOR) {
+            load_shared(f[i][0], (at ^ mma_flip(K_MAJOR, 0, s, i)) + skip);
+            load_shared(f[i][1], (at ^ mma_flip(K_MAJOR, 1, s, i)) + skip);
         } else {
-            load_shared(f[i][0], f[i][1], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
+            load_shared(f[i][0], f[i][1], (at ^ mma_flip(K_MAJOR, 0, s, i)) + skip);
         }
     }
 }
 
-template <bool DEEP>
+template <bool K_MAJOR>
 __device__ __forceinline__ void load_fragment_b(fragment_b &f, unsigned at, int block, int s)
 {
 #pragma unroll
     for (int hi = 0; hi < 4; hi++) {
         const int h = hi / 2, i = hi % 2;
-        load_shared(f[h][i], (at ^ mma_flip(DEEP, h, s, i)) + block + mma_skip(DEEP, s, i));
+        load_shared(f[h][i], (at ^ mma_flip(K_MAJOR, h, s, i)) + block + mma_skip(K_MAJOR, s, i));
     }
 }
 
 /* A warp tile: the accumulators and fragments of one warp. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
-struct warp_part {
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
+struct warp_tile {
     static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
 
     int lane, row, column;
@@ -70,15 +70,15 @@ struct warp_part {
     fragment_a a[2][M];
     fragment_b b[N];
 
-    __device__ __forceinline__ warp_part()
+    __device__ __forceinline__ warp_tile()
     {
         const mma_part part = mma_warp(threadIdx.x / 32, SHAPE::WARPS_M);
         lane = threadIdx.x % 32;
         row = part.i * M * 16;
         column = part.j * N * 16;
-        at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
+        at_a = row / 16 * MMA_BLOCK + mma_place(K_MAJOR_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
-               mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
+               mma_place(K_MAJOR_B, mma_column(lane, 0), lane % 4);
         opaque(at_a);
         opaque(at_b);
     }
@@ -88,12 +88,12 @@ struct warp_part {
     {
 #pragma unroll
         for (int u = 0; u < M; u++)
-            load_fragment_a<DEEP_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
+            load_fragment_a<K_MAJOR_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
     }
 
     __device__ __forceinline__ void load_b(int v, int s, unsigned stage)
     {
-        load_fragment_b<DEEP_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
+        load_fragment_b<K_MAJOR_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
     }
 
     __device__ __forceinline__ void multiply(int v, int s)

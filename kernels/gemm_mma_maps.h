@@ -3,16 +3,16 @@
  * Shared memory.  A piece of an operand is x by p: x along m or n, p along k, 16 steps.  It is
  * stored in rows of 16 doubles (128 bytes, all 32 banks), along the dimension that is contiguous in
  * global memory, so that copies move whole rows and never transpose.
- *     deep (p contiguous):  row x of the piece holds its 16 p
- *     wide (x contiguous):  16 rows form a block; its row p holds 16 x; then the next 16 x
+ *     k-major (p contiguous):  row x of the piece holds its 16 p
+ *     x-major (x contiguous):  16 rows form a block; its row p holds 16 x; then the next 16 x
  * The 16-byte chunks of a row are swizzled: chunk c is stored at c XOR (row mod 8), which is TMA's
  * 128-byte swizzle.
  *
  * Registers.  In the fragments of the instruction, lane 4 g + t holds A's rows g and g + 8 at p = t
  * and t + 4, and B's column g at p = t and t + 4.  The assignment of matrix rows to rows of the
  * instruction is free.  That of p is not: only in ascending order of p does the instruction give
- * the bits of a loop of fma.  Rows and columns are assigned so that
- *   - a lane's two rows of A are adjacent: one 16-byte load fetches both from a wide piece.  B is
+ * the bits of a loop of fma.  Rows and columns are assigned so that  - a lane's two rows of A are
+ * adjacent: one 16-byte load fetches both from an x-major piece.  B is
  *     loaded by 8 bytes, since the instruction needs its two p in consecutive registers;
  *   - there are no bank conflicts for either kind of piece, among the 8 lanes that shared memory
  *     serves at once for 16-byte loads and the 16 lanes for 8-byte loads. */
@@ -31,9 +31,9 @@ enum {
 };
 
 /* The byte offset of (x, p) in a piece. */
-INDEX_MAP int mma_place(bool deep, int x, int p)
+INDEX_MAP int mma_place(bool k_major, int x, int p)
 {
-    int row = deep ? x : x / 16 * 16 + p, column = deep ? p : x % 16;
+    int row = k_major ? x : x / 16 * 16 + p, column = k_major ? p : x % 16;
     return row * MMA_ROW + (column / 2 ^ row % 8) * 16 + column % 2 * 8;
 }
 
@@ -60,17 +60,17 @@ INDEX_MAP int mma_p(int lane, int s, int i)
 
 /* The address of such an element has three parts, of which only the first depends on the lane: for
  * x = mma_row and for x = mma_column,
- *     mma_place(deep, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(deep, h, s, i))
- *         + mma_skip(deep, s, i), where base = mma_place(deep, x(lane, 0), lane % 4)
+ *     mma_place(k_major, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(k_major, h, s, i))
+ *         + mma_skip(k_major, s, i), where base = mma_place(k_major, x(lane, 0), lane % 4)
  * A flip changes address bits below 256 only, so blocks may begin at any multiple of 256 bytes. */
-INDEX_MAP int mma_flip(bool deep, int h, int s, int i)
+INDEX_MAP int mma_flip(bool k_major, int h, int s, int i)
 {
-    return deep ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
+    return k_major ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
 }
 
-INDEX_MAP int mma_skip(bool deep, int s, int i)
+INDEX_MAP int mma_skip(bool k_major, int s, int i)
 {
-    return deep ? 0 : (8 * s + 4 * i) * MMA_ROW;
+    return k_major ? 0 : (8 * s + 4 * i) * MMA_ROW;
 }
 
 /* The column of element e = 0..3 of a lane's accumulators, in the product of a block of A with half

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(S::THREADS) registers(const product<T> g)
     __shared__ staged<T, S::TILE_N, S::STEP> piece_b;
     const origin tile = tile_origin<S::TILE_M, S::TILE_N>(g.m);
     const simt_place at = simt_corner(threadIdx.x, S::THREADS_M, 1, 1);
-    share<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, 1> c;
+    thread_tile<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, 1> c;
 
     c.start(g, tile.i + at.x, tile.j + at.y);
     for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {

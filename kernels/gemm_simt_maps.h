@@ -90,13 +90,13 @@ struct piece_place {
 };
 
 /* The first element of run `at` of a side x step piece.  Runs follow the dimension that is
- * contiguous in memory, p if `deep`, so that global loads are coalesced in all four
+ * contiguous in memory, p if `k_major`, so that global loads are coalesced in all four
  * transpositions. */
-INDEX_MAP struct piece_place simt_piece(bool deep, int side, int step, int run, int at)
+INDEX_MAP struct piece_place simt_piece(bool k_major, int side, int step, int run, int at)
 {
-    const unsigned n = (unsigned)at, line = (unsigned)(deep ? step : side) / (unsigned)run;
+    const unsigned n = (unsigned)at, line = (unsigned)(k_major ? step : side) / (unsigned)run;
     const int along = (int)(n % line) * run, across = (int)(n / line);
-    const struct piece_place place = {deep ? across : along, deep ? along : across};
+    const struct piece_place place = {k_major ? across : along, k_major ? along : across};
     return place;
 }
 

@@ -9,12 +9,12 @@
 #include "gemm_mma.cuh"
 
 /* The pipeline of pieces for one tile, filled STAGES - 1 stages ahead of the one in use. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B, int COPY>
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B, int COPY>
 struct async_pipe {
     static constexpr int THREADS = SHAPE::WARPS * 32;
 
-    copier<THREADS, SHAPE::TILE_M, DEEP_A, COPY> a;
-    copier<THREADS, SHAPE::TILE_N, DEEP_B, COPY> b;
+    copier<THREADS, SHAPE::TILE_M, K_MAJOR_A, COPY> a;
+    copier<THREADS, SHAPE::TILE_N, K_MAJOR_B, COPY> b;
     unsigned memory, read, write; /* read, write: the next stages to be read and filled */
     int64_t left;                 /* steps of k that are still to be copied */
 
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double
 {
     const origin tile = origin_of<SHAPE>(mma_order(blockIdx.x, tiles_of<SHAPE>(g)));
     async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile, shared_address(dynamic_shared()));
-    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+    warp_tile<SHAPE, TRANS_A, !TRANS_B> part;
     part.compute(g, tile, SHAPE::TILE_N, pipe);
 }
 

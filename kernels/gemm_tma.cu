@@ -19,15 +19,15 @@
 
 /* A position in the ring of stages, with the parity of the barrier phase. */
 template <int STAGES>
-struct turn {
+struct ring_position {
     int stage = 0;
-    unsigned round = 0;
+    unsigned phase = 0;
 
     __device__ __forceinline__ void advance()
     {
         if (++stage == STAGES) {
             stage = 0;
-            round ^= 1;
+            phase ^= 1;
         }
     }
 };
@@ -63,12 +63,13 @@ struct layout {
     }
 };
 
-/* Request one piece of a stage: a deep piece is one box, a wide one has a box per block of 16. */
-template <int SIDE, bool DEEP>
-__device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, int p,
-                                    unsigned barrier)
+/* Request one piece of a stage: a k-major piece is one box, an x-major one has a box per block of
+ * 16. */
+template <int SIDE, bool K_MAJOR>
+__device__ __forceinline__ void request(unsigned to, const CUtensorMap *map, int x, int p,
+                                        unsigned barrier)
 {
-    if (DEEP)
+    if (K_MAJOR)
         copy_box(to, map, p, x, barrier);
     else
 #pragma unroll
@@ -80,12 +81,12 @@ __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, 
 template <class SHAPE>
 struct tma_pipe {
     layout<SHAPE> shared;
-    turn<SHAPE::STAGES> next, oldest;
+    ring_position<SHAPE::STAGES> next, oldest;
 
     __device__ __forceinline__ unsigned acquire()
     {
         const unsigned piece = shared.piece(next.stage);
-        barrier_wait(shared.full(next.stage), next.round);
+        barrier_wait(shared.full(next.stage), next.phase);
         next.advance();
         return piece;
     }
@@ -134,22 +135,22 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
 }
 
 /* The producer warp: request the pieces of all turns of this block, in order. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
 __device__ __forceinline__ void produce(const product<double> &g, mma_schedule work,
                                         layout<SHAPE> shared, const CUtensorMap *a,
                                         const CUtensorMap *b)
 {
-    turn<SHAPE::STAGES> next;
+    ring_position<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
         const origin tile = turn_at<SHAPE>(t, work).tile;
         if (g.resume)
             prefetch_c<SHAPE>(g, tile);
         for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
             const unsigned piece = shared.piece(next.stage), full = shared.full(next.stage);
-            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_wait(shared.empty(next.stage), next.phase ^ 1);
             barrier_expect(full, SHAPE::STAGE);
-            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
-            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
+            request<SHAPE::TILE_M, K_MAJOR_A>(piece, a, (int)tile.i, p, full);
+            request<SHAPE::TILE_N, K_MAJOR_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
             next.advance();
         }
         __syncwarp();
@@ -159,21 +160,21 @@ __device__ __forceinline__ void produce(const product<double> &g, mma_schedule w
 /* Where TMA cannot address A or B, four producer warps copy 8 bytes at a time by cp.async. */
 constexpr int PRODUCERS = 128;
 
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_schedule work,
-                                                layout<SHAPE> shared)
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
+__device__ __forceinline__ void produce_cp_async(const product<double> &g, mma_schedule work,
+                                                 layout<SHAPE> shared)
 {
     const int thread = threadIdx.x - SHAPE::WARPS * 32;
-    turn<SHAPE::STAGES> next;
+    ring_position<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
         const origin tile = turn_at<SHAPE>(t, work).tile;
-        copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
-        copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
+        copier<PRODUCERS, SHAPE::TILE_M, K_MAJOR_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
+        copier<PRODUCERS, SHAPE::TILE_N, K_MAJOR_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
         if (g.resume && thread < 32)
             prefetch_c<SHAPE>(g, tile);
         for (int left = (int)g.k; left > 0; left -= MMA_STEP) {
             const unsigned piece = shared.piece(next.stage);
-            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_wait(shared.empty(next.stage), next.phase ^ 1);
             a.copy(piece, left);
             b.copy(piece + SHAPE::BYTES_A, left);
             barrier_arrive_copied(shared.full(next.stage));
@@ -183,7 +184,7 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_sc
     cp_async_wait_all();
 }
 
-template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
+template <class SHAPE, bool TRANS_A, bool TRANS_B, bool CP_ASYNC>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     tma(const product<double> g, mma_schedule work, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
@@ -192,21 +193,21 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     static_assert(SHAPE::WARPS == 2 * PRODUCERS / 32, "168 registers a thread become 40 and 232");
     const layout<SHAPE> shared = {shared_address(dynamic_shared())};
     if (threadIdx.x == 0)
-        shared.init(BY_HAND ? PRODUCERS : 1);
+        shared.init(CP_ASYNC ? PRODUCERS : 1);
     __syncthreads();
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
-        registers_give<40>();
-        if (BY_HAND)
-            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
+        registers_decrease<40>();
+        if (CP_ASYNC)
+            produce_cp_async<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
         else if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
     } else {
-        registers_take<232>();
+        registers_increase<232>();
         tma_pipe<SHAPE> pipe = {shared, {}, {}};
         for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
             const turn_of_c c = turn_at<SHAPE>(t, work);
-            warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+            warp_tile<SHAPE, TRANS_A, !TRANS_B> part;
             part.compute(g, c.tile, c.columns, pipe);
         }
     }
@@ -229,13 +230,13 @@ static decltype(&cuTensorMapEncodeTiled) encode_function()
 /* Make the tensor map of an operand of width x depth, with boxes for a tile of side `side`.  False
  * where TMA cannot address the operand. */
 static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
-                     int64_t depth, int side, bool deep)
+                     int64_t depth, int side, bool k_major)
 {
     static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
-    const cuuint64_t sizes[2] = {(cuuint64_t)(deep ? depth : width),
-                                 (cuuint64_t)(deep ? width : depth)};
+    const cuuint64_t sizes[2] = {(cuuint64_t)(k_major ? depth : width),
+                                 (cuuint64_t)(k_major ? width : depth)};
     const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
-    const cuuint32_t box[2] = {16, (cuuint32_t)(deep ? side : MMA_STEP)}, strides[2] = {1, 1};
+    const cuuint32_t box[2] = {16, (cuuint32_t)(k_major ? side : MMA_STEP)}, strides[2] = {1, 1};
     return encode && pairs_aligned(memory, ld) && width <= INT_MAX && depth <= INT_MAX &&
            encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes,
                   &pitch, box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
@@ -260,12 +261,12 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
     return status;
 }
 
-template <class SHAPE, bool BY_HAND>
+template <class SHAPE, bool CP_ASYNC>
 struct tma_family {
     template <typename T, bool TRANS_A, bool TRANS_B>
     static auto function()
     {
-        return tma<SHAPE, TRANS_A, TRANS_B, BY_HAND>;
+        return tma<SHAPE, TRANS_A, TRANS_B, CP_ASYNC>;
     }
 };
 

@@ -231,13 +231,13 @@ __device__ __forceinline__ void copy_box_fence()
 /* setmaxnreg: change the registers per thread of a group of four warps.  sm_90a only. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <int REGISTERS>
-__device__ __forceinline__ void registers_give()
+__device__ __forceinline__ void registers_decrease()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
 template <int REGISTERS>
-__device__ __forceinline__ void registers_take()
+__device__ __forceinline__ void registers_increase()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
