@@ -312,7 +312,7 @@ READABLE = {
     "long": "read:   by HDF5 (converted), with --type",
     "int": "contiguous i32\n  read:   by HDF5 (converted), with --type",
     "unsigned": "contiguous u8\n  read:   by HDF5 (converted), with --type",
-    "external": "contiguous in 1 external file f64\n  read:   by HDF5 (its bytes are elsewhere)",
+    "external": "contiguous in 1 external file f64\n  read:   by HDF5 (external storage)",
     "compact": "compact f64\n  read:   by HDF5 (small",
     "virtual": "virtual of 1 source f64\n  read:   by HDF5 (put together",
     "group/inner": "read:   by offset",
