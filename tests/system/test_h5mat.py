@@ -313,7 +313,7 @@ READABLE = {
     "int": "contiguous i32\n  read:   by HDF5 (converted), with --type",
     "unsigned": "contiguous u8\n  read:   by HDF5 (converted), with --type",
     "external": "contiguous in 1 external file f64\n  read:   by HDF5 (external storage)",
-    "compact": "compact f64\n  read:   by HDF5 (small",
+    "compact": "compact f64\n  read:   by HDF5 (stored in the object header",
     "virtual": "virtual of 1 source f64\n  read:   by HDF5 (put together",
     "group/inner": "read:   by offset",
     "soft": "read:   by offset",
