@@ -1,7 +1,7 @@
 # dgemm_ooc.  `make help` lists the targets; every variable below can be set on the command line.
 ,          := ,
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
-# What setup installs is only seen by a make that starts after it.
+# A make that starts after setup is needed to see what setup has installed.
 .PHONY: $(MAKECMDGOALS)
 setup:
 	@sh tests/setup.sh $(if $(filter check% coverage fuzz smoke soak test%,$(MAKECMDGOALS)),tests)
@@ -18,7 +18,7 @@ SANITIZE   ?=
 CFLAGS     ?= -O2 -g
 CUDA_HOME  ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 CUDA       ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
-# Those of the data-centre GPUs that this nvcc knows.
+# The data-centre architectures that this nvcc supports.
 CUDA_ARCH  ?= $(patsubst sm_%,%,$(filter sm_80 sm_90 sm_100,$(shell $(CUDA_HOME)/bin/nvcc --list-gpu-code 2>/dev/null)))
 MPI_HOME   ?=
 HDF5_HOME  ?=
@@ -33,7 +33,7 @@ HDF5_CFLAGS := $(if $(HDF5_HOME),-I$(HDF5_HOME)/include,$(shell pkg-config --cfl
 HDF5_LIBS   := $(if $(HDF5_HOME),-L$(HDF5_HOME)/lib -Wl$(,)-rpath$(,)$(HDF5_HOME)/lib -lhdf5,$(shell pkg-config --libs $(HDF5) 2>/dev/null))
 GIT         := $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null))
 
-# Open MPI itself leaks, so leaks are not looked for.
+# Open MPI itself leaks, so leak detection is off.
 SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0)
 
 SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -43,7 +43,7 @@ FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CP
             $(SANITIZERS)
 LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
 
-# A folder may include only itself and what stands on its line below: the layers of src/README.md.
+# The layers of src/README.md: files of a folder may include only headers of the folders listed here.
 INCLUDES_src/base   := src/base
 INCLUDES_io         := src/base io
 INCLUDES_kernels    := src/base kernels
@@ -53,7 +53,7 @@ INCLUDES_src/run    := $(INCLUDES_src/ranks) src/run
 INCLUDES_src/report := $(INCLUDES_src/run) src/report
 INCLUDES_src/driver := $(INCLUDES_src/report) src/driver
 INCLUDES_src/tools  := $(INCLUDES_src/driver) src/tools
-# Of the file that is compiled; main.c and the tests may include all.
+# For the file being compiled; main.c and the tests may include all headers.
 INCLUDES = $(addprefix -I,$(or $(INCLUDES_$(patsubst %/,%,$(dir $<))),$(INCLUDES_src/tools)))
 
 TOOLS   := $(wildcard src/tools/h5mat*.c src/tools/gemm_bench*.c)
@@ -69,16 +69,16 @@ else
   SOURCES := $(filter-out kernels/device_cuda.c kernels/gemm_cublas.c,$(SOURCES))
 endif
 
-# The CPU kernel, once an instruction set; the program takes the best that the CPU has.
+# The CPU kernel is compiled once per instruction set; the program selects the best one at run time.
 ifeq ($(shell uname -m),x86_64)
   ISAS := avx512 avx2 baseline
 else
   ISAS := baseline
 endif
-# x86-64-v3 and v4, by words that compilers before GCC 11 know, too.
+# x86-64-v3 and v4, by options that compilers before GCC 11 also support.
 ISA_avx2   := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mf16c -mmovbe -mpopcnt -mcx16 -msahf
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512
-# The page of a run, compiled in.
+# The HTML page of a run, compiled into the program.
 PAGE     := $(BUILD)/src/report/page_template.c
 OBJECTS  := $(patsubst %,$(BUILD)/%.o,$(SOURCES)) $(PAGE).o $(ISAS:%=$(BUILD)/kernels/cpu_kernel_%.o)
 LIBRARY  := $(BUILD)/libdgemm_ooc.a
@@ -87,26 +87,26 @@ UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
 BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check rival_xt))
 
-# The program with faults for tests, which the linker puts between it and the system: tests/faults/faults.h.
+# The program with fault injection for tests, by wrapped system calls (ld --wrap): tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
 PRETENDED := nodes_computer comm_group stalls_open
 WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open ftruncate madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
-# Parsers under libFuzzer, with clang where it has that: what reads input is compiled anew, the rest linked.
+# Parsers under libFuzzer, if clang supports it: the parsers are recompiled for it, the rest is linked.
 CLANG     ?= clang
 FUZZFLAGS := $(filter-out -fopenmp,$(FLAGS)) -g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-unknown-pragmas
 FUZZED    := $(wildcard io/*.c) $(wildcard $(addprefix src/*/,arguments.c environment.c error.c file.c journal.c \
              leftovers.c lock.c machine.c names.c operand_state.c option_values.c option_words.c quantity.c))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
-# For `make test`, which does without: whether it can be.
+# Whether fuzzers can be built; `make test` skips them otherwise.
 ifneq ($(filter test test-programs,$(MAKECMDGOALS)),)
   FUZZABLE := $(if $(SANITIZE),,$(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
                 $(CLANG) -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && echo 1))
 endif
 
-# The kernels, and the program, on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
-# runtime, whose fibers ThreadSanitizer does not follow.
+# The GPU kernels and the program on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
+# runtime, whose fibers ThreadSanitizer does not support.
 EMULATION := tests/kernels/emulation
 EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
@@ -139,14 +139,14 @@ help:
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
 	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
 
-# Rebuild when the flags change, and say then what was found where.
+# Rebuild when the flags change, and print a summary of what was found where.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' | cmp -s - $@ || \
 	  { $(MAKE) --no-print-directory summary; $(MAKE) --no-print-directory needs && echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' >$@; }
 FORCE:
 
-# What the compiler does not find, before it says so of one file after the other.
+# Report missing headers once, before the compiler does so for each file.
 NEEDED := mpi.h hdf5.h libdeflate.h xxhash.h jansson.h hwloc.h
 needs:
 	@command -v $(firstword $(MPICC)) >/dev/null || \
@@ -173,7 +173,7 @@ $(BUILD)/%.c.o: %.c $(BUILD)/flags
 	@echo "  CC      $<"
 	$(Q)$(MPICC) $(INCLUDES) $(FLAGS) -MMD -MP -c $< -o $@
 
-# One file of the page's parts, as an array of bytes, which every compiler takes.
+# The page's parts in one file, as an array of bytes, which every compiler accepts.
 PAGE_CSS := src/report/page.css
 PAGE_JS  := $(addprefix src/report/,page_kit.js page_timeline.js page.js)
 $(PAGE): src/report/page.html $(PAGE_CSS) $(PAGE_JS) Makefile
@@ -191,10 +191,10 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@echo "  NVCC    $<"
 	$(Q)$(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# setmaxnreg is an instruction of sm_90a, which is sm_90 with what later GPUs do not have.
+# setmaxnreg needs sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
 $(BUILD)/kernels/gemm_tma.cu.o: NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
 
-# The version names the commit, so it is compiled anew whenever something is.
+# The version contains the commit, so it is recompiled whenever anything is.
 $(BUILD)/src/report/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')
 $(BUILD)/src/report/version.c.o: $(filter-out $(BUILD)/src/report/version.c.o,$(OBJECTS))
 
@@ -222,7 +222,7 @@ $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
 	@echo "  CLANG   $<"
 	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(INCLUDES) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
 
-# A usage error ends the process, which a fuzzer is not to do.
+# A usage error exits, which would end the fuzzer.
 $(BUILD)/fuzz/src/driver/arguments.o: FUZZFLAGS += -Dexit=fuzz_exit
 
 $(BUILD)/fuzz/fuzzed.a: $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
@@ -234,10 +234,10 @@ $(FUZZERS): $(BUILD)/tests/fuzz/%: $(BUILD)/fuzz/tests/fuzz/%.o $(BUILD)/fuzz/fu
 	@echo "  LINK    $@"
 	$(Q)OMPI_CC=$(CLANG) $(MPICC) $(FUZZFLAGS) -fsanitize=fuzzer $^ -lgomp $(LIBS) -o $@
 
-# Private: what a program is linked with is no flag of its objects.
+# Private: prerequisites must not inherit the link flags of a program.
 $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
-# The linker would put faults between a static CUDA runtime and the system as well, which does not outlive them.
+# --wrap would also apply to a static CUDA runtime, which does not survive injected faults.
 $(FAULTY): private LIBS := $(LIBS:-lcudart_static=-lcudart -Wl,-rpath,$(CUDA_HOME)/lib64)
 $(BUILD)/tests/bench/rival_xt: private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
 
@@ -251,7 +251,7 @@ $(BUILD)/emulated/%.o: % $(BUILD)/flags
 	@echo "  CXX     $< (emulated)"
 	$(Q)$(CXX) -I$(EMULATION) $(INCLUDES) $(EMUFLAGS) -MMD -MP -x c++ -c $< -o $@
 
-# And the whole program, on an emulated GPU.
+# The whole program on an emulated GPU.
 $(BUILD)/emulated/tests/%: private LIBS += -lcmocka
 define LINK_EMULATED
 @echo "  LINK    $@"
@@ -265,9 +265,9 @@ $(EMUPROGRAM): private LIBS += $(PRETENDED:%=-Wl$(,)--wrap=%)
 $(EMUPROGRAM): $(BUILD)/src/main.c.o $(BUILD)/tests/faults/pretend.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 
-# Odd leading dimensions, and such as the widest copies need, both ragged.  synccheck takes it for an
-# error that warps come to a barrier from two places, which block_barrier of kernels/ptx.cuh is for;
-# so it sees tensor and tma on whole tiles, where no warp is without work.
+# Ragged shapes, with odd leading dimensions and with aligned ones.  synccheck reports warps that reach
+# a barrier from two places in the code, which block_barrier of kernels/ptx.cuh allows, as an error; so
+# it checks tensor and tma on whole tiles only, where every warp has work.
 RAGGED    := 131x67x37,260x136x68
 SANITIZER = $(CUDA_HOME)/bin/compute-sanitizer --error-exitcode 1 --tool
 CHECKED   := $(addprefix $(BUILD)/tests/kernels/test_gpu_,freivalds ozaki peaks)
@@ -282,7 +282,7 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
-# Two files of tests at a time, where pytest-xdist is installed: most of a launcher's time is waiting.
+# Two test files at a time, if pytest-xdist is installed: launchers mostly wait.
 SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 2 --dist loadfile")
 PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q
 
@@ -297,12 +297,12 @@ test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $
 test: test-programs
 	@$(PYTEST) $(SPREAD) -m "not cluster" tests
 
-# What several nodes, another MPI and another compiler do otherwise.
+# Tests of several nodes, another MPI and another compiler.
 cluster-programs: all $(FAULTY) mpich-programs clang-programs
 test-cluster: all $(FAULTY) test-mpich check-clang
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q -m cluster tests/system
 
-# Each in a build of its own.  MPICH_TESTS=tests/system: all.
+# Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
 MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py interrupted.py nodes.py restart.py ranks.py) \
                -k "not (any_ranks or any_grid or grids_across or ragged_tiles or it_goes_on_from or node_that_dies)"
@@ -322,7 +322,7 @@ check-clang:
 fuzz: $(FUZZERS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/fuzz/fuzz.py $(FUZZ)
 
-# Runs killed at random, and continued; bits that flip.  Long; SOAK="--seed 2 --json FILE", or --help.
+# Runs that are killed at random and resumed, and bit flips.  Takes long; SOAK="--seed 2 --json FILE", or --help.
 KILLS ?= 400
 FLIPS ?= 1000
 soak: all $(FAULTY)
@@ -330,7 +330,7 @@ soak: all $(FAULTY)
 	  DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/soak/soak.py $$campaign $(SOAK) || status=1; \
 	done; exit $$status
 
-# Which lines the tests run, in a build of its own.
+# Line coverage of the tests, in a separate build.
 coverage:
 	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(BUILD)-coverage/tests/faults/dgemm_ooc
 	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(PYTHON) -m pytest -q tests/system \
@@ -340,7 +340,7 @@ coverage:
 test-gpu: all $(GPUTESTS) $(FAULTY)
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
 
-# The CPU kernel beside OpenBLAS, a few sizes; then all of it, file to file.  BENCH="--only disk ..."
+# The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file.  BENCH="--only disk ..."
 bench: all $(FAULTY) $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \
        $(BUILD)/tests/bench/bench_chunks
 	@env -u OPENBLAS_CORETYPE $(BUILD)/tests/bench/bench_gemm_cpu 3 1024

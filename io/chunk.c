@@ -7,15 +7,15 @@ enum { VECTOR = 16 };
 
 typedef uint8_t vector __attribute__((vector_size(VECTOR)));
 
-/* Clang has the other spelling only. */
+/* Clang has only the first of these built-ins. */
 #ifdef __clang__
 #define ZIP(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
 #define ZIP(x, y, ...) __builtin_shuffle(x, y, (vector){__VA_ARGS__})
 #endif
 
-/* A shuffle is a transposition, and a transposition of 2^r rows is r times this: the first half of
- * the vectors between the second half, byte by byte. */
+/* Interleave the first half of the vectors with the second half, byte by byte.  A shuffle is a
+ * transposition, and r such steps transpose 2^r rows. */
 static inline void zip(const vector *x, vector *y, int count)
 {
     for (int i = 0; i < count / 2; i++) {
@@ -25,7 +25,7 @@ static inline void zip(const vector *x, vector *y, int count)
     }
 }
 
-/* As many whole vectors of elements of 4 or 8 bytes as there are; returns how many elements. */
+/* Unshuffle all whole vectors of elements of 4 or 8 bytes.  Returns the number of elements done. */
 static inline size_t unshuffle_vectors(int element, size_t count, const unsigned char *from,
                                        unsigned char *to)
 {
@@ -58,10 +58,11 @@ void chunk_unshuffle(size_t element, size_t bytes, const unsigned char *from, un
     memcpy(to + count * element, from + count * element, bytes - count * element);
 }
 
-/* Over big-endian words of 16 bits, an odd byte at the end being the high one of its word. */
+/* HDF5's variant: over big-endian 16-bit words; an odd byte at the end is the high byte of a
+ * word. */
 uint32_t chunk_fletcher32(const unsigned char *data, size_t bytes)
 {
-    enum { WORDS_MAX = 360 }; /* whose sums do not overflow */
+    enum { WORDS_MAX = 360 }; /* words whose sums do not overflow 32 bits */
     uint32_t sum = 0, sums = 0;
     size_t words = bytes / 2;
     while (words > 0) {
@@ -85,7 +86,7 @@ uint32_t chunk_fletcher32(const unsigned char *data, size_t bytes)
     return sums << 16 | sum;
 }
 
-/* Large enough for what does not compress, and for a few checksums. */
+/* Leaves room for the overhead of incompressible data, and for a few checksums. */
 size_t chunk_room(size_t chunk_bytes)
 {
     return chunk_bytes + chunk_bytes / 64 + 4096;
@@ -122,8 +123,8 @@ static const char *check_fletcher32(struct chunk_work *work)
     uint32_t stored =
         (uint32_t)end[0] | (uint32_t)end[1] << 8 | (uint32_t)end[2] << 16 | (uint32_t)end[3] << 24;
     uint32_t sum = chunk_fletcher32(work->data, work->bytes);
-    uint32_t of_old_versions = (sum & 0xff00ff) << 8 | (sum >> 8 & 0xff00ff);
-    return stored == sum || stored == of_old_versions ? NULL : "its checksum (fletcher32) is wrong";
+    uint32_t swapped = (sum & 0xff00ff) << 8 | (sum >> 8 & 0xff00ff); /* by old HDF5 versions */
+    return stored == sum || stored == swapped ? NULL : "its checksum (fletcher32) is wrong";
 }
 
 const char *chunk_decode(const struct chunk_pipeline *pipeline, uint32_t mask,
@@ -144,7 +145,7 @@ const char *chunk_decode(const struct chunk_pipeline *pipeline, uint32_t mask,
         }
     }
     if (!problem && work->bytes != chunk_bytes)
-        problem = "it holds another number of bytes than a chunk";
+        problem = "its decoded size is not that of a chunk";
     return problem;
 }
 

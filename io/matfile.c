@@ -1,4 +1,4 @@
-/* Moving elements of any dataset through the library. */
+/* Reads and writes of any dataset through the HDF5 library. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 enum {
     CACHE_MIN = 1 << 20, /* bytes of a dataset's chunk cache */
     CACHE_MAX = 64 << 20,
-    CALL_MAX = 512 << 20, /* bytes of one call, below every 2 GiB limit there is */
-    CALL_CHUNKS = 1024,   /* chunks of one call, unless one row of them is more */
-    SLOTS_MAX = 100003,   /* of a chunk cache; a prime, as it should be */
+    CALL_MAX = 512 << 20, /* bytes per call, far below the limits of 2 GiB */
+    CALL_CHUNKS = 1024,   /* chunks per call, unless one row of chunks is more */
+    SLOTS_MAX = 100003,   /* hash slots of a chunk cache; a prime, as HDF5 recommends */
 };
 
-/* What the library takes, as measured with room to spare. */
+/* Memory that the library uses: measured values, rounded up generously. */
 enum {
     BASE_BYTES = 8 << 20,       /* metadata, conversion and sieve buffers */
     CALL_CHUNK_BYTES = 8 << 10, /* for each chunk of one call's selection */
     SLOT_BYTES = 8,
     ENTRY_BYTES = 512,      /* for each chunk in the cache */
-    CHUNK_COPIES = 3,       /* of one chunk, while it goes through its filters */
+    CHUNK_COPIES = 3,       /* of one chunk, while its filters are undone */
     SOURCE_BYTES = 4 << 20, /* for each source of a virtual dataset */
     RECORD_BYTES = 128,     /* for each chunk in the file, up to ... */
     RECORDS_MAX = 32 << 20,
@@ -31,9 +31,9 @@ enum {
 struct matfile {
     hid_t file, dataset;
     struct matrix_info info;
-    bool gaps, nothing; /* part of it may, or all of it does, have no storage: it reads as ... */
-    double fill_double; /* ... this, */
-    float fill_float;   /* or converted at once to what is wanted */
+    bool gaps, nothing; /* gaps: parts may have no storage; nothing: all of it has none */
+    double fill_double; /* the fill value that is read there, */
+    float fill_float;   /* as either type, converted by HDF5 */
 };
 
 static uint64_t chunks_per_row(const struct matrix_info *info)
@@ -41,8 +41,8 @@ static uint64_t chunks_per_row(const struct matrix_info *info)
     return (uint64_t)ceil_div(info->cols, info->chunk_cols);
 }
 
-/* A row of chunks stays in the cache where it fits, so that blocks that share chunks undo their
- * filters once; of a longer row, what a narrow panel touches of it. */
+/* The chunk cache holds a whole row of chunks if that fits, so that blocks that share chunks decode
+ * them once; of a longer row it holds what a narrow panel uses. */
 static size_t cache_bytes(const struct matrix_info *info)
 {
     uint64_t row = chunks_per_row(info) * info->chunk_bytes;
@@ -59,7 +59,7 @@ static bool is_prime(size_t n)
     return n % 2 == 1;
 }
 
-/* A hundred slots a chunk, as the library's manual advises, within reason. */
+/* 100 slots per chunk, as the HDF5 manual advises, up to SLOTS_MAX. */
 static size_t cache_slots(const struct matrix_info *info)
 {
     size_t slots = cache_bytes(info) / max_u64(info->chunk_bytes, 1) * 100 + 521;
@@ -70,13 +70,13 @@ static size_t cache_slots(const struct matrix_info *info)
     return slots;
 }
 
-/* Chunks that one call may touch. */
+/* The most chunks that one call may touch. */
 static uint64_t call_chunks(const struct matrix_info *info)
 {
     return max_u64(CALL_CHUNKS, 2 * (chunks_per_row(info) + 1));
 }
 
-/* The library's records of all chunks, as far as it keeps them in memory. */
+/* Bytes of the library's index records of chunks, as far as it caches them. */
 static uint64_t records_bytes(const struct matrix_info *info)
 {
     return min_u64((uint64_t)matfile_chunk_count(info), RECORDS_MAX / RECORD_BYTES) * RECORD_BYTES;
@@ -93,9 +93,9 @@ size_t matfile_read_overhead(const struct matrix_info *info)
         return BASE_BYTES + (size_t)info->sources * SOURCE_BYTES;
     size_t slots = cache_slots(info), cache = cache_bytes(info);
     uint64_t entries = min_u64(slots, cache / info->chunk_bytes + 1);
-    return BASE_BYTES + cache + cache / 2 /* lost between its chunks */ +
-           CHUNK_COPIES * info->chunk_bytes + slots * SLOT_BYTES + entries * ENTRY_BYTES +
-           call_chunks(info) * CALL_CHUNK_BYTES + records_bytes(info);
+    return BASE_BYTES + cache + cache / 2 /* fragmentation */ + CHUNK_COPIES * info->chunk_bytes +
+           slots * SLOT_BYTES + entries * ENTRY_BYTES + call_chunks(info) * CALL_CHUNK_BYTES +
+           records_bytes(info);
 }
 
 static hid_t dataset_access(const struct matrix_info *info, bool write)
@@ -103,7 +103,7 @@ static hid_t dataset_access(const struct matrix_info *info, bool write)
     hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
     if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
         return access;
-    /* Nothing is kept back when writing: a full disk shows in the call that filled it. */
+    /* No cache when writing, so that a full disk is reported by the call that filled it. */
     if (write)
         H5Pset_chunk_cache(access, 1, 0, 1.0);
     else
@@ -111,7 +111,8 @@ static hid_t dataset_access(const struct matrix_info *info, bool write)
     return access;
 }
 
-/* Where nothing was ever written, the library may leave the memory of a read as it was. */
+/* Find out whether parts have no storage: there the library may leave the buffer of a read
+ * unset. */
 static void find_gaps(struct matfile *m)
 {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
@@ -193,11 +194,11 @@ void matfile_close(struct matfile *file)
     free(file);
 }
 
-/* One call; exactly one of `to` and `from` is set. */
+/* Transfer a block by one call of the library; exactly one of `to` and `from` is not null. */
 static int transfer(struct matfile *m, enum scalar type, const struct block *b, void *to,
                     const void *from, struct error *err)
 {
-    /* Records are written late, so keep room for all of them. */
+    /* Index records are written late, so leave room for all of them. */
     uint64_t bytes = (uint64_t)(b->rows * b->cols) * scalar_size(type);
     if (from && h5_check_room(m->info.file, bytes + records_bytes(&m->info) + H5_ROOM, err))
         return err->code;
@@ -221,8 +222,8 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
     return rc;
 }
 
-/* Elements of one call: limited in bytes and, since the library keeps books on every chunk of a
- * selection, in chunks too. */
+/* The most elements per call: limited by bytes and, since the library allocates a record per
+ * selected chunk, by chunks. */
 static int64_t call_elements(const struct matrix_info *info, enum scalar type,
                              const struct block *b)
 {

@@ -15,7 +15,7 @@ herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribu
         H5Tset_cset(type, H5T_CSET_UTF8);
     }
     if (attribute->fixed) {
-        H5Tset_strpad(type, H5T_STR_NULLPAD); /* no room for a null at its end */
+        H5Tset_strpad(type, H5T_STR_NULLPAD); /* without a terminating null */
         value = attribute->text;
     }
     hid_t id = H5Acreate2(dataset, attribute->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -58,7 +58,7 @@ int matfile_replace_text(const struct matrix_info *info, const char *name, const
     return rc;
 }
 
-/* A string that the library allocates, or one of a fixed length. */
+/* Read a string of variable or fixed length. */
 static bool read_text(hid_t id, hid_t type, struct matfile_value *value)
 {
     char *text = NULL, fixed[sizeof value->text] = "";

@@ -1,13 +1,12 @@
-/* Where the chunks of a dataset are, so that their bytes can be read without HDF5.
+/* Finds the file addresses of a dataset's chunks, so that they can be read without HDF5.
  *
- * The library tells the address of a chunk by its number (H5Dget_chunk_info), but walks through all
- * chunks before it to find out, which takes minutes for 10^5 chunks, and forgets the user block;
- * H5Dchunk_iter, which does not walk, came with 1.12.3 and had errors of its own.  Reading a raw
- * chunk is quick in all versions, so chunks are "read" through a file driver of our own
- * (matfile_driver.c), which takes down where the library reads straight to the buffer that it was
- * given, and leaves that out: about a microsecond each.  The buffer is real all the same: what a
- * library reads to a buffer of its own first is read, and copied to ours; then the chunk is not
- * found. */
+ * H5Dget_chunk_info returns the address of a chunk by its number, but iterates over all preceding
+ * chunks, which takes minutes for 10^5 chunks, and ignores the user block; H5Dchunk_iter is linear,
+ * but only exists since 1.12.3 and had bugs.  Reading a raw chunk is fast in all versions, so
+ * chunks are "read" through a file driver of our own (matfile_driver.c), which records the address
+ * of a read directly into the given buffer and skips the read: about a microsecond per chunk.  The
+ * buffer exists nevertheless: a library version that reads to an internal buffer first would copy
+ * to ours, and the chunk would count as not found. */
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,29 +14,31 @@
 #include "error.h"
 #include "matfile_impl.h"
 
-/* What raw chunks are "read" to: address space, that takes memory only where it is written to. */
-struct room {
+/* The buffer that raw chunks are "read" to: address space without memory, unless written to. */
+struct raw_buffer {
     void *at;
     size_t bytes;
 };
 
-static int room_open(struct room *room, const struct matrix_info *info, struct error *err)
+static int raw_buffer_open(struct raw_buffer *buffer, const struct matrix_info *info,
+                           struct error *err)
 {
-    room->bytes = chunk_room(info->chunk_bytes);
-    room->at = mmap(NULL, room->bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room->at != MAP_FAILED)
+    buffer->bytes = chunk_room(info->chunk_bytes);
+    buffer->at = mmap(NULL, buffer->bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (buffer->at != MAP_FAILED)
         return 0;
-    return error_add(err, EXIT_RESOURCES, "no memory for chunks of %zu bytes", room->bytes);
+    return error_add(err, EXIT_RESOURCES, "no memory for chunks of %zu bytes", buffer->bytes);
 }
 
-static herr_t read_raw(hid_t dataset, const hsize_t at[2], const struct room *room, uint32_t *mask)
+static herr_t read_raw(hid_t dataset, const hsize_t at[2], const struct raw_buffer *buffer,
+                       uint32_t *mask)
 {
 #if H5_VERSION_GE(2, 0, 0)
-    size_t bytes = room->bytes;
-    return H5Dread_chunk2(dataset, H5P_DEFAULT, at, mask, room->at, &bytes);
+    size_t bytes = buffer->bytes;
+    return H5Dread_chunk2(dataset, H5P_DEFAULT, at, mask, buffer->at, &bytes);
 #else
-    return H5Dread_chunk(dataset, H5P_DEFAULT, at, mask, room->at);
+    return H5Dread_chunk(dataset, H5P_DEFAULT, at, mask, buffer->at);
 #endif
 }
 
@@ -54,19 +55,19 @@ static int check_within(const struct matrix_info *info, const struct matfile_chu
         info->file, info->dataset, end, info->file_bytes);
 }
 
-/* Whether there is such a chunk; that its records cannot be read looks the same.  Of one that is
- * longer than any can be, which whoever reads it will find out, nothing else is looked at. */
-static bool locate(hid_t dataset, const hsize_t at[2], const struct room *room,
+/* Whether the chunk exists (and its index record can be read).  For one that is longer than any
+ * chunk can be only the size is set; its reader will complain about it. */
+static bool locate(hid_t dataset, const hsize_t at[2], const struct raw_buffer *buffer,
                    struct matfile_chunk *chunk)
 {
     hsize_t bytes = 0;
     *chunk = (struct matfile_chunk){0};
     if (H5Dget_chunk_storage_size(dataset, at, &bytes) < 0 || bytes == 0 || bytes > UINT32_MAX)
         return false;
-    if (bytes <= room->bytes) {
-        h5_witness(room->at);
-        if (read_raw(dataset, at, room, &chunk->mask) < 0 ||
-            (chunk->address = h5_witnessed()) == HADDR_UNDEF)
+    if (bytes <= buffer->bytes) {
+        h5_locate(buffer->at);
+        if (read_raw(dataset, at, buffer, &chunk->mask) < 0 ||
+            (chunk->address = h5_located()) == HADDR_UNDEF)
             return false;
     }
     chunk->bytes = (uint32_t)bytes;
@@ -74,35 +75,36 @@ static bool locate(hid_t dataset, const hsize_t at[2], const struct room *room,
 }
 
 static int locate_all(hid_t dataset, const struct matrix_info *info, struct matfile_chunk *chunks,
-                      const struct room *room, struct error *err)
+                      const struct raw_buffer *buffer, struct error *err)
 {
     int rc = 0;
     hsize_t written = 0, found = 0;
     hid_t space = H5Dget_space(dataset);
     herr_t status = H5Dget_num_chunks(dataset, space, &written);
     h5_close(space);
-    hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* there may be very many of nothing */
+    hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* rows without columns: no chunks */
     for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)info->chunk_rows)
         for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
-            if (locate(dataset, (hsize_t[]){row, col}, room, chunks++)) {
+            if (locate(dataset, (hsize_t[]){row, col}, buffer, chunks++)) {
                 rc = check_within(info, chunks - 1, err);
                 found++;
             }
     if (!rc && (status < 0 || found != written))
-        rc = error_add(
-            err, EXIT_INPUT,
-            "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks are to be "
-            "found",
-            info->file, info->dataset, (unsigned long long)found, (unsigned long long)written);
+        rc = error_add(err, EXIT_INPUT,
+                       "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks were "
+                       "found",
+                       info->file, info->dataset, (unsigned long long)found,
+                       (unsigned long long)written);
     return rc;
 }
 
 static int open_and_locate(hid_t access, const struct matrix_info *info,
-                           struct matfile_chunk *chunks, const struct room *room, struct error *err)
+                           struct matfile_chunk *chunks, const struct raw_buffer *buffer,
+                           struct error *err)
 {
     hid_t file = H5Fopen(info->file, H5F_ACC_RDONLY, access);
     hid_t dataset = file < 0 ? -1 : H5Dopen2(file, info->dataset, H5P_DEFAULT);
-    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, room, err)
+    int rc = dataset >= 0 ? locate_all(dataset, info, chunks, buffer, err)
                           : error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s",
                                       info->file, info->dataset, h5_why());
     h5_close(dataset);
@@ -113,16 +115,16 @@ static int open_and_locate(hid_t access, const struct matrix_info *info,
 int matfile_list_chunks(const struct matrix_info *info, struct matfile_chunk *chunks,
                         struct error *err)
 {
-    struct room room;
-    if (room_open(&room, info, err))
+    struct raw_buffer buffer;
+    if (raw_buffer_open(&buffer, info, err))
         return err->code;
     h5_enter();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    h5_set_driver(access, H5_WITNESS);
-    int rc = open_and_locate(access, info, chunks, &room, err);
+    h5_set_driver(access, H5_LOCATE);
+    int rc = open_and_locate(access, info, chunks, &buffer, err);
     h5_close(access);
     h5_leave();
-    munmap(room.at, room.bytes);
+    munmap(buffer.at, buffer.bytes);
     return rc;
 }
 
@@ -149,8 +151,8 @@ static const char *filter_name(H5Z_filter_t id)
     return NULL;
 }
 
-/* Whether the filter is one that we undo ourselves, and then into the pipeline. */
-static bool take_filter(struct chunk_pipeline *pipeline, H5Z_filter_t id, unsigned value)
+/* Append a filter to the pipeline; false unless chunk.h can undo it. */
+static bool add_filter(struct chunk_pipeline *pipeline, H5Z_filter_t id, unsigned value)
 {
     static const enum chunk_filter_kind kinds[] = {[H5Z_FILTER_DEFLATE] = CHUNK_DEFLATE,
                                                    [H5Z_FILTER_SHUFFLE] = CHUNK_SHUFFLE,
@@ -177,7 +179,7 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
         const char *known = filter_name(id);
         const char *name = known ? known : stored[0] ? stored : "filter";
         h5_append(text, size, "%s%s", i ? "+" : " ", name);
-        if (take_filter(&info->pipeline, id, value))
+        if (add_filter(&info->pipeline, id, value))
             continue;
         *reason = known ? known : "filtered";
         if (H5Zfilter_avail(id) <= 0)
@@ -191,7 +193,8 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
     return rc;
 }
 
-/* With this option the chunks at the edges are stored without filters, and no mask says so. */
+/* H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS stores partial edge chunks unfiltered, without marking them
+ * in their masks. */
 static bool has_plain_edges(hid_t plist, const struct matrix_info *info)
 {
     unsigned options = 0;

@@ -1,4 +1,4 @@
-/* New datasets, and renaming and removing them. */
+/* Creates, renames and removes datasets. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include "matfile_impl.h"
 #include "quantity.h"
 
-/* Readable by every version since 1.8, whatever library this is.  What the library has made before
- * it failed is removed, not what was there before it. */
+/* Create a file that all versions since 1.8 can read.  After a failure, a file that the library has
+ * created is removed; one that existed before is not. */
 static hid_t try_create(const char *file, enum h5_mode mode, bool locking, const char **why)
 {
     struct stat made;
@@ -50,7 +50,7 @@ static int complain(const struct matrix_info *info, const char *what, struct err
                      info->dataset, why);
 }
 
-/* A dataset without elements has no chunks either. */
+/* A dataset without elements gets a contiguous layout. */
 static hid_t creation_plist(const struct matrix_info *info, const struct matfile_layout *layout,
                             struct error *err)
 {

@@ -1,4 +1,4 @@
-/* What a dataset is, and whether its bytes may be moved without HDF5. */
+/* Describes a dataset, and decides whether its bytes can be moved without HDF5. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
     uint64_t limit = INT64_MAX / sizeof(double);
     if (extents[0] > limit || extents[1] > limit ||
         (extents[1] > 0 && extents[0] > limit / extents[1]))
-        return refuse(info, err, "is too large: its bytes do not fit 63 bits");
+        return refuse(info, err, "is too large: its size in bytes exceeds 63 bits");
     info->rows = (int64_t)extents[0];
     info->cols = (int64_t)extents[1];
     return 0;
@@ -92,7 +92,7 @@ static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t
     return rc;
 }
 
-/* Not all versions of the library compare the two. */
+/* Compare the storage with the extents, which not all versions of the library do. */
 static int check_storage(hid_t dataset, const struct matrix_info *info, struct error *err)
 {
     uint64_t stored = H5Dget_storage_size(dataset), wanted = 0;
@@ -106,7 +106,7 @@ static int check_storage(hid_t dataset, const struct matrix_info *info, struct e
                      info->file, info->dataset, stored, wanted);
 }
 
-/* `reason`: why its bytes cannot be moved without HDF5; null as far as the layout goes. */
+/* `reason`: why the layout prevents moving bytes without HDF5; unchanged if it does not. */
 static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
                        const char **reason, struct error *err)
 {
@@ -120,7 +120,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
         rc = read_chunks(plist, info, text, size, reason, err);
     } else if (layout == H5D_COMPACT) {
         h5_append(text, size, "compact");
-        *reason = "small, kept in its header";
+        *reason = "stored in the object header";
         rc = check_storage(dataset, info, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
@@ -131,7 +131,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,
                   external > 1 ? "s" : "");
-        *reason = "its bytes are elsewhere";
+        *reason = "external storage";
         rc = h5_check_sources(dataset, info, &found, err);
     } else {
         h5_append(text, size, "contiguous");
@@ -165,8 +165,9 @@ static bool is_behind_external_link(hid_t dataset, const struct matrix_info *inf
     return length <= 0 || length >= PATH_MAX || !is_same_file(file, info->file);
 }
 
-/* An external link may have led to another file, whose bytes these are; name it, so that whoever
- * moves the bytes opens that one.  The library's path is not always one in that file, so try it. */
+/* If the dataset is behind an external link, replace the names in `info` by those of the target, so
+ * that its file is opened to move the bytes.  The library's path is not always valid in that file,
+ * so it is tested. */
 static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info)
 {
     char file[PATH_MAX], path[MATFILE_NAME_MAX];

@@ -1,11 +1,12 @@
-/* The drivers through which the library reads files.
+/* File drivers through which the library reads.
  *
- * A file that is read may lead to others (external links, sources of virtual datasets), which the
- * library opens by itself, with the same driver: it takes nothing but plain files, since opening a
- * pipe waits for ever and opening a device may do anything.  All else is left to the library's own
- * driver.
+ * A file can refer to others (external links, sources of virtual datasets), which the library opens
+ * itself, with the same driver.  The driver "plain" refuses all but regular files, since opening a
+ * pipe may block forever and opening a device may have side effects; it delegates everything else
+ * to the library's sec2 driver.
  *
- * The other driver only finds out where the raw data of a chunk is (matfile_chunks.c). */
+ * The driver "locate" records the addresses of raw data instead of reading it
+ * (matfile_chunks.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,7 +19,7 @@
 
 struct plain_file {
     H5FD_t base;
-    H5FD_t *real;
+    H5FD_t *real; /* of the sec2 driver */
 };
 
 static H5FD_t *real_of(const H5FD_t *file)
@@ -27,8 +28,8 @@ static H5FD_t *real_of(const H5FD_t *file)
 }
 
 /* Guarded by h5_enter. */
-static const void *witnessed_to;
-static haddr_t witnessed;
+static const void *locate_to;
+static haddr_t located;
 static matfile_source *visit_opened; /* may be null */
 static void *visit_context;
 static char refused[PATH_MAX + 64];
@@ -49,22 +50,22 @@ void h5_visit_opened(matfile_source *visit, void *context)
     visit_context = context;
 }
 
-void h5_witness(const void *to)
+void h5_locate(const void *to)
 {
-    witnessed_to = to;
-    witnessed = HADDR_UNDEF;
+    locate_to = to;
+    located = HADDR_UNDEF;
 }
 
-haddr_t h5_witnessed(void)
+haddr_t h5_located(void)
 {
-    return witnessed;
+    return located;
 }
 
 static bool is_plain(const char *name)
 {
     struct stat status;
     if (stat(name, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
-        return true; /* or is refused by the library */
+        return true; /* the library itself reports what does not exist, and directories */
     snprintf(refused, sizeof refused, "%s is a device or pipe, not a file", name);
     return false;
 }
@@ -86,7 +87,7 @@ static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_
     return NULL;
 }
 
-/* Why a file could not be opened is not to be forgotten by the library when it is closed again. */
+/* Keeps the error stack: closing the file would clear the reason why opening it has failed. */
 static herr_t plain_close(H5FD_t *file)
 {
     hid_t why = H5Eget_current_stack();
@@ -134,12 +135,12 @@ static herr_t plain_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t 
     return H5FDread(real_of(file), kind, transfer, address, bytes, to);
 }
 
-static herr_t witness_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
-                           size_t bytes, void *to)
+static herr_t locate_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
+                          size_t bytes, void *to)
 {
-    if (kind != H5FD_MEM_DRAW || to != witnessed_to)
+    if (kind != H5FD_MEM_DRAW || to != locate_to)
         return plain_read(file, kind, transfer, address, bytes, to);
-    witnessed = address;
+    located = address;
     return 0;
 }
 
@@ -169,23 +170,23 @@ static herr_t plain_unlock(H5FD_t *file)
 #define CLASS_HEAD(number)
 #endif
 
-/* The numbers are of those that are free for everybody. */
+/* The values are in the range that HDF5 leaves to private drivers. */
 static const H5FD_class_t classes[] = {
     [H5_PLAIN] = {CLASS_HEAD(601).name = "plain", .maxaddr = INT64_MAX, .fc_degree = H5F_CLOSE_WEAK,
                   .open = plain_open, .close = plain_close, .cmp = plain_cmp, .query = plain_query,
                   .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
                   .get_handle = plain_get_handle, .read = plain_read, .write = plain_write,
                   .lock = plain_lock, .unlock = plain_unlock, .fl_map = H5FD_FLMAP_SINGLE},
-    [H5_WITNESS] = {CLASS_HEAD(600).name = "witness", .maxaddr = INT64_MAX,
-                    .fc_degree = H5F_CLOSE_WEAK, .open = plain_open, .close = plain_close,
-                    .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
-                    .get_handle = plain_get_handle, .read = witness_read, .write = plain_write,
-                    .fl_map = H5FD_FLMAP_SINGLE},
+    [H5_LOCATE] = {CLASS_HEAD(600).name = "locate", .maxaddr = INT64_MAX,
+                   .fc_degree = H5F_CLOSE_WEAK, .open = plain_open, .close = plain_close,
+                   .get_eoa = plain_get_eoa, .set_eoa = plain_set_eoa, .get_eof = plain_get_eof,
+                   .get_handle = plain_get_handle, .read = locate_read, .write = plain_write,
+                   .fl_map = H5FD_FLMAP_SINGLE},
 };
 
 void h5_set_driver(hid_t access, enum h5_driver driver)
 {
-    static hid_t ids[] = {[H5_PLAIN] = -1, [H5_WITNESS] = -1};
+    static hid_t ids[] = {[H5_PLAIN] = -1, [H5_LOCATE] = -1};
     if (ids[driver] < 0)
         ids[driver] = H5FDregister(&classes[driver]);
     H5Pset_driver(access, ids[driver], NULL);

@@ -19,7 +19,7 @@ static bool entered;
 static H5E_auto2_t saved_printer;
 static void *saved_printer_data;
 
-/* Of the last failure; guarded by the mutex. */
+/* The reason of the last failure; guarded by the mutex. */
 static char why[512];
 static int why_errno;
 
@@ -49,7 +49,7 @@ static herr_t take_innermost(unsigned depth, const H5E_error2_t *entry, void *co
     return 0;
 }
 
-/* The library reports failed system calls at length; its error number says it in two words. */
+/* Shortens the library's lengthy reports of failed system calls to the system's message. */
 const char *h5_why(void)
 {
     snprintf(why, sizeof why, "no reason given");
@@ -96,7 +96,7 @@ void h5_close(hid_t id)
 hid_t h5_file_access(enum h5_mode mode, bool locking)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (mode == H5_READ) /* offsets are bytes of one plain file with both drivers */
+    if (mode == H5_READ) /* with both drivers addresses are offsets in one file */
         h5_set_driver(access, H5_PLAIN);
     else
         H5Pset_fapl_sec2(access);
@@ -123,7 +123,7 @@ int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset)
     return 0;
 }
 
-/* What other files begin with, and what helps. */
+/* The first bytes of other file formats, and advice on each. */
 static const struct {
     const char *beginning;
     size_t length;
@@ -142,7 +142,7 @@ static const struct {
     {"PK\3\4", 4, "but a ZIP archive (.npz, .zip); store what is in it with h5py"},
 };
 
-/* Of a file that is not HDF5, by the bytes that it begins with. */
+/* The advice on a file that is not HDF5, by its first bytes; null if the format is unknown. */
 static const char *other_kind(const char *bytes, size_t count)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -171,7 +171,7 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
                      kind ? kind : "");
 }
 
-/* The format signature stands at byte 0, or behind a user block of 512, 1024, 2048, ... bytes. */
+/* The format signature is at byte 0, or after a user block of 512, 1024, 2048, ... bytes. */
 static int check_signature(int descriptor, const char *file, uint64_t bytes, struct error *err)
 {
     for (uint64_t at = 0; at + 8 <= bytes; at = at ? 2 * at : 512) {
@@ -186,7 +186,7 @@ static int check_signature(int descriptor, const char *file, uint64_t bytes, str
     return complain_of_kind(descriptor, file, bytes, err);
 }
 
-/* The system's own errors say more than the library's, so ask the system first. */
+/* Open the file once without the library, since the system's errors say more. */
 static int check_plain_file(const char *file, bool write, struct error *err)
 {
     int descriptor = open(file, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
@@ -214,7 +214,7 @@ static int check_plain_file(const char *file, bool write, struct error *err)
     return rc;
 }
 
-/* Linux's numbers of "this file system has no locks"; ENOTSUPP (524) leaks out of some NFS. */
+/* Linux's errors for file systems without locks; some NFS servers leak ENOTSUPP (524). */
 bool h5_lock_unsupported(int number)
 {
     return number == ENOLCK || number == ENOSYS || number == EOPNOTSUPP || number == EINVAL ||
@@ -295,11 +295,10 @@ int h5_sync(hid_t file, const char *name, struct error *err)
     void *handle = NULL;
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0) {
         const char *text = h5_why();
-        return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing it out failed: %s", name,
-                         text);
+        return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: flushing it failed: %s", name, text);
     }
     if (fsync(*(int *)handle))
         return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
-                         "%s: making it durable failed: %s", name, strerror(errno));
+                         "%s: syncing it to disk failed: %s", name, strerror(errno));
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What the parts of matfile share: entering the library, its errors, and opening files. */
+/* The internal interface of the matfile files: entering the library, its errors, opening files. */
 #ifndef DGEMM_OOC_MATFILE_IMPL_H
 #define DGEMM_OOC_MATFILE_IMPL_H
 
@@ -6,121 +6,125 @@
 
 #include "matfile.h"
 
-/* One thread at a time, and with the library's own printing of errors off.  Everything below is
- * called between the two.  The library's own work at exit is off too: all ids are closed by then,
- * and after a write that failed it would crash. */
+/* Lock and unlock the library, for one thread at a time, with its printing of errors switched off.
+ * Everything below is called between the two, unless it says otherwise.  The library's exit handler
+ * is disabled: all ids are closed by then, and after a failed write it would crash. */
 void h5_enter(void);
 void h5_leave(void);
 
-/* Why the last HDF5 call failed: its innermost message, or the operating system's.  To be called
- * before any other HDF5 call; valid until the next h5_why. */
+/* Why the last HDF5 call failed: the innermost message of the error stack, or the operating
+ * system's.  Call it before any other HDF5 call; the text is valid until the next h5_why. */
 const char *h5_why(void);
 
-/* The operating system's error number in that message; 0: none. */
+/* The errno in that message; 0: none. */
 int h5_errno(void);
 
-/* EXIT_RESOURCES when the last failure was a full disk, `otherwise` if not. */
+/* EXIT_RESOURCES if the last failure (h5_why) was a full disk, else `otherwise`. */
 int h5_exit_code(int otherwise);
 
-/* Close any kind of id; none when negative. */
+/* Close an id of any kind; does nothing if it is negative. */
 void h5_close(hid_t id);
 
-/* Aligned: what is created then starts at a multiple of 1 MiB, unless it is small. */
+/* ALIGNED: objects of 64 KiB or more are allocated at multiples of 1 MiB. */
 enum h5_mode { H5_READ, H5_WRITE, H5_WRITE_ALIGNED };
 
-/* Whether that number says that a file system has no locks. */
+/* Whether this errno means that the file system does not support locks.  Pure. */
 bool h5_lock_unsupported(int number);
 
-/* Open an existing file.  Negative after a complaint. */
+/* Open an existing file.  Returns a negative id after a complaint. */
 hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err);
 
-/* Close a file that was written to: only then all of it has been written. */
+/* Close a file that was written to.  Complains if its last data cannot be written. */
 int h5_close_written(hid_t id, const char *file, struct error *err);
 
-/* Add an attribute to a dataset. */
+/* Create an attribute of a dataset.  Negative after a failure, explained by h5_why. */
 herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute);
 
-/* How this program accesses files. */
+/* A file access property list, to be closed by the caller.  `locking`: lock the file. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
 
-/* The drivers of its own: for reading plain files and nothing else; for finding out where the
- * library would read raw data, without reading it. */
-enum h5_driver { H5_PLAIN, H5_WITNESS };
+/* The file drivers of this program: PLAIN reads regular files only; LOCATE also records where the
+ * library would read raw data, instead of reading it. */
+enum h5_driver { H5_PLAIN, H5_LOCATE };
 void h5_set_driver(hid_t access, enum h5_driver driver);
 
-/* From now on, H5_WITNESS takes down reads of raw data straight to `to` and leaves them out; others
- * are done.  Where the last one was; HADDR_UNDEF: none yet. */
-void h5_witness(const void *to);
-haddr_t h5_witnessed(void);
+/* From now on, H5_LOCATE records the address of a read of raw data directly to `to`, and skips it;
+ * it performs all other reads.  h5_located returns the last address; HADDR_UNDEF: none yet. */
+void h5_locate(const void *to);
+haddr_t h5_located(void);
 
-/* Which file the library was kept from opening since h5_enter, and why; empty: none. */
+/* The file that a driver has refused to open since h5_enter or h5_forget_refused, and why, as a
+ * clause; empty: none. */
 const char *h5_refused(void);
 void h5_forget_refused(void);
 
-/* From now on, visit every file that the library opens, however it came to it; null: none. */
+/* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
 void h5_visit_opened(matfile_source *visit, void *context);
 
-/* Read so many bytes at an offset, however many calls that takes: 0, an errno, or -1 where the file
+/* Read `bytes` bytes at an offset, without the library.  Returns 0, an errno, or -1 if the file
  * ends before. */
 int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);
 
-/* Size of a file by its name; 0 when there is none. */
+/* The size of a file; 0 if it does not exist. */
 uint64_t h5_file_bytes(const char *file);
 
-/* Whether the file system has room for so many bytes (EXIT_RESOURCES).  To be asked before writing:
- * when a disk fills up while the library writes its own records, it cannot go back, and may leave a
- * file damaged that was good before. */
-enum { H5_ROOM = 1 << 20 }; /* for its records of one dataset without chunks */
+/* Complain (EXIT_RESOURCES) unless the file system has `bytes` bytes free.  Check this before
+ * writing: if the disk fills up while the library writes metadata, it cannot roll back, and may
+ * damage a file that was intact.  H5_ROOM covers the metadata of a dataset without chunks.  May be
+ * called outside of h5_enter. */
+enum { H5_ROOM = 1 << 20 };
 int h5_check_room(const char *file, uint64_t bytes, struct error *err);
 
-/* Make a file durable that is open for writing. */
+/* Flush an open file and sync it to disk. */
 int h5_sync(hid_t file, const char *name, struct error *err);
 
-/* "f64", "i32 big-endian", "complex", ... */
+/* The name of a type: "f64", "i32 big-endian", "complex", ... */
 enum { H5_TYPE_TEXT = 48 };
 void h5_type_text(hid_t type, char text[H5_TYPE_TEXT]);
 
-/* Classify a type; false when it is not one of real numbers. */
+/* Classify an element type; false if it is not a real number type. */
 bool h5_type_class(hid_t type, enum element_class *elements);
 
-/* The shortest part of a path that does not exist; false when all of it does. */
+/* Write the shortest prefix of a path that does not exist to `missing`; false if all of it
+ * exists. */
 bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
 
-/* What a dataset is; names info->file and info->dataset are set. */
+/* Describe an open dataset in `info`, where file and dataset are set. */
 int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 
-/* Bytes of the largest number that there is. */
+/* Bytes of the largest number type. */
 enum { H5_ELEMENT_MAX = 16 };
 
-/* Complain where a virtual or external dataset leads to what cannot be read; say how many datasets
- * a virtual one is drawn from, and those in their turn. */
+/* Check the files of a virtual or external dataset, recursively.  Complains about those that cannot
+ * be read; *found becomes the number of source datasets, direct and indirect. */
 int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
                      struct error *err);
 
-/* Parts of that: rows and cols; elements and element_bytes, with the type's name in `text`. */
+/* Parts of h5_describe: h5_extents sets rows and cols; h5_type sets elements, element_bytes and
+ * swapped, and writes the type's name to `text`. */
 int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err);
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err);
 
-/* Parts of read_layout, for a chunked dataset.  Name its filters in `text` and put them into the
- * pipeline; `reason` is set when one is not for us to undo; complains about those that the library
- * cannot undo either. */
+/* Read the filters of a chunked dataset: append their names to `text` and the filters to the
+ * pipeline.  *reason is set if chunk.h cannot undo one of them.  Complains about those that the
+ * library cannot undo either. */
 int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, const char **reason,
                struct error *err);
 
-/* Why its chunks cannot be read without HDF5, apart from their filters; null when they can. */
+/* Why the chunks cannot be read without HDF5, apart from their filters; null if they can. */
 const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
 
-/* What netCDF says of a dataset. */
+/* Set the netCDF members of `info` from the dataset's attributes. */
 void h5_netcdf(hid_t dataset, struct matrix_info *info);
 
-/* What is read where nothing was written. */
+/* The value of elements that were never written. */
 double h5_fill_value(hid_t plist);
 
-/* printf to the end of a string. */
+/* Append to a string in a buffer of `size` bytes, as by printf; truncates. */
 void h5_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The type in memory and in new datasets. */
+/* The HDF5 type of elements in memory and in new datasets.  Not to be closed. */
 hid_t h5_native(enum scalar type);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finding datasets in a file by their names, and saying what is there when one is missing. */
+/* Finds datasets in a file by their names, and lists those that exist when one is missing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,13 +9,14 @@
 
 enum { LISTED_MAX = 10 };
 
-/* Walk over all links of a file, symbolic and external ones too, to the datasets of rank two. */
+/* A walk over all links of a file, also symbolic and external ones, that visits the datasets of
+ * rank two. */
 struct walk {
     herr_t (*found)(hid_t dataset, const char *path, struct walk *walk);
     const char *file;
     matfile_visit *visit; /* of matfile_each */
     void *context;
-    char *text; /* of listing what is there */
+    char *text; /* output of the functions that list objects */
     size_t size;
     int count;
 };
@@ -73,7 +74,7 @@ bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MA
     return false;
 }
 
-/* Where the name of a missing dataset is that of a file. */
+/* The hint for a missing dataset whose name is that of a file. */
 static const char *hint_of_file(const char *name, char hint[PATH_MAX])
 {
     struct stat status;
@@ -176,7 +177,7 @@ int matfile_lookup(const char *file, const char *name, enum matfile_object *obje
     return id < 0 ? err->code : 0;
 }
 
-/* The names of a path without what may stand between them. */
+/* Normalise a path: without leading, trailing and repeated slashes. */
 static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
 {
     size_t length = 0;
@@ -210,7 +211,7 @@ static herr_t list_attribute(hid_t root, const char *name, const H5A_info_t *inf
     return 0;
 }
 
-/* What is neither a group nor a dataset of another name. */
+/* List what is neither a group nor a dataset of another name. */
 static void list_apart(hid_t file, struct walk *walk)
 {
     const char *ours = walk->context, *comma = walk->text[0] ? ", " : "";

@@ -1,5 +1,5 @@
-/* What netCDF says of a dataset in words of its own: how its elements are packed, and which of them
- * are missing.  The library knows nothing of it and reads elements as they are stored. */
+/* The netCDF conventions for packed and missing elements, given by attributes of a dataset.  The
+ * HDF5 library ignores them and reads elements as stored. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "matfile_impl.h"
 
-/* One number, whatever its type; false where the attribute is anything else. */
+/* Read an attribute that is one number, of any type; false if it is anything else. */
 static bool read_number(hid_t dataset, const char *name, double *value)
 {
     hid_t id = H5Aopen(dataset, name, H5P_DEFAULT);
@@ -22,8 +22,7 @@ static bool read_number(hid_t dataset, const char *name, double *value)
     return read;
 }
 
-/* Where nothing is said, netCDF fills with these: the largest magnitude of an integer but one, and
- * for bytes nothing is taken for missing. */
+/* NetCDF's default fill value of a type of more than one byte (NC_FILL_*). */
 static double default_fill(hid_t type)
 {
     size_t bits = 8 * H5Tget_size(type);
@@ -57,7 +56,7 @@ void h5_netcdf(hid_t dataset, struct matrix_info *info)
 {
     static const struct {
         const char *name;
-        double plain; /* with which it says nothing */
+        double plain; /* the value that has no effect */
     } marks[] = {
         {"scale_factor", 1}, {"add_offset", 0}, {"_FillValue", NAN}, {"missing_value", NAN}};
     char *text = info->netcdf;

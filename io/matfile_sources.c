@@ -1,8 +1,8 @@
-/* The files that a dataset is read from: links lead to others, and so do virtual and external
- * ones.
+/* Finds the files that a dataset is read from: the targets of links, and the files of virtual and
+ * external datasets.
  *
- * The library opens the sources of a virtual dataset while it reads, and theirs, without end where
- * one is drawn from itself; so all of them are looked at before. */
+ * While it reads a virtual dataset, the library opens its sources recursively, endlessly where one
+ * is drawn from itself; so all of them are checked before. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "matfile_impl.h"
 
 enum {
-    DEPTH_MAX = 16,        /* virtual datasets of virtual datasets */
+    DEPTH_MAX = 16,        /* levels of virtual datasets */
     SOURCES_MAX = 1 << 16, /* in all */
 };
 
@@ -23,11 +23,11 @@ struct search {
     matfile_source *visit; /* may be null */
     void *context;
     struct error *err;
-    hid_t kept;    /* the file of the last source, which is likely to be that of the next one too */
-    int64_t count; /* datasets that were looked at */
+    hid_t kept;    /* the file of the last source, kept open: likely that of the next one too */
+    int64_t count; /* datasets visited */
 };
 
-/* A dataset on the way from the matrix to what is looked at. */
+/* A dataset on the path from the matrix to the one that is visited. */
 struct source_step {
     const struct source_step *before;
     const char *file, *dataset;
@@ -35,12 +35,12 @@ struct source_step {
     int depth;
 };
 
-/* What a dataset names: another file, and for a virtual one a dataset in it. */
+/* A reference from a dataset to another file, and for a virtual dataset to a dataset in it. */
 struct named {
     struct search *search;
     const struct source_step *from;
     const char *file, *dataset;
-    const char *prefixes; /* variable of the environment: where the library looks first */
+    const char *prefixes; /* environment variable: the folders that the library searches first */
     bool external, found;
 };
 
@@ -56,12 +56,12 @@ static bool is_same(const struct source_step *a, const struct source_step *b)
            strcmp(a->dataset + strspn(a->dataset, "/"), b->dataset + strspn(b->dataset, "/")) == 0;
 }
 
-/* The way from one step to another, in words. */
-static void describe_way(const struct source_step *from, const struct source_step *to, char *text,
-                         size_t size)
+/* Append the path from one step to another, as text. */
+static void describe_path(const struct source_step *from, const struct source_step *to, char *text,
+                          size_t size)
 {
     if (to != from)
-        describe_way(from, to->before, text, size);
+        describe_path(from, to->before, text, size);
     h5_append(text, size, "%s%s:/%s", to == from ? "" : ", from ", to->file,
               to->dataset + strspn(to->dataset, "/"));
 }
@@ -71,7 +71,7 @@ static int check_step(const struct search *s, const struct source_step *step)
     for (const struct source_step *before = step->before; before; before = before->before)
         if (is_same(before, step)) {
             char text[1500] = "";
-            describe_way(before, step, text, sizeof text);
+            describe_path(before, step, text, sizeof text);
             error_make_plain(text);
             return refuse(s, "is drawn from itself: ", text);
         }
@@ -84,7 +84,7 @@ static int check_step(const struct search *s, const struct source_step *step)
 
 static int look_at(struct search *s, hid_t dataset, const struct source_step *step);
 
-/* Whether the dataset is there; what it is drawn from in its turn is looked at. */
+/* Visit the dataset that is referred to, if it exists.  False if its file cannot be opened. */
 static bool follow(struct named *n, const char *path, const struct stat *status)
 {
     struct search *s = n->search;
@@ -107,7 +107,7 @@ static bool follow(struct named *n, const char *path, const struct stat *status)
     return file >= 0;
 }
 
-/* Whether the search ends at this path: the library takes the first file that it can open. */
+/* Whether the search ends at this path: the library uses the first file that it can open. */
 static bool try_path(struct named *n, const char *path)
 {
     struct search *s = n->search;
@@ -140,7 +140,7 @@ static int folder_length(const char *path)
     return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* Folders with ":" between them; ${ORIGIN} is that of the file that names another. */
+/* Try the folders of a list separated by ":"; ${ORIGIN} is the folder of the referring file. */
 static bool try_prefixes(struct named *n, const char *name)
 {
     static const char origin[] = "${ORIGIN}";
@@ -159,7 +159,8 @@ static bool try_prefixes(struct named *n, const char *name)
     return ends;
 }
 
-/* In the order of the library; an external file is not looked for beside its holder by it. */
+/* Try all paths in the library's order.  It does not look for external files beside the referring
+ * file. */
 static void try_all(struct named *n)
 {
     const char *slash = strrchr(n->file, '/'), *holder = n->from->file;
@@ -174,8 +175,8 @@ static void try_all(struct named *n)
     free(real);
 }
 
-/* A name of a source, in which %b is the number of a block and %% a percent sign; whether it has a
- * number. */
+/* Expand a source name: %b is the number of a block, %% a percent sign.  Returns whether it has
+ * %b. */
 static bool put_block(const char *name, int64_t block, char *to, size_t size)
 {
     bool numbered = false;
@@ -191,7 +192,7 @@ static bool put_block(const char *name, int64_t block, char *to, size_t size)
     return numbered;
 }
 
-/* One source, or all blocks of a row of them, which ends where one is missing. */
+/* Visit one source, or the numbered blocks of a source up to the first missing one. */
 static int look_at_source(struct search *s, const struct source_step *step, const char *file_name,
                           const char *dataset_name)
 {
@@ -243,7 +244,7 @@ static int look_at_external(struct search *s, hid_t plist, int files,
     return s->err->code;
 }
 
-/* A dataset and all that it is drawn from. */
+/* Visit a dataset and all that it is drawn from. */
 static int look_at(struct search *s, hid_t dataset, const struct source_step *step)
 {
     s->count++;

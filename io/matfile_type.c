@@ -17,7 +17,7 @@ static bool member_is(hid_t type, unsigned index, char initial)
     return same && H5Tget_member_class(type, index) == H5T_FLOAT;
 }
 
-/* {r, i} of h5py, {real, imag} of MATLAB, {re, im}: a compound of two floats named so. */
+/* A compound of two floats named like h5py's {r, i}, MATLAB's {real, imag}, or {re, im}. */
 static bool is_complex_compound(hid_t type)
 {
     if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2)

@@ -7,7 +7,7 @@
 
 #include "error.h"
 
-/* Where the dataset's colon is; the end of the text when there is none. */
+/* The index of the colon before the dataset; the length of the text if there is none. */
 static size_t find_colon(const char *text)
 {
     size_t length = strlen(text);

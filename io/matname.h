@@ -8,9 +8,10 @@
 
 struct error;
 
-/* Split `text`.  A file that exists under the whole text is meant by it, colons and all; otherwise
- * the last ":/" splits, or a last ":" behind the name of an existing file.  Without a dataset it is
- * `default_dataset`.  Complains (EXIT_USAGE) about names that are empty or too long. */
+/* Split `text` into the names of a file and a dataset.  If the whole text names an existing file,
+ * it is that file; otherwise the last ":/" separates the two, or a last ":" after the name of an
+ * existing file.  Without a separator the dataset is `default_dataset`.  Complains (EXIT_USAGE)
+ * about names that are empty or too long. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[MATFILE_NAME_MAX], struct error *err);
 

@@ -1,36 +1,36 @@
-/* A request needs one of WIDTH buffers.  The threads of the pool and those that run requests take
- * the next request of the queue as long as there are buffers; the runs in the queue take turns.
- * There are enough threads to use all buffers when every caller waits. */
+/* Each request needs one of POOL_WIDTH buffers.  The pool's threads and the callers of pool_run
+ * take the next request of the queue whenever a buffer is free; the runs in the queue are served
+ * round-robin.  There are enough threads to use all buffers while every caller waits. */
 #include "pool.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { THREAD_STACK = 32 << 10 }; /* what a thread touches of its own */
+enum { THREAD_STACK = 32 << 10 }; /* bytes of its stack that a thread touches */
 
-/* Lives on the stack of the thread that asked for it. */
+/* A run.  It lives on the stack of the thread that called pool_run. */
 struct job {
     pool_request *request;
     void *context;
-    int64_t next, count; /* equal when no more are to begin */
-    int active;          /* requests */
+    int64_t next, count; /* equal when no more requests are to start */
+    int active;          /* requests in flight */
     struct error *err;
     struct job *later;
     pthread_cond_t done;
 };
 
 static struct {
-    pthread_mutex_t life; /* of users, memory and threads */
+    pthread_mutex_t life; /* guards users, memory and threads */
     int users, threads;
     char *memory;
     pthread_t thread[POOL_WIDTH];
 
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t work;
     bool stop;
-    struct job *first, **last; /* those with requests that nobody has taken */
-    char *buffers[POOL_WIDTH]; /* that are free */
+    struct job *first, **last; /* runs with requests that have not started */
+    char *buffers[POOL_WIDTH]; /* free ones */
     int free;
 } pool = {.life = PTHREAD_MUTEX_INITIALIZER,
           .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -60,7 +60,7 @@ static void remove_job(struct job *job)
         pool.last = place;
 }
 
-/* Do the next request.  Called with the lock held, which is let go meanwhile. */
+/* Execute the next request.  Called with the lock held, which is released meanwhile. */
 static void work_on(void)
 {
     struct job *job = pool.first;
@@ -134,7 +134,7 @@ static void end(void)
     free(pool.memory);
 }
 
-/* Nobody else sees the pool before there are threads. */
+/* No other thread uses the pool before this has started its threads, so the lock is not needed. */
 static int start(struct error *err)
 {
     pool.memory = aligned_alloc(POOL_ALIGNMENT, (size_t)POOL_WIDTH * POOL_BUFFER);

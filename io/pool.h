@@ -1,9 +1,10 @@
-/* The pool of I/O threads of the process, for all that is read and written past the page cache.
+/* The process's pool of I/O threads, for direct I/O.
  *
- * A thread that has many requests runs them on the pool and works on them itself meanwhile.
- * POOL_WIDTH requests of the process are in flight at most.  Runs of different threads take turns,
- * request by request, so that a few writers are not held up by many readers.  A thread whose last
- * requests are in flight may work on one of another run meanwhile, and return later for that. */
+ * A caller runs a set of requests on the pool and executes some of them itself.  At most POOL_WIDTH
+ * requests of the process are in flight.  The runs of different callers are served round-robin,
+ * request by request, so that many readers do not starve a few writers.  A caller whose last
+ * requests are in flight may execute a request of another run meanwhile, and return later because
+ * of that. */
 #ifndef DGEMM_OOC_POOL_H
 #define DGEMM_OOC_POOL_H
 
@@ -18,26 +19,26 @@ enum {
     POOL_BUFFER = (256 << 10) + 2 * POOL_ALIGNMENT, /* bytes */
 };
 
-/* Do request `index` of a run.  Blocking, in any thread.  `buffer` has POOL_BUFFER bytes at a
- * multiple of POOL_ALIGNMENT, which are the request's own until it returns.  `err` is clean at
- * first, and has a complaint after a failure. */
+/* Execute request `index` of a run.  Blocks; called on any thread.  `buffer` has POOL_BUFFER bytes,
+ * aligned to POOL_ALIGNMENT, for this request alone until it returns.  `err` is empty on entry, and
+ * has a complaint after a failure. */
 typedef void pool_request(void *context, int64_t index, char *buffer, struct error *err);
 
-/* Become a user of the pool; the first one starts its threads.  EXIT_RESOURCES, and no user, where
- * there is no memory or not one thread for it.  Any thread. */
+/* Become a user of the pool; the first user starts its threads.  Fails (EXIT_RESOURCES) if there is
+ * no memory for it or no thread can be started.  Any thread. */
 int pool_acquire(struct error *err);
 
-/* Be a user no more; all runs of this user's have returned.  The last one ends the threads, waiting
- * for them, and frees the memory.  Any thread. */
+/* Stop being a user; all runs of this user must have returned.  The last user joins the threads and
+ * frees the memory.  Any thread. */
 void pool_release(void);
 
-/* Do requests 0 ... count - 1, in any order and at the same time.  Blocking; for a user of the
- * pool, in any thread that is not doing a request.  Once one has failed no further one begins, and
- * its complaint is in `err` when those that had begun are done.  Returns err->code; `context` stays
- * the caller's. */
+/* Execute requests 0 ... count - 1, in any order and concurrently.  Blocks until all are done.  The
+ * caller is a user of the pool, on any thread that is not executing a request.  After a failure no
+ * further requests are started, and `err` has the first complaint.  Returns err->code; `context`
+ * stays the caller's. */
 int pool_run(pool_request *request, void *context, int64_t count, struct error *err);
 
-/* Host bytes that the pool takes while it has users.  Pure. */
+/* Host bytes that the pool uses while it has users.  Pure. */
 size_t pool_bytes(void);
 
 #endif

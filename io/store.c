@@ -39,7 +39,7 @@ int store_check_bytes(const struct store *store, uint64_t bytes, struct error *e
                      store->info.file, bytes, store->info.file_bytes);
 }
 
-/* HDF5 only reads: what it is asked to write is written by offset. */
+/* The HDF5 back end only reads; with STORE_HDF5, writes go by offset. */
 static enum store_way way_of(enum store_mode mode, enum store_way way)
 {
     return mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO : way;

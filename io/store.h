@@ -1,9 +1,14 @@
-/* Byte movers: blocks of one matrix between a file and memory, from any number of threads.
+/* Stores: transfer of blocks of one matrix between its file and memory, by any number of threads.
  *
- * Three back ends: "posix" moves the bytes of a contiguous native matrix by offset, past the
- * page cache or through it; "chunks" reads the chunks of a chunked one by offset and decodes
- * them; "hdf5" reads everything else.  Memory is packed row-major: block->cols elements a row.
- * A block too large for one buffer is moved in parts (block.h). */
+ * There are three back ends: "posix" moves the bytes of a contiguous native matrix by offset, by
+ * direct I/O or through the page cache; "chunks" reads the chunks of a chunked matrix by offset and
+ * decodes them; "hdf5" reads everything else.  Blocks in memory are packed row-major, block->cols
+ * elements per row; the memory is the caller's.  (block.h cuts a block that is too large for one
+ * buffer.)
+ *
+ * Functions that return int return 0 or an exit code with a complaint in `err`.  They block, and
+ * may be called from any thread; only store_open and store_close must not overlap with other calls
+ * on the same store. */
 #ifndef DGEMM_OOC_STORE_H
 #define DGEMM_OOC_STORE_H
 
@@ -13,59 +18,63 @@ struct store;
 
 enum store_mode { STORE_READ, STORE_WRITE };
 
-/* How bytes are to move.  AUTO, decided once, at open: a matrix that HDF5 must read is read by it;
- * buffered what is small or chunked, lies in a file system in memory, is mostly in the page cache
- * already (of an input) or on a file system that refuses direct I/O; direct all other.  MAPPED
- * writes through a mapping and reads as BUFFERED does; AUTO takes it for what is not small, in a
- * file system in memory, where enough CPUs copy at once. */
+/* The I/O method.  AUTO is resolved once, at open: HDF5 for a matrix that only HDF5 can read;
+ * BUFFERED for one that is small or chunked, on a memory file system (tmpfs), mostly in the page
+ * cache (inputs), or on a file system without direct I/O; otherwise DIRECT.  MAPPED writes through
+ * a shared mapping and reads like BUFFERED; AUTO chooses it for writing a large matrix to a memory
+ * file system on a node with at least STORE_MAPPING_CPUS CPUs. */
 enum store_way { STORE_AUTO, STORE_DIRECT, STORE_BUFFERED, STORE_MAPPED, STORE_HDF5 };
-enum { STORE_MAPPING_CPUS = 8 }; /* of the node: so many or more are enough */
+enum { STORE_MAPPING_CPUS = 8 };
 
-/* How a matrix would be read as elements of `type`: its bytes by offset; by HDF5; when neither, its
- * chunks by offset.  Pure. */
+/* Whether a matrix would be read as elements of `type` by offset, or through HDF5; if neither, its
+ * chunks are read by offset.  Pure. */
 bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way);
 bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum store_way way);
 
-/* Open the matrix as elements of `type`.  Writing needs a matrix that is by_offset, of that type,
- * and takes HDF5 for AUTO; what was written can be read back.  Complains (EXIT_INPUT) when this
- * process sees no such file or one of another size, or when DIRECT or MAPPED is asked for but
- * not to be had. */
+/* Open a matrix as elements of `type`.  For STORE_WRITE the matrix must be by_offset and of that
+ * type; HDF5 is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
+ * does not exist here or has another size than info->file_bytes, or if DIRECT or MAPPED was
+ * requested and is not possible.  On success *store is the caller's, to be closed by
+ * store_close. */
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err);
 
-/* The way that was chosen, in one word. */
+/* The method in use, as one word.  Static storage. */
 const char *store_way_name(const struct store *store);
 
-/* Host bytes that a store so opened may take for itself beside the blocks of its callers, who have
- * so many threads.  Pure. */
+/* Host bytes that a store opened like this may use, besides the blocks of its callers, when
+ * `threads` threads call it.  Pure. */
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads);
 
-/* Those that it may take together with all other stores of the process: of several stores, the
- * largest number is what they take.  Pure. */
+/* Host bytes that it may use in addition and shares with all other stores of the process: together,
+ * several stores use the maximum of these.  Pure. */
 size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                           enum store_way way);
 
+/* Transfer a block, which must be inside of the matrix.  Concurrent writes must not overlap. */
 int store_read(struct store *store, const struct block *block, void *to, struct error *err);
 int store_write(struct store *store, const struct block *block, const void *from,
                 struct error *err);
 
-/* Take the disk space of the whole matrix now, so that a full disk is no surprise later
- * (EXIT_RESOURCES).  Does nothing where the file system cannot, or where store_prepare is for. */
+/* Allocate the disk space of the whole matrix now, so that a full disk is reported early
+ * (EXIT_RESOURCES).  Does nothing where the file system does not support this, or where
+ * store_prepare does it instead. */
 int store_reserve(struct store *store, struct error *err);
 
-/* Make memory of a file system in memory ready for some rows, ahead of those who write them through
- * a mapping: clearing it takes longer than writing.  False where there is nothing to gain.  A
- * failure is left to who writes there.  Any thread. */
+/* Allocate and clear the pages of some rows in a memory file system, ahead of writing them through
+ * the mapping: clearing takes longer than writing.  Returns false where there is nothing to gain.
+ * Ignores failures, which the later write reports. */
 bool store_prepare(struct store *store, int64_t row, int64_t rows);
 
-/* Make what was written durable. */
+/* Sync what was written to disk. */
 int store_sync(struct store *store, struct error *err);
 
-/* Let the kernel drop what it has cached of the file, where it is willing to, so that the disk is
- * read: for what has been made durable. */
+/* Ask the kernel to drop the file's pages from the page cache, so that later reads come from the
+ * disk.  Only pages that have been synced are dropped. */
 void store_forget(struct store *store);
 
+/* Accepts null.  Does not sync. */
 void store_close(struct store *store);
 
 #endif

@@ -1,11 +1,12 @@
-/* The back end for chunked matrices: raw chunks by offset, decoded by the thread that reads.
+/* The back end for chunked matrices: reads raw chunks by offset and decodes them in the calling
+ * thread.
  *
- * A chunk that is stored as the matrix wants it goes straight to its rows in memory; small ones
- * that follow each other in the file are read by one call, to a buffer that stays in the CPU's
- * cache, and copied to their rows from there.  Any other one is decoded in an entry of a cache
- * first, and stays there until the entry is wanted for another: parts of one chunk that are read at
- * about the same time, or one after the other, have it decoded once.  An entry is only added when
- * all others are at work, so that there are never more of them than threads that read. */
+ * A chunk that needs no decoding or conversion is read directly to its rows in memory; small chunks
+ * that are adjacent in the file are read by one call to a buffer that fits the CPU cache, and
+ * copied from there.  All others are decoded in a cache entry, and stay there until the entry is
+ * reused, so that blocks that share a chunk decode it once if they are read at about the same time.
+ * An entry is only added when all others are in use, so that there are never more entries than
+ * reading threads. */
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -22,19 +23,19 @@
 
 enum {
     ENTRIES_MAX = 256,
-    VECTOR_MAX = 256,       /* pieces of one preadv */
-    GAP_MAX = 4 << 10,      /* bytes between two rows that are rather read than jumped over */
-    BATCH = 256 << 10,      /* bytes of small chunks that are read together ... */
-    BATCH_MAX = 64,         /* ... and how many at most */
-    ENTRY_BYTES = 64 << 10, /* beside its two buffers: the inflater, the thread's stack */
+    VECTOR_MAX = 256,       /* buffers per preadv */
+    GAP_MAX = 4 << 10,      /* bytes: shorter gaps between rows are read and discarded */
+    BATCH = 256 << 10,      /* bytes of small chunks per call, at most */
+    BATCH_MAX = 64,         /* small chunks per call, at most */
+    ENTRY_BYTES = 64 << 10, /* besides its two buffers: the inflater, the thread's stack */
 };
 
-/* A decoded chunk, or one that is being decoded. */
+/* A cache entry: a decoded chunk, or one that is being decoded. */
 struct entry {
     int64_t chunk; /* -1: none */
     int users;
     bool ready;
-    unsigned char *memory; /* of the two buffers of `work` */
+    unsigned char *memory; /* both buffers of `work` */
     struct chunk_work work;
 };
 
@@ -43,12 +44,12 @@ struct chunk_store {
     struct matfile_chunk *table;
     int16_t *entry_of; /* each chunk's entry, or -1 */
     struct entry entries[ENTRIES_MAX];
-    int count, next; /* entries; where to look for one to use again */
+    int count, next; /* entries; where the search for a free one starts */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an entry is ready, or free */
+    pthread_cond_t changed; /* an entry has become ready or free */
 };
 
-/* What one chunk holds of a block. */
+/* The intersection of a block with one chunk. */
 struct chunk_piece {
     int64_t chunk;
     int64_t row, col, rows, cols; /* in the chunk */
@@ -56,7 +57,7 @@ struct chunk_piece {
     size_t pitch; /* bytes between its rows in memory */
 };
 
-/* Whether elements are stored as they are wanted. */
+/* Whether elements need no conversion. */
 static bool is_native(const struct matrix_info *info, enum scalar type)
 {
     return !info->swapped && info->element_bytes == scalar_size(type);
@@ -89,7 +90,7 @@ static int chunks_open(struct store *s, struct error *err)
         c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
     }
     if (!c || !c->table || !c->entry_of)
-        return error_add(err, EXIT_RESOURCES, "no memory for the places of %zu chunks", count);
+        return error_add(err, EXIT_RESOURCES, "no memory for the index of %zu chunks", count);
     memset(c->entry_of, -1, count * sizeof *c->entry_of);
     return matfile_list_chunks(&s->info, c->table, err);
 }
@@ -120,7 +121,7 @@ static int damaged(const struct store *s, int64_t chunk, const char *how, struct
                      chunk % s->chunks->across * s->info.chunk_cols, how);
 }
 
-/* Consecutive bytes of the file into the pieces of a vector, which is used up. */
+/* Read consecutive bytes of the file to the buffers of a vector, which is modified. */
 static int read_vector(const struct store *s, struct iovec *v, int count, uint64_t offset,
                        struct error *err)
 {
@@ -143,7 +144,7 @@ static int read_vector(const struct store *s, struct iovec *v, int count, uint64
     return 0;
 }
 
-/* Rows of a chunk that is stored as it is wanted, with as few calls as it takes. */
+/* Read rows of a chunk that needs no decoding, with as few calls as possible. */
 static int read_rows(const struct store *s, const struct chunk_piece *p, struct error *err)
 {
     char skipped[GAP_MAX];
@@ -188,7 +189,7 @@ static double load(const struct matrix_info *info, const unsigned char *from)
     return (double)value;
 }
 
-/* As HDF5 rounds: what is larger than any float is infinite. */
+/* Convert like HDF5: values beyond the range of float become infinite. */
 static float narrow(double value)
 {
     return fabs(value) > FLT_MAX ? copysignf(INFINITY, (float)value) : (float)value;
@@ -202,7 +203,7 @@ static void put(enum scalar type, double value, void *to, int64_t index)
         ((float *)to)[index] = narrow(value);
 }
 
-/* From a decoded chunk to where its rows belong. */
+/* Copy rows from a decoded chunk to the block, converting elements if necessary. */
 static void scatter(const struct store *s, const struct chunk_piece *p, const unsigned char *data)
 {
     size_t element = s->info.element_bytes;
@@ -224,7 +225,7 @@ static void fill(const struct store *s, const struct chunk_piece *p)
             put(s->type, s->info.fill, p->to + (size_t)row * p->pitch, i);
 }
 
-/* An entry that nobody uses, emptied, or a new one; null when there is none.  Lock held. */
+/* An unused entry, emptied, or a new one; null if there is none.  Called with the lock held. */
 static struct entry *free_entry(struct chunk_store *c)
 {
     for (int i = 0; i < c->count; i++) {
@@ -268,8 +269,9 @@ static int decode(const struct store *s, struct entry *entry, struct error *err)
     return how ? damaged(s, entry->chunk, how, err) : 0;
 }
 
-/* The chunk's entry, to be given back; decoded now if it is in none.  Null after a complaint. */
-static struct entry *take(const struct store *s, int64_t chunk, struct error *err)
+/* Acquire the entry of a chunk; reads and decodes the chunk if it is not cached.  Waits for a free
+ * entry, or for another thread that is decoding it.  Null after a complaint. */
+static struct entry *acquire(const struct store *s, int64_t chunk, struct error *err)
 {
     struct chunk_store *c = s->chunks;
     struct entry *entry = NULL;
@@ -302,7 +304,7 @@ static struct entry *take(const struct store *s, int64_t chunk, struct error *er
     return entry;
 }
 
-static void give(struct chunk_store *c, struct entry *entry)
+static void release(struct chunk_store *c, struct entry *entry)
 {
     pthread_mutex_lock(&c->lock);
     if (--entry->users == 0)
@@ -310,7 +312,7 @@ static void give(struct chunk_store *c, struct entry *entry)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Whether the chunk's bytes are what the matrix wants. */
+/* Whether the stored bytes of the chunk need no decoding or conversion. */
 static bool is_plain(const struct store *s, int64_t chunk)
 {
     const struct matfile_chunk *c = &s->chunks->table[chunk];
@@ -326,28 +328,28 @@ static int read_piece(const struct store *s, const struct chunk_piece *p, struct
     }
     if (is_plain(s, p->chunk))
         return read_rows(s, p, err);
-    struct entry *entry = take(s, p->chunk, err);
+    struct entry *entry = acquire(s, p->chunk, err);
     if (!entry)
         return err->code;
     scatter(s, p, entry->work.data);
-    give(s->chunks, entry);
+    release(s->chunks, entry);
     return 0;
 }
 
-/* Pieces whose chunks follow each other in the file. */
+/* Pieces whose chunks are adjacent in the file, to be read by one call. */
 struct batch {
     struct chunk_piece pieces[BATCH_MAX];
     int count;
 };
 
-/* Whether it is better to read all of the piece's chunk, together with others. */
+/* Whether it is faster to read the whole chunk of a piece, in a batch. */
 static bool is_small(const struct store *s, const struct chunk_piece *p)
 {
     return is_plain(s, p->chunk) && s->info.chunk_bytes <= BATCH &&
            2 * p->rows * p->cols >= s->info.chunk_rows * s->info.chunk_cols;
 }
 
-/* Whether a small piece's chunk lies behind those of a batch, which has room for it. */
+/* Whether the chunk of a small piece directly follows those of the batch, which has room for it. */
 static bool follows(const struct store *s, const struct batch *batch, const struct chunk_piece *p)
 {
     const struct matfile_chunk *table = s->chunks->table;
@@ -373,7 +375,7 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
     return 0;
 }
 
-/* The piece of the block whose first element is `row` rows down and `col` columns across in it. */
+/* The piece of the block that starts at its row `row` and column `col`. */
 static struct chunk_piece piece_at(const struct store *s, const struct block *b, int64_t row,
                                    int64_t col, char *to)
 {

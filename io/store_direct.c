@@ -1,12 +1,12 @@
-/* Blocks are cut into pieces, each a request to the pool: the disk has many of them at work even
- * for one block, and a request's own buffer takes those that O_DIRECT would not move straight from
- * or to the caller's memory.
+/* Blocks are cut into fragments, each of them a request to the pool, so that many requests are in
+ * flight even for one block.  A fragment that is not aligned for O_DIRECT goes through the
+ * request's own buffer.
  *
- * Read: what lies around a piece up to the next multiples of the alignment is read with it, and so
- * are gaps between rows that are shorter than a request is dear.  Written: whole pages only; what a
- * run has of its first and last page goes through the page cache, where the parts of others that
- * share the page meet it.  No page is written both ways, by whomever, since every cut inside a run
- * is at a page's edge. */
+ * Reads extend a fragment to multiples of the alignment, and include short gaps between rows, which
+ * cost less than another request (data sieving).  Writes transfer whole pages only; the partial
+ * pages at the ends of a run go through the page cache, which merges them with the parts that
+ * others write.  No page is written both ways, since fragments of a run are cut at page
+ * boundaries. */
 #include "store_direct.h"
 
 #include <errno.h>
@@ -21,19 +21,20 @@
 #include "pool.h"
 
 enum {
-    ALIGNMENT = POOL_ALIGNMENT, /* enough for any device; assumed where the kernel does not tell */
-    PIECE = POOL_BUFFER - 2 * ALIGNMENT, /* bytes of a request */
-    GAP = 16 << 10,                      /* shorter ones are read along: a request costs more */
+    ALIGNMENT = POOL_ALIGNMENT, /* sufficient for any device; used where the kernel tells none */
+    PIECE = POOL_BUFFER - 2 * ALIGNMENT, /* bytes of a fragment, at most */
+    GAP = 16 << 10,                      /* the longest gap that is read along with the rows */
 };
 
 struct direct {
     const struct store *store;
     int descriptor;
     size_t memory_alignment, file_alignment;
-    size_t page; /* of the page cache, a multiple of them */
+    size_t page; /* bytes of a page, a multiple of both */
 };
 
-/* A block on its way, cut. */
+/* A block, cut into `count` fragments: rows_each rows per fragment, or per_run fragments per
+ * run. */
 struct fragments {
     const struct direct *direct;
     struct runs runs;
@@ -67,7 +68,7 @@ static void cut(struct fragments *all)
     all->count = (r->count + all->rows_each - 1) / all->rows_each * all->per_run;
 }
 
-/* Of a long run, pieces are cut where the file's offset is a multiple of PIECE; the last may be
+/* A long run is cut where the file offset is a multiple of PIECE; its last fragment may be
  * empty. */
 static struct fragment fragment_at(const struct fragments *all, int64_t index)
 {
@@ -84,16 +85,16 @@ static struct fragment fragment_at(const struct fragments *all, int64_t index)
     return p;
 }
 
-/* Where a piece's first byte is in the packed block. */
-static size_t fragment_place(const struct fragments *all, const struct fragment *p)
+/* The offset of a fragment's first byte in the packed block. */
+static size_t fragment_offset(const struct fragments *all, const struct fragment *p)
 {
     const struct runs *r = &all->runs;
     return (size_t)p->row * r->bytes +
            (size_t)(p->begin - r->offset - (uint64_t)p->row * r->stride);
 }
 
-/* One aligned call for `run` and the `over` bytes behind it, which are not wanted.  The page cache
- * moves what that call has left over or, as it is with some file systems, refused. */
+/* Transfer `run` by one aligned call, which includes `over` unused bytes behind it.  What that call
+ * does not transfer, or some file systems refuse (EINVAL), goes through the page cache. */
 static int move_aligned(const struct direct *d, struct extent run, size_t over, struct error *err)
 {
     ssize_t moved;
@@ -113,7 +114,7 @@ static int fragment_read(const struct fragments *all, const struct fragment *p, 
                          struct error *err)
 {
     const struct direct *d = all->direct;
-    char *to = all->to + fragment_place(all, p);
+    char *to = all->to + fragment_offset(all, p);
     size_t unit = d->file_alignment;
     if (p->rows == 1 && p->begin % unit == 0 && p->end % unit == 0 &&
         (uintptr_t)to % d->memory_alignment == 0)
@@ -134,7 +135,7 @@ static int fragment_write(const struct fragments *all, const struct fragment *p,
                           struct error *err)
 {
     const struct direct *d = all->direct;
-    const char *from = all->from + fragment_place(all, p);
+    const char *from = all->from + fragment_offset(all, p);
     uint64_t begin = up(p->begin, d->page), end = down(p->end, d->page);
     if (begin >= end)
         return store_move(
@@ -169,8 +170,8 @@ int direct_move(const struct direct *d, const struct runs *runs, char *to, const
     return pool_run(fragment_move, &all, all.count, err);
 }
 
-/* The alignments that the file system asks for; false where it does not do direct I/O. */
-static bool learn_alignment(struct direct *d)
+/* Query the required alignments; false if the file system does not support direct I/O. */
+static bool query_alignment(struct direct *d)
 {
     d->memory_alignment = d->file_alignment = ALIGNMENT;
 #ifdef STATX_DIOALIGN
@@ -195,7 +196,7 @@ int direct_open(struct store *s, struct error *err)
         return error_add(err, EXIT_RESOURCES, "no memory to open %s", s->info.file);
     *d = (struct direct){.store = s, .page = (size_t)sysconf(_SC_PAGE_SIZE)};
     d->descriptor = open(same, access | O_DIRECT | O_CLOEXEC);
-    if (d->descriptor >= 0 && learn_alignment(d) && pool_acquire(err) == 0) {
+    if (d->descriptor >= 0 && query_alignment(d) && pool_acquire(err) == 0) {
         s->direct = d;
         return 0;
     }

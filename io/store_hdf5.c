@@ -1,4 +1,4 @@
-/* The back end that is right for every dataset, through the library. */
+/* The back end that reads every kind of dataset, through the HDF5 library. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ static int hdf5_read(struct store *s, const struct block *block, void *to, struc
 static size_t hdf5_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads)
 {
-    (void)type, (void)mode, (void)way, (void)threads; /* one at a time */
+    (void)type, (void)mode, (void)way, (void)threads; /* one thread at a time is in the library */
     return matfile_read_overhead(info);
 }
 

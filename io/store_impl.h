@@ -1,10 +1,10 @@
-/* The table of functions behind a store, and what its back ends share. */
+/* The function table of a store, and what its back ends share. */
 #ifndef DGEMM_OOC_STORE_IMPL_H
 #define DGEMM_OOC_STORE_IMPL_H
 
 #include "store.h"
 
-/* Null where the back end has nothing to do. */
+/* A back end.  Pointers of operations that it does not need are null. */
 struct store_backend {
     int (*open)(struct store *store, struct error *err);
     void (*close)(struct store *store);
@@ -26,22 +26,22 @@ struct store {
     struct matrix_info info;
     enum scalar type;
     enum store_mode mode;
-    enum store_way way;         /* as asked for; once open, as chosen */
-    int descriptor;             /* posix, chunks: through the page cache */
-    struct writeback *dirty;    /* posix: what went that way and is not on the disk yet */
-    struct direct *direct;      /* posix: past it; null when the way is another */
-    char *mapping;              /* posix: of the whole file; null likewise */
+    enum store_way way;         /* as requested; once open, as chosen */
+    int descriptor;             /* posix, chunks: for buffered I/O */
+    struct writeback *dirty;    /* posix: buffered writes that are not on the disk yet */
+    struct direct *direct;      /* posix: null unless direct I/O is used */
+    char *mapping;              /* posix: of the whole file; null unless mapped */
     struct chunk_store *chunks; /* chunks */
     struct matfile *matfile;    /* hdf5 */
 };
 
 extern const struct store_backend store_posix, store_chunks, store_hdf5;
 
-/* A file of another size than the one described is another file. */
+/* Complain (EXIT_INPUT) unless the file has the size that was described. */
 int store_check_bytes(const struct store *store, uint64_t bytes, struct error *err);
 
-/* A block as its file has it: `count` runs of `bytes` bytes, the first at `offset`, each `stride`
- * after the one before.  Whole rows are one run. */
+/* A block in the file: `count` contiguous runs of `bytes` bytes, the first at `offset`, `stride`
+ * bytes apart.  Whole rows form one run. */
 struct runs {
     uint64_t offset;
     size_t bytes, stride;
@@ -57,13 +57,13 @@ struct extent {
     size_t bytes;
 };
 
-/* Move them through the page cache.  Any thread. */
+/* Transfer an extent through the page cache.  Blocks; any thread. */
 int store_move(const struct store *store, struct extent run, struct error *err);
 
-/* What a call has moved of it is behind it. */
+/* Advance an extent past the bytes that a call has moved. */
 void extent_advance(struct extent *run, size_t bytes);
 
-/* The sentence for a call that failed with this errno, or met the end of the file (0). */
+/* Complain about a call that failed with this errno, or reached the end of the file (0). */
 int store_complain(const struct store *store, const struct extent *run, int number,
                    struct error *err);
 

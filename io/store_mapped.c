@@ -12,8 +12,8 @@
 #include "populate.h"
 
 enum {
-    BATCH = 2 << 20, /* bytes whose pages are asked for at a time: a large page */
-    SPAN = 8 << 20,  /* of the file, that a thread keeps mapped: to let go holds up all threads */
+    BATCH = 2 << 20, /* bytes that are populated at a time: a huge page */
+    SPAN = 8 << 20,  /* bytes that a thread keeps mapped: unmapping stalls all threads */
 };
 
 static uint64_t page_bytes(void)
@@ -21,7 +21,7 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGE_SIZE);
 }
 
-/* Pages that hold [begin, end) of the file. */
+/* A page-aligned range of the file. */
 struct pages {
     uint64_t begin, end;
 };
@@ -48,7 +48,8 @@ void mapped_open(struct store *s)
     if (map == MAP_FAILED)
         return;
     s->mapping = map;
-    /* Before Linux 5.14 pages cannot be asked for, and a full disk would be a SIGBUS. */
+    /* Before Linux 5.14 pages cannot be populated in advance, and a full disk would raise
+     * SIGBUS. */
     if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
         mapped_close(s);
 }
@@ -61,7 +62,8 @@ void mapped_close(struct store *s)
     s->mapping = NULL;
 }
 
-/* What the file has no page for lies beyond its end, or its file system is full. */
+/* EFAULT of populating means that the page is beyond the end of the file, or the file system is
+ * full. */
 static int complain(const struct store *s, const struct extent *run, int number, struct error *err)
 {
     struct stat now;
@@ -70,16 +72,16 @@ static int complain(const struct store *s, const struct extent *run, int number,
     return store_complain(s, run, number, err);
 }
 
-/* Let go of what this thread has mapped. */
-static void let_go(const struct store *s, struct pages *held)
+/* Unmap the pages that this thread has populated. */
+static void unmap(const struct store *s, struct pages *held)
 {
     if (held->end > held->begin)
         advise(s, *held, MADV_DONTNEED);
     *held = (struct pages){0};
 }
 
-/* Copy past the CPU's caches: a line that is written whole need not come to them first, and
- * nothing is read again soon. */
+/* Copy with non-temporal stores: whole cache lines are written without being fetched first, and the
+ * data is not read again soon. */
 static void stream(char *to, const char *from, size_t bytes)
 {
     size_t done = 0;
@@ -96,7 +98,8 @@ static void stream(char *to, const char *from, size_t bytes)
     memcpy(to + done, from + done, bytes - done);
 }
 
-/* Pages are asked for before they are written, so that a failure is an error and no signal. */
+/* Copy an extent.  Its pages are populated first, so that a failure is an error instead of a
+ * signal. */
 static int copy(const struct store *s, const struct extent *run, struct pages *held,
                 struct error *err)
 {
@@ -108,7 +111,7 @@ static int copy(const struct store *s, const struct extent *run, struct pages *h
         held->begin = pages.begin;
     held->end = pages.end;
     if (held->end - held->begin >= SPAN)
-        let_go(s, held);
+        unmap(s, held);
     return 0;
 }
 
@@ -123,7 +126,7 @@ int mapped_write(const struct store *s, const struct runs *runs, const char *fro
                                  .bytes = runs->bytes - done < BATCH ? runs->bytes - done : BATCH};
             copy(s, &run, &held, err);
         }
-    let_go(s, &held);
+    unmap(s, &held);
     return err->code;
 }
 
@@ -139,5 +142,5 @@ void mapped_prepare(const struct store *s, uint64_t begin, uint64_t end)
 
 size_t mapped_overhead_bytes(int threads)
 {
-    return (size_t)threads * (SPAN + 3 * BATCH); /* the first and the last page stick out */
+    return (size_t)threads * (SPAN + 3 * BATCH); /* pages at both ends may extend beyond it */
 }

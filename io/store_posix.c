@@ -1,10 +1,9 @@
-/* The fast back end: the bytes of a contiguous matrix, by offset.  This is its way through the page
- * cache, and the choice between that, the way past it (store_direct.c) and mapping
- * (store_mapped.c).
+/* The back end for contiguous matrices, by offset: buffered I/O through the page cache, and the
+ * choice between it, direct I/O (store_direct.c) and a mapping (store_mapped.c).
  *
- * The kernel moves at most 2 GiB - 4 KiB a call and may move less: calls are capped and continued.
- * What is written is sent on to the disk at once, and waited for a little later, so that neither
- * memory nor the last fdatasync is left with all of it. */
+ * The kernel transfers at most 2 GiB - 4 KiB per call and may transfer less: calls are capped and
+ * continued.  Writeback of written data is started at once and awaited a batch later, which bounds
+ * the dirty pages in memory and the work of the final fdatasync. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,10 +24,10 @@
 
 enum {
     CALL_MAX = 256 << 20,
-    SMALL = 256 << 20,       /* matrices for which auto looks no further */
-    DIRTY_BATCH = 128 << 20, /* bytes that are sent to the disk together */
-    SAMPLES = 64,            /* places where the page cache is probed ... */
-    SAMPLE = 64 << 10,       /* ... and bytes of each */
+    SMALL = 256 << 20,       /* bytes of a matrix below which auto means buffered */
+    DIRTY_BATCH = 128 << 20, /* bytes per request for writeback */
+    SAMPLES = 64,            /* places where the page cache is probed, */
+    SAMPLE = 64 << 10,       /* and the bytes of each */
     PAGE_MIN = 4096,
 };
 
@@ -39,7 +38,7 @@ struct dirty_range {
 
 struct writeback {
     pthread_mutex_t lock;
-    struct dirty_range filling, sent;
+    struct dirty_range filling, sent; /* not requested yet; requested, not awaited */
 };
 
 static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
@@ -47,7 +46,7 @@ static uint64_t matrix_bytes(const struct matrix_info *info, enum scalar type)
     return (uint64_t)info->rows * (uint64_t)info->cols * scalar_size(type);
 }
 
-/* Whether auto looks for a better way than the page cache. */
+/* Whether auto considers other methods than buffered I/O. */
 static bool looks_further(const struct matrix_info *info, enum scalar type, enum store_way way)
 {
     return way == STORE_AUTO && matrix_bytes(info, type) >= SMALL;
@@ -60,7 +59,8 @@ static bool in_memory(const struct store *s)
            (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-/* The kernel tells what is cached to those only who may write the file; to others, that all is. */
+/* mincore reports residency only to users who may write to the file; to others everything seems
+ * resident. */
 static bool may_probe_cache(const struct store *s)
 {
     struct stat status;
@@ -68,7 +68,7 @@ static bool may_probe_cache(const struct store *s)
            euidaccess(s->info.file, W_OK) == 0;
 }
 
-/* Whether half of the matrix or more is in the page cache, by a sample. */
+/* Whether at least half of the matrix is in the page cache, estimated from a sample. */
 static bool is_cached(const struct store *s)
 {
     unsigned char present[SAMPLE / PAGE_MIN];
@@ -102,7 +102,7 @@ static bool wants_mapping(const struct store *s)
     return s->mode == STORE_WRITE && (s->way == STORE_MAPPED || pays);
 }
 
-/* Decided once, for the whole matrix. */
+/* Choose the I/O method, for the whole matrix. */
 static int choose_way(struct store *s, struct error *err)
 {
     const enum store_way asked = s->way;
@@ -131,8 +131,8 @@ static int posix_open(struct store *s, struct error *err)
                          "%s: no such file here; is it on storage that is local to each node?",
                          file);
     if (s->descriptor < 0 && errno == ELOOP)
-        return error_add(err, EXIT_INPUT, "%s is a symbolic link, which is not written through",
-                         file);
+        return error_add(err, EXIT_INPUT,
+                         "%s is a symbolic link; links are not followed for writing", file);
     if (s->descriptor < 0)
         return error_add(err, EXIT_INPUT, "%s cannot be opened: %s", file, strerror(errno));
     struct stat status;
@@ -234,9 +234,9 @@ static int posix_read(struct store *s, const struct block *block, void *to, stru
                      : move_runs(s, &runs, to, NULL, err);
 }
 
-/* Start or, with flags for that, await the writing of a range to the disk. */
-static int send(const struct store *s, const struct dirty_range *range, unsigned flags,
-                struct error *err)
+/* Start writeback of a range, or wait for it, as `flags` say (sync_file_range). */
+static int write_back(const struct store *s, const struct dirty_range *range, unsigned flags,
+                      struct error *err)
 {
     if (range->bytes == 0 ||
         sync_file_range(s->descriptor, (off_t)range->begin, (off_t)(range->end - range->begin),
@@ -247,8 +247,8 @@ static int send(const struct store *s, const struct dirty_range *range, unsigned
     return store_complain(s, &run, errno, err);
 }
 
-/* These runs are in the page cache.  When they fill a batch, send it, and wait for the one
- * before. */
+/* Note that these runs were written to the page cache.  When they complete a batch, start its
+ * writeback, and wait for that of the preceding batch. */
 static int bound_dirty(struct store *s, const struct runs *runs, struct error *err)
 {
     struct writeback *w = s->dirty;
@@ -268,7 +268,7 @@ static int bound_dirty(struct store *s, const struct runs *runs, struct error *e
     pthread_mutex_unlock(&w->lock);
     const unsigned wait =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    if (send(s, &full, SYNC_FILE_RANGE_WRITE, err) || send(s, &before, wait, err))
+    if (write_back(s, &full, SYNC_FILE_RANGE_WRITE, err) || write_back(s, &before, wait, err))
         return err->code;
     return 0;
 }
@@ -323,7 +323,7 @@ static int posix_sync(struct store *s, struct error *err)
     if (fdatasync(s->descriptor) == 0)
         return 0;
     return error_add(err, error_is_disk_full(errno) ? EXIT_RESOURCES : EXIT_RUNTIME,
-                     "%s: making it durable failed: %s", s->info.file, strerror(errno));
+                     "%s: syncing it to disk failed: %s", s->info.file, strerror(errno));
 }
 
 static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,

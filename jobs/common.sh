@@ -1,26 +1,28 @@
 # shellcheck shell=bash
-# What the job scripts share.  A user copies one of them; it finds this file in the clone that it
-# names.  They set PROGRAM, OUTPUT and MAX_TIME (none, if empty), the self-tests PROGRAM and FOLDER.
+# The common functions of the job scripts.  A user's copy of a script finds this file in the clone
+# that DGEMM_OOC names.  Scripts set PROGRAM, OUTPUT and MAX_TIME (empty: no limit), the self-tests
+# PROGRAM and FOLDER.
 
-MOST_STALLS=3    # attempts in a row that add nothing; then it is given up
-START_SECONDS=20 # in which a segmentation fault is one of the launcher or MPI
+MOST_STALLS=3    # consecutive attempts without progress after which to give up
+START_SECONDS=20 # an earlier segmentation fault is blamed on the launcher or MPI
 
-launcher=
-leaves=
+launcher=    # its process id
+final=       # not empty: a signal has asked to stop without resuming
 
-# Where the launcher does not pass signals on to the ranks, the script has another way.
+# Make the ranks save and stop.  Scripts redefine this where the launcher does not forward signals.
 ask_to_stop()
 {
     kill -USR2 "$launcher"
 }
 
-# The value of a key of the report's top level.
+# Print the value of a top-level key of the report.
 reported()
 {
     sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\).*/\1/p" "$OUTPUT.report" 2>/dev/null
 }
 
-# Count the attempts in a row that added nothing, from job to job in a file beside the output.
+# Set `stalls` to the number of consecutive attempts without progress, which OUTPUT.stalls records
+# across jobs.
 count_stalls()
 {
     local before=0 now
@@ -35,8 +37,8 @@ count_stalls()
     echo "$stalls ${now:-0}" >"$OUTPUT.stalls"
 }
 
-# Run LAUNCHER... PROGRAM....  `status` is then what the program said, which a launcher that was
-# signalled may hide.
+# Run LAUNCHER... PROGRAM....  `status` becomes the program's exit status, from its report if there
+# is one, since a launcher that received a signal may not pass it on.
 run_once()
 {
     rm -f "$OUTPUT.report"
@@ -44,24 +46,24 @@ run_once()
     "$@" --report "$OUTPUT.report" &
     launcher=$!
     trap ask_to_stop USR2
-    trap 'leaves=1; ask_to_stop' HUP INT TERM
+    trap 'final=1; ask_to_stop' HUP INT TERM
     while kill -0 "$launcher" 2>/dev/null; do
-        wait "$launcher" # until it ends, or a signal has come
+        wait "$launcher" # returns when it has ended, or on a signal
     done
     wait "$launcher"
     status=$?
     [ ! -s "$OUTPUT.report" ] || status=$(reported exit_status)
 }
 
-# Run it, and once more where ranks fell over as they started, as a launcher's may.  USR2 to this
-# script makes the ranks save and stop; HUP, INT and TERM too, and the job is then not to be handed
-# in again.
+# Run it, and a second time if the ranks crashed at startup, which some launchers cause.  USR2 to
+# this script makes the ranks save and stop; so do HUP, INT and TERM, after which the job is not
+# resubmitted.
 attempt()
 {
     local began=$SECONDS
     run_once "$@"
-    if [ "$status" = 139 ] && [ $((SECONDS - began)) -lt "$START_SECONDS" ] && [ -z "$leaves" ]; then
-        echo "the ranks did not start (status 139); once more" >&2
+    if [ "$status" = 139 ] && [ $((SECONDS - began)) -lt "$START_SECONDS" ] && [ -z "$final" ]; then
+        echo "ranks crashed at startup (status 139); starting them again" >&2
         run_once "$@"
     fi
     if [ "$status" = 75 ]; then
@@ -71,26 +73,27 @@ attempt()
     fi
 }
 
-# Whether the job is to be handed in again.
+# Whether to resubmit the job.
 goes_on()
 {
-    [ "$status" = 75 ] && [ -z "$leaves" ] || return 1
+    [ "$status" = 75 ] && [ -z "$final" ] || return 1
     [ "$stalls" -lt "$MOST_STALLS" ] && return 0
-    echo "given up: the last $stalls attempts have added nothing" >&2
+    echo "giving up: the last $stalls attempts made no progress" >&2
     return 1
 }
 
+# On Lustre, print the command that stripes the output's folder.
 advise_stripes()
 {
     local directory
     directory=$(dirname "$OUTPUT")
     if command -v lfs >/dev/null && lfs getstripe -d "$directory" 2>/dev/null; then
-        echo "A large file should lie on all targets; before it is made:"
+        echo "A large file should be striped over all targets.  Before it is created, run:"
         echo "lfs setstripe -c -1 -S 16M $directory"
     fi
 }
 
-# Make a small problem in FOLDER, multiply it under LAUNCHER... with every check, and delete it.
+# Generate a small problem in FOLDER, multiply it under LAUNCHER... with all checks, and delete it.
 self_test()
 {
     local made h5mat

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A small product with every check: flux batch flux-selftest.sh; the log ends with the verdict.
+# A small product with all checks: flux batch flux-selftest.sh; the log ends with the verdict.
 #flux: --job-name=dgemm_ooc-selftest
-# Many sites also want lines with --bank and --queue.
+# Many sites also require --bank and --queue.
 #flux: --nodes=2
 #flux: --exclusive
 #flux: --time-limit=10m
@@ -10,8 +10,8 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-FOLDER=/scratch/me                     # that all nodes see
-# Nothing is bound by Flux: the program puts the threads of each rank near its GPU.
+FOLDER=/scratch/me                     # visible to all nodes
+# Flux must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=off -o gpu-affinity=off)
 # module load openmpi hdf5 cuda
 

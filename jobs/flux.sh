@@ -1,8 +1,8 @@
 #!/bin/bash
 # A product on a machine with Flux: flux batch flux.sh, in the folder of this file.  The job
-# saves and stops in time, and hands itself in again until C is complete.
+# saves and stops before its time limit, and resubmits itself until C is complete.
 #flux: --job-name=dgemm_ooc
-# Many sites also want lines with --bank and --queue.
+# Many sites also require --bank and --queue.
 #flux: --nodes=2
 #flux: --exclusive
 #flux: --time-limit=4h
@@ -14,7 +14,7 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=$(($(flux job timeleft) - 60))s
-# Nothing is bound by Flux: the program puts the threads of each rank near its GPU.
+# Flux must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=off -o gpu-affinity=off
           -t "$MAX_TIME" --signal=SIGUSR2@300)
 SCRIPT=flux.sh                         # this file

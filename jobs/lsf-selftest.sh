@@ -1,7 +1,7 @@
 #!/bin/bash
-# A small product with every check: bsub lsf-selftest.sh; the log ends with the verdict.
+# A small product with all checks: bsub lsf-selftest.sh; the log ends with the verdict.
 #BSUB -J dgemm_ooc-selftest
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##BSUB -P me
 ##BSUB -q batch
 #BSUB -nnodes 2
@@ -11,8 +11,8 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-FOLDER=/scratch/me                     # that all nodes see
-# -n: all ranks; -r: those of a node; -c: cores of each
+FOLDER=/scratch/me                     # visible to all nodes
+# -n: all ranks; -r: ranks per node; -c: cores per rank
 LAUNCHER=(jsrun -n 12 -r 6 -a 1 -g 1 -c 7 -b packed:7)
 # module load spectrum-mpi hdf5 cuda
 

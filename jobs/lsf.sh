@@ -1,8 +1,8 @@
 #!/bin/bash
-# A product on a machine with LSF and jsrun: bsub lsf.sh.  Five minutes before the limit LSF sends
-# this script USR2; it ends with 75, for which LSF puts the job back into the queue.
+# A product on a machine with LSF and jsrun: bsub lsf.sh.  Five minutes before the time limit LSF
+# sends USR2 to this script, which exits with status 75, and LSF requeues the job (-Q 75).
 #BSUB -J dgemm_ooc
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##BSUB -P me
 ##BSUB -q batch
 #BSUB -nnodes 2
@@ -18,7 +18,7 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=2h                            # as -W
-# -n: all ranks; -r: those of a node; -c: cores of each
+# -n: all ranks; -r: ranks per node; -c: cores per rank
 LAUNCHER=(jsrun -n 12 -r 6 -a 1 -g 1 -c 7 -b packed:7)
 # module load spectrum-mpi hdf5 cuda
 

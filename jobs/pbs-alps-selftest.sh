@@ -1,7 +1,7 @@
 #!/bin/bash
-# A small product with every check: qsub pbs-alps-selftest.sh; the log ends with the verdict.
+# A small product with all checks: qsub pbs-alps-selftest.sh; the log ends with the verdict.
 #PBS -N dgemm_ooc-test
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##PBS -A me
 ##PBS -q gpu
 #PBS -l nodes=2:ppn=16
@@ -12,8 +12,8 @@ cd "$PBS_O_WORKDIR" || exit
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-FOLDER=/scratch/me                     # that all nodes see
-# -n: all ranks; -N: those of a node; -d: cores of each
+FOLDER=/scratch/me                     # visible to all nodes
+# -n: all ranks; -N: ranks per node; -d: cores per rank
 LAUNCHER=(aprun -n 2 -N 1 -d 16 -cc depth)
 # module load cudatoolkit cray-hdf5
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # A product on a Cray with ALPS and one GPU a node (XK): qsub pbs-alps.sh, in the folder of this
-# file.  PBS gives no warning, so the program stops by its own clock; the job hands itself in again.
+# file.  PBS sends no signal before the limit, so the program watches the time; the job resubmits
+# itself.
 #PBS -N dgemm_ooc
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##PBS -A me
 ##PBS -q gpu
 #PBS -l nodes=8:ppn=16
@@ -16,7 +17,7 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=$(qstat -f "$PBS_JOBID" | sed -n 's/ *Resource_List.walltime = //p')
-# -n: all ranks; -N: those of a node; -d: cores of each
+# -n: all ranks; -N: ranks per node; -d: cores per rank
 LAUNCHER=(aprun -n 8 -N 1 -d 16 -cc depth)
 SCRIPT=pbs-alps.sh                     # this file
 # module load cudatoolkit cray-hdf5

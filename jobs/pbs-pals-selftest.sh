@@ -1,7 +1,7 @@
 #!/bin/bash
-# A small product with every check: qsub pbs-pals-selftest.sh; the log ends with the verdict.
+# A small product with all checks: qsub pbs-pals-selftest.sh; the log ends with the verdict.
 #PBS -N dgemm_ooc-test
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##PBS -A me
 ##PBS -q gpu
 ##PBS -l filesystems=home:scratch
@@ -13,8 +13,8 @@ cd "$PBS_O_WORKDIR" || exit
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-FOLDER=/scratch/me                     # that all nodes see
-# Nothing is bound by mpiexec: the program puts the threads of each rank near its GPU.
+FOLDER=/scratch/me                     # visible to all nodes
+# mpiexec must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind none)
 # module load cray-hdf5 cuda
 

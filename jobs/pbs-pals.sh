@@ -1,8 +1,8 @@
 #!/bin/bash
 # A product on a machine with PBS and PALS: qsub pbs-pals.sh, in the folder of this file.
-# PBS gives no warning, so the program stops by its own clock; the job hands itself in again.
+# PBS sends no signal before the limit, so the program watches the time; the job resubmits itself.
 #PBS -N dgemm_ooc
-# What many sites also want to know, without the first #:
+# Many sites also require some of these (remove one #):
 ##PBS -A me
 ##PBS -q gpu
 ##PBS -l filesystems=home:scratch
@@ -17,7 +17,7 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=$(qstat -f "$PBS_JOBID" | sed -n 's/ *Resource_List.walltime = //p')
-# Nothing is bound by mpiexec: the program puts the threads of each rank near its GPU.
+# mpiexec must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(mpiexec -n 8 --ppn 4 --depth 16 --cpu-bind none)
 SCRIPT=pbs-pals.sh                     # this file
 # module load cray-hdf5 cuda

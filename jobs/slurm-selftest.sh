@@ -1,7 +1,7 @@
 #!/bin/bash
-# A small product with every check: sbatch slurm-selftest.sh; the log ends with the verdict.
+# A small product with all checks: sbatch slurm-selftest.sh; the log ends with the verdict.
 #SBATCH --job-name=dgemm_ooc-selftest
-# What many sites also want to know, without the first #.  Memory: 0 is all of a node's.
+# Many sites also require some of these (remove one #).  --mem=0 is all memory of a node.
 ##SBATCH --account=me
 ##SBATCH --partition=gpu
 ##SBATCH --constraint=gpu
@@ -17,13 +17,13 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-FOLDER=/scratch/me                     # that all nodes see
+FOLDER=/scratch/me                     # visible to all nodes
 MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
-# Nothing is bound by srun: the program puts the threads of each rank near its GPU.
+# srun must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(srun --mpi="$MPI" --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"
           --cpu-bind=none --gpu-bind=none)
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
-# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several network cards a node
+# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
 # module load openmpi hdf5 cuda
 
 . "$DGEMM_OOC/jobs/common.sh" || exit

@@ -1,8 +1,8 @@
 #!/bin/bash
-# A product on a Slurm cluster: sbatch slurm.sh.  The job saves and stops in time, and puts itself
-# back into the queue until C is complete.
+# A product on a Slurm cluster: sbatch slurm.sh.  The job saves and stops before its time limit, and
+# requeues itself until C is complete.
 #SBATCH --job-name=dgemm_ooc
-# What many sites also want to know, without the first #.  Memory: 0 is all of a node's.
+# Many sites also require some of these (remove one #).  --mem=0 is all memory of a node.
 ##SBATCH --account=me
 ##SBATCH --partition=gpu
 ##SBATCH --constraint=gpu
@@ -21,18 +21,18 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-# Of a job array, each task has its own: input-7.h5, input-7-C.h5.
+# In a job array each task has its own files: input-7.h5, input-7-C.h5.
 TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
 INPUT=/scratch/me/input$TASK.h5
 OUTPUT=/scratch/me/input$TASK-C.h5
 JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
-MAX_TIME=$(squeue -h -j "$JOB" -o %L)  # what is left of --time
+MAX_TIME=$(squeue -h -j "$JOB" -o %L)  # the rest of --time
 MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
-# Nothing is bound by srun: the program puts the threads of each rank near its GPU.
+# srun must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(srun --mpi="$MPI" --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"
           --cpu-bind=none --gpu-bind=none)
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
-# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several network cards a node
+# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
 # module load openmpi hdf5 cuda
 
 . "$DGEMM_OOC/jobs/common.sh" || exit

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A product on one computer: ./workstation.sh.  Ctrl-C saves and stops, for which a bare mpirun
-# leaves no time; started again, it goes on.
+# leaves no time; to resume, start it again.
 set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
@@ -8,12 +8,12 @@ PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
 INPUT=$HOME/input.h5
 OUTPUT=$HOME/input-C.h5
 MAX_TIME=                              # of one attempt
-# -n: one for each GPU, near which the program binds the threads of each
+# -n: one rank per GPU; the program binds its threads near the GPU
 LAUNCHER=(setsid mpirun -n 2 --bind-to none)
 
 . "$DGEMM_OOC/jobs/common.sh" || exit
-# Open MPI's mpirun leaves the ranks no time after TERM, so they are told themselves; others, whose
-# ranks have sessions of their own, pass it on.
+# Signal the ranks directly, since Open MPI's mpirun leaves them no time after TERM; launchers whose
+# ranks have sessions of their own forward the signal.
 # shellcheck disable=SC2317 # it is called by a trap
 ask_to_stop()
 {
@@ -23,6 +23,6 @@ while
     attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
     goes_on
 do
-    echo "stopped, $(reported "done") of C is done; going on"
+    echo "stopped, $(reported "done") of C is done; resuming"
 done
 exit "$status"

@@ -1,4 +1,4 @@
-/* The algorithms of this build, and which one to take. */
+/* The algorithms of this build, their properties, and the default choice. */
 #include "gemm.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ const struct algorithm_info algorithm_table[] = {
     {.name = NULL},
 };
 
-/* The numbers are those of the GPU kernels alone. */
+/* Only GPU kernels can be named by number. */
 static bool is_number_of(const char *name, const struct algorithm_info *info)
 {
     return info->on_gpu && name[0] == '0' + (int)info->id && name[1] == '\0';
@@ -70,20 +70,21 @@ int algorithm_shapes(enum algorithm id)
     return id <= ALGORITHM_VECTOR ? simt_shape_count((int)id) : 1;
 }
 
-/* For cuBLAS, what NVIDIA recommends on Hopper; a workspace of its own makes runs repeatable. */
+/* For cuBLAS, the size that NVIDIA recommends on Hopper; with a workspace set by the caller its
+ * results are reproducible. */
 size_t algorithm_workspace(enum algorithm id)
 {
     return id == ALGORITHM_CUBLAS ? (size_t)32 << 20 : 0;
 }
 
-/* The CUDA runtime loads kernels into host memory as they are needed; cuBLAS has many. */
+/* The CUDA runtime loads kernels lazily into host memory; cuBLAS has many. */
 size_t algorithm_host_overhead(enum algorithm id)
 {
     const size_t mib = id == ALGORITHM_CPU ? 0 : id == ALGORITHM_CUBLAS ? 76 : 12;
     return mib << 20;
 }
 
-/* Measured with doubles on an H200. */
+/* Measured on an H200, in double precision. */
 double algorithm_share(enum algorithm id)
 {
     static const double shares[] = {

@@ -1,6 +1,6 @@
-/* Which of the compiled instruction sets this CPU has: those that the compiler may use for a
- * table, as the levels x86-64-v4 and x86-64-v3 define them.  (CPUs have the whole level or lack
- * what is asked here.) */
+/* Run-time selection among the instruction sets that kernels were compiled for: the levels
+ * x86-64-v4 and x86-64-v3, and the baseline.  (Every CPU that has the features tested here has the
+ * whole level.) */
 #include "cpu_kernel.h"
 
 enum { ISA_MAX = 3 };

@@ -1,16 +1,15 @@
-/* The inner loops of the CPU kernels for one instruction set, whose name is ISA.
+/* The micro-kernels of the CPU for one instruction set; the macro ISA is its name.
  *
- * Compiled once an instruction set, with the flags that switch it on; the vectors are GCC's, so
- * that the compiler turns them into whatever the set has.  Needs -ffp-contract=fast: it makes a
- * vector's s += x * y one fma where the set has it, which is what the contract on the bits in
- * gemm.h asks for. */
+ * The file is compiled once per instruction set, with the flags that enable it; GCC vector
+ * extensions map to the registers of that set.  It needs -ffp-contract=fast, which turns s += x * y
+ * of vectors into one fma where the set has it, as the bitwise contract of gemm.h requires. */
 #include "cpu_kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A tile of TILE_VECTORS vectors by TILE_COLS columns of sums fills the registers, but for a
- * column of op(A) and one element of op(B). */
+/* Register blocking: the accumulators, TILE_VECTORS vectors by TILE_COLS columns, fill the vector
+ * registers except for a column of op(A) and a broadcast element of op(B). */
 #if defined __AVX512F__
 #define VECTOR_BYTES 64
 #define TILE_VECTORS 3
@@ -31,9 +30,8 @@
 
 enum {
     LINE_BYTES = 64,
-    AHEAD_BYTES = 2048, /* how far before its use a long row is called for */
-    PACK_STEPS = 8,     /* k steps that a transposing pack takes at a time: a line of doubles */
-    CHAIN_ROWS = 4,     /* whose sums project makes at a time */
+    PACK_STEPS = 8, /* k steps per pass of a transposing pack: one cache line of doubles */
+    CHAIN_ROWS = 4, /* rows that project sums at a time */
     DOUBLES = VECTOR_BYTES / sizeof(double),
     LANE_VECTORS = CLASSES_MAX / DOUBLES,
 };

@@ -1,10 +1,9 @@
-/* The inner loops of the CPU kernels, one table of functions for every instruction set.
+/* The micro-kernels of the CPU: one table of functions per instruction set.
  *
- * All tables come from one source, cpu_kernel.c, compiled once an instruction set.  They differ
- * in the width of their vectors and so in the shape of their tiles, but not in the bits: every
- * sum of gemm takes the same fma steps in the same order.  (Without fma in the CPU, each step is a
- * multiplication and an addition: such CPUs agree among themselves alone.)  The sums of the product
- * check differ by their rounding. */
+ * All tables are compiled from one source, cpu_kernel.c.  They differ in vector width and tile
+ * shape, but not in the bits of gemm: every sum takes the same fma steps in the same order.  (On
+ * CPUs without fma each step is a multiplication and an addition, which gives other bits, the same
+ * on all such CPUs.)  The sums of the product check differ in their rounding. */
 #ifndef DGEMM_OOC_CPU_KERNEL_H
 #define DGEMM_OOC_CPU_KERNEL_H
 
@@ -14,56 +13,58 @@
 #include "freivalds.h"
 #include "vector.h"
 
-enum { SKETCH_PIECE = 128 };
+enum { SKETCH_PIECE = 128 }; /* columns per call of sketch_cols, at most */
 
 /* Elements [begin, begin + count) of one dimension. */
 struct range {
     int64_t begin, count;
 };
 
-/* A part of C whose operands are packed: column-major, rows x cols, k steps. */
+/* A rows x cols block of C, column-major, with packed operands of k steps. */
 struct cpu_block {
     int64_t rows, cols, k, ldc;
     const void *a, *b;
     void *c;
     bool from_c;  /* the sums start from C, otherwise from zero */
-    double scale; /* of the sums when they are done */
+    double scale; /* factor of the final sums */
 };
 
-/* `rows` counts rows of op(A) or columns of op(B): at most those of one panel. */
+/* The source of one packed panel.  `rows` counts rows of op(A), or columns of op(B): at most
+ * tile_rows or tile_cols. */
 struct cpu_panel {
     const void *from;
     int64_t rows, k;
-    int64_t across, along; /* elements from one row to the next, and from one k step to the next */
+    int64_t across, along; /* strides in elements: between rows, and between k steps */
 };
 
-/* What depends on the instruction set and the element type.  A panel is tile_rows rows of op(A), or
- * tile_cols columns of op(B), packed so that one k step of all of them is contiguous. */
+/* The functions for one instruction set and element type.  A packed panel holds tile_rows rows of
+ * op(A), or tile_cols columns of op(B), with each k step contiguous. */
 struct cpu_kernel {
-    int64_t tile_rows, tile_cols;
+    int64_t tile_rows, tile_cols; /* of the micro-kernel (MR, NR) */
     int vector_bytes;
     bool fused; /* each step of gemm is one fma */
 
-    /* Missing rows of a panel become zeros: they meet only sums that are thrown away. */
+    /* Pack a panel.  Rows that it lacks become zeros, which enter discarded sums only. */
     void (*pack_a)(const struct cpu_panel *panel, void *to);
     void (*pack_b)(const struct cpu_panel *panel, void *to);
+    /* C := scale * (op(A) op(B) [+ C]) for a block. */
     void (*multiply)(const struct cpu_block *block);
 
-    /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y takes its term away; out may be x
-     * or y. */
+    /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y drops its term; out may alias x or
+     * y. */
     void (*combine)(int64_t n, double alpha, const void *x, double beta, const void *y, void *out);
-    /* The inner loops of sketch, in CLASSES_MAX lanes: all lanes of a row, or one of them down the
-     * columns `cols`, SKETCH_PIECE at most; how many elements did not count.  And of project, for
-     * some rows and k. */
+    /* The inner loops of sketch, with CLASSES_MAX lanes: all lanes of row i; or one lane down the
+     * columns `cols`, at most SKETCH_PIECE.  Each returns the number of excluded elements. */
     int64_t (*sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,
                           double *squares);
     int64_t (*sketch_cols)(const struct sketch *s, struct range cols, int64_t lane, double largest,
                            double *sums, double *squares);
+    /* The inner loop of project, for some rows and steps of k. */
     void (*project_block)(const struct project *p, struct range rows, struct range k);
 };
 
-/* The tables, indexed by enum scalar, that this CPU can run: the best has rank 0; null after the
- * last. */
+/* The tables that this CPU can run, indexed by enum scalar.  Rank 0 is the fastest instruction set;
+ * null beyond the last. */
 const struct cpu_kernel *cpu_kernels(int rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* The inner loops for one element type: cpu_kernel.c includes this with REAL and its FMA
+/* The micro-kernels for one element type: cpu_kernel.c includes this file with REAL and FMA
  * defined. */
 
 #define NAME(x) JOIN(x, REAL)
@@ -10,8 +10,8 @@ typedef REAL NAME(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef REAL NAME(memory_vector)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/* k is contiguous: transpose, a few k steps of all rows at a time, so that lines are used while
- * they are in the first-level cache. */
+/* k is contiguous: transpose PACK_STEPS k steps of all rows at a time, so that each cache line is
+ * used up while it is in L1. */
 static inline void NAME(pack_along)(const struct cpu_panel *panel, int64_t width, REAL *to)
 {
     const REAL *from = panel->from;
@@ -28,7 +28,7 @@ static inline void NAME(pack_along)(const struct cpu_panel *panel, int64_t width
             to[p * width + i] = from[i * panel->across + p];
 }
 
-/* Rows are contiguous: copy, and call for what the next panel is going to copy. */
+/* Rows are contiguous: copy, and prefetch the next panel. */
 static inline void NAME(pack_across)(const struct cpu_panel *panel, int64_t width, REAL *to)
 {
     const REAL *from = panel->from;
@@ -36,7 +36,7 @@ static inline void NAME(pack_across)(const struct cpu_panel *panel, int64_t widt
         for (int64_t i = 0; i < width; i += LINE)
             __builtin_prefetch(from + width + i);
         if (panel->rows == width)
-            memcpy(to, from, (size_t)width * sizeof *to); /* of a constant size: a few vectors */
+            memcpy(to, from, (size_t)width * sizeof *to); /* constant size: vector moves */
         else
             memcpy(to, from, (size_t)panel->rows * sizeof *to);
     }
@@ -62,8 +62,8 @@ static void NAME(pack_b)(const struct cpu_panel *panel, void *to)
     NAME(pack)(panel, TILE_COLS, to);
 }
 
-/* All k steps of one tile, its sums in registers.  `next` is the tile to come: its lines are on
- * their way from memory while this one is computed. */
+/* All k steps of one tile, with the accumulators in registers.  `next` is the following tile of C,
+ * which is prefetched meanwhile. */
 static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
                               int64_t ldc, const REAL *next)
 {
@@ -100,7 +100,7 @@ static inline void NAME(tile)(const struct cpu_block *g, const REAL *a, const RE
             *(NAME(memory_vector) *)(c + j * ldc + v * LANES) = s[j][v] * scale;
 }
 
-/* A tile that reaches over the edge of C is computed in a copy. */
+/* A tile that extends beyond the edge of C is computed in a copy. */
 static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL *b, REAL *c,
                             int64_t rows, int64_t cols)
 {
@@ -113,8 +113,8 @@ static void NAME(edge_tile)(const struct cpu_block *g, const REAL *a, const REAL
         memcpy(c + j * g->ldc, copy + j * TILE_ROWS, bytes);
 }
 
-/* Down the columns of tiles: the panel of op(B) stays in the first-level cache, those of op(A)
- * come from the second. */
+/* The macro-kernel, down columns of tiles: the panel of op(B) stays in L1, the panels of op(A)
+ * stream from L2. */
 static void NAME(multiply)(const struct cpu_block *g)
 {
     for (int64_t j = 0; j < g->cols; j += TILE_COLS)
@@ -131,7 +131,7 @@ static void NAME(multiply)(const struct cpu_block *g)
         }
 }
 
-/* The simd pragmas promise that out is x or y, or apart from both. */
+/* omp simd is valid: out equals x or y, or overlaps neither. */
 static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, const void *y,
                           void *out)
 {
@@ -153,7 +153,7 @@ static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, c
             to[i] = FMA(a, xs[i], b * ys[i]);
 }
 
-/* Whether the element counts, for sums and squares. */
+/* Whether sums and squares include the element. */
 static inline bool NAME(is_counted)(REAL element, double weight, double largest)
 {
     return fabs((double)element) <= largest && weight != 0;
@@ -162,7 +162,7 @@ static inline bool NAME(is_counted)(REAL element, double weight, double largest)
 typedef REAL NAME(memory_elements)
     __attribute__((vector_size(DOUBLES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
-/* CLASSES_MAX elements of a row, one for each lane; `odd` counts those that do not count. */
+/* Add CLASSES_MAX elements of a row, one per lane; `odd` counts the excluded ones. */
 static inline __attribute__((always_inline)) void NAME(add_lanes)(const REAL *row,
                                                                   const double *weights,
                                                                   double largest, doubles *sums,
@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) void NAME(add_lanes)(const REAL *ro
     }
 }
 
-/* What is left is filled up with zeros of weight 1, which change no sum. */
+/* The remainder of a row, padded with zeros of weight 1, which change no sum. */
 static void NAME(sketch_rest)(int64_t n, const REAL *row, const double *weights, double largest,
                               doubles *sums, doubles *squares, bits *odd)
 {
@@ -211,7 +211,8 @@ static int64_t NAME(sketch_row)(const struct sketch *s, int64_t i, double larges
     return count;
 }
 
-/* One lane of the rows, down the columns `cols`: a sum of its own, which is added to the others. */
+/* One lane of the rows, down the columns `cols`: a separate chain of additions, which is then added
+ * to `sums`. */
 static int64_t NAME(sketch_cols)(const struct sketch *s, struct range cols, int64_t lane,
                                  double largest, double *restrict sums, double *restrict squares)
 {
@@ -234,8 +235,9 @@ static int64_t NAME(sketch_cols)(const struct sketch *s, struct range cols, int6
     return odd;
 }
 
-/* y += M x for some rows, over a chain of k; `along`: elements from one k to the next.  Rows and
- * classes are constants where this is inlined, so that all sums are in registers. */
+/* y += M x for some rows, over one chain of k steps.  `across` and `along` are the strides between
+ * rows and between k steps.  Rows and classes are constants after inlining, so that all sums stay
+ * in registers. */
 static inline __attribute__((always_inline)) void
 NAME(project_chain)(const REAL *m, int64_t across, int64_t along, int64_t k, const int rows,
                     const int classes, const double *x, double *restrict y)
@@ -257,7 +259,8 @@ NAME(project_chain)(const REAL *m, int64_t across, int64_t along, int64_t k, con
             y[i * classes + c] += chain[i][c];
 }
 
-/* Few classes leave room for several rows, whose sums do not wait for each other. */
+/* With few classes several rows fit into registers; their independent sums hide the latency of
+ * the additions. */
 static inline __attribute__((always_inline)) void
 NAME(project_rows)(const REAL *m, int64_t across, int64_t along, int64_t k, int64_t rows,
                    const int classes, const double *x, double *y)
@@ -270,7 +273,7 @@ NAME(project_rows)(const REAL *m, int64_t across, int64_t along, int64_t k, int6
         NAME(project_chain)(m + i * across, across, along, k, 1, classes, x, y + i * classes);
 }
 
-/* The squares of the same elements; x - x is NaN unless x is finite. */
+/* The sum of squares of the same elements; x - x makes it NaN unless all are finite. */
 static double NAME(square_chain)(const REAL *m, int64_t along, int64_t k)
 {
     double sum = 0;
@@ -282,7 +285,7 @@ static double NAME(square_chain)(const REAL *m, int64_t along, int64_t k)
     return sum;
 }
 
-/* A block of rows of op(M) whose elements stay in the first-level cache. */
+/* A block of op(M) that stays in L1 for the products and the squares. */
 static void NAME(project_block)(const struct project *p, struct range rows, struct range k)
 {
     int64_t across = p->trans ? 1 : p->ld, along = p->trans ? p->ld : 1;

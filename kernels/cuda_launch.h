@@ -1,7 +1,8 @@
-/* The CUDA kernels as C sees them.
+/* The C interface of the CUDA kernels.
  *
- * Each function starts its work on a stream and returns at once.  What it returns is the launch's
- * own error; one that strikes later shows at the next call that waits for the stream. */
+ * Each function enqueues its work on `stream` of the current GPU and returns at once.  It returns
+ * launch errors; an error during execution is returned by a later call that synchronises with the
+ * stream.  Structs are copied at launch; the memory they point to must stay valid until then. */
 #ifndef DGEMM_OOC_CUDA_LAUNCH_H
 #define DGEMM_OOC_CUDA_LAUNCH_H
 
@@ -21,7 +22,8 @@ cudaError_t gemm_shared(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_register(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_vector(const struct gemm *gemm, cudaStream_t stream);
 
-/* Compute capability 8.0 up, tma for doubles 9.0; below, an error. */
+/* These need compute capability 8.0 (else cudaErrorNoKernelImageForDevice).  tma runs its own
+ * kernel for doubles on 9.0 only, and the kernels of tensor in all other cases. */
 cudaError_t gemm_async(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_simt(const struct gemm *gemm, cudaStream_t stream); /* floats only */
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);

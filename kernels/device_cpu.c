@@ -1,8 +1,8 @@
-/* The CPU as a device: a thread a stream, each with a bounded queue of operations.
+/* The CPU as a device: one thread per stream, each with a bounded queue of operations.
  *
- * An operation waits only for what was submitted before it, so the oldest one of all can always
- * run: a full queue delays whoever submits, but nothing can come to a standstill.  One mutex and
- * one condition serve the whole device, since an operation is milliseconds of work. */
+ * An operation waits only for operations submitted before it, so the oldest of all can always run:
+ * a full queue blocks the submitter, but there is no deadlock.  One mutex and one condition
+ * variable serve the whole device, since operations take milliseconds. */
 #include "device.h"
 
 #include <pthread.h>
@@ -19,9 +19,9 @@
 enum { QUEUE_DEPTH = 128, ALIGNMENT = 4096 };
 
 struct event {
-    uint64_t submitted, completed; /* records: the n-th one is reached when completed >= n */
-    double seconds;                /* when the last completed one was reached */
-    int users;                     /* operations in queues that name this event */
+    uint64_t submitted, completed; /* records; record n is reached when completed >= n */
+    double seconds;                /* time of the latest completed record */
+    int users;                     /* queued operations that refer to this event */
 };
 
 enum action {
@@ -55,7 +55,7 @@ struct operation {
         struct judge judge;
         struct {
             struct event *event;
-            uint64_t turn; /* which of its records */
+            uint64_t number; /* of the record */
         };
     };
 };
@@ -65,15 +65,15 @@ struct queue {
     pthread_t thread;
     bool started;
     int first, count;
-    struct operation operations[QUEUE_DEPTH]; /* a ring; the first one stays in it while it runs */
+    struct operation operations[QUEUE_DEPTH]; /* a ring; the first one may be running */
 };
 
 struct cpu {
-    struct device base; /* first, so that a device is the cpu around it */
+    struct device base; /* first member: cpu_of casts */
     int threads;
     void *workspace;
     bool closing;
-    pthread_mutex_t mutex; /* guards the events and all of the queues but operations that run */
+    pthread_mutex_t mutex; /* guards events and queues, but not the operations that run */
     pthread_cond_t changed;
     struct queue queues[STREAM_COUNT];
 };
@@ -96,21 +96,21 @@ static void copy_run(const struct copy *copy)
                (const char *)copy->src + row * copy->src_pitch, copy->width);
 }
 
-/* Who waits for the event hears of it when the operation leaves its queue. */
-static void event_reach(struct cpu *cpu, struct event *event, uint64_t turn)
+/* Waiters are woken when the operation is removed from its queue. */
+static void event_reach(struct cpu *cpu, struct event *event, uint64_t number)
 {
     pthread_mutex_lock(&cpu->mutex);
-    if (event->completed < turn) {
-        event->completed = turn;
+    if (event->completed < number) {
+        event->completed = number;
         event->seconds = clock_now();
     }
     pthread_mutex_unlock(&cpu->mutex);
 }
 
-static void event_await(struct cpu *cpu, const struct event *event, uint64_t turn)
+static void event_await(struct cpu *cpu, const struct event *event, uint64_t number)
 {
     pthread_mutex_lock(&cpu->mutex);
-    while (event->completed < turn)
+    while (event->completed < number)
         pthread_cond_wait(&cpu->changed, &cpu->mutex);
     pthread_mutex_unlock(&cpu->mutex);
 }
@@ -127,12 +127,12 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
     case ACTION_NORMS: norms_cpu(&o->norms); break;
     case ACTION_JUDGE: judge_cpu(&o->judge, cpu->threads); break;
-    case ACTION_RECORD: event_reach(cpu, o->event, o->turn); break;
-    case ACTION_WAIT: event_await(cpu, o->event, o->turn); break;
+    case ACTION_RECORD: event_reach(cpu, o->event, o->number); break;
+    case ACTION_WAIT: event_await(cpu, o->event, o->number); break;
     }
 }
 
-/* The oldest operation; null when the device closes and none is left. */
+/* Wait for the oldest operation; null when the queue is empty and the device closes. */
 static const struct operation *queue_first(struct queue *queue)
 {
     struct cpu *cpu = queue->cpu;
@@ -180,7 +180,7 @@ static void submit(struct device *dev, enum stream stream, struct operation o)
     if (o.action == ACTION_RECORD)
         o.event->submitted++;
     if (o.action == ACTION_RECORD || o.action == ACTION_WAIT) {
-        o.turn = o.event->submitted;
+        o.number = o.event->submitted;
         o.event->users++;
     }
     queue->operations[(queue->first + queue->count++) % QUEUE_DEPTH] = o;
@@ -278,6 +278,7 @@ static int cpu_event_create(struct device *dev, struct event **event, struct err
     return *event ? 0 : error_add(err, EXIT_RESOURCES, "no memory for an event");
 }
 
+/* Blocks while queued operations refer to the event. */
 static void cpu_event_destroy(struct device *dev, struct event *event)
 {
     struct cpu *cpu = cpu_of(dev);
@@ -295,8 +296,8 @@ static int cpu_sync(struct device *dev, struct event *event, struct error *err)
     (void)err;
     struct cpu *cpu = cpu_of(dev);
     pthread_mutex_lock(&cpu->mutex);
-    uint64_t turn = event->submitted;
-    while (event->completed < turn)
+    uint64_t number = event->submitted;
+    while (event->completed < number)
         pthread_cond_wait(&cpu->changed, &cpu->mutex);
     pthread_mutex_unlock(&cpu->mutex);
     return 0;
@@ -426,7 +427,7 @@ int device_cpu_open(int threads, struct device **dev, struct error *err)
     *dev = NULL;
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
-        return error_add(err, EXIT_RESOURCES, "no memory to compute on the CPU");
+        return error_add(err, EXIT_RESOURCES, "no memory for the CPU device");
     cpu->base = cpu_functions;
     cpu->threads = threads;
     describe(&cpu->base.info, threads);

@@ -1,7 +1,8 @@
 /* The CUDA device.
  *
- * Which GPU a CUDA call means is a property of the calling thread, and our calls come from any
- * thread, so every call selects its GPU first; where that changes nothing it costs nothing. */
+ * CUDA's current device is a property of the calling thread, and these functions are called from
+ * any thread, so each of them selects its GPU first, which costs next to nothing if it is selected
+ * already. */
 #include "device.h"
 
 #include <cuda_runtime_api.h>
@@ -14,18 +15,18 @@
 #include "gemm_cublas.h"
 #include "gpu_absence.h"
 
-#ifndef DGEMM_OOC_ARCHES /* emulated */
+#ifndef DGEMM_OOC_ARCHES /* in the emulation */
 #define DGEMM_OOC_ARCHES "sm_80"
 #endif
 
 typedef cudaError_t launcher(const struct gemm *gemm, cudaStream_t stream);
 
 struct gpu {
-    struct device base; /* first, so that a device is the gpu around it */
+    struct device base; /* first member: gpu_of casts */
     int index;
     cudaStream_t streams[STREAM_COUNT];
-    launcher *gemm;             /* null for ALGORITHM_CUBLAS */
-    struct gemm_cublas *cublas; /* null for all others */
+    launcher *gemm;             /* null with ALGORITHM_CUBLAS */
+    struct gemm_cublas *cublas; /* null with all others */
 };
 
 static launcher *const launchers[] = {
@@ -45,23 +46,23 @@ static struct gpu *gpu_of(struct device *dev)
     return (struct gpu *)dev;
 }
 
-/* A struct event is a CUDA event by another name; nobody looks inside. */
+/* struct event is opaque: a pointer to it is a cudaEvent_t. */
 static cudaEvent_t cuda_event(struct event *event)
 {
     return (cudaEvent_t)(void *)event;
 }
 
-/* Whether the call failed; then `code` and the reason are added to err. */
+/* Whether a call failed; then the message goes to err with the exit code `code`. */
 static bool failed(int index, int code, cudaError_t status, const char *what, struct error *err)
 {
     if (status == cudaSuccess)
         return false;
-    cudaGetLastError(); /* forget it, or the next kernel launch would report it as its own */
+    cudaGetLastError(); /* clear it, or the next kernel launch would report it */
     error_add(err, code, "GPU %d: %s: %s", index, what, cudaGetErrorString(status));
     return true;
 }
 
-/* Make one CUDA call on GPU `index`: 0, or `code` with a complaint. */
+/* One CUDA call on GPU `index`: 0, or `code` with a message in err. */
 #define ON_GPU(index, code, what, call, err)                                                       \
     (failed((index), (code), cudaSetDevice(index), "selecting it", (err)) ||                       \
              failed((index), (code), (call), (what), (err))                                        \
@@ -71,7 +72,7 @@ static bool failed(int index, int code, cudaError_t status, const char *what, st
 static int gpu_alloc(struct device *dev, size_t bytes, void **memory, struct error *err)
 {
     char what[64];
-    snprintf(what, sizeof what, "allocating %zu bytes of its memory", bytes);
+    snprintf(what, sizeof what, "allocating %zu bytes of device memory", bytes);
     *memory = NULL;
     return ON_GPU(gpu_of(dev)->index, EXIT_RESOURCES, what, cudaMalloc(memory, bytes), err);
 }
@@ -97,7 +98,7 @@ static void gpu_unpin(struct device *dev, void *host)
         cudaGetLastError();
 }
 
-/* Threads that wait for an event sleep: the cores belong to the readers and writers. */
+/* cudaEventBlockingSync: waiting threads sleep and leave the cores to the I/O threads. */
 static int gpu_event_create(struct device *dev, struct event **event, struct error *err)
 {
     cudaEvent_t created = NULL;
@@ -131,7 +132,7 @@ static int gpu_wait(struct device *dev, enum stream stream, struct event *event,
 
 static int gpu_sync(struct device *dev, struct event *event, struct error *err)
 {
-    return ON_GPU(gpu_of(dev)->index, EXIT_RUNTIME, "waiting for its work",
+    return ON_GPU(gpu_of(dev)->index, EXIT_RUNTIME, "waiting for an event",
                   cudaEventSynchronize(cuda_event(event)), err);
 }
 
@@ -140,7 +141,7 @@ static bool gpu_reached(struct device *dev, struct event *event)
     cudaSetDevice(gpu_of(dev)->index);
     bool reached = cudaEventQuery(cuda_event(event)) != cudaErrorNotReady;
     if (!reached)
-        cudaGetLastError(); /* which that is not */
+        cudaGetLastError(); /* cudaErrorNotReady is no error */
     return reached;
 }
 
@@ -198,39 +199,39 @@ static int gpu_combine(struct device *dev, const struct combine *combine, struct
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "summing up columns",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: sketching a matrix",
                   sketch_cuda(sketch, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_retire(struct device *dev, const struct retire *retire, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "leaving columns out",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: excluding columns",
                   retire_cuda(retire, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_project(struct device *dev, const struct project *project, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying with vectors",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: projecting a panel",
                   project_cuda(project, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_norms(struct device *dev, const struct norms *norms, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "adding up squares",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: computing norms",
                   norms_cuda(norms, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_judge(struct device *dev, const struct judge *judge, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
-    return ON_GPU(gpu->index, EXIT_RUNTIME, "judging a tile",
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "check: judging a tile",
                   judge_cuda(judge, gpu->streams[STREAM_COMPUTE]), err);
 }
 
-/* Also closes what device_gpu_open left half open. */
+/* Also for a GPU that device_gpu_open has opened in part. */
 static void gpu_close(struct device *dev)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -267,7 +268,7 @@ static const struct device gpu_functions = {
     .judge = gpu_judge,
 };
 
-/* The least compute capability that there are kernels for. */
+/* The lowest compute capability that this build has kernels for. */
 static int oldest_capability(void)
 {
     int oldest = 0;
@@ -278,7 +279,7 @@ static int oldest_capability(void)
     return oldest;
 }
 
-/* 0 where it cannot be told, which the next call says. */
+/* 0 where the query fails; the next call reports why. */
 static int capability_of(int index)
 {
     int major = 0, minor = 0;
@@ -288,7 +289,7 @@ static int capability_of(int index)
     return 10 * major + minor;
 }
 
-/* Also why it is 0. */
+/* The number of usable GPUs; if 0, `facts` tells why. */
 static int count_gpus(struct gpu_facts *facts)
 {
     int count = 0;
@@ -339,14 +340,14 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     struct cudaDeviceProp prop;
     int clock_khz = 0;
     *info = (struct device_info){.kind = DEVICE_GPU};
-    int rc = ON_GPU(index, EXIT_RUNTIME, "asking for its name",
+    int rc = ON_GPU(index, EXIT_RUNTIME, "querying its properties",
                     cudaGetDeviceProperties(&prop, index), err);
     if (rc == 0)
-        rc = ON_GPU(index, EXIT_RUNTIME, "asking for its free memory",
+        rc = ON_GPU(index, EXIT_RUNTIME, "querying its free memory",
                     cudaMemGetInfo(&info->memory_free, &info->memory_total), err);
     if (rc != 0)
         return rc;
-    /* The clock left cudaDeviceProp in CUDA 13; the attribute is there in all versions. */
+    /* CUDA 13 removed the clock from cudaDeviceProp; the attribute exists in all versions. */
     if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, index) != cudaSuccess)
         cudaGetLastError();
     device_gpu_address(index, info->pci);
@@ -358,11 +359,12 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     return 0;
 }
 
-/* What a strip that leaves needs of the multiprocessors goes before the next product. */
+/* STREAM_OUT has the highest priority: the epilogue of a strip that is drained runs before queued
+ * products. */
 static int create_streams(struct gpu *gpu, struct error *err)
 {
     int lowest = 0, highest = 0;
-    int rc = ON_GPU(gpu->index, EXIT_RUNTIME, "asking for its priorities",
+    int rc = ON_GPU(gpu->index, EXIT_RUNTIME, "querying its stream priorities",
                     cudaDeviceGetStreamPriorityRange(&lowest, &highest), err);
     for (int s = 0; s < STREAM_COUNT && rc == 0; s++)
         rc = ON_GPU(gpu->index, EXIT_RUNTIME, "creating a stream",
@@ -388,7 +390,7 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
         rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], &gpu->cublas, err);
     else if (rc == 0 && !gpu->gemm)
-        rc = error_add(err, EXIT_USAGE, "GPU %d: it has no kernel for this --algo", index);
+        rc = error_add(err, EXIT_USAGE, "GPU %d: this --algo has no GPU kernel", index);
     if (rc == 0)
         *dev = &gpu->base;
     else

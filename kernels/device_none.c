@@ -1,4 +1,4 @@
-/* The GPU side of device.h in a build without CUDA. */
+/* The GPU functions of device.h in a build without CUDA. */
 #include "device.h"
 
 #include "error.h"

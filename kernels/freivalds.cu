@@ -1,25 +1,25 @@
-/* The operations of the product check on the GPU, but for project (freivalds_project.cu).  Sketches
- * read their matrix once, so memory bandwidth is the limit, and the care goes into coalesced loads,
- * enough of them in flight, also where there are few lines. */
+/* The operations of the product check on the GPU, except project (freivalds_project.cu).  A sketch
+ * reads its matrix once and is limited by memory bandwidth, so what matters is coalesced loads and
+ * enough of them in flight, even with few lines. */
 #include "freivalds_judge.h"
 #include "gemm_common.cuh"
 
-/* What becomes of a line's class. */
-struct portion {
+/* The sums over the elements of one class of a line, or over some of them. */
+struct class_sums {
     double sum, square, odd;
 };
 
-__device__ __forceinline__ void add(portion &to, const portion &other)
+__device__ __forceinline__ void add(class_sums &to, const class_sums &other)
 {
     to.sum += other.sum;
     to.square += other.square;
     to.odd += other.odd;
 }
 
-/* Element j of a line with the weight w: what may be said of any. */
+/* Add element j of a line, with the weight w: the general case. */
 template <typename T>
 __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T element, double w,
-                                               portion &to)
+                                               class_sums &to)
 {
     const double m = element, size = fabs(m);
     const bool product = s.odd != nullptr;
@@ -40,19 +40,19 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
     }
 }
 
-/* The lines are the rows of M, or its columns when transposed.  A block takes ACROSS * DEEP of
- * them and spreads each over SPLIT threads, as many for each class, so that a thread's elements are
- * all of one class.  A thread of a row works on DEEP of them, since they share their weights.  It
- * loads AHEAD runs of RUN neighbours before it adds any up; 16 columns are a full line of
- * doubles. */
+/* The lines are the rows of M, or its columns when transposed.  A block processes ACROSS * EACH
+ * lines and distributes each over SPLIT threads, equally many per class, so that a thread's
+ * elements are all of one class.  For rows, a thread works on EACH of them at once, with the same
+ * weights.  It loads AHEAD runs of RUN consecutive elements before it adds them.  16 columns of
+ * doubles are a full cache line. */
 template <typename T, bool TRANS, int RUN_OF_ROW>
 struct sketch_shape {
-    static constexpr int ACROSS = TRANS ? 16 : 1, DEEP = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
+    static constexpr int ACROSS = TRANS ? 16 : 1, EACH = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
     static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS ? 8 : RUN == 1 ? 4 : 2;
-    static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* that share an SM */
+    static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* per SM */
 };
 
-/* The runs of a thread: of its class `label`, every `each`-th one from number `first` on. */
+/* The runs of a thread: those of class `label` with the numbers first, first + each, ... */
 template <int RUN>
 struct class_runs {
     int label, classes, shift, first, each;
@@ -66,23 +66,23 @@ struct class_runs {
         first = shift == 0 ? thread / classes : thread % each;
     }
 
-    /* The first column of run number q of the class; they ascend. */
+    /* The first column of run q of the class; ascending in q. */
     __device__ __forceinline__ int64_t column(int64_t q) const
     {
         return ((((q >> shift) * classes + label) << shift) + (q & ((1 << shift) - 1))) * RUN;
     }
 };
 
-/* The part of DEEP lines that is one thread's. */
+/* One thread's share of EACH lines. */
 template <typename T, bool TRANS, class SHAPE>
 struct sketch_lines {
-    static constexpr int DEEP = SHAPE::DEEP, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
+    static constexpr int EACH = SHAPE::EACH, AHEAD = SHAPE::AHEAD, RUN = SHAPE::RUN;
     using runs = class_runs<RUN>;
 
     const sketch &s;
     const int64_t line, lines, length;
-    const T largest; /* size of an element that counts as it is */
-    portion mine[DEEP];
+    const T largest; /* magnitude of an element that is included */
+    class_sums mine[EACH];
 
     __device__ __forceinline__ sketch_lines(const sketch &s, int64_t line)
         : s(s), line(line), lines(TRANS ? s.cols : s.rows), length(TRANS ? s.rows : s.cols),
@@ -98,40 +98,40 @@ struct sketch_lines {
                (TRANS ? j * s.ld + line + d : (line + d) * s.ld + j);
     }
 
-    /* AHEAD runs from number q on.  False, and nothing done, if one of the elements is not as most
-     * are: in M and finite, with a weight. */
-    __device__ __forceinline__ bool add_usual(const runs &own, int64_t q)
+    /* Add AHEAD runs from run q on: the fast path.  False, with nothing added, unless all elements
+     * are inside of M, not too large, and have a weight. */
+    __device__ __forceinline__ bool add_regular(const runs &own, int64_t q)
     {
-        neighbours<T, RUN> m[DEEP][AHEAD];
+        neighbours<T, RUN> m[EACH][AHEAD];
         neighbours<double, RUN> w[AHEAD];
-        bool usual = true;
-        if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + DEEP > lines)
+        bool regular = true;
+        if (own.column(q + (AHEAD - 1) * own.each) + RUN > length || line + EACH > lines)
             return false;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             const int64_t j = own.column(q + u * own.each);
             w[u] = *reinterpret_cast<const neighbours<double, RUN> *>(&s.weights[j]);
 #pragma unroll
-            for (int d = 0; d < DEEP; d++)
+            for (int d = 0; d < EACH; d++)
                 m[d][u] = *reinterpret_cast<const neighbours<T, RUN> *>(at(d, j));
         }
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
 #pragma unroll
             for (int r = 0; r < RUN; r++) {
-                usual &= w[u].at[r] != 0;
+                regular &= w[u].at[r] != 0;
 #pragma unroll
-                for (int d = 0; d < DEEP; d++)
-                    usual &= fabs(m[d][u].at[r]) <= largest;
+                for (int d = 0; d < EACH; d++)
+                    regular &= fabs(m[d][u].at[r]) <= largest;
             }
-        if (!usual)
+        if (!regular)
             return false;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
 #pragma unroll
             for (int r = 0; r < RUN; r++)
 #pragma unroll
-                for (int d = 0; d < DEEP; d++) {
+                for (int d = 0; d < EACH; d++) {
                     const double element = m[d][u].at[r];
                     mine[d].sum = fma(element, w[u].at[r], mine[d].sum);
                     mine[d].square = fma(element, element, mine[d].square);
@@ -139,14 +139,14 @@ struct sketch_lines {
         return true;
     }
 
-    /* The same runs, whatever they are. */
+    /* Add the same runs, element by element: the slow path. */
     __device__ __forceinline__ void add_any(const runs &own, int64_t q)
     {
 #pragma unroll 1
         for (int e = 0; e < AHEAD * RUN; e++) {
             const int64_t j = own.column(q + e / RUN * own.each) + e % RUN;
 #pragma unroll
-            for (int d = 0; d < DEEP; d++)
+            for (int d = 0; d < EACH; d++)
                 if (j < length && line + d < lines)
                     sketch_element(s, j, *at(d, j), s.weights[j], mine[d]);
         }
@@ -159,21 +159,21 @@ __global__ void __launch_bounds__(
     sketch_shape<T, TRANS, RUN_OF_ROW>::BLOCKS) sketch_kernel(const sketch s)
 {
     using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
-    constexpr int SPLIT = shape::SPLIT, DEEP = shape::DEEP;
-    __shared__ portion part[SPLIT][shape::ACROSS];
+    constexpr int SPLIT = shape::SPLIT, EACH = shape::EACH;
+    __shared__ class_sums part[SPLIT][shape::ACROSS];
     if (s.only_found && *s.found != s.tag)
         return;
     const int x = threadIdx.x, y = threadIdx.y;
-    const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * DEEP;
+    const int64_t line = ((int64_t)blockIdx.x * shape::ACROSS + x) * EACH;
     const class_runs<shape::RUN> own(s, y, SPLIT);
     sketch_lines<T, TRANS, shape> at(s, line);
 
     for (int64_t q = own.first; own.column(q) < at.length; q += shape::AHEAD * own.each)
-        if (!at.add_usual(own, q))
+        if (!at.add_regular(own, q))
             at.add_any(own, q);
 
 #pragma unroll
-    for (int d = 0; d < DEEP; d++) {
+    for (int d = 0; d < EACH; d++) {
         __syncthreads();
         part[own.first * s.classes + own.label][x] = at.mine[d];
         for (int half = SPLIT / 2; half >= s.classes; half /= 2) {
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(
         if (y >= s.classes || line + d >= at.lines)
             continue;
         const int64_t to = (line + d) * s.classes + (s.first / s.deal + y) % s.classes;
-        const portion &all = part[y][x];
+        const class_sums &all = part[y][x];
         s.sums[to] = all.sum + (s.accumulate ? s.sums[to] : 0);
         s.squares[to] = all.square + (s.accumulate ? s.squares[to] : 0);
         if (s.odd)
@@ -196,13 +196,13 @@ template <typename T, bool TRANS, int RUN_OF_ROW>
 static cudaError_t sketch_launch(const struct sketch *s, cudaStream_t stream)
 {
     using shape = sketch_shape<T, TRANS, RUN_OF_ROW>;
-    const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::DEEP;
+    const int64_t lines = TRANS ? s->cols : s->rows, each = shape::ACROSS * shape::EACH;
     const unsigned blocks = (unsigned)((lines + each - 1) / each);
     return start_kernel(sketch_kernel<T, TRANS, RUN_OF_ROW>, blocks,
                         dim3(shape::ACROSS, shape::SPLIT), 0, stream, *s);
 }
 
-/* Whether neighbours of a class can be loaded four at a time. */
+/* Whether consecutive elements of a class can be loaded four at a time, aligned. */
 static bool has_runs_of_four(const struct sketch *s)
 {
     const uintptr_t matrix = (uintptr_t)s->matrix, weights = (uintptr_t)s->weights;
@@ -225,7 +225,7 @@ cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
 
 constexpr int THREADS = 128;
 
-/* A thread a row. */
+/* One thread per row. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) retire_rows_kernel(const retire r)
 {
@@ -266,7 +266,7 @@ cudaError_t retire_cuda(const struct retire *r, cudaStream_t stream)
     return start_kernel(retire_weights_kernel, blocks_for(r->cols), THREADS, 0, stream, *r);
 }
 
-/* A block a class, in which few loads follow one another. */
+/* One block per class, wide enough that each thread has few dependent loads. */
 constexpr int NORM_THREADS = 512;
 
 __global__ void __launch_bounds__(NORM_THREADS) norms_kernel(const norms n)
@@ -292,7 +292,7 @@ cudaError_t norms_cuda(const struct norms *n, cudaStream_t stream)
     return start_kernel(norms_kernel, (unsigned)n->classes, NORM_THREADS, 0, stream, *n);
 }
 
-/* A warp a row, which shares out the classes. */
+/* One warp per row; its lanes share the classes. */
 constexpr int LANES = 32, ROWS_JUDGED = 4;
 
 __device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)

@@ -1,13 +1,16 @@
 /* The operations of the product check (after Freivalds; freivalds_judge.h has the proof).
  *
  * A check multiplies both sides of C = op(A) op(B) by random vectors.  The columns of C are dealt
- * to `classes` vectors in turn, `deal` neighbours at a time, and the vector of a class has the
- * weight w_j for its own columns and 0 for all others.  So a wrong element competes with the
- * rounding of its own class alone.  Both numbers are powers of two.
+ * round-robin to `classes` vectors, `deal` adjacent columns at a time; the vector of a class has
+ * the weight w_j for its own columns and 0 for all others, so that a wrong element has to exceed
+ * the rounding errors of its own class only.  `classes` and `deal` are powers of two.
  *
- * Matrices here are ROW-major, as in the files; all sums are doubles, whatever the type of the
- * matrix, and deterministic.  project adds up chains of FREIVALDS_CHAIN products;
- * freivalds_roundings() bounds how often a term is rounded. */
+ * Matrices here are ROW-major, as in the files.  All sums are doubles, for either type of matrix,
+ * and deterministic.  project sums in chains of FREIVALDS_CHAIN products; freivalds_roundings()
+ * bounds how often a term is rounded.
+ *
+ * A line is a row of op(M).  All pointers of the structs are to memory of the device that runs the
+ * operation, and stay the caller's. */
 #ifndef DGEMM_OOC_FREIVALDS_H
 #define DGEMM_OOC_FREIVALDS_H
 
@@ -20,13 +23,13 @@
 
 enum {
     CLASSES_MAX = 64,
-    FREIVALDS_CHAIN = 64, /* additions in a row */
-    PROJECT_ROWS = 64,    /* what a block of threads projects, on a GPU: rows, */
-    PROJECT_STEPS = 256,  /* and steps of k at least */
-    PROJECT_BLOCKS = 512, /* that keep a GPU busy */
+    FREIVALDS_CHAIN = 64, /* consecutive additions before a chain is added to the total */
+    PROJECT_ROWS = 64,    /* rows per thread block of project on a GPU, */
+    PROJECT_STEPS = 256,  /* and its steps of k, at least */
+    PROJECT_BLOCKS = 512, /* thread blocks that fill a GPU */
 };
 
-/* Larger elements are left out as if they were not finite: their squares might overflow. */
+/* Columns with larger elements are left out, like those with NaN or Inf: squares might overflow. */
 #define FREIVALDS_LARGEST 0x1p480
 
 /* The class of column j. */
@@ -35,23 +38,23 @@ INDEX_MAP int freivalds_class(int64_t j, int deal, int classes)
     return (int)(j / deal % classes);
 }
 
-/* Why a column is left out of the check, with the weight 0. */
+/* Why a column is left out of the check, by the weight 0. */
 enum left_out { LEFT_OUT_NOT = 0, LEFT_OUT_LARGE = 1, LEFT_OUT_NOT_FINITE = 2 };
 
-/* For every line of op(M), the weighted sum of each class of its elements, and the sum of their
- * squares:
+/* The weighted sum of the elements of each class, and the sum of their squares, for every line of
+ * op(M):
  *     sums[line * classes + c] = sum of op(M)[line][j] * weights[j], column first + j of class c
- * M is stored rows x cols; op(M) is M, or its transpose when `trans`; a line has `length` elements,
- * the weights are theirs.
+ * M is stored rows x cols; op(M) is M, or its transpose when `trans`.  weights[j] and left_out[j]
+ * belong to column j of op(M).
  *
- * Elements that are not finite count as 0.  With `odd` null, M is a factor: larger elements than
- * FREIVALDS_LARGEST count as 0 too, and the columns of both are noted: left_out[j] says why, and
- * *found becomes `tag`.  Otherwise M is the product, and odd[line * classes + c] counts its
- * elements that are not finite in columns with a weight, plus FREIVALDS_WRONG for each that is
- * finite in a column of LEFT_OUT_NOT_FINITE. */
+ * Elements that are not finite count as 0.  With `odd` null, M is a factor: elements larger than
+ * FREIVALDS_LARGEST count as 0 too, left_out[j] records the reason for either, and *found becomes
+ * `tag` if a column with a weight is concerned.  Otherwise M is the product, and
+ * odd[line * classes + c] counts its elements that are not finite in columns with a weight, plus
+ * FREIVALDS_WRONG for each finite one in a column of LEFT_OUT_NOT_FINITE. */
 struct sketch {
     enum scalar type;
-    bool trans, accumulate; /* add to what is in sums, squares and odd */
+    bool trans, accumulate; /* accumulate: add to sums, squares and odd */
     int64_t rows, cols;
     const void *matrix;
     int64_t ld;
@@ -66,11 +69,11 @@ struct sketch {
 
 #define FREIVALDS_WRONG 0x1p32
 
-/* Columns that were found to be left out lose their weights; what the product's first slabs have
- * put into y for them is taken out again:
+/* Set the weights of the columns that are left out to 0, and subtract what earlier slabs have added
+ * to y for them:
  *     y[i * classes + c] -= weights[j] * acc[i][j],  then weights[j] = 0.
- * Where acc[i][j] is not finite, nothing is known of that y any more: it becomes NaN.
- * `acc` null: y holds nothing yet.  Does nothing unless *found is `tag`. */
+ * Where acc[i][j] is not finite, that y becomes NaN (unknown).  `acc` is row-major, rows x cols;
+ * null while y is empty.  Does nothing unless *found is `tag`. */
 struct retire {
     enum scalar type;
     int64_t rows, cols;
@@ -91,22 +94,24 @@ struct project {
     enum scalar type;
     bool trans;
     bool from_zero; /* y starts from 0 */
-    bool begin;     /* squares do: a group begins */
+    bool begin;     /* squares start from 0: a group begins */
     int64_t rows, cols;
     const void *matrix;
     int64_t ld;
     int classes;
     const double *x;
     double *y, *squares;
-    double *partial; /* project_partials numbers to work with; not used on the CPU */
+    double *partial; /* workspace of project_partials doubles; unused on the CPU */
 };
 
+/* length / part, rounded up. */
 INDEX_MAP int64_t freivalds_parts(int64_t length, int64_t part)
 {
     return (length + part - 1) / part;
 }
 
-/* Steps of k, whole chains, that a block of threads sums: fewer where there are fewer rows. */
+/* Steps of k per thread block, a multiple of the chain: fewer where there are fewer rows
+ * (split-K). */
 static inline int64_t project_depth(int64_t rows, int64_t steps)
 {
     int64_t blocks = freivalds_parts(rows, PROJECT_ROWS);
@@ -117,10 +122,11 @@ static inline int64_t project_depth(int64_t rows, int64_t steps)
     return freivalds_parts(depth, FREIVALDS_CHAIN) * FREIVALDS_CHAIN;
 }
 
-/* Partial sums of at most so many rows and steps. */
+/* The size of project's workspace, in doubles, for at most so many rows and steps.  Pure. */
 size_t project_partials(int64_t rows, int64_t steps, int classes);
 
-/* norms[c] += the sum over k < steps of squares[k * classes + c]; `begin`: from 0. */
+/* norms[c] += the sum over k < steps of squares[k * classes + c]; with `begin`, norms start from
+ * 0. */
 struct norms {
     int64_t steps;
     int classes;
@@ -129,27 +135,27 @@ struct norms {
     bool begin;
 };
 
-/* Compare the sketch z of a product with the one that is expected, y, row by row and class by
- * class, in the group of steps since the last comparison.  Then z becomes the next group's y, and
- * `squares` its `before`.
+/* Compare the sketch z of a product with the expected one, y, for each row and class, over the
+ * group of steps since the last comparison.  Then z becomes the next group's y, and `squares` its
+ * `before`.
  *
- * The numbers of a row are kept in `verdicts`, VERDICTS vectors of `stride` numbers; behind them
- * stand two more: how many columns are LEFT_OUT_LARGE, and how many LEFT_OUT_NOT_FINITE.  `counts`
- * is where. */
+ * The results are stored in `verdicts`, VERDICTS vectors of `stride` numbers, one per row;
+ * counts[0] and counts[1] become the numbers of columns that are LEFT_OUT_LARGE and
+ * LEFT_OUT_NOT_FINITE. */
 enum verdict {
-    VERDICT_RATIO,   /* the largest |z - y| / limit so far; infinite: wrong for certain */
-    VERDICT_SIZE,    /* the largest error that would not have been found for certain */
-    VERDICT_CLASSES, /* how many classes were not judged, in the group where most were not */
-    VERDICT_NORM,    /* of the product's elements in the classes that were judged last */
+    VERDICT_RATIO,   /* the largest |z - y| / limit so far; infinite: certainly wrong */
+    VERDICT_SIZE,    /* the largest error of an element that may have gone undetected */
+    VERDICT_CLASSES, /* the number of classes that were not judged: the maximum over groups */
+    VERDICT_NORM,    /* of the product's elements in the classes of the latest comparison */
     VERDICT_STATE,   /* enum row_state */
     VERDICTS
 };
 
-/* What a row of op(A) has shown of itself. */
+/* What is known of a row of C. */
 enum row_state {
     ROW_FINITE,
-    ROW_NOT_FINITE, /* NaN or Inf in op(A): the whole row of C has to be */
-    ROW_UNKNOWN,    /* not finite, by overflow or by what was saved: cannot be judged */
+    ROW_NOT_FINITE, /* the row of op(A) has NaN or Inf, so no element of C may be finite */
+    ROW_UNKNOWN,    /* not finite by overflow or from saved sums: cannot be judged */
 };
 
 struct judge {
@@ -157,31 +163,32 @@ struct judge {
     int64_t rows, cols;
     int classes, deal;
     double *y, *z;            /* rows x classes */
-    double *before, *squares; /* of the product's elements, at the begin and the end of the group */
+    double *before, *squares; /* sums of squares of the product, before and after the group */
     const double *odd;        /* of sketch */
     const double *weights;
     const int *left_out, *found;
-    int tag;                   /* *found is less: no column was left out */
-    const double *row_squares; /* of project; null: the group adds `steps` products up, and `before`
-                                * is the sum of all their squares */
+    int tag;                   /* if *found < tag, no column was left out */
+    const double *row_squares; /* of project; null: the group is a sum of `steps` products, and
+                                * `before` the sum of all their squares */
     const double *norms;
-    const float *peaks; /* of the product's kernel (gemm.h), PEAK_ROWS of them a deal; or null */
+    const float *peaks; /* of the GEMM kernel (gemm.h), where deal is PEAK_ROWS; or null */
     int64_t peaks_ld;
     double *verdicts, *counts;
     int64_t stride;
-    double scale;      /* the product is so many times op(A) op(B) */
-    double steps;      /* roundings of each element in this group */
-    double roundings;  /* of y and z, from freivalds_roundings */
-    bool running;      /* each element is one running sum, in the order of k */
-    bool from_zero;    /* which begins here: `before` is 0 */
-    bool unknown_rows; /* what is not finite now may have been so before */
+    double scale;      /* the product is scale * op(A) op(B) */
+    double steps;      /* roundings of each element in this group: steps of k */
+    double roundings;  /* of a term of y or z, from freivalds_roundings */
+    bool running;      /* each element is one running sum in the order of k */
+    bool from_zero;    /* the sums start in this group: `before` is 0 */
+    bool unknown_rows; /* elements may have been NaN or Inf before this group */
     bool begin;        /* the first comparison of a tile */
 };
 
-/* Bounds the additions in double that an element passes on its way into z, or into y when the
- * slabs of that group have `slab` steps each. */
+/* An upper bound on the roundings of a term of z, or of y in a group of `slabs` slabs of `slab`
+ * steps each.  `length`: elements of a line.  Pure. */
 double freivalds_roundings(int64_t length, int classes, int64_t slab, int64_t slabs);
 
+/* The operations on the CPU, on at most `threads` threads.  They block until they are done. */
 void sketch_cpu(const struct sketch *s, int threads);
 void retire_cpu(const struct retire *r, int threads);
 void project_cpu(const struct project *p, int threads);

@@ -1,5 +1,5 @@
-/* The operations of the product check on the CPU.  Threads share out lines and never split a sum,
- * so that the sums do not depend on their number. */
+/* The operations of the product check on the CPU.  Threads divide the lines among them and never
+ * split a sum, so that the sums do not depend on the number of threads. */
 #include "freivalds_judge.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "quantity.h"
 
 enum {
-    BLOCK = FREIVALDS_CHAIN, /* rows, and steps of k: they stay in the first-level cache */
+    BLOCK = FREIVALDS_CHAIN, /* rows, and steps of k, of a block that fits L1 */
 };
 
 static double element_at(const struct sketch *s, int64_t row, int64_t col)
@@ -18,7 +18,7 @@ static double element_at(const struct sketch *s, int64_t row, int64_t col)
                                    : ((const double *)s->matrix)[at];
 }
 
-/* What the fast loop passed over: an element of a factor that is too large or not finite. */
+/* Leave out the column of a factor's element that is too large or not finite. */
 static void leave_out(const struct sketch *s, int64_t j, double element)
 {
     enum left_out why = fabs(element) <= DBL_MAX ? LEFT_OUT_LARGE : LEFT_OUT_NOT_FINITE;
@@ -33,7 +33,7 @@ static void leave_out(const struct sketch *s, int64_t j, double element)
     }
 }
 
-/* Element j of a line of the product: what it adds to `odd`. */
+/* What element j of a line of the product adds to `odd`. */
 static double oddity(const struct sketch *s, int64_t j, double element)
 {
     bool finite = fabs(element) <= DBL_MAX;
@@ -42,8 +42,9 @@ static double oddity(const struct sketch *s, int64_t j, double element)
     return finite && s->left_out[j] == LEFT_OUT_NOT_FINITE ? FREIVALDS_WRONG : 0;
 }
 
-/* Class c of a line once more, since some of its elements did not count. */
-static double look_again(const struct sketch *s, int64_t line, int c)
+/* Go through class c of a line again, since the fast loop has excluded elements.  Returns what the
+ * line adds to `odd`. */
+static double rescan(const struct sketch *s, int64_t line, int c)
 {
     int64_t length = s->trans ? s->rows : s->cols;
     double odd = 0;
@@ -59,24 +60,24 @@ static double look_again(const struct sketch *s, int64_t line, int c)
     return odd;
 }
 
-/* Class c, counted from the first element's, of a line. */
+/* Store the sums of a line's class; c is relative to the class of the first element. */
 static void keep(const struct sketch *s, int64_t line, int c, double sum, double square, bool again)
 {
     int64_t at = line * s->classes + (s->first / s->deal + c) % s->classes;
-    double odd = again ? look_again(s, line, c) : 0;
+    double odd = again ? rescan(s, line, c) : 0;
     s->sums[at] = sum + (s->accumulate ? s->sums[at] : 0);
     s->squares[at] = square + (s->accumulate ? s->squares[at] : 0);
     if (s->odd)
         s->odd[at] = odd + (s->accumulate ? s->odd[at] : 0);
 }
 
-/* Of some classes of a line, or of some lines. */
+/* Sums over lanes: one per class of a line, or one per line of a class. */
 struct lane_totals {
     double sums[SKETCH_PIECE], squares[SKETCH_PIECE];
-    bool again;
+    bool again; /* elements were excluded: rescan */
 };
 
-/* The lanes of a row, of which the first `lanes` become sums of all. */
+/* Sum the lanes of a row pairwise into the first `lanes` ones. */
 static struct lane_totals add_lanes(const struct sketch *s, int64_t i, int lanes, double largest)
 {
     struct lane_totals t = {0};
@@ -89,7 +90,7 @@ static struct lane_totals add_lanes(const struct sketch *s, int64_t i, int lanes
     return t;
 }
 
-/* What begins with element `at` of all lines, and is dealt to one class. */
+/* The deal from element `at` of all lines on, which belongs to one class. */
 static struct sketch deal_of(const struct sketch *s, int64_t at)
 {
     struct sketch deal = *s;
@@ -118,7 +119,7 @@ static void sketch_row(const struct sketch *s, int64_t i, double largest)
         keep(s, i, c, all.sums[c], all.squares[c], all.again);
 }
 
-/* Every `step`-th lane of some columns, from the first one on. */
+/* Add the lanes first, first + step, ... of some columns. */
 static void add_columns(const struct sketch *s, struct range cols, int first, int step,
                         double largest, struct lane_totals *t)
 {
@@ -228,7 +229,7 @@ size_t project_partials(int64_t rows, int64_t steps, int classes)
     return (size_t)(blocks * PROJECT_ROWS) * (size_t)(classes + 1);
 }
 
-/* A term of y passes a chain, then the chains of a part, the parts of a slab and the slabs. */
+/* A term of y is rounded in its chain, then in the sums over chains, parts of k and slabs. */
 double freivalds_roundings(int64_t length, int classes, int64_t slab, int64_t slabs)
 {
     double sketch = ceil((double)length / CLASSES_MAX) + (double)CLASSES_MAX / classes + 8;

@@ -1,32 +1,32 @@
-/* How a row of a class is judged: plain functions of the CPU and of the GPU.
+/* The judgement of one row and class: plain functions for the CPU and the GPU.
  *
  * The limit is proven, not fitted.  u and v are the unit roundoffs of the product's type and of
- * double; all norms are 2-norms over the columns of a class, of which there are w.
+ * double; all norms are 2-norms over the w columns of a class.
  *
  * 1. Rounding of the product.  In `steps` steps an element goes from s_0 to s_1, with the error e.
- *    Sums of real products p_t in any order obey |e| <= steps u (|s_0| + sum |p_t|), without terms
- *    of higher order (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013: their induction
- *    needs of a partial sum only that it is a floating-point number, so it covers fused steps).  By
- *    Cauchy and Schwarz ||sum |p_t||| <= ||a|| ||B||_F =: ab, so
+ *    Sums of exact products p_t in any order satisfy |e| <= steps u (|s_0| + sum |p_t|), without
+ *    higher-order terms (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013: their induction
+ *    only requires that partial sums are floating-point numbers, so it covers fused steps).  By
+ *    Cauchy-Schwarz ||sum |p_t||| <= ||a|| ||B||_F =: ab, so
  *        ||e|| <= steps u (||s_0|| + ab).
  *    A running sum rounds each s_t once: ||e|| <= u sum ||s_t||.  Each s_t is s_0 plus the first
- *    terms and s_1 less the last ones, whose norms are at most f g ab and
- *    sqrt(1 - f^2) sqrt(1 - g^2) ab for the shares f, g of ||a|| and ||B||_F that come first: the
- *    smaller of both is at most ab / 2.  So
+ *    terms, and also s_1 minus the last terms.  The norms of these are at most f g ab and
+ *    sqrt(1 - f^2) sqrt(1 - g^2) ab, where f and g are the fractions of ||a|| and ||B||_F in the
+ *    first terms; the smaller of the two is at most ab / 2.  So
  *        ||e|| <= steps u (max(||s_0||, ||s_1||) + ab / 2 + 3 steps u (max(...) + ab)),
- *    where the last term covers the errors of s_t and s_1 themselves while steps u <= 0.01.  (What
- *    a column added before it was left out is not in s_1, but no more than ab either: LAMBDA has
- *    the room.)
- *    Where the kernel reports the peak of ||s_t|| at the ends of every g steps, all of this holds
- *    of these g with the peak in place of the maximum; and since the products of norms of parts
- *    add up to ab at most (Cauchy and Schwarz once more),
+ *    where the last term covers the errors of s_t and s_1 themselves as long as steps u <= 0.01.
+ *    (What a column added before it was left out is missing from s_1, but is at most ab; the choice
+ *    of LAMBDA leaves room for it.)
+ *    Where the kernel reports the peak of ||s_t|| after every g steps, all of this holds for each
+ *    group of g steps with the peak in place of the maximum; the products of the groups' norms sum
+ *    to at most ab (Cauchy-Schwarz again), so
  *        ||e|| <= steps u peak (1 + 3 g u) + g u ab (1/2 + 3 g u).
  * 2. The weights have random signs, drawn independently of the data, and magnitudes of at most 1:
- *    |sum w_j e_j| <= LAMBDA ||e|| but for a chance of 2 exp(-LAMBDA^2 / 2) (Hoeffding), which is
- *    2e-26 for 11: 1e-12 for 5e13 comparisons.
- * 3. z and y are computed in double with at most `roundings` roundings of each term:
+ *    |sum w_j e_j| <= LAMBDA ||e|| except with probability 2 exp(-LAMBDA^2 / 2) (Hoeffding), which
+ *    is less than 2e-26 for LAMBDA = 11, and less than 1e-12 for 5e13 comparisons.
+ * 3. z and y are computed in double with at most `roundings` roundings per term; their error is
  *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab).
- * 4. Numbers below the normal range: each step adds half of the smallest number at most. */
+ * 4. Subnormal numbers: each step adds at most half of the smallest number. */
 #ifndef DGEMM_OOC_FREIVALDS_JUDGE_H
 #define DGEMM_OOC_FREIVALDS_JUDGE_H
 
@@ -43,14 +43,14 @@
 #endif
 
 #define FREIVALDS_LAMBDA 11.0
-#define FREIVALDS_LEAST_WEIGHT 0.5 /* magnitudes are from here to 1 */
+#define FREIVALDS_LEAST_WEIGHT 0.5 /* magnitudes are between this and 1 */
 
 /* What is known of the elements of one row and class in a group of steps. */
 struct evidence {
-    double before, after; /* sums of squares */
+    double before, after; /* sums of squares: ||s_0||^2 and ||s_1||^2 */
     double row, columns;  /* ||a||^2 and ||B||_F^2 */
     double scale, steps, roundings, width;
-    double peak; /* largest norm of the running sums after each PEAK_STEPS; infinite: not known */
+    double peak; /* the largest norm of the running sums at every PEAK_STEPS; infinite: unknown */
     bool is_float, running;
 };
 
@@ -59,13 +59,13 @@ JUDGES double evidence_smallest(const struct evidence *e)
     return e->is_float ? 0x1p-149 : 0x1p-1074;
 }
 
-/* The norm behind a sum of so many squares, some of which may have underflowed. */
+/* An upper bound on the norm, given a sum of `count` squares that may have underflowed. */
 JUDGES double norm_of(double squares, double count)
 {
     return sqrt(squares + count * 0x1p-1022);
 }
 
-/* ||a|| ||B||_F, and that scaled. */
+/* ||a|| ||B||_F, without and with the scale. */
 JUDGES double evidence_sum(const struct evidence *e)
 {
     return norm_of(e->row, e->steps) * norm_of(e->columns, e->steps * e->width);
@@ -76,7 +76,8 @@ JUDGES double evidence_product(const struct evidence *e)
     return e->scale * evidence_sum(e);
 }
 
-/* ||s_0||, and what ||s_1|| is at most when the sums are right: no wrong one is to hide itself. */
+/* ||s_0||, and ||s_1|| capped at what correct sums can reach, so that a wrong sum does not raise
+ * its own limit. */
 JUDGES double evidence_before(const struct evidence *e)
 {
     return norm_of(e->before, e->width);
@@ -87,7 +88,7 @@ JUDGES double evidence_after(const struct evidence *e)
     return fmin(norm_of(e->after, e->width), 2 * (evidence_before(e) + evidence_product(e)));
 }
 
-/* Of ||e||. */
+/* The bound on ||e||. */
 JUDGES double evidence_error(const struct evidence *e)
 {
     const double u = e->is_float ? 0x1p-24 : 0x1p-53, reach = e->steps * u;
@@ -101,6 +102,7 @@ JUDGES double evidence_error(const struct evidence *e)
     return least + fmax(1.0, e->scale) * e->steps * sqrt(e->width) * evidence_smallest(e);
 }
 
+/* The limit of |z - y|. */
 JUDGES double evidence_limit(const struct evidence *e)
 {
     const double v = 0x1p-53;
@@ -110,7 +112,8 @@ JUDGES double evidence_limit(const struct evidence *e)
     return FREIVALDS_LAMBDA * evidence_error(e) + e->roundings * v * sqrt(e->width) * sizes;
 }
 
-/* How much of an error in an element the limit allows for, since it makes the sums larger. */
+/* Bounds the derivative of the limit with respect to an error in an element, which enters the sums
+ * and thereby raises the limit. */
 JUDGES double evidence_slope(const struct evidence *e)
 {
     const double reach = e->steps * (e->is_float ? 0x1p-24 : 0x1p-53);
@@ -124,21 +127,21 @@ JUDGES bool evidence_overflows(const struct evidence *e)
     return !(evidence_before(e) + fmax(1.0, e->scale) * evidence_sum(e) < largest / 2);
 }
 
-/* A row in the making. */
+/* The verdict on a row, accumulated over classes. */
 struct row_verdict {
     double ratio, size, classes, norm;
     enum row_state state;
 };
 
-/* The norm of the elements of a class; where its square is out of range, what y says of it. */
+/* The norm of the elements of a class; estimated from y where the square is out of range. */
 JUDGES double norm_in_range(double squares, double y)
 {
     return squares > 0x1p-960 && squares <= DBL_MAX ? sqrt(squares) : fabs(y) / 0.75;
 }
 
-/* Judge one class of a row.  `odd`: of sketch; `weighted`: columns of the class with a weight, of
- * which a row that is not finite must have none that is; `unknown`: what is not finite now may have
- * been so before this group. */
+/* Judge one class of a row.  `odd`: from sketch.  `weighted`: the number of its columns with a
+ * weight; none of them may be finite in a row of ROW_NOT_FINITE.  `unknown`: elements may have been
+ * NaN or Inf before this group. */
 JUDGES void judge_class(const struct evidence *e, double y, double z, double odd, double weighted,
                         bool unknown, struct row_verdict *row)
 {
@@ -162,7 +165,7 @@ JUDGES void judge_class(const struct evidence *e, double y, double z, double odd
     row->norm = hypot(row->norm, norm_in_range(e->after, y));
 }
 
-/* The row as the groups before have left it. */
+/* The verdict on the row after the preceding groups. */
 JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
 {
     struct row_verdict row = {0, 0, 0, 0, ROW_FINITE};
@@ -176,6 +179,7 @@ JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
     return row;
 }
 
+/* Store the verdict on a row. */
 JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict *row)
 {
     double *v = j->verdicts + i;
@@ -187,7 +191,7 @@ JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict 
     v[VERDICT_STATE * j->stride] = row->state;
 }
 
-/* How many columns of a class have a weight. */
+/* The number of columns of a class that have a weight. */
 JUDGES double count_weighted(const struct judge *j, int c)
 {
     double count = 0;
@@ -196,7 +200,7 @@ JUDGES double count_weighted(const struct judge *j, int c)
     return count;
 }
 
-/* How many columns are left out for a reason. */
+/* The number of columns that are left out for this reason. */
 JUDGES double count_left_out(const struct judge *j, enum left_out why)
 {
     double count = 0;
@@ -211,14 +215,14 @@ JUDGES void keep_left_out(const struct judge *j)
     j->counts[1] = count_left_out(j, LEFT_OUT_NOT_FINITE);
 }
 
-/* The columns of the largest class. */
+/* An upper bound on the columns of a class. */
 JUDGES double class_width(const struct judge *j)
 {
     const int64_t deals = freivalds_parts(j->cols, j->deal);
     return (double)(freivalds_parts(deals, j->classes) * j->deal);
 }
 
-/* Of class c in row i. */
+/* The peak norm of class c in row i. */
 JUDGES double peak_of(const struct judge *j, int64_t i, int c)
 {
     const int64_t deals = freivalds_parts(j->cols, j->deal);
@@ -230,11 +234,11 @@ JUDGES double peak_of(const struct judge *j, int64_t i, int c)
     return squares <= DBL_MAX ? sqrt(squares) : INFINITY;
 }
 
-/* Judge class c of row i, and begin the next group. */
+/* Judge class c of row i, and turn its sums into those before the next group. */
 JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdict *row)
 {
     const int64_t at = i * j->classes + c;
-    const bool sums = !j->row_squares; /* of products, which the norms of all of them bound */
+    const bool sums = !j->row_squares; /* of products: bounded by the sum of their squares */
     struct evidence e;
     e.before = j->from_zero ? 0 : j->before[at] * (sums ? j->steps : 1);
     e.after = j->squares[at];

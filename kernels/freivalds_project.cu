@@ -1,9 +1,9 @@
-/* project on the GPU: a product of few columns, the classes, in double on the tensor cores, so that
- * reading the matrix is the limit.
+/* project on the GPU: a product with few columns, the classes, in double on the tensor cores,
+ * limited by the bandwidth of reading the matrix.
  *
- * The idea: a block makes y for ROWS rows and all classes, a warp for 16 rows and up to 32 classes.
- * Since there may be few rows, blocks also split k, and a second kernel adds up what they have
- * summed, in order.  A ring of pieces keeps enough loads on their way (cp.async). */
+ * The idea: a block computes y for ROWS rows and all classes, a warp for 16 rows and up to 32
+ * classes.  Since there may be few rows, blocks also split k, and a second kernel adds their
+ * partial sums in a fixed order.  A ring of stages keeps enough loads in flight (cp.async). */
 #include "freivalds.h"
 #include "launch.cuh"
 #include "ptx.cuh"
@@ -14,19 +14,19 @@ constexpr int ROWS = PROJECT_ROWS, DEPTH = 16, STAGES = 4, THREADS_ADDING = 256;
 static_assert(FREIVALDS_CHAIN % DEPTH == 0 && PROJECT_STEPS % FREIVALDS_CHAIN == 0,
               "chains end where steps do");
 
-/* Rows of shared memory end in padding, so that the lanes of a fragment meet no bank twice. */
+/* Padding at the end of rows in shared memory: the lanes of a fragment have no bank conflicts. */
 constexpr int PADDING = 4;
 
-/* The step of a piece that is read, and what of it is whose. */
+/* How a block divides its rows and classes among warps, and what one stage of the ring holds. */
 template <typename T, bool TRANS, int CLASSES>
 struct project_shape {
     static constexpr int WARPS_DOWN = ROWS / 16, WARPS_ACROSS = CLASSES > 32 ? 2 : 1;
     static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
-    static constexpr int BLOCKS = CLASSES > 32 ? 2 : 3; /* that share an SM */
+    static constexpr int BLOCKS = CLASSES > 32 ? 2 : 3; /* per SM */
     static constexpr int EIGHTS = CLASSES / WARPS_ACROSS / 8;
     static constexpr int LOADS = ROWS * DEPTH / THREADS, LOADS_X = CLASSES * DEPTH / THREADS;
 
-    /* A's elements lie as they do in memory. */
+    /* The elements of M in the layout of global memory, and those of x. */
     struct pieces {
         T a[TRANS ? DEPTH : ROWS][(TRANS ? ROWS : DEPTH) + PADDING];
         double x[DEPTH][CLASSES + PADDING];
@@ -34,18 +34,18 @@ struct project_shape {
     static constexpr int SHARED = STAGES * (int)sizeof(pieces);
 };
 
-/* A thread's part in bringing the pieces, one after the other along k. */
+/* One thread's share of the copies to shared memory, piece by piece along k. */
 template <class SHAPE, typename T, bool TRANS, int CLASSES>
 struct project_copier {
     static constexpr int THREADS = SHAPE::THREADS;
 
-    const T *from; /* what the thread's first copy of the coming step reads */
+    const T *from; /* source of the thread's first copy of the next piece */
     const double *from_x;
-    int64_t pitch; /* from one copy to the next */
-    int height;    /* rows from the block's first one on */
-    int left;      /* steps of k */
+    int64_t pitch; /* elements between the sources of consecutive copies */
+    int height;    /* rows of M from the block's first one on, at most ROWS */
+    int left;      /* remaining steps of k */
 
-    /* Neighbouring threads copy neighbours in memory. */
+    /* Row and step of element n of a piece; consecutive threads copy consecutive elements. */
     __device__ __forceinline__ static int row(int n)
     {
         return TRANS ? n % ROWS : n / DEPTH;
@@ -65,7 +65,7 @@ struct project_copier {
         from = static_cast<const T *>(p.matrix) + (TRANS ? first * p.ld + i : i * p.ld + first);
     }
 
-    /* Start copying the coming step; there are zeros beyond the rows and beyond k. */
+    /* Issue the copies of the next piece, with zero fill beyond the rows and beyond k. */
     __device__ __forceinline__ void copy(const project &p, typename SHAPE::pieces &to)
     {
         const T *at = from;
@@ -89,14 +89,15 @@ struct project_copier {
     }
 };
 
-/* A warp's rows times its classes, eight of them an instruction, and the rows' squares. */
+/* A warp's accumulators: its rows times its classes, eight classes per instruction, and the squares
+ * of the rows. */
 template <class SHAPE, typename T, bool TRANS>
 struct project_sums {
     static constexpr int EIGHTS = SHAPE::EIGHTS;
 
     double total[EIGHTS][4], chain[EIGHTS][4];
-    double square[2]; /* of what this lane has of rows g and g + 8 (ptx.cuh) */
-    bool odd[2];      /* some of it is not finite */
+    double square[2]; /* of this lane's elements of rows g and g + 8 (ptx.cuh) */
+    bool odd[2];      /* one of these is not finite */
 
     __device__ __forceinline__ static int first_row()
     {
@@ -155,7 +156,7 @@ struct project_sums {
             }
     }
 
-    /* `shared`: of the block, which nobody needs any more. */
+    /* Store the rows' squares.  `shared`: shared memory of the block, free for reuse. */
     __device__ __forceinline__ void store_squares(double (*shared)[4], int64_t top, int64_t rows,
                                                   double *part)
     {
@@ -170,7 +171,7 @@ struct project_sums {
     }
 };
 
-/* The sums of `each` steps of k, and the squares of them, for the partial sums. */
+/* Partial sums, and squares, over `each` steps of k per block. */
 template <typename T, bool TRANS, int CLASSES, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS)
     project_kernel(const project p, int64_t each)
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS)
     }
     for (int k = 0, stage = 0; k < length; k += DEPTH, stage = (stage + 1) % STAGES) {
         cp_async_wait<STAGES - 2>();
-        __syncthreads(); /* the piece is there, and the one before it has been read by all */
+        __syncthreads(); /* this stage is full, and all threads have read the one before it */
         copier.copy(p, ring[(stage + STAGES - 1) % STAGES]);
         cp_async_commit();
         sums.multiply(ring[stage]);
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS)
                        p.partial + gridDim.y * rows * p.classes + blockIdx.y * rows);
 }
 
-/* Add up what the parts of k have come to: first y, then the squares. */
+/* Add the partial sums over the parts of k: first those of y, then the squares. */
 __global__ void __launch_bounds__(THREADS_ADDING)
     project_add_kernel(const project p, int64_t rows, int64_t parts)
 {

@@ -1,13 +1,13 @@
-/* The GEMM kernels behind one interface.
+/* The common interface of the GEMM kernels.
  *
- * Column-major BLAS: C := alpha op(A) op(B) + beta C, with C m x n, op(A) m x k, op(B) k x n.
+ * As in column-major BLAS: C := alpha op(A) op(B) + beta C; C is m x n, op(A) m x k, op(B) k x n.
  *
- * The bits.  A kernel whose `same_bits` is true computes every element as ONE running sum
+ * Bitwise contract.  A kernel whose `same_bits` is true computes every element as ONE running sum
  *     s = fma(op(A)[i,0], op(B)[0,j], s), fma(op(A)[i,1], op(B)[1,j], s), ...   k ascending
- * With alpha = 1 and beta = 1 the sum starts from C's own value, so calls over consecutive slabs
- * of k give the bits of one call over all of k, whatever the slabs, the tiles or the threads.
- * With any other alpha or beta the sum starts from zero and C := fma(alpha, s, beta * C), or
- * alpha * s where beta = 0. beta = 0 never reads C.  k = 0 or alpha = 0 never reads A and B. */
+ * With alpha = beta = 1 the sum starts from C's value, so calls over consecutive slabs of k give
+ * the same bits as one call over all of k, independently of slabs, tiles and threads.  With any
+ * other alpha or beta the sum starts from zero, and C := fma(alpha, s, beta * C), or alpha * s
+ * where beta = 0.  With beta = 0 C is not read; with k = 0 or alpha = 0 A and B are not read. */
 #ifndef DGEMM_OOC_GEMM_H
 #define DGEMM_OOC_GEMM_H
 
@@ -16,19 +16,19 @@
 
 #include "scalar.h"
 
-/* Slab edges are multiples of this, so that no kernel ever splits one of its k steps in two. */
+/* Slab boundaries are multiples of this, so that they never fall inside a k step of a kernel. */
 enum { GEMM_QUANTUM = 16 };
 
-/* How large the running sums of a product were on their way: norms[i / PEAK_ROWS * ld + j] bounds
- * the 2-norm of PEAK_ROWS elements of column j of C, from element i on, which is a multiple of
- * PEAK_ROWS; elements that are not finite do not count.  The bound holds before the first step
- * of k, after every PEAK_STEPS steps, and after the last. */
+/* Upper bounds on the running sums of a product, at sampled steps of k: for each multiple i of
+ * PEAK_ROWS, norms[i / PEAK_ROWS * ld + j] bounds the 2-norm of the PEAK_ROWS elements of column
+ * j of C from row i on, without those that are not finite, before the first step of k, after every
+ * PEAK_STEPS steps, and after the last. */
 enum { PEAK_ROWS = 64, PEAK_STEPS = 256 };
 
 struct peaks {
-    float *norms; /* null: not asked for */
+    float *norms; /* device memory; null: not wanted */
     int64_t ld;
-    bool grow; /* keep the larger of each: an earlier call multiplied other steps */
+    bool grow; /* take the maximum with what earlier calls, over other steps of k, have stored */
 };
 
 struct gemm {
@@ -38,9 +38,9 @@ struct gemm {
     double alpha, beta; /* rounded to `type` before use */
     const void *a, *b;
     void *c;
-    int64_t lda, ldb, ldc; /* elements between columns as stored */
-    int shape;             /* of a block, below algorithm_shapes: 0 is the algorithm's own */
-    struct peaks peaks;    /* only of an algorithm that reports them */
+    int64_t lda, ldb, ldc; /* leading dimensions: elements between stored columns */
+    int shape;             /* of the block tile, below algorithm_shapes; 0: the default */
+    struct peaks peaks;    /* only where algorithm_reports_peaks */
 };
 
 enum algorithm {
@@ -59,43 +59,44 @@ struct algorithm_info {
     enum algorithm id;
     const char *name;
     bool on_gpu;
-    bool same_bits; /* promises the running sum above */
+    bool same_bits; /* keeps the bitwise contract */
 };
 
-/* All algorithms of this build, ended by one with a null name. */
+/* The algorithms of this build; the last entry has a null name. */
 extern const struct algorithm_info algorithm_table[];
 
-/* By name or by number ("2" means "register"); null when there is none. */
+/* Look up by name or number ("2" is "register"), or by id.  Null when this build has none such. */
 const struct algorithm_info *algorithm_find(const char *name);
 const struct algorithm_info *algorithm_of(enum algorithm id);
 
-/* The fastest well-tried algorithm that keeps the bits, for a GPU of this compute capability (90
- * for 9.0; 0: the CPU) and the type: never by the size of tile or problem. */
+/* The default algorithm for a compute capability (90 for 9.0; 0: the CPU) and a type: the fastest
+ * proven one that keeps the bitwise contract.  Independent of the sizes of tiles and problem. */
 enum algorithm algorithm_auto(int capability, enum scalar type);
 
-/* Whether each element is rounded once a step, in one running sum: so do kernels of the same bits,
- * but for CPUs without fused multiply-adds. */
+/* Whether each element is one running sum that is rounded once per step of k.  True for kernels
+ * that keep the bitwise contract, except on CPUs without fused multiply-add. */
 bool algorithm_is_running_sum(enum algorithm id);
 
-/* Whether it can report the peaks of its sums. */
+/* Whether the algorithm fills in struct peaks. */
 bool algorithm_reports_peaks(enum algorithm id, enum scalar type);
 
-/* How many shapes of a block there are to choose from (gemm_simt_maps.h), all of the same bits. */
+/* The number of block shapes that struct gemm can select (gemm_simt_maps.h); all give the same
+ * bits. */
 int algorithm_shapes(enum algorithm id);
 
-/* Bytes that an algorithm takes for itself, on the device and on the host. */
+/* Bytes of device memory, and of host memory, that an algorithm uses besides its operands. */
 size_t algorithm_workspace(enum algorithm id);
 size_t algorithm_host_overhead(enum algorithm id);
 
-/* The share of a device's best rate that an algorithm reaches, roughly: to plan with. */
+/* The approximate fraction of the device's best rate that an algorithm reaches, for the planner. */
 double algorithm_share(enum algorithm id);
 
-/* The CPU kernel.  `threads` at most work on one product; `workspace` holds
- * gemm_cpu_workspace(threads) bytes, 64-byte aligned. */
+/* The CPU kernel.  It uses at most `threads` threads and blocks until the product is done.
+ * `workspace`: gemm_cpu_workspace(threads) bytes, 64-byte aligned, for this call alone. */
 size_t gemm_cpu_workspace(int threads);
 void gemm_cpu(const struct gemm *g, int threads, void *workspace);
 
-/* What a core with two vector units can do in a cycle. */
+/* Floating-point operations per cycle of a core with two vector FMA units. */
 int gemm_cpu_flops_per_cycle(enum scalar type);
 
 #endif

@@ -1,9 +1,9 @@
-/* Algorithm 4, async: copies that bypass the registers, several steps ahead; warp tiles.
+/* Algorithm 4, async: multistage pipeline of cp.async copies, and warp tiles.
  *
  * The idea: a ring of STAGES pairs of pieces in shared memory.  While the block multiplies one
- * pair, the copies of the next STAGES - 1 are under way, without a register or a waiting thread.
- * The 32 threads of a warp compute a compact part of the tile, so that they read few different
- * numbers of each row. */
+ * pair, the copies of the next STAGES - 1 are in flight, without occupying registers or stalling
+ * threads.  The 32 threads of a warp compute a compact part of the tile, so that they read few
+ * distinct elements of each row. */
 #include "gemm_async.cuh"
 
 template <typename T, class SHAPE, bool TRANS_A, bool TRANS_B, int RUN_A, int RUN_B>
@@ -15,12 +15,12 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const pro
     const simt_place warp = simt_corner(threadIdx.x / 32, s::WARPS_M, s::WARP_M, s::WARP_N);
     const simt_place lane = simt_lane(threadIdx.x % 32, s::RUN);
     const int x = warp.x + lane.x, y = warp.y + lane.y;
-    courier<T, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
-    courier<T, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
+    loader<T, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
+    loader<T, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
     typename s::sums c;
 
     const int64_t steps = g.k / s::STEP;
-    send_first<s::STAGES>(a, b, ring, steps);
+    fill_ring<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
 
     int stage = 0, free = s::STAGES - 1;
@@ -32,15 +32,15 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) async(const pro
             c.multiply_row(&ring[stage].a.at[p][x], &ring[stage].b.at[p][y]);
             if (p > 0)
                 continue;
-            /* All have left the stage before this one: it is free for the step that comes last. */
-            a.send(ring[free].a, step + s::STAGES - 1 < steps);
-            b.send(ring[free].b, step + s::STAGES - 1 < steps);
+            /* All threads have read the preceding stage: refill it with the step furthest ahead. */
+            a.issue(ring[free].a, step + s::STAGES - 1 < steps);
+            b.issue(ring[free].b, step + s::STAGES - 1 < steps);
             cp_async_commit();
         }
         free = stage;
         stage = stage + 1 == s::STAGES ? 0 : stage + 1;
     }
-    multiply_rest(c, a, b, ring[stage], x, y, s::STAGES - 1, (int)(g.k % s::STEP));
+    multiply_remainder(c, a, b, ring[stage], x, y, s::STAGES - 1, (int)(g.k % s::STEP));
     c.finish(g, tile.i + x, tile.j + y);
 }
 
@@ -52,8 +52,8 @@ struct async_kernels {
         template <typename T, bool TRANS_A, bool TRANS_B>
         static auto function()
         {
-            return async<T, shape, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
-                         courier_run<T, !TRANS_B, WIDE_B>>;
+            return async<T, shape, TRANS_A, TRANS_B, loader_run<T, TRANS_A, WIDE_A>,
+                         loader_run<T, !TRANS_B, WIDE_B>>;
         }
     };
 };

@@ -1,31 +1,31 @@
-/* What the kernels with asynchronous copies share: a ring of pieces in shared memory, how operands
- * get there in every transposition and alignment, and how such a kernel is launched. */
+/* The common parts of the kernels with asynchronous copies: a ring of stages in shared memory, the
+ * copies to it for every transposition and alignment, and the launch. */
 #ifndef DGEMM_OOC_GEMM_ASYNC_CUH
 #define DGEMM_OOC_GEMM_ASYNC_CUH
 
 #include "gemm_common.cuh"
 #include "ptx.cuh"
 
-/* A thread's part in bringing an operand, step after step along k.
+/* One thread's share of the copies of an operand to shared memory, step after step along k.
  *
- * Where neighbours in memory are neighbours in a row of the piece, a copy moves RUN of them: 16
- * bytes if alignment allows, else one.  Neighbours along k belong to different rows: single
- * elements (RUN 1), which the copy itself transposes; 8 lanes follow k and the others x, so that
- * neither the lines of memory nor the banks of shared memory are met twice.  What lies outside
- * of the operand is not copied; what is multiplied with it is outside of C. */
-template <typename T, int THREADS, int SIDE, int STEP, bool DEEP, int RUN>
-class courier
+ * If x is contiguous in memory, rows of the piece are too, and a copy moves RUN elements: 16 bytes
+ * if the alignment allows, else one element.  If k is contiguous (K_MAJOR), single elements are
+ * copied (RUN 1), which transposes them; 8 lanes run along k and the others along x, which avoids
+ * both partial sectors of global memory and bank conflicts.  Elements outside of the operand are
+ * not copied; their products only enter sums outside of C. */
+template <typename T, int THREADS, int SIDE, int STEP, bool K_MAJOR, int RUN>
+class loader
 {
-    static constexpr int ALONG_P = DEEP ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
+    static constexpr int ALONG_P = K_MAJOR ? 8 : THREADS * RUN / SIDE, ALONG_X = THREADS / ALONG_P;
     static constexpr int TIMES_P = STEP / ALONG_P, TIMES_X = SIDE / (ALONG_X * RUN);
     static_assert(TIMES_P * ALONG_P == STEP && TIMES_X * ALONG_X * RUN == SIDE, "whole copies");
 
     static constexpr int ROW = sizeof(staged_wide<T, SIDE, STEP>) / sizeof(T) / STEP;
 
     const piece_place at; /* of the thread's first copy */
-    const int width;      /* of the piece, inside the operand */
+    const int width;      /* columns of the piece inside the operand */
     const int64_t ld;
-    const T *next; /* what the first copy of the coming step reads */
+    const T *next; /* source of the first copy of the next step */
 
     template <class WANTED>
     __device__ __forceinline__ void copy(T *to, WANTED wanted) const
@@ -39,44 +39,44 @@ class courier
                 const int dx = i * ALONG_X * RUN, dp = q * ALONG_P;
                 cp_async_if<RUN * sizeof(T)>(to + dp * ROW + dx, from,
                                              wanted(at.x + dx, at.p + dp));
-                from += DEEP ? ALONG_P : ALONG_P * ld;
+                from += K_MAJOR ? ALONG_P : ALONG_P * ld;
             }
-            column += DEEP ? ALONG_X * ld : ALONG_X * RUN;
+            column += K_MAJOR ? ALONG_X * ld : ALONG_X * RUN;
         }
     }
 
   public:
-    __device__ __forceinline__ courier(const operand<T, DEEP> &from, int64_t x0)
-        : at(simt_piece(DEEP, SIDE, ALONG_P, RUN, threadIdx.x)),
+    __device__ __forceinline__ loader(const operand<T, K_MAJOR> &from, int64_t x0)
+        : at(simt_piece(K_MAJOR, SIDE, ALONG_P, RUN, threadIdx.x)),
           width((int)min(from.width - x0, (int64_t)SIDE)), ld(from.ld),
           next(from.memory + from.index(x0 + at.x, at.p))
     {
     }
 
-    /* Start copying the coming step, if it is wanted at all. */
-    __device__ __forceinline__ void send(staged_wide<T, SIDE, STEP> &piece, bool all)
+    /* Issue the copies of the next step; none unless `all`. */
+    __device__ __forceinline__ void issue(staged_wide<T, SIDE, STEP> &piece, bool all)
     {
         const int inside = all ? width : 0;
         copy(&piece.at[at.p][at.x], [&](int at_x, int) { return at_x < inside; });
-        next += DEEP ? STEP : STEP * ld;
+        next += K_MAJOR ? STEP : STEP * ld;
     }
 
-    /* Start copying the step after the last one wanted, which was `ahead` steps ago; of this one
-     * only `depth` rows are inside. */
-    __device__ __forceinline__ void send_rest(staged_wide<T, SIDE, STEP> &piece, int ahead,
-                                              int depth)
+    /* Issue the copies of the partial step at the end of k, of which `depth` rows are inside; the
+     * source has advanced `ahead` steps beyond it. */
+    __device__ __forceinline__ void issue_remainder(staged_wide<T, SIDE, STEP> &piece, int ahead,
+                                                    int depth)
     {
-        next -= ahead * (DEEP ? STEP : STEP * ld);
+        next -= ahead * (K_MAJOR ? STEP : STEP * ld);
         copy(&piece.at[at.p][at.x],
              [&](int at_x, int at_p) { return at_x < width && at_p < depth; });
     }
 };
 
-/* A ring of STAGES pairs of pieces, and warps with compact parts of the tile. */
+/* The shape of a block with a ring of STAGES pairs of pieces and compact warp tiles. */
 template <typename T, class S>
 struct async_shape : S {
     static constexpr int STAGES = 4, RUN = 16 / sizeof(T);
-    static constexpr int BLOCKS = 256 / S::THREADS; /* of a multiprocessor */
+    static constexpr int BLOCKS = 256 / S::THREADS; /* per SM */
     static constexpr int WARP_M = SIMT_LANES_M * S::EACH_M, WARP_N = SIMT_LANES_N * S::EACH_N;
     static constexpr int WARPS_M = S::TILE_M / WARP_M;
     struct pieces {
@@ -84,29 +84,30 @@ struct async_shape : S {
         staged_wide<T, S::TILE_N, S::STEP> b;
     };
     static constexpr int SHARED = STAGES * (int)sizeof(pieces);
-    using sums = share<T, S::EACH_M, SIMT_LANES_M, S::EACH_N, SIMT_LANES_N, RUN>;
+    using sums = thread_tile<T, S::EACH_M, SIMT_LANES_M, S::EACH_N, SIMT_LANES_N, RUN>;
 };
 
-/* Fill the ring but for its last stage. */
-template <int STAGES, class COURIER_A, class COURIER_B, class PIECES, typename STEPS>
-__device__ __forceinline__ void send_first(COURIER_A &a, COURIER_B &b, PIECES *ring, STEPS steps)
+/* The prologue: issue the copies of all stages of the ring but the last. */
+template <int STAGES, class LOADER_A, class LOADER_B, class PIECES, typename STEPS>
+__device__ __forceinline__ void fill_ring(LOADER_A &a, LOADER_B &b, PIECES *ring, STEPS steps)
 {
     for (int stage = 0; stage < STAGES - 1; stage++) {
-        a.send(ring[stage].a, stage < steps);
-        b.send(ring[stage].b, stage < steps);
+        a.issue(ring[stage].a, stage < steps);
+        b.issue(ring[stage].b, stage < steps);
         cp_async_commit();
     }
 }
 
-/* The k beyond the last whole step, if there are any: copied and multiplied without haste. */
-template <class SHARE, class COURIER_A, class COURIER_B, class PIECES>
-__device__ __forceinline__ void multiply_rest(SHARE &c, COURIER_A &a, COURIER_B &b, PIECES &pieces,
-                                              int x, int y, int ahead, int depth)
+/* The remainder of k beyond the last whole step, if any: copied and multiplied without overlap. */
+template <class TILE, class LOADER_A, class LOADER_B, class PIECES>
+__device__ __forceinline__ void multiply_remainder(TILE &c, LOADER_A &a, LOADER_B &b,
+                                                   PIECES &pieces, int x, int y, int ahead,
+                                                   int depth)
 {
     if (depth == 0)
         return;
-    a.send_rest(pieces.a, ahead, depth);
-    b.send_rest(pieces.b, ahead, depth);
+    a.issue_remainder(pieces.a, ahead, depth);
+    b.issue_remainder(pieces.b, ahead, depth);
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();
@@ -115,7 +116,7 @@ __device__ __forceinline__ void multiply_rest(SHARE &c, COURIER_A &a, COURIER_B 
         c.multiply_row(&pieces.a.at[p][x], &pieces.b.at[p][y]);
 }
 
-/* Whether the copies of an operand whose columns have `rows` elements can move 16 bytes. */
+/* Whether all 16-byte copies of an operand with `rows` stored rows are aligned and inside of it. */
 template <typename T>
 bool wide_copies(const void *memory, int64_t ld, int64_t rows)
 {
@@ -123,12 +124,12 @@ bool wide_copies(const void *memory, int64_t ld, int64_t rows)
     return (uintptr_t)memory % 16 == 0 && ld % run == 0 && rows % run == 0;
 }
 
-/* The runs of a courier: along k there is nothing to choose. */
-template <typename T, bool DEEP, bool WIDE>
-constexpr int courier_run = WIDE && !DEEP ? 16 / sizeof(T) : 1;
+/* RUN of a loader: always 1 if k is contiguous. */
+template <typename T, bool K_MAJOR, bool WIDE>
+constexpr int loader_run = WIDE && !K_MAJOR ? 16 / sizeof(T) : 1;
 
-/* As launch_typed.  FAMILY<WIDE_A, WIDE_B> keeps `shared` bytes of dynamic shared memory and
- * copies 16 bytes at a time where the operand is stored along its side of C. */
+/* Like launch_typed, with 16-byte copies where operands are aligned.  FAMILY<WIDE_A, WIDE_B> uses
+ * them for A, for B, if that operand is contiguous along its side of C. */
 template <typename T, template <bool, bool> class FAMILY>
 cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
 {

@@ -1,8 +1,12 @@
-/* What the hand-written GEMM kernels share: how a sum starts, grows and ends, how operands are
- * addressed and brought into shared memory, and how a kernel is chosen and its grid laid out.
+/* The common parts of the hand-written GEMM kernels: accumulation, operand addressing, staging in
+ * shared memory, the choice of the kernel instance, and the launch.
  *
- * The contract on the bits (gemm.h) is kept here: every element is one chain of fused
- * multiply-adds, and they are explicit, so that no compiler flag decides what is fused. */
+ * Terms: a block of threads computes a tile of C, step by step along k.  For each step it stages a
+ * piece of each operand, the tile's side x the step, in shared memory.  x counts along m or n, p
+ * along k.
+ *
+ * The bitwise contract (gemm.h) is kept here: every element is one chain of explicit fused
+ * multiply-adds, so that no compiler flag decides what is fused. */
 #ifndef DGEMM_OOC_GEMM_COMMON_CUH
 #define DGEMM_OOC_GEMM_COMMON_CUH
 
@@ -11,7 +15,7 @@
 #include "gemm_simt_maps.h"
 #include "launch.cuh"
 
-/* struct gemm once its type is known. */
+/* struct gemm with the element type as a parameter. */
 template <typename T>
 struct product {
     int64_t m, n, k;
@@ -50,15 +54,15 @@ __device__ __forceinline__ void sum_finish(const product<T> &g, T sum, T *c)
         *c = multiply_add(g.alpha, sum, g.beta * *c);
 }
 
-/* op(A) or op(B): element (x, p), where x counts along m or n and p along k.
- * DEEP: neighbours along k are neighbours in memory, otherwise those along x. */
-template <typename T, bool DEEP>
+/* op(A) or op(B), with elements (x, p).  K_MAJOR: k is the contiguous dimension in memory,
+ * otherwise x. */
+template <typename T, bool K_MAJOR>
 struct operand {
     const T *memory;
     int64_t ld, width, depth;
-    T padding; /* stands for the elements beyond width and depth */
+    T padding; /* the value of elements beyond width and depth */
 
-    /* Whether runs of `count` elements, counted from element (0, 0) on, can be moved at once. */
+    /* Whether all runs of `count` elements are aligned for one vector access. */
     __device__ __forceinline__ bool aligned(int count) const
     {
         return (reinterpret_cast<uintptr_t>(memory) | (uintptr_t)ld * sizeof(T)) %
@@ -68,7 +72,7 @@ struct operand {
 
     __device__ __forceinline__ int64_t index(int64_t x, int64_t p) const
     {
-        return DEEP ? p + x * ld : x + p * ld;
+        return K_MAJOR ? p + x * ld : x + p * ld;
     }
 
     __device__ __forceinline__ T at(int64_t x, int64_t p) const
@@ -77,8 +81,8 @@ struct operand {
     }
 };
 
-/* Padding multiplies to -0 * +0 = -0, the one number that changes no sum: adding +0 would turn a
- * sum of -0 into +0, and the bits would tell where a kernel's k steps end. */
+/* Padding multiplies to -0 * +0 = -0, the only number whose addition changes no sum: adding +0
+ * would turn a sum of -0 into +0, and the bits would depend on where a kernel's k steps end. */
 template <bool TRANS_A, typename T>
 __device__ __forceinline__ operand<T, TRANS_A> operand_a(const product<T> &g)
 {
@@ -91,7 +95,7 @@ __device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
     return {g.b, g.ldb, g.n, g.k, T(0)};
 }
 
-/* A shape for templates to take. */
+/* Shape I of an algorithm as a template argument. */
 template <int ALGORITHM, int I>
 struct block_shape {
     static constexpr simt_shape SHAPE = simt_shapes[ALGORITHM][I];
@@ -101,19 +105,19 @@ struct block_shape {
     static constexpr int THREADS = THREADS_M * THREADS_N;
 };
 
-/* A piece of an operand in shared memory. */
+/* A piece of an operand in shared memory, with padded rows. */
 template <typename T, int SIDE, int STEP, int PADDING = SIMT_PADDING>
 struct alignas(16) staged {
     T at[STEP][SIDE + PADDING / sizeof(T)];
 };
 
-/* For accesses of 16 bytes. */
+/* A piece with rows aligned for accesses of 16 bytes. */
 template <typename T, int SIDE, int STEP>
 using staged_wide = staged<T, SIDE, STEP, SIMT_PADDING_WIDE>;
 
-/* The whole block copies the piece at (x0, p0). */
-template <int THREADS, typename T, int SIDE, int STEP, bool DEEP>
-__device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, DEEP> &from,
+/* All threads of the block copy the piece at (x0, p0) to shared memory. */
+template <int THREADS, typename T, int SIDE, int STEP, bool K_MAJOR>
+__device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operand<T, K_MAJOR> &from,
                                       int64_t x0, int64_t p0)
 {
 #pragma unroll
@@ -121,25 +125,25 @@ __device__ __forceinline__ void stage(staged<T, SIDE, STEP> &piece, const operan
         const int element = first + threadIdx.x;
         if (SIDE * STEP % THREADS != 0 && element >= SIDE * STEP)
             break;
-        const auto [x, p] = simt_piece(DEEP, SIDE, STEP, 1, element);
+        const auto [x, p] = simt_piece(K_MAJOR, SIDE, STEP, 1, element);
         const bool inside = x0 + x < from.width && p0 + p < from.depth;
         piece.at[p][x] = inside ? from.at(x0 + x, p0 + p) : from.padding;
     }
 }
 
-/* Neighbours in memory that one instruction moves. */
+/* Consecutive elements that one instruction moves. */
 template <typename T, int RUN>
 struct alignas(RUN * sizeof(T)) neighbours {
     T at[RUN];
 };
 
-/* The elements of C that one thread computes: M rows and N columns, in runs of RUN side by side
- * with those of ACROSS_M and ACROSS_N threads. */
+/* The accumulators of one thread: M rows and N columns of C, in runs of RUN that interleave with
+ * the runs of ACROSS_M and ACROSS_N threads (simt_offset). */
 template <typename T, int M, int ACROSS_M, int N, int ACROSS_N, int RUN>
-struct share {
+struct thread_tile {
     T sum[N][M];
 
-    /* Every index into sum is a constant once the loops are unrolled: it stays in registers. */
+    /* After unrolling every index into sum is a constant, so that it stays in registers. */
     __device__ __forceinline__ void start(const product<T> &g, int64_t i0, int64_t j0)
     {
 #pragma unroll
@@ -165,7 +169,7 @@ struct share {
             }
     }
 
-    /* One k: what the thread needs of a row of each piece, from its element 0 on. */
+    /* The thread's elements of a row of each piece, for one step of k. */
     struct factors {
         T a[M], b[N];
 
@@ -188,8 +192,8 @@ struct share {
         }
     };
 
-    /* Down one column and up the next: each multiply-add shares a factor with the one before it,
-     * which the SM then need not read from its registers again. */
+    /* Down one column and up the next: consecutive multiply-adds share an operand, which the SM
+     * then takes from its reuse cache instead of a register bank. */
     __device__ __forceinline__ void multiply(const factors &f)
     {
 #pragma unroll
@@ -209,7 +213,7 @@ struct share {
     }
 };
 
-/* Where in C a tile starts. */
+/* The first row and column of a tile. */
 struct origin {
     int64_t i, j;
 };
@@ -242,7 +246,7 @@ product<T> product_of(const struct gemm *gemm)
     return g;
 }
 
-/* The dynamic shared memory of a family of kernels: its SHARED, if it has one. */
+/* The dynamic shared memory of a family of kernels: its member SHARED, or 0 without one. */
 template <class KERNEL>
 constexpr auto shared_bytes(int) -> decltype(KERNEL::SHARED)
 {
@@ -255,8 +259,8 @@ constexpr int shared_bytes(long)
     return 0;
 }
 
-/* KERNEL names a family of kernels: function<T, TRANS_A, TRANS_B>() is a __global__ function.  This
- * is the one for the transpositions of `gemm`. */
+/* The instance of a family of kernels for the transpositions of `gemm`.  KERNEL is the family:
+ * function<T, TRANS_A, TRANS_B>() returns a __global__ function. */
 template <class KERNEL, typename T>
 auto function_for(const struct gemm *gemm)
 {
@@ -267,7 +271,7 @@ auto function_for(const struct gemm *gemm)
                          : KERNEL::template function<T, false, false>();
 }
 
-/* The tiles of C, which a grid can have if there are at most INT_MAX. */
+/* The number of tiles of C.  A grid can have at most INT_MAX blocks. */
 template <class SHAPE>
 int64_t tile_count(const struct gemm *gemm)
 {
@@ -275,7 +279,7 @@ int64_t tile_count(const struct gemm *gemm)
            ((gemm->n + SHAPE::TILE_N - 1) / SHAPE::TILE_N);
 }
 
-/* A block for each tile of C. */
+/* Launch one block per tile of C. */
 template <class KERNEL, typename T>
 cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
 {
@@ -295,7 +299,7 @@ cudaError_t launch(const struct gemm *gemm, cudaStream_t stream)
                                       : launch_typed<KERNEL, double>(gemm, stream);
 }
 
-/* FAMILY<I> is the kernel in shape I of ALGORITHM. */
+/* Launch in the shape that `gemm` selects: FAMILY<I> is the family for shape I of ALGORITHM. */
 template <int ALGORITHM, template <int> class FAMILY, int I = 0>
 cudaError_t launch_shape(const struct gemm *gemm, cudaStream_t stream)
 {

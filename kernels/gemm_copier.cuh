@@ -1,5 +1,5 @@
-/* Copies from global to shared memory that pass by the registers and go on while the threads do
- * something else (cp.async, sm_80 and later). */
+/* Asynchronous copies of doubles from global to shared memory, bypassing the registers (cp.async,
+ * sm_80 and later). */
 #ifndef DGEMM_OOC_GEMM_COPIER_CUH
 #define DGEMM_OOC_GEMM_COPIER_CUH
 
@@ -7,33 +7,34 @@
 #include "gemm_mma_maps.h"
 #include "ptx.cuh"
 
-/* Brings an operand's pieces, one after the other along k, with THREADS threads of which this one
- * is `thread`: each copies COPY doubles from every APART-th row of shared memory. */
-template <int THREADS, int SIDE, bool DEEP, int COPY>
+/* One thread's share of the copies of an operand's pieces, along k.  THREADS threads copy a piece;
+ * this one, `thread`, copies COPY doubles to every APART-th row of shared memory. */
+template <int THREADS, int SIDE, bool K_MAJOR, int COPY>
 struct copier {
-    static constexpr int LINE = (DEEP ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
+    static constexpr int LINE = (K_MAJOR ? MMA_STEP : SIDE) / COPY, APART = THREADS / LINE;
     static constexpr int TURNS = SIDE * MMA_STEP / COPY / THREADS;
     static_assert(THREADS % LINE == 0 && TURNS * THREADS * COPY == SIDE * MMA_STEP, "whole turns");
-    static_assert(APART % 8 == 0 || (!DEEP && 8 % APART == 0),
+    static_assert(APART % 8 == 0 || (!K_MAJOR && 8 % APART == 0),
                   "a turn moves by rows or flips chunks");
 
-    const double *from;
+    const double *from; /* source of the first copy of the next piece */
     int64_t ld;
-    unsigned place;
-    int x, p, width;
+    unsigned place;  /* its byte in the piece */
+    int x, p, width; /* its position; columns of the piece inside the operand */
 
-    __device__ __forceinline__ copier(const operand<double, DEEP> &op, int64_t x0, int thread)
+    __device__ __forceinline__ copier(const operand<double, K_MAJOR> &op, int64_t x0, int thread)
     {
         const int line = thread / LINE, at = thread % LINE * COPY;
-        x = DEEP ? line : at;
-        p = DEEP ? at : line;
-        place = mma_place(DEEP, x, p);
+        x = K_MAJOR ? line : at;
+        p = K_MAJOR ? at : line;
+        place = mma_place(K_MAJOR, x, p);
         ld = op.ld;
-        from = op.memory + (DEEP ? p + (x0 + x) * ld : x0 + x + p * ld);
+        from = op.memory + (K_MAJOR ? p + (x0 + x) * ld : x0 + x + p * ld);
         width = (int)min(op.width - x0, (int64_t)SIDE);
     }
 
-    /* One turn each; `inside`: the bytes that belong to the product, or all. */
+    /* Issue the copies of a piece.  WHOLE: all of it is inside of the operand; otherwise elements
+     * outside become zeros. */
     template <bool WHOLE>
     __device__ __forceinline__ void turns(unsigned to, int depth)
     {
@@ -41,23 +42,24 @@ struct copier {
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn++) {
             const int rows = turn * APART;
-            const int left_x = width - x - (DEEP ? rows : 0),
-                      left_p = depth - p - (DEEP ? 0 : rows);
-            const int inside = (DEEP ? left_x : left_p) > 0 ? (DEEP ? left_p : left_x) : 0;
+            const int left_x = width - x - (K_MAJOR ? rows : 0),
+                      left_p = depth - p - (K_MAJOR ? 0 : rows);
+            const int inside = (K_MAJOR ? left_x : left_p) > 0 ? (K_MAJOR ? left_p : left_x) : 0;
             cp_async<8 * COPY>((to ^ rows % 8 * 16) + rows * MMA_ROW, line,
-                                 WHOLE ? 8 * COPY : 8 * max(0, min(inside, COPY)));
+                               WHOLE ? 8 * COPY : 8 * max(0, min(inside, COPY)));
             line += APART * ld;
         }
     }
 
-    /* The next piece, of which the first `depth` in k belong to the product. */
+    /* Issue the copies of the next piece, whose first `depth` steps of k are inside of the
+     * operand. */
     __device__ __forceinline__ void copy(unsigned piece, int depth)
     {
         if (width == SIDE && depth >= MMA_STEP)
             turns<true>(piece + place, depth);
         else
             turns<false>(piece + place, depth);
-        from += DEEP ? (int64_t)MMA_STEP : MMA_STEP * ld;
+        from += K_MAJOR ? (int64_t)MMA_STEP : MMA_STEP * ld;
     }
 };
 

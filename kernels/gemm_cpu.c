@@ -1,12 +1,12 @@
-/* GEMM on the CPU: the loops of GotoBLAS and BLIS around the inner loops of cpu_kernel.c.
+/* GEMM on the CPU: the blocked loops of GotoBLAS and BLIS around the micro-kernels of cpu_kernel.c.
  *
  *     for each range of columns of C, for each range of k:  pack op(B)   all threads together
  *         for each range of rows of C:                      pack op(A)   all threads together
- *             for each task, a rectangle of C:              multiply     a thread each
+ *             for each task, a rectangle of C:              multiply     one thread per task
  *
- * Not a BLAS, since none promises the bits of gemm.h.  Here a running sum waits in C itself,
- * exact, from one range of k to the next, so that ranges, tasks and threads leave no trace in
- * the result.  Where C is still needed for beta * C at the end, the sums wait in a scratch block
+ * A BLAS would not do, since none guarantees the bits of gemm.h.  Here the running sums are stored
+ * unrounded in C from one range of k to the next, so that the result does not depend on ranges,
+ * tasks and threads.  Where beta * C is added at the end, they are kept in a scratch block
  * instead. */
 #include "gemm.h"
 
@@ -16,19 +16,19 @@
 #include "quantity.h"
 
 enum {
-    STEPS_BYTES = 2048,        /* k steps of a row: a panel of op(B) fits a first-level cache */
-    A_BYTES = 384 * 1024,      /* packed op(A), a thread's share: fits its second-level cache */
-    B_BYTES = 2 * 1024 * 1024, /* packed op(B): fits a cache that threads share */
-    SUMS_COLS = 256,           /* of the scratch block */
-    SUMS_SIDE_BYTES = 4096,    /* a column of it */
-    TASKS = 4,                 /* a thread: so many that none waits long for the others */
-    THREAD_WORK = 256 * 1024,  /* fma steps that repay another thread */
+    STEPS_BYTES = 2048,        /* a row of one range of k: a panel of op(B) fits L1 */
+    A_BYTES = 384 * 1024,      /* packed op(A) per thread: fits L2 */
+    B_BYTES = 2 * 1024 * 1024, /* packed op(B): fits the shared last-level cache */
+    SUMS_COLS = 256,           /* columns of the scratch block */
+    SUMS_SIDE_BYTES = 4096,    /* bytes of one of its columns */
+    TASKS = 4,                 /* tasks per thread, for load balance */
+    THREAD_WORK = 256 * 1024,  /* fma steps that pay for one more thread */
 };
 
-/* op(A) or op(B), seen as rows of k elements each. */
+/* op(A), or the transpose of op(B): rows of k elements. */
 struct cpu_operand {
     const char *data;
-    int64_t across, along; /* elements from one row to the next, and from one k step to the next */
+    int64_t across, along; /* strides in elements: between rows, and between k steps */
 };
 
 struct cpu_product {
@@ -41,7 +41,7 @@ struct cpu_product {
     double alpha;
     int threads;
     char *packed_a, *packed_b;
-    int64_t m_step, n_step, k_step; /* what the packed operands hold at a time */
+    int64_t m_step, n_step, k_step; /* extents of the packed operands (MC, NC, KC) */
 };
 
 size_t gemm_cpu_workspace(int threads)
@@ -49,13 +49,13 @@ size_t gemm_cpu_workspace(int threads)
     return SUMS_SIDE_BYTES * SUMS_COLS + B_BYTES + (size_t)threads * A_BYTES;
 }
 
-/* Without a k step nothing is packed: then there need be no operands at all. */
+/* With k = 0 nothing is packed: the operands may be null. */
 static int64_t panels_of(struct range rows, int64_t width, struct range k)
 {
     return k.count == 0 ? 0 : ceil_div(rows.count, width);
 }
 
-/* Part `index` of `parts` nearly equal ones; all but the last one are multiples of `unit`. */
+/* Part `index` of `parts` nearly equal ones; all but the last are multiples of `unit`. */
 static struct range range_of(int64_t count, int64_t unit, int64_t parts, int64_t index)
 {
     int64_t units = ceil_div(count, unit), each = units / parts, more = units % parts;
@@ -71,7 +71,7 @@ static struct cpu_panel panel_of(const struct cpu_product *g, const struct cpu_o
                               from->along};
 }
 
-/* No thread waits here: all meet after packing op(A). */
+/* No barrier at the end: the one after packing op(A) covers both. */
 static void pack_b(const struct cpu_product *g, struct range cols, struct range k)
 {
     int64_t width = g->kernel->tile_cols, panels = panels_of(cols, width, k);
@@ -94,7 +94,7 @@ static void pack_a(const struct cpu_product *g, struct range rows, struct range 
     }
 }
 
-/* Rows of a task: near those of a square, but no more than a second-level cache takes. */
+/* Rows of a task: about those of a square task, but no more than fit L2. */
 static int64_t task_rows(const struct cpu_product *g, int64_t rows, int64_t cols)
 {
     double side = sqrt((double)rows * (double)cols / (TASKS * g->threads));
@@ -137,7 +137,7 @@ static void multiply_rows(const struct cpu_product *g, struct range cols, struct
     }
 }
 
-/* C := alpha (op(A) op(B) [+ C]).  Without a k step there is still the end of the sums to do. */
+/* C := alpha (op(A) op(B) [+ C]).  With k = 0 one empty range of k still stores the sums. */
 static void product_run(const struct cpu_product *g)
 {
     int64_t n_parts = ceil_div(g->n, g->n_step);

@@ -1,5 +1,5 @@
-/* cuBLAS through dlopen.  The header gives the types of its functions, the library found at run
- * time gives the functions; of the major versions that have the 64-bit interface any will do. */
+/* cuBLAS through dlopen.  The function types are those of the header at build time, the functions
+ * those of the library found at run time: any major version with the 64-bit interface works. */
 #include "gemm_cublas.h"
 
 #include <cublas_v2.h>
@@ -30,7 +30,8 @@ struct gemm_cublas {
 
 #define CUBLAS_MAJOR QUOTE_VALUE(CUBLAS_VER_MAJOR)
 
-/* The version that this was built with comes first: the driver is most likely new enough for it. */
+/* In the order of preference: first the version of the build, which the driver most likely
+ * supports. */
 static const char *const library_names[] = {
     ("libcublas.so." CUBLAS_MAJOR),
 #ifdef CUBLAS_DIR
@@ -56,7 +57,7 @@ static const struct {
     {MEMBER(sgemm), "cublasSgemm_v2_64"},         {MEMBER(status_string), "cublasGetStatusString"},
 };
 
-/* The library is never unloaded: the driver keeps its kernels for as long as the process lives. */
+/* The library is never unloaded: the driver refers to its kernels until the process ends. */
 static int load(struct gemm_cublas *cublas, struct error *err)
 {
     void *library = NULL;
@@ -99,13 +100,13 @@ static int start(struct gemm_cublas *cublas, struct error *err)
                          cublas->index, bytes, cudaGetErrorString(status));
     }
 
-    /* The default mode is plain FP32 and FP64: TF32 and emulation happen only where they are asked
-     * for.  The pedantic mode forbids them too, but may be slower, NVIDIA says. */
+    /* The default mode computes in plain FP32 and FP64; TF32 and emulation are opt-in.  The
+     * pedantic mode excludes them too, but may be slower according to NVIDIA. */
     int rc = check(cublas, cublas->create(&cublas->handle), "starting", err);
     if (rc == 0)
         rc = check(cublas, cublas->set_math_mode(cublas->handle, CUBLAS_DEFAULT_MATH),
                    "setting the math mode", err);
-    /* In this order: a new stream resets the workspace. */
+    /* The order matters: setting the stream resets the workspace. */
     if (rc == 0)
         rc = check(cublas, cublas->set_stream(cublas->handle, cublas->stream), "setting the stream",
                    err);
@@ -135,7 +136,7 @@ int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **out, s
 
 int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct error *err)
 {
-    /* Whether cuBLAS leaves A and B unread in these cases, it does not say. */
+    /* cuBLAS does not document that it leaves A and B unread in these cases. */
     bool scale_only = g->k == 0 || g->alpha == 0;
     cudaError_t cuda = cudaSetDevice(cublas->index);
     if (cuda == cudaSuccess && scale_only)

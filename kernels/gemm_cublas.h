@@ -1,5 +1,4 @@
-/* Algorithm 7: cuBLAS, found and loaded when it is asked for, so that the program starts without
- * it. */
+/* Algorithm 7: cuBLAS, loaded on demand, so that the program starts without it. */
 #ifndef DGEMM_OOC_GEMM_CUBLAS_H
 #define DGEMM_OOC_GEMM_CUBLAS_H
 
@@ -10,13 +9,14 @@
 struct error;
 struct gemm_cublas;
 
-/* Load cuBLAS for GPU `index`, which must be selected; its work runs on `stream`.  Not to be used
- * by two threads at once. */
+/* Load cuBLAS for GPU `index`, the thread's current device; its work runs on `stream`, which stays
+ * the caller's.  EXIT_RESOURCES where there is no cuBLAS 12 or later, or no memory. */
 int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **cublas,
                      struct error *err);
+/* Enqueue a product and return at once.  Not for two threads at once. */
 int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *gemm, struct error *err);
 
-/* Null is allowed. */
+/* Does nothing with null.  cuBLAS itself stays loaded. */
 void gemm_cublas_close(struct gemm_cublas *cublas);
 
 #endif

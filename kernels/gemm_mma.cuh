@@ -1,8 +1,8 @@
-/* What the tensor-core kernels share: the instruction, and a warp's part of a tile of C.
+/* The common parts of the tensor-core kernels: fragments, the instruction, and warp tiles.
  *
- * The tensor core multiplies a 16 x 8 by an 8 x 8 matrix in one instruction of the whole warp, and
- * adds each element's eight products in ascending order of k, each as one fma: the running sum of
- * gemm.h.  So these kernels have the bits of the plain ones (tests/kernels compares them). */
+ * One mma instruction of a warp multiplies a 16 x 8 by an 8 x 8 matrix, and accumulates the eight
+ * products of an element in ascending order of k, each as one fma: the running sum of gemm.h.  So
+ * these kernels give the same bits as the plain ones (tests/kernels compares them). */
 #ifndef DGEMM_OOC_GEMM_MMA_CUH
 #define DGEMM_OOC_GEMM_MMA_CUH
 
@@ -10,8 +10,8 @@
 #include "gemm_mma_maps.h"
 #include "ptx.cuh"
 
-/* A block of threads computes a tile of C with WARPS_M x WARPS_N warps, each of BLOCKS_M x BLOCKS_N
- * blocks of 16 x 16.  STAGES pieces of A and B are in shared memory at once. */
+/* A thread block computes a tile of C with WARPS_M x WARPS_N warps; a warp tile has
+ * BLOCKS_M x BLOCKS_N blocks of 16 x 16.  The ring in shared memory has STAGES pairs of pieces. */
 template <int WARPS_M_, int WARPS_N_, int BLOCKS_M_, int BLOCKS_N_, int STAGES_>
 struct mma_shape {
     static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, WARPS = WARPS_M * WARPS_N;
@@ -21,77 +21,79 @@ struct mma_shape {
     static constexpr int STAGE = BYTES_A + BYTES_B, BYTES = STAGES * STAGE;
 };
 
-/* A block of an operand as a lane holds it for eight steps in k. */
-typedef double fragment_a[2][2]; /* [i][h] of gemm_mma_maps.h, one after the other */
+/* A lane's fragment of a block of an operand, for eight steps of k. */
+typedef double fragment_a[2][2]; /* [i][h] of gemm_mma_maps.h, in the instruction's order */
 typedef double fragment_b[2][2]; /* [h][i] */
 
-/* sum += A's block times half h of B's. */
+/* sum += the block of A times half h of the block of B. */
 __device__ __forceinline__ void mma(double (&sum)[4], const fragment_a &a, const fragment_b &b,
                                     int h)
 {
     mma_m16n8k8(sum, a[0], b[h]);
 }
 
-/* Eighth s of the block that begins `block` bytes after `at`, this lane's place in the first. */
-template <bool DEEP>
+/* Load steps 8 s ... 8 s + 7 of the block that begins `block` bytes after the first one, where this
+ * lane's elements are at `at`. */
+template <bool K_MAJOR>
 __device__ __forceinline__ void load_fragment_a(fragment_a &f, unsigned at, int block, int s)
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int skip = block + mma_skip(DEEP, s, i);
-        if (DEEP) {
-            load_shared(f[i][0], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
-            load_shared(f[i][1], (at ^ mma_flip(DEEP, 1, s, i)) + skip);
+        const int skip = block + mma_skip(K_MAJOR, s, i);
+        if (K_MAJOR) {
+            load_shared(f[i][0], (at ^ mma_flip(K_MAJOR, 0, s, i)) + skip);
+            load_shared(f[i][1], (at ^ mma_flip(K_MAJOR, 1, s, i)) + skip);
         } else {
-            load_shared(f[i][0], f[i][1], (at ^ mma_flip(DEEP, 0, s, i)) + skip);
+            load_shared(f[i][0], f[i][1], (at ^ mma_flip(K_MAJOR, 0, s, i)) + skip);
         }
     }
 }
 
-template <bool DEEP>
+template <bool K_MAJOR>
 __device__ __forceinline__ void load_fragment_b(fragment_b &f, unsigned at, int block, int s)
 {
 #pragma unroll
     for (int hi = 0; hi < 4; hi++) {
         const int h = hi / 2, i = hi % 2;
-        load_shared(f[h][i], (at ^ mma_flip(DEEP, h, s, i)) + block + mma_skip(DEEP, s, i));
+        load_shared(f[h][i], (at ^ mma_flip(K_MAJOR, h, s, i)) + block + mma_skip(K_MAJOR, s, i));
     }
 }
 
-/* A warp's part of a tile. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
-struct warp_part {
+/* A warp tile: the accumulators and fragments of one warp. */
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
+struct warp_tile {
     static constexpr int M = SHAPE::BLOCKS_M, N = SHAPE::BLOCKS_N;
 
     int lane, row, column;
-    unsigned at_a, at_b; /* where in a stage this lane's elements of A and B begin */
+    unsigned at_a, at_b; /* offsets of this lane's first elements of A and B in a stage */
     double sum[M][N][2][4];
     fragment_a a[2][M];
     fragment_b b[N];
 
-    __device__ __forceinline__ warp_part()
+    __device__ __forceinline__ warp_tile()
     {
         const mma_part part = mma_warp(threadIdx.x / 32, SHAPE::WARPS_M);
         lane = threadIdx.x % 32;
         row = part.i * M * 16;
         column = part.j * N * 16;
-        at_a = row / 16 * MMA_BLOCK + mma_place(DEEP_A, mma_row(lane, 0), lane % 4);
+        at_a = row / 16 * MMA_BLOCK + mma_place(K_MAJOR_A, mma_row(lane, 0), lane % 4);
         at_b = SHAPE::BYTES_A + column / 16 * MMA_BLOCK +
-               mma_place(DEEP_B, mma_column(lane, 0), lane % 4);
+               mma_place(K_MAJOR_B, mma_column(lane, 0), lane % 4);
         opaque(at_a);
         opaque(at_b);
     }
 
+    /* s, here and below: half s = 0, 1 of a piece's 16 steps. */
     __device__ __forceinline__ void load_a(int s, unsigned stage)
     {
 #pragma unroll
         for (int u = 0; u < M; u++)
-            load_fragment_a<DEEP_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
+            load_fragment_a<K_MAJOR_A>(a[s][u], stage + at_a, u * MMA_BLOCK, s);
     }
 
     __device__ __forceinline__ void load_b(int v, int s, unsigned stage)
     {
-        load_fragment_b<DEEP_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
+        load_fragment_b<K_MAJOR_B>(b[v], stage + at_b, v * MMA_BLOCK, s);
     }
 
     __device__ __forceinline__ void multiply(int v, int s)
@@ -103,8 +105,9 @@ struct warp_part {
                 mma(sum[u][v][h], a[s][u], b[v], h);
     }
 
-    /* Multiply with eighth s, and load the next one from `next`: A's blocks first, and each of
-     * B's one turn after its last use, when the tensor core has read it for certain. */
+    /* Multiply the fragments of half s, and load those of the next half from the stage `next`:
+     * first A's, then each of B's one iteration after its last use, when the tensor core has read
+     * it. */
     __device__ __forceinline__ void advance(int s, unsigned next)
     {
         load_a(1 - s, next);
@@ -117,8 +120,8 @@ struct warp_part {
         load_b(N - 1, 1 - s, next);
     }
 
-    /* The last eighths: no more is loaded than the `left` in k that belong to the product, and the
-     * rest is +0.  In A it becomes -0, since only -0 * +0 changes no sum. */
+    /* The last piece, of which `left` steps of k belong to the product.  The others were filled
+     * with +0; in A these become -0, since only the addition of -0 * +0 changes no sum. */
     __device__ __forceinline__ void end(unsigned stage, int left)
     {
 #pragma unroll
@@ -139,10 +142,10 @@ struct warp_part {
         }
     }
 
-    /* Add all of k.  PIPE brings the pieces: acquire() waits for the next and says where it is,
-     * release() lets the oldest be overwritten; fill() is a moment to bring more, hidden behind
-     * multiplications.  A piece is released only after a multiplication with the last that was
-     * loaded from it: a load that is merely on its way could still be overtaken. */
+    /* The main loop, over all of k.  PIPE is the pipeline of stages: acquire() waits for the next
+     * piece and returns its address, release() frees the oldest one for reuse, and fill() may issue
+     * copies, which multiplications hide.  A piece is released only after a multiplication has used
+     * the last fragment loaded from it: a load in flight could still be overtaken by the refill. */
     template <class PIPE>
     __device__ __forceinline__ void add(PIPE &pipe, int64_t k)
     {
@@ -165,7 +168,8 @@ struct warp_part {
         pipe.release();
     }
 
-    /* WHAT(sum, c) for each sum of this lane that lies in C, with its place there. */
+    /* Call WHAT(sum, c) for each accumulator of this lane inside of C, with the address of its
+     * element. */
     template <class WHAT>
     __device__ __forceinline__ void each(const product<double> &g, origin tile, WHAT what)
     {
@@ -201,8 +205,8 @@ struct warp_part {
         each(g, tile, [=](double &s, double *c) { sum_finish(g, s, c); });
     }
 
-    /* All of it: C := alpha A B + beta C, in the first `columns` of the tile.  A warp that has
-     * no part in these only keeps step. */
+    /* C := alpha A B + beta C in the first `columns` columns of the tile.  A warp whose warp tile
+     * is outside of these only advances the pipeline. */
     template <class PIPE>
     __device__ __forceinline__ void compute(const product<double> &g, origin tile, int columns,
                                             PIPE &pipe)
@@ -221,7 +225,7 @@ struct warp_part {
     }
 };
 
-/* The tiles of C.  With at most INT_MAX in all, every count of them fits. */
+/* The tiles of C; at most INT_MAX in all, so that all counts fit. */
 template <class SHAPE>
 __host__ __device__ __forceinline__ mma_tiles tiles_of(const product<double> &g)
 {
@@ -234,7 +238,7 @@ __device__ __forceinline__ origin origin_of(tile_index tile)
     return {(int64_t)tile.i * SHAPE::TILE_M, (int64_t)tile.j * SHAPE::TILE_N};
 }
 
-/* Whether every second element of each column is at a multiple of 16 bytes. */
+/* Whether every pair of elements in a column is aligned to 16 bytes. */
 static inline bool pairs_aligned(const void *memory, int64_t ld)
 {
     return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;

@@ -1,21 +1,21 @@
-/* Where the tensor-core kernels keep things, and in which order they compute C.
+/* The data layouts of the tensor-core kernels, and the order in which they compute tiles of C.
  *
- * In shared memory.  A piece of an operand is x by p: x along m or n, p along k, 16 deep.  It is
- * stored in rows of 16 doubles (128 bytes, once around the banks), along whichever of the two is
- * contiguous in global memory: so copies move whole rows, and never transpose.
- *     deep (p contiguous):  row x of the piece holds its 16 p
- *     wide (x contiguous):  16 rows make a block, the row of p holds 16 x; then the next 16 x
- * The 16-byte chunks of a row are swizzled: chunk c lies at c XOR (row mod 8).  This is also what
- * TMA calls the 128-byte swizzle.
+ * Shared memory.  A piece of an operand is x by p: x along m or n, p along k, 16 steps.  It is
+ * stored in rows of 16 doubles (128 bytes, all 32 banks), along the dimension that is contiguous in
+ * global memory, so that copies move whole rows and never transpose.
+ *     k-major (p contiguous):  row x of the piece holds its 16 p
+ *     x-major (x contiguous):  16 rows form a block; its row p holds 16 x; then the next 16 x
+ * The 16-byte chunks of a row are swizzled: chunk c is stored at c XOR (row mod 8), which is TMA's
+ * 128-byte swizzle.
  *
- * In registers.  For the instruction, lane 4 g + t of a warp holds of A the rows g and g + 8 at
- * p = t and t + 4, and of B column g at p = t and t + 4.  Which row of the matrix stands behind a
- * row of the instruction is our choice, and p is not: in ascending order of p the instruction adds
- * the same products as a loop of fma would, bit for bit.  Rows and columns are chosen so that
- *   - a lane's two rows of A are neighbours: one 16-byte load brings both from a wide piece.  B is
- *     loaded by 8 bytes, since the instruction wants its two p side by side in registers;
- *   - the lanes that shared memory serves at once, 8 for a 16-byte and 16 for an 8-byte load, meet
- *     every bank once, for pieces of both kinds. */
+ * Registers.  In the fragments of the instruction, lane 4 g + t holds A's rows g and g + 8 at p = t
+ * and t + 4, and B's column g at p = t and t + 4.  The assignment of matrix rows to rows of the
+ * instruction is free.  That of p is not: only in ascending order of p does the instruction give
+ * the bits of a loop of fma.  Rows and columns are assigned so that  - a lane's two rows of A are
+ * adjacent: one 16-byte load fetches both from an x-major piece.  B is
+ *     loaded by 8 bytes, since the instruction needs its two p in consecutive registers;
+ *   - there are no bank conflicts for either kind of piece, among the 8 lanes that shared memory
+ *     serves at once for 16-byte loads and the 16 lanes for 8-byte loads. */
 #ifndef DGEMM_OOC_GEMM_MMA_MAPS_H
 #define DGEMM_OOC_GEMM_MMA_MAPS_H
 
@@ -30,22 +30,23 @@ enum {
     MMA_BLOCK = 16 * 128, /* bytes of 16 x by 16 p, of either kind */
 };
 
-/* The byte at which a piece holds (x, p). */
-INDEX_MAP int mma_place(bool deep, int x, int p)
+/* The byte offset of (x, p) in a piece. */
+INDEX_MAP int mma_place(bool k_major, int x, int p)
 {
-    int row = deep ? x : x / 16 * 16 + p, column = deep ? p : x % 16;
+    int row = k_major ? x : x / 16 * 16 + p, column = k_major ? p : x % 16;
     return row * MMA_ROW + (column / 2 ^ row % 8) * 16 + column % 2 * 8;
 }
 
-/* What a lane holds of a block of A: the rows of half h = 0, 1, at p of eighth s = 0, 1 and index
- * i = 0, 1. */
+/* A lane's elements of a block of A: row mma_row(lane, h), h = 0, 1, at mma_p(lane, s, i), where
+ * s = 0, 1 selects 8 of the 16 steps and i = 0, 1 one of the lane's two in these. */
 INDEX_MAP int mma_row(int lane, int h)
 {
     const int g = lane / 4;
     return 2 * (g ^ g % 2 * 4) + h;
 }
 
-/* And of a block of B: the columns of half h.  The halves belong to two instructions. */
+/* A lane's columns of a block of B, h = 0, 1, at the same p.  The two belong to different
+ * instructions. */
 INDEX_MAP int mma_column(int lane, int h)
 {
     const int g0 = lane / 4 % 2, g1 = lane / 8 % 2, g2 = lane / 16;
@@ -57,31 +58,32 @@ INDEX_MAP int mma_p(int lane, int s, int i)
     return 8 * s + 4 * i + lane % 4;
 }
 
-/* Their addresses in three parts, of which only the first depends on the lane: for x = mma_row
- * and for x = mma_column,
- *     mma_place(deep, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(deep, h, s, i))
- *         + mma_skip(deep, s, i), where base = mma_place(deep, x(lane, 0), lane % 4)
- * A flip stays within two rows, so blocks may begin at any multiple of 256 bytes. */
-INDEX_MAP int mma_flip(bool deep, int h, int s, int i)
+/* The address of such an element has three parts, of which only the first depends on the lane: for
+ * x = mma_row and for x = mma_column,
+ *     mma_place(k_major, x(lane, h), mma_p(lane, s, i)) = (base ^ mma_flip(k_major, h, s, i))
+ *         + mma_skip(k_major, s, i), where base = mma_place(k_major, x(lane, 0), lane % 4)
+ * A flip changes address bits below 256 only, so blocks may begin at any multiple of 256 bytes. */
+INDEX_MAP int mma_flip(bool k_major, int h, int s, int i)
 {
-    return deep ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
+    return k_major ? (4 * s + 2 * i) * 16 ^ h * (MMA_ROW + 16) : 4 * i * 16 ^ h * 8;
 }
 
-INDEX_MAP int mma_skip(bool deep, int s, int i)
+INDEX_MAP int mma_skip(bool k_major, int s, int i)
 {
-    return deep ? 0 : (8 * s + 4 * i) * MMA_ROW;
+    return k_major ? 0 : (8 * s + 4 * i) * MMA_ROW;
 }
 
-/* Element e = 0..3 of a lane's sums, in the product of A's block with half h of B's, stands in row
- * mma_row(lane, e / 2) and in this column. */
+/* The column of element e = 0..3 of a lane's accumulators, in the product of a block of A with half
+ * h of a block of B; its row is mma_row(lane, e / 2). */
 INDEX_MAP int mma_sum_column(int lane, int h, int e)
 {
     return mma_column(4 * (lane % 4 * 2 + e % 2), h);
 }
 
-/* The part of a tile that a warp computes, where warps_m parts make a column.  Warp w runs on
- * quarter w % 4 of a multiprocessor.  At the edges of C only some have work, so the warps of one
- * row of parts are on different quarters, and so are those of the columns 0 and 1, or 2 and 3. */
+/* The position of a warp tile in a tile with warps_m warp tiles along m.  Warp w runs on
+ * sub-partition w % 4 of the SM.  At the edges of C only some warps have work, so the warps of one
+ * row of warp tiles are on different sub-partitions, and so are those of the columns 0 and 1, or 2
+ * and 3. */
 struct mma_part {
     int i, j;
 };
@@ -92,8 +94,8 @@ INDEX_MAP struct mma_part mma_warp(int warp, int warps_m)
     return part;
 }
 
-/* The tiles of C along m and n: all, and the whole ones.  Thin are those with at most half of their
- * rows or columns in C, which take half the time at most; all others count as whole. */
+/* The numbers of tiles of C along m and n: all, and whole ones.  A thin tile has at most half of
+ * its rows or columns in C and takes at most half the time; all others count as whole. */
 struct mma_tiles {
     unsigned m, n, whole_m, whole_n;
 };
@@ -109,9 +111,9 @@ INDEX_MAP struct mma_tiles mma_tiles_of(int64_t m, int64_t n, int tile_m, int ti
     return tiles;
 }
 
-/* The order in which they are computed.  First the whole ones, down the columns of bands of eight
- * rows of tiles, so that those computed at one time make a compact patch and share A and B in the
- * L2; then the thin ones, at the right and at the lower edge. */
+/* The order in which tiles are computed (rasterisation).  First the whole ones, in bands of eight
+ * rows of tiles and down the columns of a band, so that concurrent tiles form a compact patch and
+ * share A and B in L2; then the thin ones, at the right and the lower edge. */
 INDEX_MAP struct tile_index mma_order(unsigned tile, struct mma_tiles tiles)
 {
     const unsigned whole = tiles.whole_m * tiles.whole_n;
@@ -129,12 +131,13 @@ INDEX_MAP struct tile_index mma_order(unsigned tile, struct mma_tiles tiles)
     return at;
 }
 
-/* Blocks that stay on their multiprocessors take turns at the tiles, in rounds.  In a round without
- * whole tiles a turn takes half the time.  So those of the last round that has any are halved, if
- * that makes no further round: four warps have a multiprocessor's tensor cores to themselves. */
+/* The schedule of persistent blocks: work items (turns) are dealt to the blocks round-robin, in
+ * rounds (waves).  A round without whole tiles takes half the time.  So the whole tiles of the last
+ * round that has any are split in halves, if that adds no round: the four warps with work then have
+ * the SM's tensor cores to themselves. */
 struct mma_schedule {
     struct mma_tiles tiles;
-    unsigned whole, halves, turns; /* at whole tiles; then at halves of them; and all */
+    unsigned whole, halves, turns; /* turns: for tiles that stay whole, then for halves; all */
 };
 
 INDEX_MAP struct mma_schedule mma_schedule_of(struct mma_tiles tiles, unsigned blocks)
@@ -147,7 +150,7 @@ INDEX_MAP struct mma_schedule mma_schedule_of(struct mma_tiles tiles, unsigned b
     return work;
 }
 
-/* A turn: the columns of a tile from half `half` on, `halves` of them. */
+/* A turn: `halves` halves of the columns of a tile, from half `half` on. */
 struct mma_turn {
     struct tile_index tile;
     int half, halves;

@@ -1,9 +1,9 @@
-/* Algorithm 0, naive: one thread, one element of C.
+/* Algorithm 0, naive: one element of C per thread.
  *
- * The idea: m n independent sums are parallel work enough.  Neighbouring threads take neighbouring
- * rows, so that a warp reads (A not transposed) and writes whole lines of a column.  But each
- * element of A is loaded n times and each of B m times: two loads for one multiply-add, and the
- * caches set the pace. */
+ * The idea: m n independent sums are enough parallelism.  Consecutive threads compute consecutive
+ * rows, so that a warp's accesses to columns of C, and of A if not transposed, are coalesced.  But
+ * each element of A is loaded n times and each of B m times: with two loads per multiply-add the
+ * kernel is limited by the caches. */
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>

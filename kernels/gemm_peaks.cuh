@@ -1,6 +1,5 @@
-/* How a warp records the size of its sums (struct peaks), where its lanes along m together have the
- * PEAK_ROWS rows of a peak: one multiply-add for each sum every PEAK_STEPS steps, and a few
- * exchanges between lanes. */
+/* How a warp records bounds on its sums (struct peaks), for warp tiles of PEAK_ROWS rows: one
+ * multiply-add per sum every PEAK_STEPS steps, and a few warp shuffles. */
 #ifndef DGEMM_OOC_GEMM_PEAKS_CUH
 #define DGEMM_OOC_GEMM_PEAKS_CUH
 
@@ -22,8 +21,8 @@ struct larger_of {
     }
 };
 
-/* The numbers of the 8 lanes along m are combined, column by column; each lane keeps what an eighth
- * of the columns comes to. */
+/* Reduce the numbers of the 8 lanes along m, column by column (reduce-scatter): each lane keeps the
+ * results of an eighth of the columns. */
 template <class COMBINE, int N, int HALF = N / 2, int BIT = 8>
 __device__ __forceinline__ void fold(float (&q)[N])
 {
@@ -42,8 +41,9 @@ struct peak_numbers {
     static constexpr int M = SHAPE::EACH_M, N = SHAPE::EACH_N, MINE = N / SIMT_LANES_M;
     static_assert(M * SIMT_LANES_M == PEAK_ROWS, "a warp has the rows of one peak");
 
-    float of[N]; /* in the end MINE of them */
+    float of[N]; /* one per column; after fold, the first MINE are results */
 
+    /* Sums of squares. */
     __device__ __forceinline__ void take_squares(const typename SHAPE::sums &c)
     {
 #pragma unroll
@@ -56,7 +56,8 @@ struct peak_numbers {
         fold<sum_of>(of);
     }
 
-    /* The largest size of those that are finite, and in C, which has `rows` from the first on. */
+    /* The largest magnitude of the finite elements in the first `rows` rows, which are inside of
+     * C. */
     __device__ __forceinline__ void take_largest(const typename SHAPE::sums &c, int rows)
     {
 #pragma unroll
@@ -73,19 +74,19 @@ struct peak_numbers {
     }
 };
 
-/* The peaks lie in global memory all the while: what is kept in registers slows the multiply-adds
- * down. */
+/* The peaks of a warp.  They stay in global memory, since more live registers would slow down the
+ * multiply-adds. */
 template <class SHAPE>
 class warp_peaks
 {
     static constexpr int MINE = peak_numbers<SHAPE>::MINE;
     static constexpr float LEAST =
-        1e-30f; /* from here on, squares that underflowed do not matter */
+        1e-30f; /* in a larger sum, squares that have underflowed are negligible */
 
     const product<float> &g;
     const int64_t i0, j0; /* the thread's first row and column */
 
-    /* Number i of the thread's columns that it keeps the peaks of. */
+    /* The i-th column whose peak this thread keeps. */
     __device__ __forceinline__ int64_t column(int i) const
     {
         const unsigned lane = threadIdx.x % 32;
@@ -115,8 +116,8 @@ class warp_peaks
                 *peak(i) = 0;
     }
 
-    /* Take the sums as they are now.  Where squares are out of range, or some sums lie outside of C
-     * or are not finite, count all as being as large as the largest. */
+    /* Update the peaks with the current sums.  Where squares are out of range, or some sums are not
+     * finite or outside of C, bound the norm by sqrt(PEAK_ROWS) times the largest magnitude. */
     __device__ __forceinline__ void update(const typename SHAPE::sums &c) const
     {
         peak_numbers<SHAPE> q;
@@ -131,7 +132,7 @@ class warp_peaks
         const bool squares = __all_sync(0xffffffff, in_range);
         if (!squares)
             q.take_largest(c, rows);
-            /* As numbers that are not negative compare, their bits do. */
+            /* The bits of floats that are not negative compare like integers. */
 #pragma unroll
         for (int i = 0; i < MINE; i++)
             if (column(i) < g.n)

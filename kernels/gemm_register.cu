@@ -1,9 +1,9 @@
 /* Algorithm 2, register: each thread computes several rows and columns of C in registers.
  *
- * The idea: a thread that holds 4 rows and 4 columns makes 16 multiply-adds from 8 shared loads,
- * where one element a thread made one from two.  A thread's rows (and columns) lie as far apart as
- * there are threads across, not side by side, so that the threads of a warp touch neighbouring
- * rows: no bank conflicts in shared memory, and whole lines of C. */
+ * The idea: a thread with 4 rows and 4 columns does 16 multiply-adds per 8 shared loads, where one
+ * element per thread needs two loads for each.  A thread's rows (and columns) are not adjacent but
+ * strided by the number of threads across, so that the threads of a warp access consecutive rows:
+ * no bank conflicts in shared memory, and coalesced accesses to C. */
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(S::THREADS) registers(const product<T> g)
     __shared__ staged<T, S::TILE_N, S::STEP> piece_b;
     const origin tile = tile_origin<S::TILE_M, S::TILE_N>(g.m);
     const simt_place at = simt_corner(threadIdx.x, S::THREADS_M, 1, 1);
-    share<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, 1> c;
+    thread_tile<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, 1> c;
 
     c.start(g, tile.i + at.x, tile.j + at.y);
     for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {

@@ -1,9 +1,9 @@
 /* Algorithm 1, shared: a block computes a tile of C from pieces of A and B in shared memory.
  *
- * The idea: the threads of a block need the same rows of A and columns of B.  They load a piece of
- * each together, once and coalesced, and then all read it from shared memory: global traffic falls
- * by the side of the tile.  Still one element a thread, so two shared loads for one multiply-add
- * remain. */
+ * The idea: the threads of a block use the same rows of A and columns of B.  Together they load a
+ * piece of each, once and coalesced, and then read it from shared memory, which divides global
+ * traffic by the side of the tile.  With one element per thread there are still two shared loads
+ * per multiply-add. */
 #include "gemm_common.cuh"
 
 template <typename T, bool TRANS_A, bool TRANS_B, class S>
@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(S::THREADS) shared(const product<T> g)
     const int64_t i = tile.i + at.x, j = tile.j + at.y;
     const bool inside = i < g.m && j < g.n;
 
-    /* Threads outside of C have no element but help to load. */
+    /* Threads outside of C take part in loading only. */
     T *c = g.c + i + j * g.ldc;
     T sum = inside ? sum_start(g, c) : T(0);
     for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {

@@ -1,16 +1,17 @@
-/* Algorithm 5 for floats, simt: nothing but multiply-adds.
+/* Algorithm 5 for floats, simt: FP32 multiply-adds and as few other instructions as possible.
  *
- * The idea: a Hopper SM starts as many instructions a cycle as it has lanes for multiply-adds, so
- * every other instruction costs one.  8 x 16 elements a thread make 128 multiply-adds of 6 loads; a
- * step is one straight run of code, whose loads have constant offsets from two addresses; the
- * numbers of the next k are loaded while those of this one multiply, also across the barrier, of
- * which there is one a step.  The shape of the tiles follows the shape of C. */
+ * The idea: a Hopper SM issues just enough instructions per cycle to keep its FP32 lanes busy, so
+ * that every other instruction costs a multiply-add.  8 x 16 elements per thread do 128
+ * multiply-adds per 6 loads.  A step is straight-line code, with loads at constant offsets from two
+ * addresses.  The elements of the next k are loaded while those of this one are multiplied, also
+ * across the single barrier of a step.  The tile shape follows the shape of C. */
 #include "gemm_async.cuh"
 #include "gemm_peaks.cuh"
 
-/* The sums of a thread over all whole steps; `peaks` takes them first, and every PEAK_STEPS. */
-template <class SHAPE, class COURIER_A, class COURIER_B>
-__device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_A &a, COURIER_B &b,
+/* Accumulate all whole steps; update `peaks` before the first one and every PEAK_STEPS steps of
+ * k. */
+template <class SHAPE, class LOADER_A, class LOADER_B>
+__device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, LOADER_A &a, LOADER_B &b,
                                                typename SHAPE::pieces *ring, int x, int y,
                                                int steps, const warp_peaks<SHAPE> &peaks)
 {
@@ -34,10 +35,10 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
                     block_barrier<SHAPE::THREADS>();
                     f[0].load(&ring[next].a.at[0][x], &ring[next].b.at[0][y]);
                 }
-                /* All left this stage before the last barrier. */
+                /* All threads had finished reading this stage at the last barrier. */
                 if (p == 1) {
-                    a.send(ring[free].a, more);
-                    b.send(ring[free].b, more);
+                    a.issue(ring[free].a, more);
+                    b.issue(ring[free].b, more);
                 }
                 c.multiply(f[p % 2]);
             }
@@ -47,15 +48,16 @@ __device__ __forceinline__ void multiply_steps(typename SHAPE::sums &c, COURIER_
     } while (step < steps);
 }
 
-/* The part of a warp that has no element of C, at the edges: it only helps to copy. */
-template <class SHAPE, class COURIER_A, class COURIER_B>
-__device__ __forceinline__ void copy_steps(COURIER_A &a, COURIER_B &b, typename SHAPE::pieces *ring,
+/* The counterpart for a warp whose tile is outside of C: it takes part in the copies and
+ * barriers. */
+template <class SHAPE, class LOADER_A, class LOADER_B>
+__device__ __forceinline__ void copy_steps(LOADER_A &a, LOADER_B &b, typename SHAPE::pieces *ring,
                                            int steps)
 {
     constexpr int STAGES = SHAPE::STAGES;
     for (int step = 0, free = STAGES - 1; step < steps; step++) {
-        a.send(ring[free].a, step + STAGES - 1 < steps);
-        b.send(ring[free].b, step + STAGES - 1 < steps);
+        a.issue(ring[free].a, step + STAGES - 1 < steps);
+        b.issue(ring[free].b, step + STAGES - 1 < steps);
         cp_async_commit();
         cp_async_wait<STAGES - 2>();
         block_barrier<SHAPE::THREADS>();
@@ -73,13 +75,12 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
     const simt_place lane = simt_lane(threadIdx.x % 32, s::RUN);
     const int x = warp.x + lane.x, y = warp.y + lane.y;
     const int steps = (int)(g.k / s::STEP), rest = (int)(g.k % s::STEP);
-    courier<float, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
-    courier<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g),
-                                                                      tile.j);
+    loader<float, s::THREADS, s::TILE_M, s::STEP, TRANS_A, RUN_A> a(operand_a<TRANS_A>(g), tile.i);
+    loader<float, s::THREADS, s::TILE_N, s::STEP, !TRANS_B, RUN_B> b(operand_b<TRANS_B>(g), tile.j);
     typename s::sums c;
     const warp_peaks<s> peaks(g, tile.i + x, tile.j + y);
 
-    send_first<s::STAGES>(a, b, ring, steps);
+    fill_ring<s::STAGES>(a, b, ring, steps);
     c.start(g, tile.i + x, tile.j + y);
     cp_async_wait<s::STAGES - 2>();
     __syncthreads();
@@ -87,7 +88,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS) simt(const prod
         multiply_steps<s>(c, a, b, ring, x, y, steps, peaks);
     else
         copy_steps<s>(a, b, ring, steps);
-    multiply_rest(c, a, b, ring[(steps + s::STAGES - 1) % s::STAGES], x, y, s::STAGES - 1, rest);
+    multiply_remainder(c, a, b, ring[(steps + s::STAGES - 1) % s::STAGES], x, y, s::STAGES - 1,
+                       rest);
     peaks.update(c);
     c.finish(g, tile.i + x, tile.j + y);
 }
@@ -99,13 +101,13 @@ struct simt_kernels {
         template <typename T, bool TRANS_A, bool TRANS_B>
         static auto function()
         {
-            return simt<SHAPE, TRANS_A, TRANS_B, courier_run<T, TRANS_A, WIDE_A>,
-                        courier_run<T, !TRANS_B, WIDE_B>>;
+            return simt<SHAPE, TRANS_A, TRANS_B, loader_run<T, TRANS_A, WIDE_A>,
+                        loader_run<T, !TRANS_B, WIDE_B>>;
         }
     };
 };
 
-/* Whether there are tiles of this shape for three quarters of the SMs at least. */
+/* Whether tiles of this shape occupy at least three quarters of the SMs. */
 template <class SHAPE>
 static bool simt_fills(const struct gemm *gemm, int sms)
 {

@@ -1,7 +1,7 @@
-/* The shapes of the kernels without tensor cores, and who does what in a block of such a shape: the
- * elements of C that a thread computes, and those of A and B that it brings to shared memory.
+/* The shapes of the kernels without tensor cores, and the maps from threads to elements: those of C
+ * that a thread computes, and those of A and B that it copies to shared memory.
  *
- * What is divided is unsigned where that takes fewer instructions. */
+ * Divisions are unsigned where that takes fewer instructions. */
 #ifndef DGEMM_OOC_GEMM_SIMT_MAPS_H
 #define DGEMM_OOC_GEMM_SIMT_MAPS_H
 
@@ -9,14 +9,15 @@
 
 #include "index_map.h"
 
-/* A block computes tile_m x tile_n elements of C, a thread each_m x each_n of these, and pieces of
- * A and B are `step` along k. */
+/* A block computes a tile of tile_m x tile_n elements of C, each thread each_m x each_n of them, in
+ * steps of `step` along k. */
 struct simt_shape {
     int tile_m, tile_n, each_m, each_n, step;
 };
 
-/* By enum algorithm, unused ones zero.  Naive to vector run in any of theirs (struct gemm), in the
- * first unless asked; async goes by enum scalar, and tensor, for floats, from large to small. */
+/* Indexed by enum algorithm; unused entries are zero.  For naive to vector, struct gemm selects the
+ * shape, by default the first.  async has one shape per enum scalar; tensor, for floats, has large,
+ * medium and small tiles. */
 enum { SIMT_ALGORITHMS = 6, SIMT_SHAPES = 4 };
 
 INDEX_TABLE struct simt_shape simt_shapes[SIMT_ALGORITHMS][SIMT_SHAPES] = {
@@ -42,7 +43,7 @@ INDEX_MAP int simt_threads(struct simt_shape s)
     return s.tile_m / s.each_m * (s.tile_n / s.each_n);
 }
 
-/* The tile of a block.  The grid is one row of blocks, down the columns of tiles, since only its
+/* The tile of a block.  The grid is one-dimensional, down the columns of tiles, since only its
  * first dimension is large enough for every matrix. */
 INDEX_MAP struct tile_index simt_tile(unsigned block, unsigned tiles_m)
 {
@@ -50,22 +51,21 @@ INDEX_MAP struct tile_index simt_tile(unsigned block, unsigned tiles_m)
     return at;
 }
 
-/* A thread's elements of C come in runs of `run` neighbours; `across` threads put their runs side
- * by side, then comes their next run.  So a warp reads a row of a piece without bank conflicts, and
- * touches whole lines of C.  This is element e, counted from the thread's first, in one
- * dimension. */
+/* A thread's elements of C form runs of `run` adjacent ones; the runs of `across` threads
+ * interleave.  So a warp reads a row of a piece without bank conflicts, and accesses whole lines of
+ * C.  Returns the offset of the thread's element e from its first one, in one dimension. */
 INDEX_MAP int simt_offset(int e, int run, int across)
 {
     return e / run * run * across + e % run;
 }
 
-/* A place in a tile. */
+/* A position in a tile. */
 struct simt_place {
     int x, y;
 };
 
-/* The corner of part number `number`, where parts of width x height lie in rows of `across` along
- * m: the first runs of threads, or what warps compute. */
+/* The corner of part `number` of a tile, where parts of width x height are numbered along m first,
+ * `across` in a row: the first runs of threads, or the tiles of warps. */
 INDEX_MAP struct simt_place simt_corner(int number, int across, int width, int height)
 {
     const unsigned n = (unsigned)number, a = (unsigned)across;
@@ -73,9 +73,9 @@ INDEX_MAP struct simt_place simt_corner(int number, int across, int width, int h
     return at;
 }
 
-/* Where warps compute compact parts: the lanes are 8 by 4.  Lane ^ 1 is a lane's neighbour along n
- * and reads the same of A, lane ^ 2 its neighbour along m and reads the same of B: so shared memory
- * serves half a warp at once. */
+/* The lanes of a warp tile, 8 by 4.  Lane ^ 1 is the neighbour along n and reads the same elements
+ * of A, lane ^ 2 the neighbour along m and reads the same of B, so that shared memory can broadcast
+ * to half a warp at once. */
 enum { SIMT_LANES_M = 8, SIMT_LANES_N = 4 };
 
 INDEX_MAP struct simt_place simt_lane(int lane, int run)
@@ -84,25 +84,25 @@ INDEX_MAP struct simt_place simt_lane(int lane, int run)
     return at;
 }
 
-/* A place in a piece of A or B: x along the tile's side, p along k. */
+/* A position in a piece of A or B: x along the tile's side, p along k. */
 struct piece_place {
     int x, p;
 };
 
-/* Run number `at` of a piece that is side x step: runs follow whichever index is contiguous in
- * memory, p if `deep`, so that consecutive threads read consecutive memory in all four
+/* The first element of run `at` of a side x step piece.  Runs follow the dimension that is
+ * contiguous in memory, p if `k_major`, so that global loads are coalesced in all four
  * transpositions. */
-INDEX_MAP struct piece_place simt_piece(bool deep, int side, int step, int run, int at)
+INDEX_MAP struct piece_place simt_piece(bool k_major, int side, int step, int run, int at)
 {
-    const unsigned n = (unsigned)at, line = (unsigned)(deep ? step : side) / (unsigned)run;
+    const unsigned n = (unsigned)at, line = (unsigned)(k_major ? step : side) / (unsigned)run;
     const int along = (int)(n % line) * run, across = (int)(n / line);
-    const struct piece_place place = {deep ? across : along, deep ? along : across};
+    const struct piece_place place = {k_major ? across : along, k_major ? along : across};
     return place;
 }
 
-/* A piece lies in shared memory k major.  Its rows end in padding, which spreads a column over all
- * banks: a warp (half a warp for doubles) that walks along k meets no bank twice.  With the wide
- * one every row starts on a multiple of 16 bytes. */
+/* In shared memory a row of a piece holds one p.  Padding at its end spreads a column over all
+ * banks: a warp (half a warp for doubles) that stores along k has no bank conflicts.  The wide
+ * padding aligns every row to 16 bytes. */
 enum { SIMT_PADDING = 8, SIMT_PADDING_WIDE = 16 }; /* bytes */
 
 #endif

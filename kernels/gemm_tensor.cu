@@ -1,22 +1,22 @@
-/* Algorithm 5, tensor: the FP64 tensor cores, fed by asynchronous copies (sm_80 and later).
+/* Algorithm 5, tensor: FP64 tensor cores, fed by asynchronous copies (sm_80 and later).
  *
- * The idea: the tensor core makes twice the multiply-adds of the other cores in the same time, so
- * everything else must stay out of its way.  Copies go from global to shared memory without passing
- * through registers (cp.async), and several pieces are under way while one is multiplied.  The
- * pieces lie in shared memory as they do in global memory, swizzled so that no load meets a bank
- * twice (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of piece. */
+ * The idea: tensor cores have twice the FP64 rate of the other cores, so everything else has to be
+ * hidden.  Copies from global to shared memory bypass the registers (cp.async), and several pieces
+ * are in flight while one is multiplied.  Pieces keep the layout of global memory, swizzled against
+ * bank conflicts (gemm_mma_maps.h): the four transpositions are the pairings of two kinds of
+ * piece. */
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
-/* The pieces of A and B that a tile needs, STAGES - 1 of them ahead of the one in use. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B, int COPY>
+/* The pipeline of pieces for one tile, filled STAGES - 1 stages ahead of the one in use. */
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B, int COPY>
 struct async_pipe {
     static constexpr int THREADS = SHAPE::WARPS * 32;
 
-    copier<THREADS, SHAPE::TILE_M, DEEP_A, COPY> a;
-    copier<THREADS, SHAPE::TILE_N, DEEP_B, COPY> b;
-    unsigned memory, read, write; /* read, write: the stages next in turn */
-    int64_t left;                 /* along k, still to be copied */
+    copier<THREADS, SHAPE::TILE_M, K_MAJOR_A, COPY> a;
+    copier<THREADS, SHAPE::TILE_N, K_MAJOR_B, COPY> b;
+    unsigned memory, read, write; /* read, write: the next stages to be read and filled */
+    int64_t left;                 /* steps of k that are still to be copied */
 
     __device__ __forceinline__ async_pipe(const product<double> &g, origin tile, unsigned shared)
         : a({g.a, g.lda, g.m, g.k, 0}, tile.i, threadIdx.x),
@@ -45,8 +45,8 @@ struct async_pipe {
         cp_async_commit();
     }
 
-    /* Behind the barrier every thread's copies are there, and the stage before this one has been
-     * read by all: it is the next to be filled. */
+    /* After the barrier the copies of all threads have arrived, and all threads have read the
+     * preceding stage, which is the next to be filled. */
     __device__ __forceinline__ unsigned acquire()
     {
         cp_async_wait<SHAPE::STAGES - 2>();
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32) tensor(const product<double
 {
     const origin tile = origin_of<SHAPE>(mma_order(blockIdx.x, tiles_of<SHAPE>(g)));
     async_pipe<SHAPE, TRANS_A, !TRANS_B, COPY> pipe(g, tile, shared_address(dynamic_shared()));
-    warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+    warp_tile<SHAPE, TRANS_A, !TRANS_B> part;
     part.compute(g, tile, SHAPE::TILE_N, pipe);
 }
 
@@ -80,7 +80,7 @@ struct tensor_family : SHAPE {
 
 cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream)
 {
-    if (gemm->type == SCALAR_FLOAT) /* plain floats have no tensor core */
+    if (gemm->type == SCALAR_FLOAT) /* tensor cores do not support FP32 */
         return gemm_simt(gemm, stream);
     using shape = mma_shape<2, 2, 2, 4, 3>;
     const cudaError_t status = require_capability(8);

@@ -1,40 +1,38 @@
-/* Algorithm 6, tma: the tensor cores, fed by the tensor memory accelerator (sm_90 and later).
+/* Algorithm 6, tma: FP64 tensor cores, fed by the tensor memory accelerator, TMA (sm_90a).
  *
- * The idea: on Hopper one thread asks for a whole piece, and a copy engine computes the
- * addresses, swizzles, fills with zeros what lies outside, and reports to a barrier in shared
- * memory when all of it has arrived.  So one warp, the producer, does nothing but ask, and the
- * consumers nothing but multiply.  They no longer wait for each other at every step: each stage
- * has a barrier "full", for those who read, and a barrier "empty", for the one who asks, and a
- * warp may be ahead of another by some stages.  A block stays on its multiprocessor and computes
- * tile after tile: while one warp writes its part of C another still computes, and the next
- * tile's pieces arrive.
+ * The idea: on Hopper one thread requests a whole piece; TMA computes the addresses, swizzles,
+ * fills elements outside with zeros, and signals a barrier in shared memory when all bytes have
+ * arrived.  Warps are specialised: one warp, the producer, only issues requests, and the consumers
+ * only multiply.  Instead of a block barrier per step, each stage has a barrier "full", on which
+ * the consumers wait, and a barrier "empty", on which the producer waits, so that warps may drift
+ * apart by several stages.  Blocks are persistent: each computes tile after tile, and while one
+ * warp runs its epilogue, others still multiply, and pieces of the next tile arrive.
  *
- * The consumers need more registers than a multiprocessor has for all warps of a block: the
- * producer hands in most of its own (setmaxnreg, in groups of four warps).  That instruction
- * exists for sm_90 alone, as sm_90a; on other GPUs this is algorithm 5.  Where the copy engine
- * cannot address an operand (its columns are not all at multiples of 16 bytes), four warps copy
- * instead. */
+ * The consumers need more registers than an even distribution among the warps of a block allows, so
+ * the producers give up most of theirs (setmaxnreg, in groups of four warps).  That instruction
+ * exists on sm_90a only; on other GPUs algorithm 5 runs instead.  Where TMA cannot address an
+ * operand (columns not aligned to 16 bytes), four warps copy with cp.async. */
 #include <cuda.h>
 
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
 
-/* The stages go around: which is next, and the parity of the round. */
+/* A position in the ring of stages, with the parity of the barrier phase. */
 template <int STAGES>
-struct turn {
+struct ring_position {
     int stage = 0;
-    unsigned round = 0;
+    unsigned phase = 0;
 
     __device__ __forceinline__ void advance()
     {
         if (++stage == STAGES) {
             stage = 0;
-            round ^= 1;
+            phase ^= 1;
         }
     }
 };
 
-/* Shared memory: the stages, then their barriers. */
+/* The layout of shared memory: the stages, then their barriers. */
 template <class SHAPE>
 struct layout {
     static constexpr int STAGES = SHAPE::STAGES, BYTES = SHAPE::BYTES + STAGES * 16;
@@ -65,12 +63,13 @@ struct layout {
     }
 };
 
-/* One side of a stage: a deep piece is one box, a wide one a box for each block of 16. */
-template <int SIDE, bool DEEP>
-__device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, int p,
-                                    unsigned barrier)
+/* Request one piece of a stage: a k-major piece is one box, an x-major one has a box per block of
+ * 16. */
+template <int SIDE, bool K_MAJOR>
+__device__ __forceinline__ void request(unsigned to, const CUtensorMap *map, int x, int p,
+                                        unsigned barrier)
 {
-    if (DEEP)
+    if (K_MAJOR)
         copy_box(to, map, p, x, barrier);
     else
 #pragma unroll
@@ -78,21 +77,21 @@ __device__ __forceinline__ void ask(unsigned to, const CUtensorMap *map, int x, 
             copy_box(to + block * MMA_BLOCK, map, x + block * 16, p, barrier);
 }
 
-/* The consumers' side of the stages. */
+/* The consumers' end of the pipeline. */
 template <class SHAPE>
 struct tma_pipe {
     layout<SHAPE> shared;
-    turn<SHAPE::STAGES> next, oldest;
+    ring_position<SHAPE::STAGES> next, oldest;
 
     __device__ __forceinline__ unsigned acquire()
     {
         const unsigned piece = shared.piece(next.stage);
-        barrier_wait(shared.full(next.stage), next.round);
+        barrier_wait(shared.full(next.stage), next.phase);
         next.advance();
         return piece;
     }
 
-    /* The fence orders this warp's loads before the copy engine's next writes. */
+    /* The fence orders this warp's loads before TMA's next writes to the stage. */
     __device__ __forceinline__ void release()
     {
         copy_box_fence();
@@ -107,10 +106,10 @@ struct tma_pipe {
     }
 };
 
-/* Block b takes turns b, b + gridDim.x, ... */
+/* A turn (gemm_mma_maps.h) as a part of C.  Block b computes the turns b, b + gridDim.x, ... */
 struct turn_of_c {
     origin tile;
-    int columns; /* the first of the tile's */
+    int columns; /* from the tile's first one on */
 };
 
 template <class SHAPE>
@@ -123,11 +122,11 @@ __device__ __forceinline__ turn_of_c turn_at(unsigned t, const mma_schedule &wor
     return c;
 }
 
-/* Have the tile's part of C in the L2 by the time its sums are to start from it. */
+/* Prefetch a tile of C to L2, for sums that start from it. */
 template <class SHAPE>
 __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile)
 {
-    constexpr int LINES = SHAPE::TILE_M / 16; /* of 128 bytes, in a column */
+    constexpr int LINES = SHAPE::TILE_M / 16; /* cache lines of 128 bytes in a column */
     for (int line = threadIdx.x % 32; line < LINES * SHAPE::TILE_N; line += 32) {
         const int64_t i = tile.i + line % LINES * 16, j = tile.j + line / LINES;
         if (i < g.m && j < g.n)
@@ -135,48 +134,47 @@ __device__ __forceinline__ void prefetch_c(const product<double> &g, origin tile
     }
 }
 
-/* The producer: the pieces of all tiles of this block, one after the other. */
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
+/* The producer warp: request the pieces of all turns of this block, in order. */
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
 __device__ __forceinline__ void produce(const product<double> &g, mma_schedule work,
                                         layout<SHAPE> shared, const CUtensorMap *a,
                                         const CUtensorMap *b)
 {
-    turn<SHAPE::STAGES> next;
+    ring_position<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
         const origin tile = turn_at<SHAPE>(t, work).tile;
         if (g.resume)
             prefetch_c<SHAPE>(g, tile);
         for (int p = 0; p < (int)g.k && threadIdx.x % 32 == 0; p += MMA_STEP) {
             const unsigned piece = shared.piece(next.stage), full = shared.full(next.stage);
-            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_wait(shared.empty(next.stage), next.phase ^ 1);
             barrier_expect(full, SHAPE::STAGE);
-            ask<SHAPE::TILE_M, DEEP_A>(piece, a, (int)tile.i, p, full);
-            ask<SHAPE::TILE_N, DEEP_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
+            request<SHAPE::TILE_M, K_MAJOR_A>(piece, a, (int)tile.i, p, full);
+            request<SHAPE::TILE_N, K_MAJOR_B>(piece + SHAPE::BYTES_A, b, (int)tile.j, p, full);
             next.advance();
         }
         __syncwarp();
     }
 }
 
-/* Where the copy engine cannot address A or B, four warps are the producer, and copy 8 bytes a
- * time. */
+/* Where TMA cannot address A or B, four producer warps copy 8 bytes at a time by cp.async. */
 constexpr int PRODUCERS = 128;
 
-template <class SHAPE, bool DEEP_A, bool DEEP_B>
-__device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_schedule work,
-                                                layout<SHAPE> shared)
+template <class SHAPE, bool K_MAJOR_A, bool K_MAJOR_B>
+__device__ __forceinline__ void produce_cp_async(const product<double> &g, mma_schedule work,
+                                                 layout<SHAPE> shared)
 {
     const int thread = threadIdx.x - SHAPE::WARPS * 32;
-    turn<SHAPE::STAGES> next;
+    ring_position<SHAPE::STAGES> next;
     for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
         const origin tile = turn_at<SHAPE>(t, work).tile;
-        copier<PRODUCERS, SHAPE::TILE_M, DEEP_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
-        copier<PRODUCERS, SHAPE::TILE_N, DEEP_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
+        copier<PRODUCERS, SHAPE::TILE_M, K_MAJOR_A, 1> a({g.a, g.lda, g.m, g.k, 0}, tile.i, thread);
+        copier<PRODUCERS, SHAPE::TILE_N, K_MAJOR_B, 1> b({g.b, g.ldb, g.n, g.k, 0}, tile.j, thread);
         if (g.resume && thread < 32)
             prefetch_c<SHAPE>(g, tile);
         for (int left = (int)g.k; left > 0; left -= MMA_STEP) {
             const unsigned piece = shared.piece(next.stage);
-            barrier_wait(shared.empty(next.stage), next.round ^ 1);
+            barrier_wait(shared.empty(next.stage), next.phase ^ 1);
             a.copy(piece, left);
             b.copy(piece + SHAPE::BYTES_A, left);
             barrier_arrive_copied(shared.full(next.stage));
@@ -186,7 +184,7 @@ __device__ __forceinline__ void produce_by_hand(const product<double> &g, mma_sc
     cp_async_wait_all();
 }
 
-template <class SHAPE, bool TRANS_A, bool TRANS_B, bool BY_HAND>
+template <class SHAPE, bool TRANS_A, bool TRANS_B, bool CP_ASYNC>
 __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     tma(const product<double> g, mma_schedule work, const __grid_constant__ CUtensorMap a,
         const __grid_constant__ CUtensorMap b)
@@ -195,21 +193,21 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
     static_assert(SHAPE::WARPS == 2 * PRODUCERS / 32, "168 registers a thread become 40 and 232");
     const layout<SHAPE> shared = {shared_address(dynamic_shared())};
     if (threadIdx.x == 0)
-        shared.init(BY_HAND ? PRODUCERS : 1);
+        shared.init(CP_ASYNC ? PRODUCERS : 1);
     __syncthreads();
 
     if (threadIdx.x >= SHAPE::WARPS * 32) {
-        registers_give<40>();
-        if (BY_HAND)
-            produce_by_hand<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
+        registers_decrease<40>();
+        if (CP_ASYNC)
+            produce_cp_async<SHAPE, TRANS_A, !TRANS_B>(g, work, shared);
         else if (threadIdx.x / 32 == SHAPE::WARPS)
             produce<SHAPE, TRANS_A, !TRANS_B>(g, work, shared, &a, &b);
     } else {
-        registers_take<232>();
+        registers_increase<232>();
         tma_pipe<SHAPE> pipe = {shared, {}, {}};
         for (unsigned t = blockIdx.x; t < work.turns; t += gridDim.x) {
             const turn_of_c c = turn_at<SHAPE>(t, work);
-            warp_part<SHAPE, TRANS_A, !TRANS_B> part;
+            warp_tile<SHAPE, TRANS_A, !TRANS_B> part;
             part.compute(g, c.tile, c.columns, pipe);
         }
     }
@@ -218,7 +216,7 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
 #endif
 }
 
-/* The driver's function, without linking the driver; null where there is none. */
+/* cuTensorMapEncodeTiled, without linking to the driver; null where the driver lacks it. */
 static decltype(&cuTensorMapEncodeTiled) encode_function()
 {
     void *function = nullptr;
@@ -229,16 +227,16 @@ static decltype(&cuTensorMapEncodeTiled) encode_function()
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
 
-/* Describe an operand of `width` along x to the copy engine, in boxes for a tile of `side`.  False
- * where the engine cannot address it. */
+/* Make the tensor map of an operand of width x depth, with boxes for a tile of side `side`.  False
+ * where TMA cannot address the operand. */
 static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
-                     int64_t depth, int side, bool deep)
+                     int64_t depth, int side, bool k_major)
 {
     static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
-    const cuuint64_t sizes[2] = {(cuuint64_t)(deep ? depth : width),
-                                 (cuuint64_t)(deep ? width : depth)};
+    const cuuint64_t sizes[2] = {(cuuint64_t)(k_major ? depth : width),
+                                 (cuuint64_t)(k_major ? width : depth)};
     const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
-    const cuuint32_t box[2] = {16, (cuuint32_t)(deep ? side : MMA_STEP)}, strides[2] = {1, 1};
+    const cuuint32_t box[2] = {16, (cuuint32_t)(k_major ? side : MMA_STEP)}, strides[2] = {1, 1};
     return encode && pairs_aligned(memory, ld) && width <= INT_MAX && depth <= INT_MAX &&
            encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double *>(memory), sizes,
                   &pitch, box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
@@ -246,7 +244,7 @@ static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-/* How many blocks the GPU holds at once, or an error. */
+/* The number of blocks that are resident on the GPU at once. */
 template <class KERNEL>
 static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blocks)
 {
@@ -263,12 +261,12 @@ static cudaError_t resident(KERNEL kernel, int threads, int bytes, unsigned *blo
     return status;
 }
 
-template <class SHAPE, bool BY_HAND>
+template <class SHAPE, bool CP_ASYNC>
 struct tma_family {
     template <typename T, bool TRANS_A, bool TRANS_B>
     static auto function()
     {
-        return tma<SHAPE, TRANS_A, TRANS_B, BY_HAND>;
+        return tma<SHAPE, TRANS_A, TRANS_B, CP_ASYNC>;
     }
 };
 
@@ -302,7 +300,7 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
 
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream)
 {
-    if (gemm->type == SCALAR_FLOAT) /* rung 5 is the best there is for floats */
+    if (gemm->type == SCALAR_FLOAT) /* algorithm 5 is the fastest for floats */
         return gemm_simt(gemm, stream);
     return launch_tma<mma_shape<2, 4, 4, 2, 6>>(gemm, stream);
 }

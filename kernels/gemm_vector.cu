@@ -1,25 +1,25 @@
-/* Algorithm 3, vector: loads of 16 bytes, and two pieces in shared memory by turns.
+/* Algorithm 3, vector: 16-byte loads and double buffering in shared memory.
  *
- * The idea: a thread that moves 16 bytes at a time needs a quarter of the load instructions (half
- * for doubles), and with 8 x 8 elements each loaded number serves 8 multiply-adds.  While a block
- * multiplies one pair of pieces, the next pair is already on its way from memory to registers; it
- * is put into the other half of shared memory, so one barrier a step is enough. */
+ * The idea: 16-byte accesses need a quarter of the load instructions (half for doubles), and with 8
+ * x 8 elements per thread each loaded number serves 8 multiply-adds.  While a block multiplies one
+ * pair of pieces, it prefetches the next pair from global memory to registers; storing these to the
+ * other buffer takes one barrier per step. */
 #include "gemm_common.cuh"
 
-/* What a thread carries of a piece, from memory to shared memory: runs of 16 bytes, side by side
- * with its neighbours' in memory. */
-template <typename T, int THREADS, int SIDE, int STEP, bool DEEP>
-struct carried {
+/* A thread's share of a prefetched piece, in registers: runs of 16 bytes, contiguous in global
+ * memory with those of adjacent threads. */
+template <typename T, int THREADS, int SIDE, int STEP, bool K_MAJOR>
+struct prefetched {
     static constexpr int RUN = 16 / sizeof(T), COUNT = SIDE * STEP / RUN / THREADS;
     neighbours<T, RUN> runs[COUNT];
 
-    /* Where in the piece the thread's run `r` begins. */
+    /* The first element of the thread's run `r`, in the piece. */
     __device__ __forceinline__ static piece_place place(int r)
     {
-        return simt_piece(DEEP, SIDE, STEP, RUN, r * THREADS + threadIdx.x);
+        return simt_piece(K_MAJOR, SIDE, STEP, RUN, r * THREADS + threadIdx.x);
     }
 
-    __device__ __forceinline__ void load(const operand<T, DEEP> &from, int64_t x0, int64_t p0)
+    __device__ __forceinline__ void load(const operand<T, K_MAJOR> &from, int64_t x0, int64_t p0)
     {
         const int width = (int)min(from.width - x0, (int64_t)SIDE);
         const int depth = (int)min(from.depth - p0, (int64_t)STEP);
@@ -28,13 +28,14 @@ struct carried {
 #pragma unroll
         for (int r = 0; r < COUNT; r++) {
             const auto [x, p] = place(r);
-            if (aligned && (DEEP ? x : x + RUN - 1) < width && (DEEP ? p + RUN - 1 : p) < depth) {
+            if (aligned && (K_MAJOR ? x : x + RUN - 1) < width &&
+                (K_MAJOR ? p + RUN - 1 : p) < depth) {
                 runs[r] = *reinterpret_cast<const neighbours<T, RUN> *>(corner + from.index(x, p));
                 continue;
             }
 #pragma unroll
             for (int e = 0; e < RUN; e++) {
-                bool inside = (DEEP ? x : x + e) < width && (DEEP ? p + e : p) < depth;
+                bool inside = (K_MAJOR ? x : x + e) < width && (K_MAJOR ? p + e : p) < depth;
                 runs[r].at[e] = inside ? corner[from.index(x, p) + e] : from.padding;
             }
         }
@@ -45,10 +46,10 @@ struct carried {
 #pragma unroll
         for (int r = 0; r < COUNT; r++) {
             const auto [x, p] = place(r);
-            if (!DEEP)
+            if (!K_MAJOR)
                 *reinterpret_cast<neighbours<T, RUN> *>(&piece.at[p][x]) = runs[r];
 #pragma unroll
-            for (int e = 0; DEEP && e < RUN; e++)
+            for (int e = 0; K_MAJOR && e < RUN; e++)
                 piece.at[p + e][x] = runs[r].at[e];
         }
     }
@@ -64,25 +65,26 @@ __global__ void __launch_bounds__(S::THREADS) vectors(const product<T> g)
     const simt_place at = simt_corner(threadIdx.x, S::THREADS_M, RUN, RUN);
     const auto a = operand_a<TRANS_A>(g);
     const auto b = operand_b<TRANS_B>(g);
-    carried<T, S::THREADS, S::TILE_M, S::STEP, TRANS_A> next_a;
-    carried<T, S::THREADS, S::TILE_N, S::STEP, !TRANS_B> next_b;
-    share<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, RUN> c;
+    prefetched<T, S::THREADS, S::TILE_M, S::STEP, TRANS_A> next_a;
+    prefetched<T, S::THREADS, S::TILE_N, S::STEP, !TRANS_B> next_b;
+    thread_tile<T, S::EACH_M, S::THREADS_M, S::EACH_N, S::THREADS_N, RUN> c;
 
     next_a.load(a, tile.i, 0);
     next_b.load(b, tile.j, 0);
     c.start(g, tile.i + at.x, tile.j + at.y);
-    int half = 0;
+    int buffer = 0;
     for (int64_t p0 = 0; p0 < g.k; p0 += S::STEP) {
-        /* Nobody reads this half any more: that was before the barrier of the last step. */
-        next_a.store(piece_a[half]);
-        next_b.store(piece_b[half]);
+        /* All threads have finished reading this buffer: the last step's barrier came after
+         * that. */
+        next_a.store(piece_a[buffer]);
+        next_b.store(piece_b[buffer]);
         __syncthreads();
         next_a.load(a, tile.i, p0 + S::STEP);
         next_b.load(b, tile.j, p0 + S::STEP);
 #pragma unroll
         for (int p = 0; p < S::STEP; p++)
-            c.multiply_row(&piece_a[half].at[p][at.x], &piece_b[half].at[p][at.y]);
-        half ^= 1;
+            c.multiply_row(&piece_a[buffer].at[p][at.x], &piece_b[buffer].at[p][at.y]);
+        buffer ^= 1;
     }
     c.finish(g, tile.i + at.x, tile.j + at.y);
 }

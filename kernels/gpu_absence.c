@@ -46,7 +46,8 @@ const char *gpu_absence_text(const struct gpu_facts *f, char *text, size_t size)
     return text;
 }
 
-static bool reads(const char *folder, const char *file, const char *beginning)
+/* Whether the file's first line begins so. */
+static bool starts_with(const char *folder, const char *file, const char *beginning)
 {
     char path[PATH_MAX], line[32] = "";
     snprintf(path, sizeof path, "%s/%s", folder, file);
@@ -67,8 +68,8 @@ bool gpu_is_present(const char *pci)
     snprintf(pattern, sizeof pattern, "%s/*", pci);
     if (glob(pattern, 0, NULL, &devices) == 0)
         for (size_t i = 0; i < devices.gl_pathc && !present; i++)
-            present = reads(devices.gl_pathv[i], "vendor", "0x10de") &&
-                      reads(devices.gl_pathv[i], "class", "0x03"); /* a display controller */
+            present = starts_with(devices.gl_pathv[i], "vendor", "0x10de") &&
+                      starts_with(devices.gl_pathv[i], "class", "0x03"); /* display controller */
     globfree(&devices);
     return present;
 }

@@ -1,26 +1,27 @@
-/* Why no GPU can be used, in words. */
+/* Explains why no GPU can be used. */
 #ifndef DGEMM_OOC_GPU_ABSENCE_H
 #define DGEMM_OOC_GPU_ABSENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What CUDA and the environment say of it.  Plain data. */
+/* What CUDA and the environment report.  Plain data. */
 struct gpu_facts {
     const char *visible; /* CUDA_VISIBLE_DEVICES; null: not set */
-    const char *error;   /* CUDA's own words; null: it finds GPUs, */
-    int index;           /* of which this one */
-    int capability;      /* is of 70, where */
-    int oldest;          /* is the least that this build has kernels for */
-    bool needs_driver;   /* the error is that of a driver that is too old, or of none */
+    const char *error;   /* CUDA's message; null: it found GPUs, but one is too old: */
+    int index;           /* the number of that GPU, */
+    int capability;      /* its compute capability, 70 for 7.0, */
+    int oldest;          /* and the lowest one that this build has kernels for */
+    bool needs_driver;   /* the error is a missing or outdated driver */
     int driver, runtime; /* CUDA versions, 12040 for 12.4; 0: no driver */
 };
 
-/* A clause without a full stop, with the remedy in brackets, in `text`. */
+/* Write the reason to `text`, of `size` bytes, and return it: a clause without a full stop, with
+ * the remedy in brackets.  Pure. */
 const char *gpu_absence_text(const struct gpu_facts *facts, char *text, size_t size);
 
-/* Whether this computer has an NVIDIA GPU, usable or not, as `pci` has it, the folder of all PCI
- * devices: /sys/bus/pci/devices. */
+/* Whether this computer has an NVIDIA GPU, usable or not, according to `pci`, its folder of PCI
+ * devices (/sys/bus/pci/devices). */
 bool gpu_is_present(const char *pci);
 
 #endif

@@ -1,5 +1,5 @@
-/* An index map is pure arithmetic, the same on the GPU and in the tests that try every case of it
- * on the CPU (tests/unit/test_mma_maps.c, test_simt_maps.c). */
+/* Index maps: pure integer functions that compile for the GPU and for the CPU, where unit tests
+ * check every case (tests/unit/test_mma_maps.c, test_simt_maps.c). */
 #ifndef DGEMM_OOC_INDEX_MAP_H
 #define DGEMM_OOC_INDEX_MAP_H
 
@@ -17,7 +17,7 @@
 #define INDEX_TABLE static const
 #endif
 
-/* Which of C's tiles. */
+/* A tile of C: row and column in the grid of tiles. */
 struct tile_index {
     unsigned i, j;
 };

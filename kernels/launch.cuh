@@ -1,15 +1,16 @@
-/* How a kernel starts, and the shared memory that it is given then.
+/* Kernel launches and dynamic shared memory.
  *
- * It starts through the runtime's function and not through <<<>>>, which only nvcc reads: the same
- * files are plain C++ where the tests run kernels on the CPU (tests/kernels/emulation). */
+ * Kernels are launched by a function of the runtime, not by <<<>>>, which only nvcc parses: the
+ * tests compile the same files as plain C++ and run them on the CPU (tests/kernels/emulation). */
 #ifndef DGEMM_OOC_LAUNCH_CUH
 #define DGEMM_OOC_LAUNCH_CUH
 
 #include "cuda_launch.h"
 
-/* More dynamic shared memory than this must be asked for. */
+/* A kernel needs cudaFuncSetAttribute for more dynamic shared memory than this. */
 enum { SHARED_BYTES_PLAIN = 48 << 10 };
 
+/* Enqueue a kernel with `shared_bytes` of dynamic shared memory.  Returns at once. */
 template <typename... PARAMETERS, typename... ARGUMENTS>
 cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, size_t shared_bytes,
                          cudaStream_t stream, ARGUMENTS... arguments)
@@ -28,7 +29,8 @@ cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, s
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/* cudaErrorNoKernelImageForDevice below a major compute capability. */
+/* cudaErrorNoKernelImageForDevice where the current GPU's major compute capability is below
+ * `least`. */
 static inline cudaError_t require_capability(int least)
 {
     int device = 0, major = 0;
@@ -40,7 +42,7 @@ static inline cudaError_t require_capability(int least)
     return status;
 }
 
-/* The block's dynamic shared memory, at an address that is a multiple of 1024. */
+/* The block's dynamic shared memory, aligned to 1024 bytes. */
 __device__ __forceinline__ unsigned char *dynamic_shared()
 {
 #ifdef __CUDACC__

@@ -1,11 +1,11 @@
-/* The instructions that CUDA C++ has no words for: loads from shared memory by its own addresses, a
- * barrier that warps may reach at different places, asynchronous copies into shared memory, the
- * matrix multiply-add of doubles, and what gemm_tma.cu needs of Hopper.  Before sm_80 an ordinary
- * copy replaces the asynchronous one, and ordinary multiply-adds the matrix one; what does nothing
- * on older GPUs is used only by kernels that refuse to start there.
+/* Wrappers of PTX instructions without a CUDA C++ equivalent: loads by shared-memory address, a
+ * named block barrier, asynchronous copies to shared memory, the FP64 matrix multiply-add, and
+ * mbarriers, TMA and register reallocation on Hopper.  Before sm_80, plain copies replace
+ * asynchronous ones, and plain multiply-adds the matrix instruction; functions that do nothing on
+ * older GPUs are used only by kernels that are not launched there.
  *
- * Kernels contain no assembly of their own: where nvcc does not compile, the emulation of a thread
- * block (tests/kernels/emulation) defines the same functions, but for those of Hopper. */
+ * Kernels contain no inline assembly themselves: without nvcc, the emulation of a thread block
+ * (tests/kernels/emulation) defines the same functions, except those of Hopper. */
 #ifndef DGEMM_OOC_PTX_CUH
 #define DGEMM_OOC_PTX_CUH
 
@@ -21,21 +21,21 @@ __device__ __forceinline__ void load_shared(double &x, unsigned at)
     asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at) : "memory");
 }
 
-/* Two neighbours; `at` is a multiple of 16. */
+/* Two consecutive doubles; `at` is a multiple of 16. */
 __device__ __forceinline__ void load_shared(double &x, double &y, unsigned at)
 {
     asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(x), "=d"(y) : "r"(at) : "memory");
 }
 
-/* The compiler forgets what it knows of x, which it would otherwise compute anew, or keep terms of
- * in registers. */
+/* Hide the value of x from the optimiser, which would otherwise rematerialise it, or keep parts of
+ * its expression in registers. */
 __device__ __forceinline__ void opaque(unsigned &x)
 {
     asm("" : "+r"(x));
 }
 
-/* __syncthreads for all THREADS of a block where some warps take another way through the kernel:
- * each may come to this barrier at its own place in the code, which __syncthreads forbids. */
+/* A barrier for all THREADS of a block in divergent code: unlike __syncthreads, warps may execute
+ * it at different places in the kernel. */
 template <int THREADS>
 __device__ __forceinline__ void block_barrier()
 {
@@ -48,10 +48,10 @@ __device__ __forceinline__ void block_barrier()
 #define SM_80(...) ;
 #endif
 
-/* Begin to copy BYTES (4, 8 or 16) to shared memory; both addresses are multiples of BYTES.  Only
- * the first `bytes` are read, the rest becomes zero: with 0 nothing is read, and `global` may be
- * any aligned address.  The copy is done for this thread after cp_async_wait, for others after a
- * barrier that follows it. */
+/* Start an asynchronous copy of BYTES (4, 8 or 16) to shared memory; both addresses are multiples
+ * of BYTES.  Only the first `bytes` are read, the rest is filled with zeros; with 0 nothing is
+ * read, and `global` may be any aligned address.  The copy is visible to this thread after
+ * cp_async_wait, to others after a barrier that follows it. */
 template <int BYTES>
 __device__ __forceinline__ void cp_async(unsigned shared, const void *global, int bytes)
 {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void cp_async(unsigned shared, const void *global, in
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared + at), "r"(word) : "memory");
     }
 #else
-    if (BYTES == 16) /* past the first-level cache */
+    if (BYTES == 16) /* bypasses L1 */
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared),
                      "l"(__cvta_generic_to_global(global)), "r"(bytes)
                      : "memory");
@@ -80,8 +80,8 @@ __device__ __forceinline__ void cp_async(void *shared, const void *global, int b
     cp_async<BYTES>(shared_address(shared), global, bytes);
 }
 
-/* The same, all or nothing: BYTES if `wanted`, and otherwise shared memory stays as it is.  The
- * condition is in the instruction, so that the code around stays one straight run. */
+/* Start a copy of BYTES if `wanted`; otherwise shared memory is unchanged.  The instruction is
+ * predicated, so that the code around it stays free of branches. */
 template <int BYTES>
 __device__ __forceinline__ void cp_async_if(void *shared, const void *global, bool wanted)
 {
@@ -100,13 +100,13 @@ __device__ __forceinline__ void cp_async_if(void *shared, const void *global, bo
                   : "memory");)
 }
 
-/* End a group: the copies that this thread began since the last one, perhaps none. */
+/* Commit the copies that this thread started since the last commit, perhaps none, as a group. */
 __device__ __forceinline__ void cp_async_commit()
 {
     SM_80(asm volatile("cp.async.commit_group;" ::: "memory");)
 }
 
-/* Wait until of this thread's groups at most the PENDING newest are under way. */
+/* Wait until at most the PENDING newest groups of this thread are in flight. */
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait()
 {
@@ -181,14 +181,15 @@ __device__ __forceinline__ void prefetch_l2(const void *global)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
-/* A barrier in 8 bytes of shared memory, each phase of which is over after so many arrivals. */
+/* Initialise an mbarrier, 8 bytes in shared memory; each phase completes after `arrivals`
+ * arrivals. */
 __device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals)
 {
     SM_80(asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
                        : "memory");)
 }
 
-/* After barrier_init: the copy engine sees the barriers, too. */
+/* After barrier_init: make the barriers visible to TMA. */
 __device__ __forceinline__ void barrier_init_done()
 {
     SM_90(asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");)
@@ -199,7 +200,7 @@ __device__ __forceinline__ void barrier_arrive(unsigned barrier)
     SM_80(asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");)
 }
 
-/* Arrive, and expect so many bytes to arrive too. */
+/* Arrive, and make the phase wait for so many bytes of TMA copies as well. */
 __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
 {
     SM_90(asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
@@ -207,14 +208,14 @@ __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes)
                        : "memory");)
 }
 
-/* Arrive once this thread's copies so far have arrived. */
+/* Arrive once all prior cp.async copies of this thread have completed.  Does not wait. */
 __device__ __forceinline__ void barrier_arrive_copied(unsigned barrier)
 {
     SM_80(asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
                        : "memory");)
 }
 
-/* Wait until the phase with this parity is over. */
+/* Wait until the phase with this parity has completed. */
 __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
 {
     SM_90(asm volatile("{\n"
@@ -227,8 +228,8 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
                        : "memory");)
 }
 
-/* Have the copy engine copy the box of `map`, a CUtensorMap, whose first element is (inner, outer);
- * its bytes arrive at the barrier. */
+/* Start a TMA copy of the box at (inner, outer) of the CUtensorMap `map` to shared memory; its
+ * bytes count at the barrier. */
 __device__ __forceinline__ void copy_box(unsigned to, const void *map, int inner, int outer,
                                          unsigned barrier)
 {
@@ -239,22 +240,22 @@ __device__ __forceinline__ void copy_box(unsigned to, const void *map, int inner
                      : "memory");)
 }
 
-/* Order this thread's accesses to shared memory before later ones of the copy engine. */
+/* Order this thread's accesses to shared memory before later ones of TMA. */
 __device__ __forceinline__ void copy_box_fence()
 {
     SM_90(asm volatile("fence.proxy.async.shared::cta;" ::: "memory");)
 }
 
-/* Groups of four warps change the registers that each thread has; only in code for sm_90a. */
+/* setmaxnreg: change the registers per thread of a group of four warps.  sm_90a only. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <int REGISTERS>
-__device__ __forceinline__ void registers_give()
+__device__ __forceinline__ void registers_decrease()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
 template <int REGISTERS>
-__device__ __forceinline__ void registers_take()
+__device__ __forceinline__ void registers_increase()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }

@@ -1,4 +1,4 @@
-/* combine on the GPU: it passes over memory once, whose bandwidth is the limit. */
+/* combine on the GPU: one pass over memory, limited by its bandwidth. */
 #include "launch.cuh"
 
 __device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
@@ -13,7 +13,8 @@ __device__ __forceinline__ double combined(double alpha, double acc, double beta
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
 
-/* A thread an element, neighbours along a row; blocks stride over rows beyond the grid's reach. */
+/* One element per thread, consecutive threads along a row; a grid-stride loop covers rows beyond
+ * GRID_Y_MAX. */
 template <typename T>
 __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_kernel(const struct combine p)
 {

@@ -10,16 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
-FAULTY = "tests/faults/dgemm_ooc"  # whose calls fail, or are late, when told to, and which can pretend
-# What the faulty program can pretend: other computers, nodes, a shorter minute.
+FAULTY = "tests/faults/dgemm_ooc"  # with fault injection, delays and pretences
+# What it can pretend: other computers, nodes, a shorter minute.
 PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_COMPUTER", "DGEMM_OOC_TEST_WAIT", "OMPI_MCA_plm_rsh_agent"}
-EMULATED = "emulated/dgemm_ooc"  # whose GPU is the CPU: where there is none
-AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # makes `make install` take this build as it is
+EMULATED = "emulated/dgemm_ooc"  # with an emulated GPU, for machines without one
+AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # make `make install` use this build without rebuilding it
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
 
 def mpi():
-    """That of this build, as its program says."""
+    """The MPI of this build, as its program reports it."""
     try:
         said = subprocess.run([BUILD / "dgemm_ooc", "-V"], capture_output=True, text=True).stdout
     except FileNotFoundError:
@@ -28,31 +28,31 @@ def mpi():
 
 
 MPI = mpi()
-if MPI == "MPICH":  # mpirun is its launcher then, for scripts too
+if MPI == "MPICH":  # MPICH's launcher as mpirun, for scripts too
     os.environ["PATH"] = f"{ROOT}/tests/mpich:{os.environ['PATH']}"
 
-SRUN = {"Open MPI": "--mpi=pmix", "MPICH": "--mpi=pmi2"}[MPI]  # how Slurm starts its ranks
+SRUN = {"Open MPI": "--mpi=pmix", "MPICH": "--mpi=pmi2"}[MPI]  # the option of srun
 
-# For the environment, in the words of both: what one of them says the other does not understand.
+# Environment variables of both MPIs: each ignores those of the other.
 GOES_ON = {"OMPI_MCA_orte_enable_recovery": "1", "HYDRA_OPTIONS": "-disable-auto-cleanup"}
 BROKEN = {"OMPI_MCA_pml": "there_is_no_such_component", "UCX_TLS": "there_is_no_such_transport"}
-# Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, whatever the program: no shared memory
-# of its own must do there.
+# Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, in any program, so only its own shared
+# memory is disabled there.
 SOCKETS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
-# Between ranks in process spaces of their own UCX's shared memory does not do.
+# Between ranks in separate namespaces UCX's shared memory does not work.
 APART = SOCKETS if MPI == "Open MPI" else {"UCX_TLS": "tcp,self"}
-STOP = signal.SIGUSR2 if MPI == "Open MPI" else signal.SIGTERM  # that its mpirun passes on to the ranks
+STOP = signal.SIGUSR2 if MPI == "Open MPI" else signal.SIGTERM  # which its mpirun forwards to the ranks
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"  # for a shell
 
 
 def has_populate():
-    """Whether the kernel makes pages of a mapping on request: Linux 5.14."""
+    """Whether the kernel has MADV_POPULATE_WRITE: Linux 5.14."""
     major, minor = re.match(r"(\d+)\.(\d+)", os.uname().release).groups()
     return (int(major), int(minor)) >= (5, 14)
 
 
 def has_direct_io():
-    """Whether the file system of the scratch directories does without the page cache."""
+    """Whether the file system of the scratch directories supports O_DIRECT."""
     with tempfile.NamedTemporaryFile() as file:
         try:
             os.close(os.open(file.name, os.O_RDONLY | os.O_DIRECT))
@@ -65,19 +65,19 @@ WAYS = ["auto", "buffered", "hdf5"] + ["mapped"] * has_populate() + ["direct"] *
 
 
 def environment(ranks=0, **extra):
-    """That of a user, but for what the program takes its options from.  Open MPI wants to be asked
-    for more ranks than CPUs."""
+    """A user's environment, without variables that set options of the program.  Open MPI needs an
+    option for more ranks than CPUs."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DGEMM_OOC_")}
     if ranks > len(os.sched_getaffinity(0)):
         env["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
-    if os.getuid() == 0:  # Open MPI wants to hear twice that root may run it
+    if os.getuid() == 0:  # Open MPI requires both to run as root
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     env.update(extra)
     return env
 
 
 def built(program, device="cpu", env=()):
-    """The program that can use such a device, and pretend what the environment wants."""
+    """The path of the program that supports the device and the pretences in `env`."""
     if program == "dgemm_ooc" and device == "gpu" and not GPU:
         program = EMULATED
     elif program == "dgemm_ooc" and PRETENDED.intersection(env):
@@ -91,9 +91,9 @@ def command(program, *args, ranks=0, wrapper=()):
 
 
 def make(*words, cwd=ROOT, **extra):
-    """Run make, which must end well and without a warning.  Returns what it printed."""
+    """Run make, which must succeed without warnings.  Returns its output."""
     env = environment(MAKEFLAGS=f"-j{os.cpu_count()}", **extra)
-    env.pop("BUILD", None)  # of the make that runs these tests
+    env.pop("BUILD", None)  # set by the make that runs these tests
     done = subprocess.run(["make", *words], cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in done.stderr, done.stderr
@@ -101,7 +101,7 @@ def make(*words, cwd=ROOT, **extra):
 
 
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
-    """Start it, on the CPU unless told otherwise; ranks=0 is without a launcher."""
+    """Start a program, by default on the CPU device; ranks=0: without a launcher."""
     env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", **extra})
     program = built(program, env["DGEMM_OOC_DEVICE"], env)
     return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
@@ -109,13 +109,13 @@ def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
 
 
 def run(program, *args, timeout=300, **how):
-    """Run to the end; as start.  Returns the finished process."""
+    """Start a program and wait for its end.  Returns the completed process."""
     with start(program, *args, **how) as process:
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as late:
             process.kill()
-            raise AssertionError(f"still at work after {timeout} s, and has said:\n"
+            raise AssertionError(f"still running after {timeout} s, with the output:\n"
                                  f"{(late.stdout or b'').decode()}{(late.stderr or b'').decode()}") from None
         except BaseException:
             process.kill()

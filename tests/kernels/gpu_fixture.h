@@ -1,10 +1,10 @@
-/* What the tests of the GPU kernels share: devices, matrices with guarded gaps, host arithmetic.
+/* The fixture of the tests of GPU kernels: devices, matrices with guarded gaps, host arithmetic.
  *
- * Elements lie one off any alignment, or aligned where a test asks for it, with gaps between
- * columns: what reads a gap of an input meets NaN, what writes into a gap of an output is caught.
+ * Matrices are misaligned, or aligned where a test asks for it, with gaps between columns: reads of
+ * a gap in an input get NaN, and writes to a gap in an output are detected.
  *
- * The same tests run on a GPU and in the emulation, which does the smaller ones and samples from
- * the rest. */
+ * The same tests run on a GPU and in the emulation, which runs the small ones and a sample of the
+ * rest. */
 #ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
 #define DGEMM_OOC_TESTS_GPU_FIXTURE_H
 
@@ -33,7 +33,7 @@ enum {
 static const double guard = -12345;
 
 static struct error err;
-static struct device *devices[ALGORITHMS_MAX]; /* null: this algorithm is not on this machine */
+static struct device *devices[ALGORITHMS_MAX]; /* null: not supported on this machine */
 static const struct algorithm_info *infos[ALGORITHMS_MAX];
 static int algorithms;
 static struct event *reached;
@@ -46,13 +46,13 @@ static inline void ok(int rc)
         fail_msg("%s", err.text);
 }
 
-/* Whether a test of that many steps can be run here. */
+/* Whether a test of that many multiply-adds is small enough for this device. */
 static inline bool affordable(int64_t steps)
 {
     return !emulated || steps <= EMULATED_WORK;
 }
 
-/* Whether to make the next one of many similar tests. */
+/* Whether to run the next one of many similar tests. */
 static inline bool chosen(void)
 {
     return !emulated || rand() % EMULATED_SHARE == 0;

@@ -289,7 +289,7 @@ static void test_negative_zero(void **state)
     trial_free(&t);
 }
 
-/* All ones must give exactly k: a lost tail or a tile too many shows at once, at any size. */
+/* All ones must give exactly k, which reveals a missing remainder or an extra tile at any size. */
 static void test_ones(void **state)
 {
     static const int64_t sizes[][3] = {
@@ -319,8 +319,8 @@ static void test_ones(void **state)
     }
 }
 
-/* C := A B - C makes the product out of zeros, and zeros out of the product, exactly: one call of
- * an even number that gives other bits leaves its mark to the end. */
+/* C := A B - C turns zeros into the product, and the product into zeros, exactly: after an even
+ * number of calls, one with other bits is still visible. */
 static void repeat(const struct trial *t, int trans, int algorithm)
 {
     const int calls = emulated ? 2 : REPEATS;
@@ -339,7 +339,7 @@ static void repeat(const struct trial *t, int trans, int algorithm)
     call_free(&call);
 }
 
-/* The algorithms with copies under way while they multiply: no race, in many calls on end. */
+/* The algorithms that multiply with copies in flight have no races, in many consecutive calls. */
 static void test_repeats(void **state)
 {
     static const int64_t sizes[][3] = {
@@ -404,7 +404,7 @@ static void far_type(enum scalar type, int64_t far_ld)
     devices[0]->release(devices[0], far);
 }
 
-/* Doubles in columns that tma's copy engine can address. */
+/* Doubles in columns that TMA can address. */
 static void test_far(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What kernels report of the size of their sums (exit 77 without a GPU).
+/* The bounds on their sums that kernels report (exit 77 without a GPU).
  *
  * Goal: the contract of struct peaks (gemm.h).  Method: products of all shapes, transpositions and
  * sizes of numbers, also with NaN and Inf; the sums are made again on the host, step by step in the
@@ -93,7 +93,7 @@ static float element_of(const struct matrix *m, bool trans, int64_t i, int64_t j
     return (float)raw_get(m, place(m, trans, i, j));
 }
 
-/* The second half of k takes back what the first one has added. */
+/* The second half of k cancels the first one. */
 static void cancel(struct reporting *t)
 {
     const struct gemm *g = &t->gemm;
@@ -130,7 +130,7 @@ static double peak_on_host(const struct reporting *t, int64_t i, int64_t rows, i
     return peak;
 }
 
-/* `sharp`: not only a bound. */
+/* `sharp`: also check that the bound is tight. */
 static void check_peaks(const struct reporting *t, bool sharp)
 {
     const struct gemm *g = &t->gemm;

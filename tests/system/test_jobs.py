@@ -83,7 +83,7 @@ def test_no_progress(batch, source, system, last):
     batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_SPLIT_K="2")
     batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
     assert batch.run() == [75, 75, last], batch.log.read_text()
-    assert "given up: the last 3 attempts have added nothing" in batch.log.read_text()
+    assert "giving up: the last 3 attempts made no progress" in batch.log.read_text()
 
 
 @pytest.mark.parametrize("system, status", [("pbs-alps", 75), ("lsf", 1)])
@@ -139,11 +139,11 @@ def test_workstation(reference, source, other, said):
         with subprocess.Popen([script], env=env, stdout=out, stderr=out,
                               start_new_session=True) as process:
             stop(process, source, signal.SIGUSR2)
-            wait_until(lambda: " is done; going on\n" in log.read_text(), process)
+            wait_until(lambda: " is done; resuming\n" in log.read_text(), process)
             wait_until(lambda: are_at_work(source), process)
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(120) == 75, log.read_text()
-    assert log.read_text().count(" is done; going on\n") == 1
+    assert log.read_text().count(" is done; resuming\n") == 1
     assert log.read_text().count(f"stopped by {said}") == 2  # not by what mpirun makes of Ctrl-C
     done = subprocess.run([script], env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "\nRestart " in done.stdout, done.stderr
@@ -158,7 +158,7 @@ def test_ranks_that_fall_over_as_they_start(source):
         script = production("workstation", source, LAUNCHER=f"({faulty})")
         done = subprocess.run([script], env=environment(DGEMM_OOC_DEVICE="cpu"), capture_output=True,
                               text=True)
-        assert done.returncode == status and done.stderr.count("; once more") == 1, done.stderr
+        assert done.returncode == status and done.stderr.count("; starting them again") == 1, done.stderr
     assert output_of(source).exists()
 
 

@@ -1,7 +1,7 @@
-/* The index maps of the tensor-core kernels, every case of them.
+/* The index maps of the tensor-core kernels, in all cases.
  *
- * Goal: what gemm_mma_maps.h says of them.  Method: enumerate pieces, lanes and halves; count how
- * often each element is held and how often each bank is met. */
+ * Goal: the contracts of gemm_mma_maps.h.  Method: enumerate pieces, lanes and halves; count how
+ * often each element is held and how often each bank is accessed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,23 +14,23 @@
 
 enum { SIDE = 128, LANES = 32, BANKS = 32 };
 
-/* A piece has a place for each element and no place for two; 16 bytes along the contiguous index
- * stay together, so that they can be copied as one. */
+/* The map of a piece is one-to-one; 16 bytes along the contiguous dimension stay adjacent, so that
+ * one copy can move them. */
 static void test_place(void **state)
 {
     (void)state;
-    for (int deep = 0; deep < 2; deep++) {
+    for (int k_major = 0; k_major < 2; k_major++) {
         char used[SIDE * MMA_STEP] = {0};
         for (int x = 0; x < SIDE; x++)
             for (int p = 0; p < MMA_STEP; p++) {
-                int at = mma_place(deep, x, p);
+                int at = mma_place(k_major, x, p);
                 assert_int_equal(at % 8, 0);
                 assert_in_range(at, 0, sizeof used * 8 - 8);
                 assert_int_equal(used[at / 8]++, 0);
-                assert_int_equal(mma_place(deep, x + 16, p), at + MMA_BLOCK);
-                if ((deep ? p : x) % 2 == 0) {
+                assert_int_equal(mma_place(k_major, x + 16, p), at + MMA_BLOCK);
+                if ((k_major ? p : x) % 2 == 0) {
                     assert_int_equal(at % 16, 0);
-                    assert_int_equal(mma_place(deep, x + !deep, p + deep), at + 8);
+                    assert_int_equal(mma_place(k_major, x + !k_major, p + k_major), at + 8);
                 }
             }
     }
@@ -46,9 +46,9 @@ enum { VARIANTS = 8 };
 #define S(v) ((v) >> 1 & 1)
 #define I(v) ((v) >> 2)
 
-static int held_at(int operand, int deep, int lane, int v)
+static int held_at(int operand, int k_major, int lane, int v)
 {
-    return mma_place(deep, maps[operand](lane, H(v)), mma_p(lane, S(v), I(v)));
+    return mma_place(k_major, maps[operand](lane, H(v)), mma_p(lane, S(v), I(v)));
 }
 
 /* The three parts of a lane's address add up, wherever a block begins. */
@@ -56,20 +56,21 @@ static void test_address(void **state)
 {
     (void)state;
     for (int operand = 0; operand < 2; operand++)
-        for (int deep = 0; deep < 2; deep++)
+        for (int k_major = 0; k_major < 2; k_major++)
             for (int lane = 0; lane < LANES; lane++)
                 for (int v = 0; v < VARIANTS; v++) {
-                    int base = mma_place(deep, maps[operand](lane, 0), lane % 4);
-                    int flip = mma_flip(deep, H(v), S(v), I(v)), skip = mma_skip(deep, S(v), I(v));
-                    assert_int_equal((base ^ flip) + skip, held_at(operand, deep, lane, v));
+                    int base = mma_place(k_major, maps[operand](lane, 0), lane % 4);
+                    int flip = mma_flip(k_major, H(v), S(v), I(v)),
+                        skip = mma_skip(k_major, S(v), I(v));
+                    assert_int_equal((base ^ flip) + skip, held_at(operand, k_major, lane, v));
                     assert_in_range(flip, 0, 255);
                     assert_int_equal(((base + 5 * 256) ^ flip) + skip,
-                                     held_at(operand, deep, lane, v) + 5 * 256);
+                                     held_at(operand, k_major, lane, v) + 5 * 256);
                 }
 }
 
-/* The lanes of a warp hold each element of a block once, in the places that the instruction knows:
- * x by the lane's group, p by its place in the group. */
+/* The lanes of a warp hold each element of a block once, in the instruction's fragment layout: x is
+ * given by the lane's group, p by its position in the group. */
 static void test_fragments(void **state)
 {
     (void)state;
@@ -85,12 +86,12 @@ static void test_fragments(void **state)
     }
 }
 
-/* How often the busiest bank is met by `lanes` lanes from `first` that load `bytes` each. */
-static int conflicts(int operand, int deep, int first, int lanes, int bytes, int v)
+/* The most accesses to one bank, when `lanes` lanes from `first` on load `bytes` each. */
+static int conflicts(int operand, int k_major, int first, int lanes, int bytes, int v)
 {
     int met[BANKS] = {0}, most = 0;
     for (int lane = first; lane < first + lanes; lane++) {
-        int at = held_at(operand, deep, lane, v);
+        int at = held_at(operand, k_major, lane, v);
         assert_int_equal(at % bytes, 0);
         for (int word = at / 4; word < (at + bytes) / 4; word++) {
             int count = ++met[word % BANKS];
@@ -100,7 +101,7 @@ static int conflicts(int operand, int deep, int first, int lanes, int bytes, int
     return most;
 }
 
-/* A wide piece of A is loaded by 16 bytes, two rows at once, everything else by 8. */
+/* An x-major piece of A is loaded by 16 bytes, two rows at once, everything else by 8. */
 static void test_banks(void **state)
 {
     (void)state;
@@ -117,9 +118,9 @@ static void test_banks(void **state)
     }
 }
 
-/* Lane 4 g + t has the sums of the instruction's rows g and g + 8 in its columns 2 t and 2 t + 1;
- * what stands behind these is what the lanes of those groups hold of A and B.  Each element of C
- * has one owner. */
+/* Lane 4 g + t has the accumulators of the instruction's rows g and g + 8 and columns 2 t and 2 t +
+ * 1; their rows and columns of C are those that the lanes of these groups hold of A and B.  Each
+ * element of C has one owner. */
 static void test_sums(void **state)
 {
     char owned[16][16] = {{0}};
@@ -133,8 +134,8 @@ static void test_sums(void **state)
             }
 }
 
-/* Each part has its warp, and of those with i0 <= i < i1 and j0 <= j < j1 no two have theirs on
- * one quarter of a multiprocessor. */
+/* Each warp tile has one warp, and no two with i0 <= i < i1 and j0 <= j < j1 are on one
+ * sub-partition of the SM. */
 static void check_quarters(int warps_m, int warps_n, int i0, int i1, int j0, int j1)
 {
     int warps[4] = {0}, parts[2][4] = {{0}};
@@ -166,8 +167,7 @@ static bool is_thin(struct tile_index at, int m, int n)
     return m - (int)at.i * TILE_M <= TILE_M / 2 || n - (int)at.j * TILE_N <= TILE_N / 2;
 }
 
-/* Each tile has its place in the order, once: the whole ones first, band after band and column
- * after column. */
+/* Each tile occurs once in the order: the whole ones first, by bands and by columns within them. */
 static void test_order(void **state)
 {
     (void)state;
@@ -188,8 +188,8 @@ static void test_order(void **state)
         }
 }
 
-/* How long the slowest of `blocks` works, in halves of a tile.  Each half of each tile has its
- * turn, once; no thin tile is halved, and none comes before a whole one. */
+/* The time of the slowest of `blocks`, in halves of a tile.  Each half of each tile is in one turn;
+ * no thin tile is halved, and none comes before a whole one. */
 static int slowest(struct mma_schedule work, int m, int n, unsigned blocks)
 {
     char done[M_MAX / TILE_M][N_MAX / TILE_N][2] = {{{0}}};
@@ -213,7 +213,7 @@ static int slowest(struct mma_schedule work, int m, int n, unsigned blocks)
     return most;
 }
 
-/* The halves are taken where they are the faster of two ways. */
+/* Tiles are halved if and only if that is faster. */
 static void test_schedule(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* The index maps of the kernels without tensor cores, every case of them.
+/* The index maps of the kernels without tensor cores, in all cases.
  *
- * Goal: in every shape that a kernel is built for, threads share C, and the loads of A and B,
- * without gap or overlap, and no warp meets a bank of shared memory twice at once.  Method:
- * enumerate threads, elements and turns as the kernels do; count how often each place is met. */
+ * Goal: in every shape of a kernel, threads cover C, and the loads of A and B, without gaps or
+ * overlaps, and warps have no bank conflicts.  Method: enumerate threads, elements and turns as the
+ * kernels do; count how often each element or bank is accessed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@ enum { SIDE_MAX = 256, STEP_MAX = 16, WARP = 32, BANKS = 32, VECTOR = 16 };
 /* A kernel's blocks for elements of `size` bytes. */
 struct kernel {
     struct simt_shape s;
-    int size, run; /* run: neighbours in C, and in a row of a piece, that are moved as one */
-    bool warps;    /* the parts of warps are compact */
+    int size, run; /* run: adjacent elements of C, and of a row of a piece, per access */
+    bool warps;    /* with compact warp tiles */
 };
 
 static void each_kernel(void (*check)(const struct kernel *k))
@@ -86,19 +86,19 @@ static void test_shares(void **state)
     each_kernel(check_share);
 }
 
-/* How a block brings one operand's piece: runs of `run`, and `depth` along k in one turn. */
+/* How a block loads a piece of an operand: in runs of `run`, `depth` steps of k per turn. */
 struct loader {
     int threads, side, step, depth, run;
-    bool deep;
+    bool k_major;
 };
 
-/* `wide`: warps copy as many at once as alignment allows, but not along k. */
-static struct loader loader_of(const struct kernel *k, int side, bool deep, bool wide)
+/* `wide`: kernels with warp tiles copy 16 bytes at once, if k is not contiguous. */
+static struct loader loader_of(const struct kernel *k, int side, bool k_major, bool wide)
 {
-    struct loader l = {simt_threads(k->s), side, k->s.step, k->s.step, k->run, deep};
-    if (k->warps && deep)
+    struct loader l = {simt_threads(k->s), side, k->s.step, k->s.step, k->run, k_major};
+    if (k->warps && k_major)
         l.depth = 8; /* lanes along k */
-    if (k->warps && (deep || !wide))
+    if (k->warps && (k_major || !wide))
         l.run = 1;
     return l;
 }
@@ -114,12 +114,12 @@ static bool place_of(const struct loader *l, int thread, int turn, struct piece_
 {
     const int a_depth = turns_of(l) / (l->step / l->depth);
     const int at = turn % a_depth * l->threads + thread;
-    *place = simt_piece(l->deep, l->side, l->depth, l->run, at);
+    *place = simt_piece(l->k_major, l->side, l->depth, l->run, at);
     place->p += turn / a_depth * l->depth;
     return at < l->side * l->depth / l->run;
 }
 
-/* Each element of the piece is brought once, in runs that begin at multiples of their length. */
+/* Each element of the piece is loaded once, in runs that begin at multiples of their length. */
 static void check_loader(const struct loader *l)
 {
     char brought[SIDE_MAX][STEP_MAX] = {{0}};
@@ -129,9 +129,9 @@ static void check_loader(const struct loader *l)
             struct piece_place place;
             if (!place_of(l, thread, turn, &place))
                 continue;
-            assert_int_equal((l->deep ? place.p : place.x) % l->run, 0);
+            assert_int_equal((l->k_major ? place.p : place.x) % l->run, 0);
             for (int e = 0; e < l->run; e++, count++) {
-                const int x = place.x + (l->deep ? 0 : e), p = place.p + (l->deep ? e : 0);
+                const int x = place.x + (l->k_major ? 0 : e), p = place.p + (l->k_major ? e : 0);
                 assert_in_range(x, 0, l->side - 1);
                 assert_in_range(p, 0, l->step - 1);
                 assert_int_equal(brought[x][p]++, 0);
@@ -145,8 +145,8 @@ struct request {
     int at[WARP], bytes;
 };
 
-/* How often the busiest bank is met.  Shared memory serves so many lanes at once that they move 128
- * bytes, if `more` twice as many; lanes that read the same word read it together. */
+/* The most accesses to one bank at once.  Shared memory serves as many lanes at once as move 128
+ * bytes, with `more` twice as many; lanes that read the same word share the access. */
 static int conflicts(const struct request *r, bool more)
 {
     const int together = (more ? 256 : 128) / r->bytes;
@@ -174,12 +174,13 @@ static int pitch_of(const struct kernel *k, int side)
     return side * k->size + (k->run > 1 ? SIMT_PADDING_WIDE : SIMT_PADDING);
 }
 
-/* The claim: no store to a piece meets a bank twice, but where a warp stores two rows of 16 floats
- * (padding for walks along k makes them overlap).  A run along k is stored by elements. */
+/* The claim: stores to a piece have no bank conflicts, except where a warp stores two rows of 16
+ * floats (the padding for stores along k makes them overlap).  A run along k is stored element by
+ * element. */
 static void check_stores(const struct kernel *k, const struct loader *l)
 {
-    const int parts = l->deep ? l->run : 1, pitch = pitch_of(k, l->side);
-    const int claim = !l->deep && l->side * k->size < 128 ? 2 : 1;
+    const int parts = l->k_major ? l->run : 1, pitch = pitch_of(k, l->side);
+    const int claim = !l->k_major && l->side * k->size < 128 ? 2 : 1;
     for (int turn = 0; turn < turns_of(l) * parts; turn++)
         for (int warp = 0; warp < l->threads; warp += WARP) {
             struct request r = {.bytes = k->size * l->run / parts};
@@ -210,9 +211,9 @@ static void test_loaders(void **state)
     each_kernel(check_loaders);
 }
 
-/* The claim: no load of a row of A's or B's piece meets a bank twice, and where warps are compact
- * shared memory serves twice the lanes at once, since lanes read the same in the pairs that it
- * knows. */
+/* The claim: loads of rows of a piece of A or B have no bank conflicts, and with compact warp tiles
+ * shared memory serves twice as many lanes at once, since lanes read the same words in the pairs
+ * that it can combine. */
 static void check_reads(const struct kernel *k)
 {
     for (int warp = 0; warp < simt_threads(k->s); warp += WARP) {

@@ -1,8 +1,8 @@
-/* CUDA C++ for a C++ compiler: the words of the language, and the threads of a block.
+/* CUDA C++ for a C++ compiler: the keywords of the language, and the threads of a block.
  *
- * Each thread is a fiber, and one fiber runs at a time until it waits: at a barrier, or for its
- * warp.  Who runs next is drawn at random (EMULATION_SEED in the environment draws anew), so that
- * what is not ordered by a barrier comes in any order.  Shared memory is filled with NaN when a
+ * Each thread is a fiber; one fiber runs at a time until it waits at a barrier or for its warp.
+ * The next one is chosen at random (seeded by the environment variable EMULATION_SEED), so that
+ * operations not ordered by a barrier occur in any order.  Shared memory is filled with NaN when a
  * block starts.  A barrier that not all threads reach ends the program.  Blocks run in parallel, on
  * all CPUs. */
 #ifndef DGEMM_OOC_EMULATED_BLOCK_H
@@ -28,7 +28,8 @@ using std::min;
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-/* An instance a CPU thread, and so a block: the emulation finds them all, to fill them. */
+/* One instance per CPU thread and thus per running block; the emulation finds them all, to fill
+ * them. */
 #define __shared__ thread_local
 
 struct uint3 {
@@ -52,7 +53,7 @@ struct alignas(16) double2 {
     double x, y;
 };
 
-/* Of the fiber that runs on this CPU thread. */
+/* Those of the fiber that runs on this CPU thread. */
 extern __thread uint3 threadIdx, blockIdx;
 extern __thread dim3 blockDim, gridDim;
 
@@ -84,19 +85,19 @@ inline int __float_as_int(float x)
 
 unsigned char *emulated_dynamic_shared();
 
-/* All threads of the warp come here with the same `act`; the last one calls it with what each of
- * them brought. */
+/* A collective operation of a warp: all of its threads call this with the same `act`, and the last
+ * one calls `act` with the `mine` of each. */
 void emulated_warp_meet(void *mine, void (*act)(void *const lanes[WARP]));
 
-/* Of whole warps, all of whose lanes take part. */
+/* For whole warps only: all lanes take part. */
 float __shfl_xor_sync(unsigned mask, float value, int lanes);
 int __all_sync(unsigned mask, int predicate);
 
-/* Copies under way of the fiber that runs. */
+/* An asynchronous copy in flight, of the running fiber. */
 struct emulated_copy {
     void *to;
     const void *from;
-    int bytes, size; /* the first `bytes` of `size` are read, the rest becomes zero */
+    int bytes, size; /* the first `bytes` of `size` are read, the rest is filled with zeros */
     unsigned group;
 };
 void emulated_copy_begin(const emulated_copy &copy);

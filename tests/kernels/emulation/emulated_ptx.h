@@ -1,7 +1,8 @@
 /* The functions of ptx.cuh on the CPU.
  *
- * An asynchronous copy happens when its thread waits for it, as late as it may; until then its
- * place in shared memory holds NaN.  A matrix multiply-add is one meeting of its warp. */
+ * An asynchronous copy is performed when its thread waits for it, as late as possible; until then
+ * its destination in shared memory holds NaN.  A matrix multiply-add is one collective operation of
+ * its warp. */
 #ifndef DGEMM_OOC_EMULATED_PTX_H
 #define DGEMM_OOC_EMULATED_PTX_H
 
