@@ -32,10 +32,10 @@ struct measured {
     int each;
 };
 
-template <typename T, bool DEEP>
-__device__ __forceinline__ measured measured_by_thread(const operand<T, DEEP> &from)
+template <typename T, bool K_MAJOR>
+__device__ __forceinline__ measured measured_by_thread(const operand<T, K_MAJOR> &from)
 {
-    if constexpr (DEEP)
+    if constexpr (K_MAJOR)
         return {(int64_t)blockIdx.x * WARPS + threadIdx.x / LANES, (int64_t)(threadIdx.x % LANES),
                 from.depth, LANES};
     const int64_t first = (int64_t)blockIdx.y * LINES_STEPS;
@@ -43,9 +43,9 @@ __device__ __forceinline__ measured measured_by_thread(const operand<T, DEEP> &f
             min(first + LINES_STEPS, from.depth), 1};
 }
 
-template <typename T, bool DEEP>
+template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
-    measure_exponents(operand<T, DEEP> from, ozaki_lines lines)
+    measure_exponents(operand<T, K_MAJOR> from, ozaki_lines lines)
 {
     const measured mine = measured_by_thread(from);
     int exponent = OZAKI_ZERO;
@@ -56,8 +56,9 @@ __global__ void __launch_bounds__(THREADS)
     atomicMax(&lines.exponents[mine.x], exponent);
 }
 
-template <typename T, bool DEEP>
-__global__ void __launch_bounds__(THREADS) measure_squares(operand<T, DEEP> from, ozaki_lines lines)
+template <typename T, bool K_MAJOR>
+__global__ void __launch_bounds__(THREADS)
+    measure_squares(operand<T, K_MAJOR> from, ozaki_lines lines)
 {
     const measured mine = measured_by_thread(from);
     if (mine.x >= from.width || lines.exponents[mine.x] == OZAKI_NOT_FINITE)
@@ -81,16 +82,16 @@ __global__ void __launch_bounds__(THREADS)
 
 /* A tile of lines and steps, as integers in shared memory, then as residues of PACK steps a thread
  * and store. */
-template <typename T, bool DEEP>
+template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
-    convert(const residues moduli, operand<T, DEEP> from, ozaki_lines lines, int8_t *planes,
+    convert(const residues moduli, operand<T, K_MAJOR> from, ozaki_lines lines, int8_t *planes,
             int64_t height, int64_t depth)
 {
     __shared__ int64_t integers[TILE_LINES][TILE_STEPS + 1];
     const int64_t x0 = (int64_t)blockIdx.x * TILE_LINES, p0 = (int64_t)blockIdx.y * TILE_STEPS;
     for (int element = threadIdx.x; element < TILE_LINES * TILE_STEPS; element += THREADS) {
-        const int x = DEEP ? element / TILE_STEPS : element % TILE_LINES;
-        const int p = DEEP ? element % TILE_STEPS : element / TILE_LINES;
+        const int x = K_MAJOR ? element / TILE_STEPS : element % TILE_LINES;
+        const int p = K_MAJOR ? element % TILE_STEPS : element / TILE_LINES;
         int64_t integer = 0;
         if (x0 + x < from.width && p0 + p < from.depth &&
             lines.exponents[x0 + x] != OZAKI_NOT_FINITE)
@@ -177,26 +178,27 @@ static unsigned blocks_of(int64_t count, int64_t each)
 }
 
 /* The planes of one operand. */
-template <typename T, bool DEEP>
-static cudaError_t convert_operand(const residues &moduli, const operand<T, DEEP> &from,
+template <typename T, bool K_MAJOR>
+static cudaError_t convert_operand(const residues &moduli, const operand<T, K_MAJOR> &from,
                                    const ozaki_lines &lines, int8_t *planes, int64_t height,
                                    int64_t depth, cudaStream_t stream)
 {
-    const dim3 measuring(DEEP ? blocks_of(from.width, WARPS) : blocks_of(from.width, THREADS),
-                         DEEP ? 1 : blocks_of(from.depth, LINES_STEPS));
+    const dim3 measuring(K_MAJOR ? blocks_of(from.width, WARPS) : blocks_of(from.width, THREADS),
+                         K_MAJOR ? 1 : blocks_of(from.depth, LINES_STEPS));
     const dim3 converting(blocks_of(height, TILE_LINES), blocks_of(depth, TILE_STEPS));
     const unsigned each = blocks_of(height, THREADS);
     cudaError_t status = start_kernel(clear_lines, each, THREADS, 0, stream, lines, height);
     if (status == cudaSuccess)
         status =
-            start_kernel(measure_exponents<T, DEEP>, measuring, THREADS, 0, stream, from, lines);
+            start_kernel(measure_exponents<T, K_MAJOR>, measuring, THREADS, 0, stream, from, lines);
     if (status == cudaSuccess)
-        status = start_kernel(measure_squares<T, DEEP>, measuring, THREADS, 0, stream, from, lines);
+        status =
+            start_kernel(measure_squares<T, K_MAJOR>, measuring, THREADS, 0, stream, from, lines);
     if (status == cudaSuccess)
         status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, lines, height);
     if (status == cudaSuccess)
-        status = start_kernel(convert<T, DEEP>, converting, THREADS, 0, stream, moduli, from, lines,
-                              planes, height, depth);
+        status = start_kernel(convert<T, K_MAJOR>, converting, THREADS, 0, stream, moduli, from,
+                              lines, planes, height, depth);
     return status;
 }
 
