@@ -124,7 +124,9 @@ int comm_open(struct comm *comm, struct error *err)
             return refuse_singletons(comm, task, launched, err);
         unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
     }
+    comm_open_parameters();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    comm_read_parameters();
     order_ranks(comm);
     comm->computers = comm->local_rank == 0;
     MPI_Allreduce(MPI_IN_PLACE, &comm->computers, 1, MPI_INT, MPI_SUM, all);

@@ -35,17 +35,25 @@ static bool names_cpus(const char *mapping)
     return mapping[0] != '\0';
 }
 
-bool comm_bound_by_default(void)
+static bool readable, by_default;
+
+void comm_open_parameters(void)
+{
+    int provided;
+    readable = getenv("OMPI_MCA_orte_bound_at_launch") &&
+               !getenv("OMPI_MCA_rmaps_base_cpus_per_rank") &&
+               MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS;
+}
+
+void comm_read_parameters(void)
 {
     enum { LONGEST = 4096 }; /* of Open MPI's parameters */
     static const char *const asked[] = {"hwloc_base_binding_policy", "hwloc_base_cpu_list",
                                         "orte_rankfile"};
     char text[LONGEST];
-    int provided;
-    if (!getenv("OMPI_MCA_orte_bound_at_launch") || getenv("OMPI_MCA_rmaps_base_cpus_per_rank") ||
-        MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
-        return false;
-    bool by_default = true;
+    by_default = readable;
+    if (!readable)
+        return;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         read_parameter(asked[i], text, sizeof text);
         by_default &= text[0] == '\0';
@@ -53,5 +61,9 @@ bool comm_bound_by_default(void)
     read_parameter("rmaps_base_mapping_policy", text, sizeof text);
     by_default &= !names_cpus(text);
     MPI_T_finalize();
+}
+
+bool comm_bound_by_default(void)
+{
     return by_default;
 }

@@ -13,6 +13,12 @@ enum { TAG_RAISE = 1, TAG_DATA };
 /* The same ranks; for panels alone, whose tags are numbers. */
 MPI_Comm comm_panels(void);
 
+/* Around MPI_Init_thread, for comm_bound_by_default.  To be asked for its parameters Open MPI loads
+ * all of its components, which takes a quarter of a second where one of them measures the CPU's
+ * clock; before it starts, it loads most of them for both. */
+void comm_open_parameters(void);
+void comm_read_parameters(void);
+
 /* Collective.  Form nodes of so many ranks. */
 void comm_group(struct comm *comm, int size);
 
