@@ -23,21 +23,23 @@ static inline double get(enum scalar type, const void *data, int64_t i)
 
 static inline void fill(enum scalar type, const struct block *b, void *to)
 {
-    for (int64_t i = 0; i < b->rows * b->cols; i++) {
-        double value = value_at(b->row + i / b->cols, b->col + i % b->cols);
-        if (type == SCALAR_DOUBLE)
-            ((double *)to)[i] = value;
-        else
-            ((float *)to)[i] = (float)value;
-    }
+    for (int64_t row = 0, i = 0; row < b->rows; row++)
+        for (int64_t col = 0; col < b->cols; col++, i++) {
+            double value = value_at(b->row + row, b->col + col);
+            if (type == SCALAR_DOUBLE)
+                ((double *)to)[i] = value;
+            else
+                ((float *)to)[i] = (float)value;
+        }
 }
 
 static inline void check(enum scalar type, const struct block *b, const void *data)
 {
-    for (int64_t i = 0; i < b->rows * b->cols; i++)
-        if (get(type, data, i) != value_at(b->row + i / b->cols, b->col + i % b->cols))
-            fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
-                     (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
+    for (int64_t row = 0, i = 0; row < b->rows; row++)
+        for (int64_t col = 0; col < b->cols; col++, i++)
+            if (get(type, data, i) != value_at(b->row + row, b->col + col))
+                fail_msg("element %ld of block %ldx%ld at %ld, %ld is %g", (long)i, (long)b->rows,
+                         (long)b->cols, (long)b->row, (long)b->col, get(type, data, i));
 }
 
 static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t cols,

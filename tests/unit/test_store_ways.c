@@ -49,6 +49,13 @@ static struct matrix_info plain(const char *file, uint64_t offset, int64_t rows,
     return info;
 }
 
+static void guarded(const unsigned char *bytes, uint64_t begin, uint64_t end)
+{
+    for (uint64_t i = begin; i < end; i++)
+        if (bytes[i] != GUARD)
+            fail_msg("byte %lu is %d", (unsigned long)i, bytes[i]);
+}
+
 static void check_guards(const struct matrix_info *info, enum scalar type)
 {
     unsigned char *bytes = malloc(info->file_bytes + 1);
@@ -56,9 +63,8 @@ static void check_guards(const struct matrix_info *info, enum scalar type)
     int fd = open(info->file, O_RDONLY);
     assert_int_equal(read(fd, bytes, info->file_bytes + 1), info->file_bytes);
     close(fd);
-    for (uint64_t i = 0; i < info->file_bytes; i++)
-        if ((i < info->offset || i >= end) && bytes[i] != GUARD)
-            fail_msg("byte %lu is %d", (unsigned long)i, bytes[i]);
+    guarded(bytes, 0, info->offset);
+    guarded(bytes, end, info->file_bytes);
     free(bytes);
 }
 
