@@ -282,8 +282,8 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
-# Two test files at a time, if pytest-xdist is installed: launchers mostly wait.
-SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 2 --dist loadfile")
+# Three test files at a time, if pytest-xdist is installed: launchers mostly wait.
+SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 3 --dist loadfile")
 PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q
 
 smoke: all $(FAULTY)
