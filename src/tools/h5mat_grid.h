@@ -21,10 +21,8 @@ struct grid grid_make(int64_t rows, int64_t cols, int64_t chunk_rows, int64_t ch
 
 int64_t grid_blocks(const struct grid *grid);
 
-/* Block `index`, counted in row-major order. */
-struct block grid_block(const struct grid *grid, int64_t index);
-
-/* Work on one block, with a buffer of its own.  Called from several threads at once. */
+/* Work on one block, the `index`-th in row-major order, with a buffer of its own.  Called from
+ * several threads at once. */
 typedef int grid_work(void *context, int64_t index, const struct block *block, void *buffer,
                       struct error *err);
 
