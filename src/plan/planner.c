@@ -63,7 +63,7 @@ static double judge(const struct query *q, struct plan *plan)
     plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
     plan_roofline(q, plan);
     return (2 * plan->roofline_s + slowed.roofline_s) / 3 +
-           (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[LINK_READ];
+           (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[STAGE_READ];
 }
 
 /* The candidate's cost, once it is complete. */

@@ -82,9 +82,9 @@ static struct common set_common(const struct query *q, struct plan *plan)
         each.slab = each.gemm / (double)plan->slabs;
     }
     each.lost = machine->files_in_memory ? 0 : bytes / machine->disk_read_bytes_per_s;
-    plan->link_s[LINK_GEMM] = supers * each.gemm;
-    plan->link_s[LINK_OUT] = supers * each.out;
-    plan->link_s[LINK_WRITE] = of_c / rate;
+    plan->link_s[STAGE_GEMM] = supers * each.gemm;
+    plan->link_s[STAGE_OUT] = supers * each.out;
+    plan->link_s[STAGE_WRITE] = of_c / rate;
     return each;
 }
 
@@ -126,15 +126,15 @@ void plan_roofline(const struct query *q, struct plan *plan)
 {
     struct common each = set_common(q, plan);
     plan->roofline_s = 0;
-    plan->link_s[LINK_READ] = plan->link_s[LINK_NETWORK] = plan->link_s[LINK_IN] = 0;
+    plan->link_s[STAGE_READ] = plan->link_s[STAGE_NETWORK] = plan->link_s[STAGE_IN] = 0;
     for (int kind = 0; kind < 4; kind++) {
         bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
         double count = (first_col ? 1 : (double)plan->supers_across - 1) *
                        (first_row ? 1 : (double)plan->supers_down - 1);
         struct pace s = feed_seconds(q, plan, first_col, first_row);
-        plan->link_s[LINK_READ] += count * (s.read + s.again);
-        plan->link_s[LINK_NETWORK] += count * s.network;
-        plan->link_s[LINK_IN] += count * s.in;
+        plan->link_s[STAGE_READ] += count * (s.read + s.again);
+        plan->link_s[STAGE_NETWORK] += count * s.network;
+        plan->link_s[STAGE_IN] += count * s.in;
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->passes[i] = (first ? 0 : plan->passes[i]) + count * s.part[i];
         double device = device_seconds(q->machine, plan, &each, s.in);

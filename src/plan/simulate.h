@@ -70,7 +70,7 @@ void simulate(const struct problem *problem, const struct machine *machine,
 /* Add a simulation of what follows after the first. */
 void simulation_add(struct simulation *sum, const struct simulation *more);
 
-const char *simulate_resource_name(enum resource resource);
+extern const char *const resource_names[RESOURCE_COUNT];
 
 /* Print what every resource does, in at most 80 columns. */
 void simulate_print(const struct simulation *simulation);

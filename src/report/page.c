@@ -122,7 +122,7 @@ static json_t *row_json(const struct course *c, int row)
         for (int i = 0; i < TIMELINE_BINS; i++)
             busy_s += lane[i];
         if (busy_s > 0)
-            json_object_set_new(stages, report_stage_key((enum stage)stage),
+            json_object_set_new(stages, report_stages[stage],
                                 json_pack("{s:f, s:o}", "busy_s", busy_s / ranks, "shares",
                                           shares_json(c, lane, ranks * c->width_s)));
     }
@@ -139,7 +139,7 @@ static json_t *amounts_json(const struct course *c)
         json_t *values = json_array();
         for (int bin = c->first; bin < c->first + c->bins; bin++)
             json_array_append_new(values, json_real(amount[bin]));
-        json_object_set_new(amounts, report_stage_key(stages[i]), values);
+        json_object_set_new(amounts, report_stages[stages[i]], values);
     }
     return amounts;
 }

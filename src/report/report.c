@@ -56,20 +56,13 @@ static double peak_memory(const struct comm *comm)
 void report_plan(const struct plan *plan, double predicted_s, struct report *report)
 {
     struct planned *planned = &report->planned;
-    const struct {
-        enum stage stage;
-        double amount;
-    } links[LINK_COUNT] = {
-        [LINK_READ] = {STAGE_READ, plan->read_bytes},
-        [LINK_NETWORK] = {STAGE_NETWORK, plan->sent_bytes},
-        [LINK_IN] = {STAGE_IN, plan->total.in_bytes},
-        [LINK_GEMM] = {STAGE_GEMM, plan->total.flops},
-        [LINK_OUT] = {STAGE_OUT, plan->total.out_bytes},
-        [LINK_WRITE] = {STAGE_WRITE, plan->total.write_bytes},
-    };
-    for (int i = 0; i < LINK_COUNT; i++) {
-        planned->busy_s[links[i].stage] += plan->link_s[i];
-        planned->amount[links[i].stage] += links[i].amount;
+    const double amounts[STAGE_COUNT] = {
+        [STAGE_READ] = plan->read_bytes,     [STAGE_NETWORK] = plan->sent_bytes,
+        [STAGE_IN] = plan->total.in_bytes,   [STAGE_GEMM] = plan->total.flops,
+        [STAGE_OUT] = plan->total.out_bytes, [STAGE_WRITE] = plan->total.write_bytes};
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        planned->busy_s[i] += plan->link_s[i];
+        planned->amount[i] += amounts[i];
     }
     planned->wall_s += predicted_s;
     planned->pieces++;

@@ -66,8 +66,7 @@ void report_print(const struct report *report, const struct problem *problem,
 void report_print_ranks(const struct run *run);
 
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
-const char *report_stage_title(enum stage stage);
-const char *report_stage_key(enum stage stage); /* in JSON */
+extern const char *const report_stages[STAGE_COUNT];      /* in JSON */
 
 /* One sentence: what would make such a run faster. */
 const char *report_advice(const struct report *report, const struct plan *plan);

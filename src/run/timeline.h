@@ -3,17 +3,7 @@
 #ifndef DGEMM_OOC_TIMELINE_H
 #define DGEMM_OOC_TIMELINE_H
 
-enum stage {
-    STAGE_READ,
-    STAGE_CACHE,
-    STAGE_NETWORK,
-    STAGE_IN,
-    STAGE_GEMM,
-    STAGE_CHECK,
-    STAGE_OUT,
-    STAGE_WRITE,
-    STAGE_COUNT
-};
+#include "plan.h"
 
 enum { TIMELINE_BINS = 512 };
 

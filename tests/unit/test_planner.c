@@ -460,7 +460,7 @@ static void test_files_in_memory(void **state)
     m.disk_run_bytes = 1024;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.cache_bytes == 0);
     assert_int_equal(plan.slot_bytes, 4 << 20);
-    assert_true(plan.roofline_s < 1.1 * plan.link_s[LINK_GEMM]);
+    assert_true(plan.roofline_s < 1.1 * plan.link_s[STAGE_GEMM]);
     assert_true(plan.supers_down > 1 && plan.supers_across > 1);
     m.ranks = m.ranks_per_node = 4;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.slot_bytes == 2 << 20);
