@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -347,9 +348,15 @@ bool comm_node_all(const struct comm *comm, bool mine)
     return every;
 }
 
-void comm_local_gather(const void *mine, size_t bytes, void *everyones)
+void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
 {
+    void *everyones = malloc((size_t)comm->local_size * bytes);
+    if (!everyones) {
+        fprintf(stderr, "dgemm_ooc: rank %d has no memory for what others tell it\n", comm->rank);
+        comm_abort(EXIT_RESOURCES);
+    }
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer);
+    return everyones;
 }
 
 void comm_send(const void *data, size_t bytes, int to)

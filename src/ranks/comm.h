@@ -78,8 +78,9 @@ void comm_statistics(const double *values, int count, double *least, double *sum
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from);
 bool comm_node_all(const struct comm *comm, bool mine);
 
-/* Collective over the ranks of a computer: gather `bytes` of each, in their order. */
-void comm_local_gather(const void *mine, size_t bytes, void *everyones);
+/* Collective over the ranks of a computer: gather `bytes` of each, in their order.  The caller
+ * frees them; without memory all ranks end. */
+void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes);
 
 /* End all ranks at once.  From any thread. */
 void comm_abort(int code) __attribute__((noreturn));
