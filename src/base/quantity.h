@@ -3,7 +3,6 @@
 #define DGEMM_OOC_QUANTITY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* "123", "64k", "512M", "8G", "1.5T", with an optional B or iB.  False when it is no size or too

@@ -9,7 +9,6 @@
 #include "exchange.h"
 #include "planner.h"
 #include "save.h"
-#include "store.h"
 #include "window.h"
 
 struct run {

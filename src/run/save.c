@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "error.h"
 #include "file.h"
 #include "quantity.h"
 #include "run.h"

@@ -1,6 +1,5 @@
 /* The measurements of gemm_bench: for each type, size and transposition the operands are made once,
  * and all algorithms of the device work on them in turn. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "error.h"

@@ -1,6 +1,5 @@
 #include "h5mat_grid.h"
 
-#include <inttypes.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
