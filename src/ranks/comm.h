@@ -58,20 +58,21 @@ bool comm_raised(const struct comm *comm);
 void comm_fail(void);
 
 /* Collective; may be called while the exchange between nodes runs.  comm_vote_begin starts to add
- * up to VOTE_SUMS numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote adds up
- * numbers modulo 2^64, and takes the largest of up to VOTE_LARGEST values, in one call.  False,
- * with no result, when a rank has raised; there must be no other vote then. */
-enum { VOTE_SUMS = 96, VOTE_LARGEST = 2 };
+ * up to VOTE_MAX numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote_sum adds up
+ * numbers modulo 2^64, comm_vote_most takes the largest, in one call.  False, with no result, when
+ * a rank has raised; there must be no other vote then. */
+enum { VOTE_MAX = 96 };
 void comm_vote_begin(const double *sums, int count);
 bool comm_vote_end(const struct comm *comm, double *sums, int count);
-bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values);
+bool comm_vote_sum(const struct comm *comm, uint64_t *numbers, int count);
+bool comm_vote_most(const struct comm *comm, double *numbers, int count);
 
 /* Collective. */
 void comm_barrier(void);
 uint64_t comm_min(uint64_t value); /* INT64_MAX at most */
 uint64_t comm_sum(uint64_t value); /* modulo 2^64 */
 void comm_sum_vector(double *vector, int64_t count);
-void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
+void comm_most_vector(double *vector, int64_t count);
 
 /* Collective over the ranks of a node.  Send data from one of them to all; whether `mine` is true
  * on all of them. */

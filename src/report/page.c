@@ -11,8 +11,7 @@
 
 enum {
     LANES = STAGE_COUNT * TIMELINE_BINS,
-    ROWS_MAX = 32, /* of the timeline: ranks, or groups of equally many of them */
-    CELLS_AT_ONCE = 256,
+    ROWS_MAX = 32,     /* of the timeline: ranks, or groups of equally many of them */
     PLACES_MAX = 4096, /* ranks whose place the page knows */
     FULL = 1000,       /* of a bin: busy all the time */
 };
@@ -39,8 +38,8 @@ void page_end(struct page *page)
  * seconds. */
 static double align(struct timeline *t, double end)
 {
-    double mine[] = {end - t->start, t->width}, least[2], sum[2], most[2];
-    comm_statistics(mine, 2, least, sum, most);
+    double most[] = {end - t->start, t->width};
+    comm_most_vector(most, 2);
     timeline_widen(t, most[1]);
     while (most[0] >= TIMELINE_BINS * t->width)
         timeline_widen(t, 2 * t->width);
@@ -50,20 +49,16 @@ static double align(struct timeline *t, double end)
 /* The tiles of each cell may be several ranks'. */
 static void gather_cells(struct tiles *tiles)
 {
-    double mine[2 * CELLS_AT_ONCE] = {0}, least[2 * CELLS_AT_ONCE], sum[2 * CELLS_AT_ONCE],
-                    most[2 * CELLS_AT_ONCE];
-    for (int done = 0; done < tiles->count; done += CELLS_AT_ONCE) {
-        struct cell *cells = &tiles->cells[done];
-        int count = (int)min_i64(CELLS_AT_ONCE, tiles->count - done);
-        for (int i = 0; i < count; i++) {
-            mine[2 * i] = cells[i].ratio;
-            mine[2 * i + 1] = cells[i].not_finite;
-        }
-        comm_statistics(mine, 2 * CELLS_AT_ONCE, least, sum, most);
-        for (int i = 0; i < count; i++) {
-            cells[i].ratio = most[2 * i];
-            cells[i].not_finite = sum[2 * i + 1];
-        }
+    double ratios[CELLS_MAX], not_finite[CELLS_MAX];
+    for (int i = 0; i < tiles->count; i++) {
+        ratios[i] = tiles->cells[i].ratio;
+        not_finite[i] = tiles->cells[i].not_finite;
+    }
+    comm_most_vector(ratios, tiles->count);
+    comm_sum_vector(not_finite, tiles->count);
+    for (int i = 0; i < tiles->count; i++) {
+        tiles->cells[i].ratio = ratios[i];
+        tiles->cells[i].not_finite = not_finite[i];
     }
 }
 

@@ -20,8 +20,6 @@ struct findings {
     double not_judged; /* elements that were not, since something near them overflows */
 };
 
-enum { FINDINGS_NUMBERS = sizeof(struct findings) / sizeof(double) };
-
 /* Add the verdicts of judge (freivalds.h) on the rows of a tile.  Returns the first row that is
  * wrong for certain, at which it ends, or -1. */
 int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
