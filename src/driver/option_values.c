@@ -26,7 +26,8 @@ bool is_from_environment(const struct argp_state *state)
     return state->next <= 1 + ((const struct parse *)state->input)->from_environment;
 }
 
-void bad_value(struct argp_state *state, const char *text, const char *remedy)
+/* Complain about the value of the option, named as it was given: by the option or its variable. */
+static void bad_value(struct argp_state *state, const char *text, const char *remedy)
 {
     const char *option = ((const struct parse *)state->input)->option->name;
     char variable[ENVIRONMENT_NAME];

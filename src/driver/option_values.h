@@ -23,9 +23,6 @@ struct parse {
 __attribute__((format(printf, 2, 3))) void usage_error(struct argp_state *state, const char *format,
                                                        ...);
 
-/* Complain about the value of `option`, named as it was given: by the option or its variable. */
-void bad_value(struct argp_state *state, const char *text, const char *remedy);
-
 /* Whether the option that is being parsed comes from the environment. */
 bool is_from_environment(const struct argp_state *state);
 

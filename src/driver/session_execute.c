@@ -271,8 +271,7 @@ static void finish_attempt(struct session *s)
     findings_gather(&all.findings);
     advance(a, &all, &s->progress);
     report_attempt(s);
-    if (s->options.html[0])
-        page_end(&s->record.page);
+    s->record.page.end = clock_now();
     requeue_failed(s);
 }
 

@@ -127,21 +127,17 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     }
 }
 
-/* The tile of C0 that a rank reads between this super-block and the next. */
-static struct block c0_tile(const struct cursor *c, int rank)
-{
-    const struct block none = {0};
-    return c->super < 0 ? none : schedule_tile(c->problem, c->plan, rank, c->super);
-}
-
-/* The next part of a strip of C0; `at` counts the strips of all the node's ranks. */
+/* The next part of a strip of C0, of the tiles that are read between this super-block and the next;
+ * `at` counts the strips of all the node's ranks. */
 static bool part_of_strip(struct cursor *c, int64_t at)
 {
     int first, end;
     schedule_ranks(c->plan, c->node, &first, &end);
     int64_t ranks = max_i64(end - first, 1);
     int rank = first + (int)(at % ranks);
-    struct block tile = c0_tile(c, rank), strip = {0};
+    struct block tile = {0}, strip = {0};
+    if (c->super >= 0)
+        tile = schedule_tile(c->problem, c->plan, rank, c->super);
     struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
     if (at / ranks < schedule_strips(c->plan, &tile))
         strip = schedule_strip(c->plan, &tile, at / ranks);

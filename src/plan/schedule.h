@@ -33,6 +33,9 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab);
 
+/* Of k, what the first `slabs` slabs hold. */
+int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs);
+
 /* Strip `index` of a tile, the rows that leave the device together; empty beyond the last. */
 struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index);
 int64_t schedule_strips(const struct plan *plan, const struct block *tile);
@@ -60,10 +63,6 @@ bool schedule_held(const struct plan *plan, enum operand operand, const struct b
 
 /* The super-block's column. */
 int64_t schedule_across(const struct plan *plan, int64_t super);
-
-/* The rank's last tile before a super-block; empty when there is none. */
-struct block schedule_tile_before(const struct problem *p, const struct plan *plan, int rank,
-                                  int64_t super);
 
 /* Whether the rank's tile in that super-block wants its panels of A or B from the host. */
 bool schedule_needs(const struct problem *p, const struct plan *plan, enum operand operand,

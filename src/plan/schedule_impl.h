@@ -6,7 +6,6 @@
 
 /* The line of the grid that the rank shares panels with: its row for A, its column for B. */
 int schedule_line(const struct plan *plan, enum operand operand, int rank);
-int schedule_lines(const struct plan *plan, enum operand operand);
 int schedule_rank_in_line(const struct plan *plan, enum operand operand, int line, int at);
 
 /* The node's ranks in a line of the grid that need its panels. */

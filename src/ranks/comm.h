@@ -58,9 +58,9 @@ bool comm_raised(const struct comm *comm);
 void comm_fail(void);
 
 /* Collective; may be called while the exchange between nodes runs.  comm_vote_begin starts to add
- * up to VOTE_MAX numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote_sum adds up
- * numbers modulo 2^64, comm_vote_most takes the largest, in one call.  False, with no result, when
- * a rank has raised; there must be no other vote then. */
+ * up to VOTE_MAX numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote_sum adds
+ * up numbers modulo 2^64, comm_vote_most takes the largest, in one call.  False, with no result,
+ * when a rank has raised; there must be no other vote then. */
 enum { VOTE_MAX = 96 };
 void comm_vote_begin(const double *sums, int count);
 bool comm_vote_end(const struct comm *comm, double *sums, int count);

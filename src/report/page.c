@@ -29,11 +29,6 @@ struct course {
     double *amount;  /* of all ranks; [STAGE_COUNT][TIMELINE_BINS] */
 };
 
-void page_end(struct page *page)
-{
-    page->end = clock_now();
-}
-
 /* Make the bins of all ranks equally wide, so that they reach to the end of the run.  That end, in
  * seconds. */
 static double align(struct timeline *t, double end)

@@ -11,11 +11,8 @@
 struct page {
     struct timeline timeline;
     struct tiles tiles;
-    double end; /* of the last piece (work.h), on the host's clock */
+    double end; /* of the last piece (work.h), on the host's clock; set by the caller */
 };
-
-/* A piece has ended. */
-void page_end(struct page *page);
 
 /* Collective.  Gather what all ranks have collected; rank 0, which alone needs the account, writes
  * it, under a temporary name first. */

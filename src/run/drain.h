@@ -18,7 +18,8 @@ struct drain {
     struct outlet *out;    /* takes C */
     struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
-    struct matrix tile; /* the finished tile, until all of its strips are out; empty: none */
+    struct matrix tile; /* the finished tile, whose block the caller sets when its products are
+                         * enqueued; empty from when all of its strips are out */
     void *c0[2];        /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
     struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
@@ -30,9 +31,6 @@ struct drain {
  * drain_close is still due. */
 int drain_open(struct drain *drain, struct error *err);
 void drain_close(struct drain *drain);
-
-/* The products of the tile are enqueued: it is the next one to be drained. */
-void drain_begin(struct drain *drain, const struct block *tile);
 
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
  * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does

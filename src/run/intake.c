@@ -27,14 +27,15 @@ static size_t state_bytes(int slots)
     return window_pages(sizeof(struct intake_ring) + (size_t)slots * sizeof(struct intake_slot));
 }
 
-int intake_slots(const struct plan *plan, const struct comm *comm)
+/* Of a node. */
+static int count_slots(const struct plan *plan, const struct comm *comm)
 {
     return plan->slots_in * comm->node_size;
 }
 
 size_t intake_bytes(const struct plan *plan, const struct comm *comm)
 {
-    int slots = intake_slots(plan, comm);
+    int slots = count_slots(plan, comm);
     return state_bytes(slots) + (size_t)slots * plan->slot_bytes;
 }
 
@@ -42,7 +43,7 @@ void intake_init(void *window, const struct plan *plan, const struct comm *comm)
 {
     struct intake_ring *ring = window;
     window_lock_init(&ring->lock);
-    for (int i = 0; i < intake_slots(plan, comm); i++) {
+    for (int i = 0; i < count_slots(plan, comm); i++) {
         ring->slots[i].turn = i;
         window_signal_init(&ring->slots[i].changed);
     }
@@ -241,7 +242,7 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
                           .node = comm->node,
                           .node_rank = comm->node_rank,
                           .node_size = comm->node_size,
-                          .count = intake_slots(plan, comm),
+                          .count = count_slots(plan, comm),
                           .ring = window};
     pthread_mutex_init(&in->lock, NULL);
     pthread_mutex_init(&in->mover.lock, NULL);
@@ -314,7 +315,8 @@ static int sender(const struct intake *in, const struct transfer *t)
     return comm->first + schedule_server(in->taking.plan, comm->peers, t->from, t);
 }
 
-int intake_take(struct intake *in, struct slot **taken, struct error *err)
+/* The next slot that this rank needs, full. */
+static int take(struct intake *in, struct slot **taken, struct error *err)
 {
     bool more = find_next(in);
     assert(more);
@@ -329,7 +331,8 @@ int intake_take(struct intake *in, struct slot **taken, struct error *err)
     return 0;
 }
 
-void intake_give(struct intake *in, struct slot *slot)
+/* The copy from the slot is enqueued between its events `start` and `done`. */
+static void give(struct intake *in, struct slot *slot)
 {
     pthread_mutex_lock(&in->lock);
     in->flight[in->given++ % in->count] = slot;
@@ -341,13 +344,13 @@ int intake_copy(struct intake *in, const struct matrix *to, struct error *err)
 {
     struct device *dev = in->mover.device;
     struct slot *slot;
-    if (intake_take(in, &slot, err))
+    if (take(in, &slot, err))
         return err->code;
     struct copy copy = matrix_copy_in(to, &slot->transfer.block, slot->memory);
     if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;
-    intake_give(in, slot);
+    give(in, slot);
     return 0;
 }
 

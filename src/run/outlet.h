@@ -49,10 +49,6 @@ int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 /* Give back a slot that was taken for something else than C, without writing it. */
 void outlet_return(struct outlet *outlet, struct slot *slot);
 
-/* The copy to the slot is enqueued between its events `start` and `done`.  A thread writes it as
- * `slot->transfer` says, and frees it. */
-void outlet_give(struct outlet *outlet, struct slot *slot);
-
 /* Take a slot, enqueue the copy of a part of the matrix to it, on STREAM_OUT, and give it on to be
  * written.  Blocks until a slot is free. */
 int outlet_copy(struct outlet *outlet, const struct matrix *from, const struct block *part,
