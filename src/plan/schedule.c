@@ -37,12 +37,12 @@ int schedule_node(const struct plan *plan, int rank)
     return rank / plan->ranks_per_node;
 }
 
-void schedule_ranks(const struct plan *plan, int node, int *first, int *end)
+struct stretch schedule_ranks(const struct plan *plan, int node)
 {
     int64_t all = (int64_t)plan->grid_rows * plan->grid_cols,
             begin = (int64_t)node * plan->ranks_per_node;
-    *first = (int)min_i64(begin, all);
-    *end = (int)min_i64(begin + plan->ranks_per_node, all);
+    return (struct stretch){(int)min_i64(begin, all),
+                            (int)min_i64(begin + plan->ranks_per_node, all)};
 }
 
 int64_t schedule_across(const struct plan *plan, int64_t super)
@@ -152,9 +152,9 @@ int schedule_line(const struct plan *plan, enum operand operand, int rank)
 int schedule_users(const struct problem *p, const struct plan *plan, enum operand operand, int node,
                    int line, int64_t super)
 {
-    int first, end, users = 0;
-    schedule_ranks(plan, node, &first, &end);
-    for (int rank = first; rank < end; rank++)
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int users = 0;
+    for (int rank = ranks.first; rank < ranks.end; rank++)
         users += schedule_line(plan, operand, rank) == line &&
                  schedule_needs(p, plan, operand, rank, super);
     return users;
@@ -169,9 +169,9 @@ int64_t schedule_kept_index(const struct plan *plan, enum operand operand, int64
 
 int64_t schedule_tiles_across(const struct problem *p, const struct plan *plan, int node, int row)
 {
-    int first, end, left = plan->grid_cols;
-    schedule_ranks(plan, node, &first, &end);
-    for (int rank = first; rank < end; rank++)
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int left = plan->grid_cols;
+    for (int rank = ranks.first; rank < ranks.end; rank++)
         if (schedule_row(plan, rank) == row)
             left = (int)min_i64(left, schedule_col(plan, rank));
     return ceil_div(ceil_div(p->n, plan->tile_cols) - left, plan->grid_cols);

@@ -12,6 +12,11 @@
 
 #include "plan.h"
 
+/* [first, end) */
+struct stretch {
+    int first, end;
+};
+
 int64_t schedule_supers(const struct plan *plan);
 
 /* Where a rank is in the grid, and who is there.  The ranks of a node are a block of it where they
@@ -21,8 +26,8 @@ int schedule_col(const struct plan *plan, int rank);
 int schedule_rank(const struct plan *plan, int row, int col);
 int schedule_node(const struct plan *plan, int rank);
 
-/* The node's ranks that are in the grid: [first, end). */
-void schedule_ranks(const struct plan *plan, int node, int *first, int *end);
+/* The node's ranks that are in the grid. */
+struct stretch schedule_ranks(const struct plan *plan, int node);
 
 /* The tile of C that `rank` holds in super-block `super`; rows or cols are 0 where it lies
  * outside C or the rank is not in the grid. */
@@ -111,11 +116,6 @@ int schedule_server(const struct plan *plan, int ranks, int node, const struct t
 bool schedule_is_for(const struct problem *p, const struct plan *plan, const struct transfer *t,
                      int rank);
 
-/* Of the grid: [first, end). */
-struct grid_lines {
-    int first, end;
-};
-
 /* All transfers that come to a node, in order.  Panels come one slab ahead: those of a tile's first
  * slab before C0 of the tile before, so that the pipeline does not run empty while a tile leaves
  * the device.  Panels of one operand for several lines of the grid come in turns, part by part. */
@@ -123,11 +123,11 @@ struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int node;
-    struct grid_lines lines[2]; /* of A and of B, in which the node has ranks */
-    int64_t super, next;        /* the super-block at work, and the one after; both for this node */
-    int64_t stage, part;        /* within the super-block; of the stage's panels or strip */
-    int line;                   /* the one to look at next, from the node's first */
-    int64_t number;             /* of the newest transfer; -1 before the first */
+    struct stretch lines[2]; /* of the grid, of A and of B, in which the node has ranks */
+    int64_t super, next;     /* the super-block at work, and the one after; both for this node */
+    int64_t stage, part;     /* within the super-block; of the stage's panels or strip */
+    int line;                /* the one to look at next, from the node's first */
+    int64_t number;          /* of the newest transfer; -1 before the first */
     struct transfer newest;
 };
 

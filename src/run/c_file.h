@@ -12,7 +12,7 @@ struct c_file {
     const struct problem *problem;
     const struct plan *plan;
     const struct matrix_info *info;
-    int rank, ranks;
+    const struct comm *comm;
     struct store *store;
     struct checksum checksum;        /* of C; closed when C is not checked */
     _Atomic uint64_t written[BANDS]; /* the checksum of what this rank has written */

@@ -163,9 +163,9 @@ static bool read_next(struct intake *in, int thread, struct error *err)
 /* Populate a thread's share of the slots, where they will be pinned. */
 static void populate(struct intake *in, int thread)
 {
-    int threads = in->mover.threads * in->node_size, first = thread * in->node_size + in->node_rank;
+    const int size = in->comm->node_size, first = thread * size + in->comm->node_rank;
     if (in->mover.device->info.kind == DEVICE_GPU)
-        for (int i = first; i < in->count; i += threads)
+        for (int i = first; i < in->count; i += in->mover.threads * size)
             slot_populate(&in->mover, &in->slots[i]);
 }
 
@@ -236,18 +236,12 @@ static int start_threads(struct intake *in, struct error *err)
 int intake_open(struct intake *in, void *window, const struct mover *mover, const struct problem *p,
                 const struct plan *plan, const struct comm *comm, struct error *err)
 {
-    *in = (struct intake){.mover = *mover,
-                          .comm = comm,
-                          .rank = comm_place(comm),
-                          .node = comm->node,
-                          .node_rank = comm->node_rank,
-                          .node_size = comm->node_size,
-                          .count = count_slots(plan, comm),
-                          .ring = window};
+    *in = (struct intake){
+        .mover = *mover, .comm = comm, .count = count_slots(plan, comm), .ring = window};
     pthread_mutex_init(&in->lock, NULL);
     pthread_mutex_init(&in->mover.lock, NULL);
     pthread_cond_init(&in->changed, NULL);
-    cursor_start(&in->reading, p, plan, in->node);
+    cursor_start(&in->reading, p, plan, comm->node);
     in->taking = in->reading;
     in->slots = calloc((size_t)in->count, sizeof *in->slots);
     in->flight = calloc((size_t)in->count, sizeof *in->flight);
@@ -297,7 +291,7 @@ static bool find_next(struct intake *in)
 {
     struct cursor *c = &in->taking;
     while (!in->has_next && cursor_next(c, &in->next))
-        in->has_next = schedule_is_for(c->problem, c->plan, &in->next, in->rank);
+        in->has_next = schedule_is_for(c->problem, c->plan, &in->next, comm_place(in->comm));
     return in->has_next;
 }
 

@@ -22,7 +22,6 @@ struct matrix;
 struct intake {
     struct mover mover;
     const struct comm *comm;
-    int rank, node, node_rank, node_size;
     int count; /* slots of the node */
     struct intake_ring *ring;
     struct slot *slots;            /* this rank's side */
