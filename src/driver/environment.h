@@ -1,6 +1,5 @@
 /* Options that the environment gives: DGEMM_OOC_GPU_MEMORY=6G is --gpu-memory=6G. */
-#ifndef DGEMM_OOC_ENVIRONMENT_H
-#define DGEMM_OOC_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ const char *environment_variable(const char *option, char variable[ENVIRONMENT_N
  * those of tests (DGEMM_OOC_TEST_...) and of modules. */
 void environment_options(const struct argp_option *table, const bool *given, option_take *take,
                          void *context, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The words of an option, as values.  Errors are added to the `struct parse`; then any value is
  * returned that the option can have. */
-#ifndef DGEMM_OOC_OPTION_VALUES_H
-#define DGEMM_OOC_OPTION_VALUES_H
+#pragma once
 
 #include <argp.h>
 
@@ -40,5 +39,3 @@ void parse_tile(const char *text, struct options *options, struct parse *p);
 
 /* 0: the planner chooses; 1: off. */
 int parse_split(const char *text, struct parse *p);
-
-#endif

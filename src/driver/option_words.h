@@ -1,7 +1,6 @@
 /* The words of a command line, as the options of a table of argp's.  argp itself would stop at the
  * first error, and does not propose the option that was meant; it only prints help here. */
-#ifndef DGEMM_OOC_OPTION_WORDS_H
-#define DGEMM_OOC_OPTION_WORDS_H
+#pragma once
 
 #include <argp.h>
 
@@ -19,5 +18,3 @@ void option_words(const struct argp_option *table, char **words, option_take *ta
 
 /* The option whose name a misspelt one is most like; null where none is like it. */
 const struct argp_option *option_words_nearest(const struct argp_option *table, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the planner has chosen (planner.h). */
-#ifndef DGEMM_OOC_PLAN_H
-#define DGEMM_OOC_PLAN_H
+#pragma once
 
 #include "machine.h"
 #include "problem.h"
@@ -85,5 +84,3 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
 /* Print problem and plan, in at most 80 columns. */
 void plan_print(const struct problem *problem, const struct machine *machine,
                 const struct plan *plan);
-
-#endif

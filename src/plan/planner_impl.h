@@ -1,6 +1,5 @@
 /* What the parts of the planner share. */
-#ifndef DGEMM_OOC_PLANNER_IMPL_H
-#define DGEMM_OOC_PLANNER_IMPL_H
+#pragma once
 
 #include "planner.h"
 
@@ -105,5 +104,3 @@ extern const double plan_pace_beside_writing;
 
 /* Set the time of each link, how often operands are read and the roofline of the whole. */
 void plan_roofline(const struct query *q, struct plan *plan);
-
-#endif

@@ -7,8 +7,7 @@
  * same order, so that no two of them can wait for each other.  A panel that several nodes need is
  * read in turns by them, and each part goes round from node to node: in at most once, out at most
  * once. */
-#ifndef DGEMM_OOC_SCHEDULE_H
-#define DGEMM_OOC_SCHEDULE_H
+#pragma once
 
 #include "plan.h"
 
@@ -142,5 +141,3 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
 
 /* Bytes that all nodes together read from files; those that they send each other. */
 void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent);
-
-#endif

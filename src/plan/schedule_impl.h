@@ -1,6 +1,5 @@
 /* What the parts of the schedule share. */
-#ifndef DGEMM_OOC_SCHEDULE_IMPL_H
-#define DGEMM_OOC_SCHEDULE_IMPL_H
+#pragma once
 
 #include "schedule.h"
 
@@ -24,5 +23,3 @@ int64_t schedule_tiles_across(const struct problem *p, const struct plan *plan, 
  * in an earlier one. */
 bool schedule_had(const struct problem *p, const struct plan *plan, enum operand operand, int node,
                   int line, int64_t super);
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, and that C0's strips take slots of the ring too. */
-#ifndef DGEMM_OOC_SIMULATE_H
-#define DGEMM_OOC_SIMULATE_H
+#pragma once
 
 #include "planner.h"
 
@@ -77,5 +76,3 @@ void simulate_print(const struct simulation *simulation);
 
 /* Print the prediction: the time, and what limits it. */
 void simulate_print_time(const struct simulation *simulation);
-
-#endif

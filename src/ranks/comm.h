@@ -1,8 +1,7 @@
 /* The ranks, and what they decide together.  This folder and the exchange between nodes
  * (exchange.h) are the only users of MPI.  Only the main thread calls these functions, but for
  * comm_raised, comm_fail and comm_abort, which any thread may call. */
-#ifndef DGEMM_OOC_COMM_H
-#define DGEMM_OOC_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ void comm_receive(void *data, size_t bytes, int from);
 
 /* "Open MPI v4.1.4", one line. */
 void comm_version(char *text, size_t size);
-
-#endif

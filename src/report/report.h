@@ -1,7 +1,6 @@
 /* What a run did: time, bytes and memory of every stage over all ranks, planned beside measured;
  * as text, and as JSON for programs. */
-#ifndef DGEMM_OOC_REPORT_H
-#define DGEMM_OOC_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -107,5 +106,3 @@ void report_print_result(const struct report *report);
 
 /* "RESULT: C is checked ...: PASSED", without a run.  The verdict. */
 int report_check_result(const struct verify *full);
-
-#endif

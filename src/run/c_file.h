@@ -1,6 +1,5 @@
 /* C's file as the pipeline writes it: blocks in any order, from any thread, with their checksum. */
-#ifndef DGEMM_OOC_C_FILE_H
-#define DGEMM_OOC_C_FILE_H
+#pragma once
 
 #include "bands.h"
 #include "plan.h"
@@ -34,5 +33,3 @@ int c_file_write(struct c_file *file, const struct block *block, const void *mem
  * all ranks take turns, and so do the tiles of a column of the grid.  False when there is nothing
  * to be gained.  Any thread. */
 bool c_file_prepare(struct c_file *file);
-
-#endif

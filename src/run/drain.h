@@ -1,7 +1,6 @@
 /* The drain: finished tiles on their way from the device to C's file, strip by strip, so that the
  * products of the next tile can follow into the same accumulators. */
-#ifndef DGEMM_OOC_DRAIN_H
-#define DGEMM_OOC_DRAIN_H
+#pragma once
 
 #include "check.h"
 #include "comm.h"
@@ -45,5 +44,3 @@ int drain_rest(struct drain *drain, struct error *err);
  * Blocks until a slot is free. */
 int drain_copy(struct drain *drain, const struct matrix *acc, const struct block *part,
                struct error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * In each row of a tile the check knows the largest error that one element may have without being
  * found for certain.  It is divided by a typical element of that row: their root mean square, less
  * what such an error may have added to it.  The largest of these ratios is reported. */
-#ifndef DGEMM_OOC_FINDINGS_H
-#define DGEMM_OOC_FINDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ const char *findings_summary(const struct findings *f);
 /* One sentence: what size of error would have been found, or why C counts as not checked.  The next
  * call overwrites the text. */
 const char *findings_sentence(const struct findings *f);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * One thread of each rank, the lander, waits for the copies of its rank and releases the slots.
  * Every rank pins all slots. */
-#ifndef DGEMM_OOC_INTAKE_H
-#define DGEMM_OOC_INTAKE_H
+#pragma once
 
 #include "slot.h"
 
@@ -86,5 +85,3 @@ void intake_set_copied(struct intake *intake, int64_t number);
 
 /* Join the threads and free everything.  No copy may be in flight. */
 void intake_close(struct intake *intake);
-
-#endif

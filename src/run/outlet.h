@@ -4,8 +4,7 @@
  *
  * The slot that was freed last is taken first, so that a run whose writers keep up uses few slots.
  * Threads that have nothing to write prepare the pages of the file that will be written to. */
-#ifndef DGEMM_OOC_OUTLET_H
-#define DGEMM_OOC_OUTLET_H
+#pragma once
 
 #include "slot.h"
 
@@ -65,5 +64,3 @@ int outlet_finish(struct outlet *outlet, struct error *err);
 
 /* Stop the threads wherever they are and free everything.  No copy may be in flight. */
 void outlet_close(struct outlet *outlet);
-
-#endif

@@ -1,7 +1,6 @@
 /* How busy every stage of a rank was, and what it moved, over time.  A timeline takes the same
  * memory for any run: when its bins are full, pairs of them are merged. */
-#ifndef DGEMM_OOC_TIMELINE_H
-#define DGEMM_OOC_TIMELINE_H
+#pragma once
 
 #include "plan.h"
 
@@ -23,5 +22,3 @@ void timeline_add(struct timeline *timeline, enum stage stage, double begin, dou
 
 /* Merge bins until they are at least so many seconds wide. */
 void timeline_widen(struct timeline *timeline, double width);
-
-#endif

@@ -2,8 +2,7 @@
  * Chrome's trace format, and summed up over time for the page (page.h).  There is one span for each
  * slot that moves and each product; it takes 32 bytes and no system call.  Without a trace it costs
  * a comparison. */
-#ifndef DGEMM_OOC_TRACE_H
-#define DGEMM_OOC_TRACE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -61,5 +60,3 @@ void trace_device(struct trace *trace, struct span span, struct event *begin, st
 /* Collective, with an error that has no complaint yet on any rank.  Rank 0 writes the spans of all
  * ranks, under a temporary name first. */
 int trace_write(struct trace *trace, struct comm *comm, const char *path, struct error *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Every measured call of an algorithm is followed by one of cuBLAS, the reference: clocks float
  * with power and temperature, and only what runs side by side compares. */
-#ifndef DGEMM_OOC_GEMM_BENCH_H
-#define DGEMM_OOC_GEMM_BENCH_H
+#pragma once
 
 #include <limits.h>
 
@@ -99,5 +98,3 @@ void bench_print_head(const struct bench_options *options, const struct device_i
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 /* All rows so far: a run that is ended early leaves what it has measured. */
 int bench_write(const struct bench_sink *sink, const struct device_info *info, struct error *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Moving and computing overlap by having more threads than processors: while some wait for the
  * disk, others compute. */
-#ifndef DGEMM_OOC_H5MAT_GRID_H
-#define DGEMM_OOC_H5MAT_GRID_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ typedef int grid_work(void *context, int64_t index, const struct block *block, v
  * Takes 128 MiB at most, or what one block needs. */
 int grid_each(const struct grid *grid, size_t buffer_bytes, grid_work *work, void *context,
               struct error *err);
-
-#endif
