@@ -136,8 +136,8 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(ranks): o->ranks = parse_count(arg, p); break;
     case KEY(ranks_per_node): o->ranks_per_node = parse_count(arg, p); break;
     case KEY(machine): copy_path(o->machine, arg, p); break;
-    case KEY(grid_rows): parse_grid(arg, o, p); break;
-    case KEY(tile_rows): parse_tile(arg, o, p); break;
+    case KEY(grid_rows): parse_grid(arg, p); break;
+    case KEY(tile_rows): parse_tile(arg, p); break;
     case KEY(layers): o->layers = parse_split(arg, p); break;
     case KEY(verify): o->verify = (enum verification)parse_word(arg, p); break;
     case KEY(check_seed): o->check_seed = parse_seed(arg, p); break;

@@ -34,8 +34,8 @@ int parse_word(const char *text, struct parse *p);
 enum scalar parse_type(const char *text, struct parse *p);
 int parse_algorithm(const char *text, struct parse *p);
 void copy_path(char to[PATH_MAX], const char *from, struct parse *p);
-void parse_grid(const char *text, struct options *options, struct parse *p);
-void parse_tile(const char *text, struct options *options, struct parse *p);
+void parse_grid(const char *text, struct parse *p);
+void parse_tile(const char *text, struct parse *p);
 
 /* 0: the planner chooses; 1: off. */
 int parse_split(const char *text, struct parse *p);

@@ -22,7 +22,10 @@ struct span {
     uint16_t thread; /* of those of its stage */
 };
 
-enum { TRACE_SPANS = 1 << 18 }; /* of each rank; spans beyond this are dropped, and counted */
+enum {
+    TRACE_SPANS = 1 << 18, /* of each rank; spans beyond this are dropped, and counted */
+    TRACE_BYTES = TRACE_SPANS * sizeof(struct span) /* that they take on the host */
+};
 
 /* A moment on both clocks, from which later ones on the device are measured.  Anchors are renewed
  * all the time, since the device counts in float milliseconds, which are coarse far from one. */
@@ -41,9 +44,6 @@ struct trace {
     int newest;               /* of them */
     pthread_mutex_t lock;
 };
-
-/* Host bytes that a trace takes. */
-size_t trace_bytes(void);
 
 /* Collective.  Begin now, on all ranks, with spans or a timeline or both.  After a failure
  * trace_close is still due. */
