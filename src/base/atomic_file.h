@@ -2,8 +2,7 @@
  * under a temporary name (names.h) and renamed when it is complete, so that nobody reads half of
  * one.  A link with the final name is replaced itself.  Such a file may also go to standard
  * output. */
-#ifndef DGEMM_OOC_ATOMIC_FILE_H
-#define DGEMM_OOC_ATOMIC_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,5 +23,3 @@ FILE *atomic_file_open(const char *path, const char *what, struct error *err);
 /* Close it and give it its final name, or remove it where it could not be written.  A null `file`
  * is ignored: atomic_file_open has complained of it. */
 int atomic_file_close(FILE *file, const char *path, const char *what, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Rectangles of a matrix, and how one that is too large for a buffer is cut into parts. */
-#ifndef DGEMM_OOC_BLOCK_H
-#define DGEMM_OOC_BLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ int64_t block_cut_before(const struct block *block, const struct block_cut *cut,
 /* The same where nothing is chunked: parts are in row-major order. */
 int64_t block_parts(const struct block *block, int64_t elements);
 struct block block_part(const struct block *block, int64_t elements, int64_t index);
-
-#endif

@@ -7,11 +7,6 @@
 
 typedef uint32_t __attribute__((may_alias)) word;
 
-static int64_t words_of(enum scalar type)
-{
-    return (int64_t)(scalar_size(type) / sizeof(word));
-}
-
 /* A bijection of 31 bits, made odd. */
 static uint32_t weight_of(int64_t place)
 {
@@ -29,7 +24,8 @@ size_t checksum_bytes(enum scalar type, int64_t cols)
 
 int checksum_open(struct checksum *c, enum scalar type, int64_t cols, struct error *err)
 {
-    *c = (struct checksum){.words = words_of(type), .weights = malloc(checksum_bytes(type, cols))};
+    *c = (struct checksum){.words = (int64_t)(scalar_size(type) / sizeof(word)),
+                           .weights = malloc(checksum_bytes(type, cols))};
     if (!c->weights)
         return error_add(err, EXIT_RESOURCES, "no memory for the checksum of C");
     for (int64_t i = 0; i < cols * c->words; i++)

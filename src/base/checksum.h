@@ -11,8 +11,7 @@
  * bits of one row.  Errors in more places, rows or blocks that are exchanged, lost or written twice
  * are missed only when their differences happen to cancel, once in about 2^32.  (Products of whole
  * 64-bit words would not do: two signs that are flipped would cancel always.) */
-#ifndef DGEMM_OOC_CHECKSUM_H
-#define DGEMM_OOC_CHECKSUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void checksum_close(struct checksum *checksum);
 /* The checksum of a block, which is packed row-major as stores have it.  Any thread. */
 uint64_t checksum_block(const struct checksum *checksum, const struct block *block,
                         const void *memory);
-
-#endif

@@ -4,8 +4,7 @@
  * `struct error` it was given, at the lowest level that knows the cause.  Nothing below main
  * prints or exits.  Checks that do not depend on each other all run, so that the user sees every
  * complaint at once; the first one decides the exit code. */
-#ifndef DGEMM_OOC_ERROR_H
-#define DGEMM_OOC_ERROR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ void error_print(const struct error *err, const char *program);
 
 /* Replace what would steer a terminal, in a text that a file may have brought along. */
 void error_make_plain(char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* Files that the program keeps beside its output: opened, recognised, and given their names so that
  * no file of anybody else is written to or replaced. */
-#ifndef DGEMM_OOC_FILE_H
-#define DGEMM_OOC_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -33,5 +32,3 @@ int file_give_name(const char *part, const char *name, bool replace);
 
 /* Make a file's name durable, where the file system can. */
 void file_sync_name(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* The files that are to be removed if this process ends now: they are of no use to another run. */
-#ifndef DGEMM_OOC_LEFTOVERS_H
-#define DGEMM_OOC_LEFTOVERS_H
+#pragma once
 
 /* Register a file by its name, of less than PATH_MAX bytes; at most LEFTOVERS_MAX.  With a
  * descriptor, which must stay open, the file is removed only if it still has this name;
@@ -14,5 +13,3 @@ void leftovers_remove(void);
 
 /* Forget the registered files: another run can resume from them now. */
 void leftovers_keep(void);
-
-#endif

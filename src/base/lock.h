@@ -5,8 +5,7 @@
  * touches it every 30 seconds and removes it at its end.  It is stale when its process is dead,
  * which can be known on the same computer only, or when it has not been touched for three
  * minutes. */
-#ifndef DGEMM_OOC_LOCK_H
-#define DGEMM_OOC_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ bool lock_is_held(void);
  * signal handlers, just before the process ends. */
 void lock_release(void);
 void lock_abandon(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* A meter: how long one stage was busy, and what it moved.  Amounts are doubles: a GPU does more
  * than 2^64 operations within days. */
-#ifndef DGEMM_OOC_METER_H
-#define DGEMM_OOC_METER_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -52,5 +51,3 @@ static inline void meter_add(struct meter *meter, double seconds, double amount)
     meter->busy_s += seconds;
     meter->amount += amount;
 }
-
-#endif

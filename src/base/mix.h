@@ -1,6 +1,5 @@
 /* Pseudorandom bits that are a function of a number. */
-#ifndef DGEMM_OOC_MIX_H
-#define DGEMM_OOC_MIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ MIX uint64_t mix_number(uint64_t start, uint64_t index)
 {
     return mix_bits(start + (index + 1) * 0x9e3779b97f4a7c15u);
 }
-
-#endif

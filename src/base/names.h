@@ -1,7 +1,6 @@
 /* The names of the files that a run keeps, all made from the name of its output.  No other file
  * spells their endings. */
-#ifndef DGEMM_OOC_NAMES_H
-#define DGEMM_OOC_NAMES_H
+#pragma once
 
 #include <limits.h>
 
@@ -33,5 +32,3 @@ int names_make(struct names *names, const char *output, struct error *err);
 /* The name that a file has until it is complete.  Returns its length; from PATH_MAX on, the system
  * accepts no such name. */
 int names_temporary(const char *file, char temporary[TEMPORARY_MAX]);
-
-#endif

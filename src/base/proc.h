@@ -1,6 +1,5 @@
 /* Values that the kernel states in /proc and /sys. */
-#ifndef DGEMM_OOC_PROC_H
-#define DGEMM_OOC_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@ bool proc_text(const char *file, const char *key, char *value, size_t bytes);
 
 /* Likewise a number, in the unit that it has there. */
 bool proc_number(const char *file, const char *key, uint64_t *value);
-
-#endif

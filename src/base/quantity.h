@@ -1,9 +1,7 @@
 /* Sizes as people write and read them.  512M and 8G are powers of 1024; rates are decimal. */
-#ifndef DGEMM_OOC_QUANTITY_H
-#define DGEMM_OOC_QUANTITY_H
+#pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* "123", "64k", "512M", "8G", "1.5T", with an optional B or iB.  False when it is no size or too
@@ -53,5 +51,3 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The element types of a matrix. */
-#ifndef DGEMM_OOC_SCALAR_H
-#define DGEMM_OOC_SCALAR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ static inline const char *scalar_name(enum scalar type)
 {
     return type == SCALAR_FLOAT ? "float" : "double";
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Advice where the way in which a run was started makes it slower than its machine allows: what
  * that is predicted to cost, and the remedy in the launcher's own words. */
-#ifndef DGEMM_OOC_ADVICE_H
-#define DGEMM_OOC_ADVICE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -22,5 +21,3 @@ struct advice {
 /* Print a note for each piece of advice, in at most 80 columns.  Plans again for the machine as it
  * could be used, without any effect on the run. */
 void advice_print(const struct advice *advice, FILE *out);
-
-#endif

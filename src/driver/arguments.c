@@ -1,5 +1,6 @@
 #include "arguments.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +78,6 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
-enum { TABLE_SIZE = sizeof option_table / sizeof option_table[0] };
-
 static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
                               "Example: h5mat gen input.h5:/A --rows 3000 --cols 2000\n"
                               "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
@@ -111,59 +110,49 @@ static const char short_help[] =
     "To resume a run that was stopped or killed, give the same command again.\n" ENVIRONMENT
         EXIT_STATUSES;
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_option(int key, char *arg, struct parse *p)
 {
-    struct parse *p = state->input;
     struct options *o = p->options;
     switch (key) {
-    case 'a': p->a = arg; return 0;
-    case 'b': p->b = arg; return 0;
+    case 'a': p->a = arg; break;
+    case 'b': p->b = arg; break;
     case 'c':
         p->c = arg;
-        p->c_given_by = is_from_environment(state) ? "DGEMM_OOC_C" : "-c";
-        return 0;
-    case 'o': p->output = arg; return 0;
-    case KEY(alpha): o->alpha = parse_number(arg, state); return 0;
-    case KEY(beta): o->beta = parse_number(arg, state); return 0;
-    case KEY(trans_a): o->trans_a = parse_word(arg, state); return 0;
-    case KEY(trans_b): o->trans_b = parse_word(arg, state); return 0;
-    case KEY(type): o->type = parse_type(arg, state); return 0;
-    case KEY(algorithm): o->algorithm = parse_algorithm(arg, state); return 0;
-    case KEY(device): o->device = (enum device_choice)parse_word(arg, state); return 0;
-    case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, state); return 0;
-    case KEY(host_memory): o->host_memory = parse_bytes(arg, state); return 0;
-    case KEY(bind): o->bind = false; return 0;
-    case KEY(io): o->io = (enum store_way)parse_word(arg, state); return 0;
-    case 'n': o->dry_run = true; return 0;
-    case KEY(ranks): o->ranks = parse_count(arg, state); return 0;
-    case KEY(ranks_per_node): o->ranks_per_node = parse_count(arg, state); return 0;
-    case KEY(machine): copy_path(o->machine, arg, state); return 0;
-    case KEY(grid_rows): parse_grid(arg, o, state); return 0;
-    case KEY(tile_rows): parse_tile(arg, o, state); return 0;
-    case KEY(layers): o->layers = parse_split(arg, state); return 0;
-    case KEY(verify): o->verify = (enum verification)parse_word(arg, state); return 0;
-    case KEY(check_seed): o->check_seed = parse_seed(arg, state); return 0;
-    case KEY(restart): o->restart = (enum restart)parse_word(arg, state); return 0;
-    case KEY(checkpoint_s): o->checkpoint_s = parse_time(arg, state); return 0;
-    case KEY(max_s): o->max_s = parse_time(arg, state); return 0;
-    case KEY(check_only): o->check_only = true; return 0;
-    case KEY(report): copy_path(o->report, arg, state); return 0;
-    case KEY(trace): copy_path(o->trace, arg, state); return 0;
-    case KEY(html): copy_path(o->html, arg, state); return 0;
-    case KEY(from_report): copy_path(o->from_report, arg, state); return 0;
-    case KEY(progress): o->progress = (enum progress_choice)parse_word(arg, state); return 0;
-    case 'f': o->force = true; return 0;
-    case 'q': o->quiet = true; return 0;
-    case 'v': o->verbose = true; return 0;
-    case ARGP_KEY_ARG:
-        if (p->input && !p->left_out)
-            usage_error(state,
-                        "one INPUT.h5 only, and %s is a second one: name an operand of another "
-                        "file as -b %s:/B",
-                        arg, arg);
-        p->input = arg;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
+        p->c_given_by = p->from_environment ? "DGEMM_OOC_C" : "-c";
+        break;
+    case 'o': p->output = arg; break;
+    case KEY(alpha): o->alpha = parse_number(arg, p); break;
+    case KEY(beta): o->beta = parse_number(arg, p); break;
+    case KEY(trans_a): o->trans_a = parse_word(arg, p); break;
+    case KEY(trans_b): o->trans_b = parse_word(arg, p); break;
+    case KEY(type): o->type = parse_type(arg, p); break;
+    case KEY(algorithm): o->algorithm = parse_algorithm(arg, p); break;
+    case KEY(device): o->device = (enum device_choice)parse_word(arg, p); break;
+    case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, p); break;
+    case KEY(host_memory): o->host_memory = parse_bytes(arg, p); break;
+    case KEY(bind): o->bind = false; break;
+    case KEY(io): o->io = (enum store_way)parse_word(arg, p); break;
+    case 'n': o->dry_run = true; break;
+    case KEY(ranks): o->ranks = parse_count(arg, p); break;
+    case KEY(ranks_per_node): o->ranks_per_node = parse_count(arg, p); break;
+    case KEY(machine): copy_path(o->machine, arg, p); break;
+    case KEY(grid_rows): parse_grid(arg, p); break;
+    case KEY(tile_rows): parse_tile(arg, p); break;
+    case KEY(layers): o->layers = parse_split(arg, p); break;
+    case KEY(verify): o->verify = (enum verification)parse_word(arg, p); break;
+    case KEY(check_seed): o->check_seed = parse_seed(arg, p); break;
+    case KEY(restart): o->restart = (enum restart)parse_word(arg, p); break;
+    case KEY(checkpoint_s): o->checkpoint_s = parse_time(arg, p); break;
+    case KEY(max_s): o->max_s = parse_time(arg, p); break;
+    case KEY(check_only): o->check_only = true; break;
+    case KEY(report): copy_path(o->report, arg, p); break;
+    case KEY(trace): copy_path(o->trace, arg, p); break;
+    case KEY(html): copy_path(o->html, arg, p); break;
+    case KEY(from_report): copy_path(o->from_report, arg, p); break;
+    case KEY(progress): o->progress = (enum progress_choice)parse_word(arg, p); break;
+    case 'f': o->force = true; break;
+    case 'q': o->quiet = true; break;
+    case 'v': o->verbose = true; break;
     }
 }
 
@@ -172,9 +161,10 @@ static bool names_file(const char *text)
     return text && strchr(text, ':');
 }
 
-static void name_operand(struct operand_name *name, const char *text, const char *dataset,
-                         const char *input, struct argp_state *state)
+static void name_operand(struct parse *p, const char *text, const char *dataset,
+                         struct operand_name *name)
 {
+    const char *input = p->input;
     struct error err = {0};
     if (text && !names_file(text)) { /* a dataset of the input file */
         dataset = text;
@@ -183,115 +173,101 @@ static void name_operand(struct operand_name *name, const char *text, const char
     if (!text && !input)
         return;
     if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
-        usage_error(state, "%s", err.text);
+        usage_error(p, "%s", err.text);
     else if (!text && snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >=
                           (int)sizeof name->dataset)
-        usage_error(state, "the dataset name %.40s... is too long", dataset);
+        usage_error(p, "the dataset name %.40s... is too long", dataset);
 }
 
 /* input.h5 -> input-C.h5, beside the input. */
-static void name_output(struct operand_name *output, const char *text, struct argp_state *state,
-                        const char *input)
+static void name_output(struct parse *p, struct operand_name *output)
 {
     char name[PATH_MAX];
+    const char *text = p->output, *input = p->input;
     struct error err = {0};
     if (!text) {
         const char *slash = strrchr(input, '/');
         const char *dot = strrchr(slash ? slash : input, '.');
         int stem = (int)(dot ? (size_t)(dot - input) : strlen(input));
         if (snprintf(name, sizeof name, "%.*s-C%s", stem, input, dot ? dot : ".h5") >= PATH_MAX)
-            usage_error(state, "the path %.40s... is too long", input);
+            usage_error(p, "the path %.40s... is too long", input);
         text = name;
     }
     if (matname_split(text, "C", output->file, output->dataset, &err))
-        usage_error(state, "%s", err.text);
+        usage_error(p, "%s", err.text);
     else if (output->file[strlen(output->file) - 1] == '/')
-        usage_error(state, "--output %s names a directory: name the file in it, %sC.h5", text,
+        usage_error(p, "--output %s names a directory: name the file in it, %sC.h5", text,
                     output->file);
 }
 
-static void name_files(struct parse *p, struct argp_state *state)
+static void name_files(struct parse *p)
 {
     struct options *o = p->options;
     bool operands = names_file(p->a) && names_file(p->b) && (o->beta == 0 || names_file(p->c));
     if (!p->input && !(operands && p->output)) {
         if (!p->left_out)
-            usage_error(state, "INPUT.h5 is missing; name it, or %s",
+            usage_error(p, "INPUT.h5 is missing; name it, or %s",
                         operands ? "give -o FILE.h5 for the output"
                                  : "name files by -a FILE.h5:/path, -b FILE.h5:/path (-c too, with "
                                    "--beta) and -o FILE.h5");
         return;
     }
-    name_operand(&o->a, p->a, "A", p->input, state);
-    name_operand(&o->b, p->b, "B", p->input, state);
-    name_operand(&o->c, p->c, "C", p->input, state);
-    name_output(&o->output, p->output, state, p->input);
+    name_operand(p, p->a, "A", &o->a);
+    name_operand(p, p->b, "B", &o->b);
+    name_operand(p, p->c, "C", &o->c);
+    name_output(p, &o->output);
 }
 
 /* Complain about options that are each right, but not together. */
-static void check_together(struct parse *p, struct argp_state *state)
+static void check_together(struct parse *p)
 {
     struct options *o = p->options;
     if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
-        usage_error(state,
+        usage_error(p,
                     "%s %s names the C that is added, which is read only if beta is not 0: give "
                     "--beta too, or name the result's file with --output",
                     p->c_given_by, p->c);
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
-        usage_error(state, "--ranks and --ranks-per-node describe a machine for --dry-run; "
-                           "the launcher decides the ranks of a run");
+        usage_error(p, "--ranks and --ranks-per-node describe a machine for --dry-run; "
+                       "the launcher decides the ranks of a run");
     if (o->check_only && o->dry_run)
-        usage_error(state, "--check-only needs an output, --dry-run none: give one of them");
+        usage_error(p, "--check-only needs an output, --dry-run none: give one of them");
     if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
-        usage_error(state, "%s shows a run: it cannot be given with %s",
+        usage_error(p, "%s shows a run: it cannot be given with %s",
                     o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
     if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
-        usage_error(state, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
+        usage_error(p, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
     if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
-        usage_error(state, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
+        usage_error(p, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);
 }
 
 /* Nothing is multiplied, so the options of a run would be ignored. */
-static void check_from_report(struct parse *p, struct argp_state *state)
+static void check_from_report(struct parse *p)
 {
     const struct options *o = p->options;
     if (!o->html[0])
-        usage_error(state, "--from-report %s: name the page with --html", o->from_report);
+        usage_error(p, "--from-report %s: name the page with --html", o->from_report);
     if (p->input || o->check_only || o->dry_run || o->report[0] || o->trace[0])
-        usage_error(state, "--from-report shows an earlier run: it goes with --html alone");
+        usage_error(p, "--from-report shows an earlier run: it goes with --html alone");
 }
 
-static void finish(struct parse *p, struct argp_state *state)
+static void finish(struct parse *p)
 {
     bool right = !p->err.code;
     if (p->options->from_report[0]) {
-        check_from_report(p, state);
+        check_from_report(p);
         return;
     }
-    name_files(p, state);
+    name_files(p);
     if (right)
-        check_together(p, state);
+        check_together(p);
 }
 
-static void print_about(int key, struct argp_state *state)
+/* Note that an option was given, where that makes a difference. */
+static void note_given(int key, struct options *o)
 {
-    switch (key) {
-    case 'h': fputs(short_help, stdout); break;
-    case 'V': printf("dgemm_ooc %s\n", version_text()); break;
-    case KEY_USAGE: argp_state_help(state, stdout, ARGP_HELP_USAGE); break;
-    default: argp_state_help(state, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
-    }
-}
-
-/* Note the table entry of an option, and that it was given where that makes a difference. */
-static void note_option(int key, struct parse *p)
-{
-    struct options *o = p->options;
-    p->option = option_table;
-    while (p->option->key != key && p->option + 1 < option_table + TABLE_SIZE)
-        p->option++;
     o->given.a |= key == 'a';
     o->given.b |= key == 'b';
     o->given.alpha |= key == KEY(alpha);
@@ -301,52 +277,62 @@ static void note_option(int key, struct parse *p)
     o->convert |= key == KEY(type);
 }
 
-static error_t parse_or_finish(int key, char *arg, struct argp_state *state)
-{
-    note_option(key, state->input);
-    switch (key) {
-    case ARGP_KEY_SUCCESS: finish(state->input, state); return 0;
-    case 'h':
-    case 'V':
-    case KEY_USAGE:
-    case KEY_HELP_ALL:
-        if (!(state->flags & ARGP_NO_ERRS))
-            print_about(key, state);
-        exit(EXIT_COMPLETE);
-    default: return parse_option(key, arg, state);
-    }
-}
-
-/* Without some of its words, this would be another run than the one that was asked for. */
-static void out_of_memory(void)
-{
-    fprintf(stderr, "dgemm_ooc: no memory for the options\n");
-    exit(EXIT_RESOURCES);
-}
-
-/* Put the environment's words before those of the command line, which take precedence.  Returns
- * the number of all. */
-static int gather_words(struct parse *p, int argc, char **argv, char **all)
-{
-    bool given[TABLE_SIZE] = {0};
-    char **own = all + TABLE_SIZE;
-    memcpy(own, argv, (size_t)argc * sizeof *own);
-    int count = option_words_check(option_table, own + 1, given, &p->err);
-    p->left_out = count < argc - 1;
-    all[0] = argv[0];
-    p->from_environment = environment_words(option_table, given, all + 1, &p->err);
-    memmove(all + 1 + p->from_environment, own + 1, (size_t)(count + 1) * sizeof *all);
-    return 1 + p->from_environment + count;
-}
-
 static const char doc[] =
     "C = alpha op(A) op(B) + beta C for matrices larger than memory, from HDF5 file to HDF5 file.\v"
     "Run it as it is, or on N ranks: mpirun -n N dgemm_ooc INPUT.h5, srun -n N dgemm_ooc "
     "INPUT.h5.\n" ENVIRONMENT "\n" EXIT_STATUSES;
 
+static const struct argp argp = {option_table, NULL, "INPUT.h5", doc, 0, 0, 0};
+
+static void print_about(int key)
+{
+    switch (key) {
+    case 'h': fputs(short_help, stdout); break;
+    case 'V': printf("dgemm_ooc %s\n", version_text()); break;
+    case KEY_USAGE: argp_help(&argp, stdout, ARGP_HELP_USAGE, program_invocation_short_name); break;
+    default:
+        argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
+                  program_invocation_short_name);
+    }
+}
+
+/* An option, or the input. */
+static void take(const struct argp_option *option, char *value, void *context)
+{
+    struct parse *p = context;
+    if (!option) {
+        if (p->input && !p->left_out)
+            usage_error(p,
+                        "one INPUT.h5 only, and %s is a second one: name an operand of another "
+                        "file as -b %s:/B",
+                        value, value);
+        p->input = value;
+        return;
+    }
+    if (option->group < 0) {
+        if (!p->silent)
+            print_about(option->key);
+        exit(EXIT_COMPLETE);
+    }
+    p->option = option;
+    note_given(option->key, p->options);
+    parse_option(option->key, value, p);
+}
+
+/* Note which options the command line gives: the environment's count where it does not. */
+static void take_note(const struct argp_option *option, char *value, void *context)
+{
+    bool *given = context;
+    (void)value;
+    if (option)
+        given[option - option_table] = true;
+}
+
 void arguments_parse(int argc, char **argv, bool silent, struct options *options)
 {
-    static const struct argp argp = {option_table, parse_or_finish, "INPUT.h5", doc, 0, 0, 0};
+    struct parse parse = {.options = options, .silent = silent};
+    bool given[sizeof option_table / sizeof *option_table] = {0};
+    struct error known = {0};
     *options = (struct options){.alpha = 1,
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
@@ -354,17 +340,14 @@ void arguments_parse(int argc, char **argv, bool silent, struct options *options
                                 .verify = VERIFY_ONLINE,
                                 .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};
-    struct parse parse = {.options = options};
-    char **all = calloc((size_t)argc + TABLE_SIZE + 1, sizeof *all); /* argp keeps pointers to it */
-    if (!all)
-        out_of_memory();
-    argp_err_exit_status = EXIT_USAGE;
-    int count = gather_words(&parse, argc, argv, all);
-    if (parse.err.code == EXIT_RESOURCES)
-        out_of_memory();
-    bool read =
-        argp_parse(&argp, count, all, ARGP_NO_HELP | (silent ? ARGP_SILENT : 0), NULL, &parse) == 0;
-    if (read && !parse.err.code)
+    option_words(option_table, argv + 1, take_note, given, &parse.err);
+    parse.left_out = parse.err.code;
+    parse.from_environment = true;
+    environment_options(option_table, given, take, &parse, &parse.err);
+    parse.from_environment = false;
+    option_words(option_table, argv + 1, take, &parse, &known);
+    finish(&parse);
+    if (!parse.err.code)
         return;
     if (!silent && argc == 1)
         fputs(example, stderr);

@@ -1,6 +1,5 @@
 /* The command line of dgemm_ooc. */
-#ifndef DGEMM_OOC_ARGUMENTS_H
-#define DGEMM_OOC_ARGUMENTS_H
+#pragma once
 
 #include "options.h"
 
@@ -9,5 +8,3 @@
  * errors, a sentence each, and exits with EXIT_USAGE.  When `silent`, as on all ranks but one, it
  * prints nothing and exits with 0 then. */
 void arguments_parse(int argc, char **argv, bool silent, struct options *options);
-
-#endif

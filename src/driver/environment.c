@@ -1,14 +1,12 @@
 #include "environment.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "error.h"
-#include "option_words.h"
 
 static const char prefix[] = "DGEMM_OOC_";
 
@@ -42,19 +40,6 @@ static bool is_switched_on(const char *variable, const char *value, struct error
     if (!is_one_of(value, on) && !is_one_of(value, off))
         error_add(err, EXIT_USAGE, "%s=%s: give yes or no", variable, value);
     return is_one_of(value, on);
-}
-
-/* The word of an option for argp; null when the environment does not give the option. */
-static char *word_of(const struct argp_option *option, struct error *err)
-{
-    char variable[ENVIRONMENT_NAME], *word = NULL;
-    const char *value = getenv(environment_variable(option->name, variable));
-    if (!value || !*value || (!option->arg && !is_switched_on(variable, value, err)))
-        return NULL;
-    if (asprintf(&word, "--%s%s%s", option->name, option->arg ? "=" : "",
-                 option->arg ? value : "") < 0)
-        error_add(err, EXIT_RESOURCES, "no memory for the options");
-    return word;
 }
 
 /* Whether a variable belongs to the tests or, by its last word, to a site's module, which states
@@ -103,15 +88,16 @@ static void check_names(const struct argp_option *table, struct error *err)
     }
 }
 
-int environment_words(const struct argp_option *table, const bool *given, char **words,
-                      struct error *err)
+void environment_options(const struct argp_option *table, const bool *given, option_take *take,
+                         void *context, struct error *err)
 {
-    int count = 0;
-    for (const struct argp_option *o = table; o->name || o->doc; o++) {
-        char *word = is_option(o) && !given[o - table] ? word_of(o, err) : NULL;
-        if (word)
-            words[count++] = word;
-    }
     check_names(table, err);
-    return count;
+    for (const struct argp_option *o = table; o->name || o->doc; o++) {
+        char variable[ENVIRONMENT_NAME];
+        char *value = is_option(o) && !given[o - table]
+                          ? getenv(environment_variable(o->name, variable))
+                          : NULL;
+        if (value && *value && (o->arg || is_switched_on(variable, value, err)))
+            take(o, o->arg ? value : NULL, context);
+    }
 }

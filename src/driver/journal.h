@@ -5,8 +5,7 @@
  *
  * A product is identified by its operands (size, time of change, a hash of samples) and by all that
  * decides the bits.  The run at work holds the file's lock, or its substitute (lock.h). */
-#ifndef DGEMM_OOC_JOURNAL_H
-#define DGEMM_OOC_JOURNAL_H
+#pragma once
 
 #include "bands.h"
 #include "findings.h"
@@ -62,5 +61,3 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
 
 /* Close the journal and give back its lock; remove the file unless `keep`. */
 void journal_close(struct journal *journal, bool keep);
-
-#endif

@@ -1,5 +1,6 @@
 #include "option_words.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ const struct argp_option *option_words_nearest(const struct argp_option *table, 
 }
 
 /* Complain about an unknown long name.  Returns how many words probably belong to it. */
-static int complain_unknown(const struct argp_option *table, const char *name, bool has_value,
+static int complain_unknown(const struct argp_option *table, const char *name, const char *value,
                             const char *next, int alike, struct error *err)
 {
     const struct argp_option *meant = option_words_nearest(table, name);
@@ -83,74 +84,66 @@ static int complain_unknown(const struct argp_option *table, const char *name, b
         error_add(err, EXIT_USAGE, "--%s is not an option; did you mean --%s?", name, meant->name);
     else
         error_add(err, EXIT_USAGE, "--%s is not an option; see --help-all", name);
-    return meant && meant->arg && !has_value && next && next[0] != '-' ? 2 : 1;
+    return meant && meant->arg && !value && next && next[0] != '-' ? 2 : 1;
 }
 
-static bool lacks_value(const struct argp_option *option, const char *next, struct error *err)
+/* An option that takes a value has one, and no other has. */
+static void give(const struct argp_option *option, char *value, option_take *take, void *context,
+                 struct error *err)
 {
-    if (next)
-        return false;
-    error_add(err, EXIT_USAGE, "--%s needs a value: %s", option->name, option->arg);
-    return true;
+    if (value && !option->arg)
+        error_add(err, EXIT_USAGE, "--%s takes no value", option->name);
+    else if (option->arg && !value)
+        error_add(err, EXIT_USAGE, "--%s needs a value: %s", option->name, option->arg);
+    else
+        take(option, value, context);
 }
 
-/* The number of words that the option takes; where it is wrong, minus the number to be removed. */
-static int check_long(const struct argp_option *table, char **word, bool *given, struct error *err)
+/* The number of words that were taken. */
+static int give_long(const struct argp_option *table, char **word, option_take *take, void *context,
+                     struct error *err)
 {
-    char name[LENGTH_MAX];
-    const char *text = word[0] + 2;
+    char name[LENGTH_MAX], *text = word[0] + 2;
     size_t length = strcspn(text, "=");
-    bool has_value = text[length];
+    char *value = text[length] ? text + length + 1 : NULL;
     int alike;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     const struct argp_option *option = find_long(table, text, length, &alike);
     if (!option)
-        return -complain_unknown(table, name, has_value, word[1], alike, err);
-    if (has_value && !option->arg) {
-        error_add(err, EXIT_USAGE, "--%s takes no value", option->name);
-        return -1;
-    }
-    if (option->arg && !has_value && lacks_value(option, word[1], err))
-        return -1;
-    given[option - table] = true;
-    return option->arg && !has_value ? 2 : 1;
+        return complain_unknown(table, name, value, word[1], alike, err);
+    bool takes_next = option->arg && !value && word[1];
+    give(option, takes_next ? word[1] : value, take, context, err);
+    return takes_next ? 2 : 1;
 }
 
-/* Likewise, for letters behind one hyphen. */
-static int check_short(const struct argp_option *table, char **word, bool *given, struct error *err)
+/* Likewise, of letters behind one hyphen. */
+static int give_short(const struct argp_option *table, char **word, option_take *take,
+                      void *context, struct error *err)
 {
-    for (const char *letter = word[0] + 1; *letter; letter++) {
+    for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);
         if (!option) {
             error_add(err, EXIT_USAGE, "-%c is not an option; see --help-all", *letter);
-            return -1;
-        }
-        given[option - table] = true;
-        if (!option->arg)
-            continue;
-        if (letter[1])
             return 1;
-        return lacks_value(option, word[1], err) ? -1 : 2;
+        }
+        bool takes_next = option->arg && !letter[1] && word[1];
+        give(option, !option->arg ? NULL : letter[1] ? letter + 1 : word[1], take, context, err);
+        if (option->arg)
+            return takes_next ? 2 : 1;
     }
     return 1;
 }
 
-int option_words_check(const struct argp_option *table, char **words, bool *given,
-                       struct error *err)
+void option_words(const struct argp_option *table, char **word, option_take *take, void *context,
+                  struct error *err)
 {
-    int count = 0;
-    char **word = words;
-    while (*word && strcmp(*word, "--") != 0) {
-        int taken = strncmp(*word, "--", 2) == 0      ? check_long(table, word, given, err)
-                    : word[0][0] == '-' && word[0][1] ? check_short(table, word, given, err)
-                                                      : 1;
-        for (; taken < 0; taken++)
-            word++;
-        for (; taken > 0; taken--)
-            words[count++] = *word++;
-    }
-    while (*word)
-        words[count++] = *word++;
-    words[count] = NULL;
-    return count;
+    while (*word && strcmp(*word, "--") != 0)
+        if (strncmp(*word, "--", 2) == 0)
+            word += give_long(table, word, take, context, err);
+        else if (word[0][0] == '-' && word[0][1])
+            word += give_short(table, word, take, context, err);
+        else
+            take(NULL, *word++, context);
+    for (word += *word != NULL; *word; word++)
+        take(NULL, *word, context);
 }

@@ -1,8 +1,7 @@
 /* The output file: created under a temporary name (names.part), locked, and given its final name
  * when it is complete and durable.  Rank 0 alone calls this; it tells the others where the bytes
  * go. */
-#ifndef DGEMM_OOC_OUTPUT_H
-#define DGEMM_OOC_OUTPUT_H
+#pragma once
 
 #include "names.h"
 #include "output_attributes.h"
@@ -33,5 +32,3 @@ int output_publish(struct output *output, const struct options *options, struct 
 
 /* Remove the part file and all else that was registered as leftovers. */
 void output_drop(struct output *output);
-
-#endif

@@ -1,7 +1,6 @@
 /* What an output says of itself, in attributes of its dataset: how C was made, from what, and its
  * checksum.  Rank 0 alone calls this. */
-#ifndef DGEMM_OOC_OUTPUT_ATTRIBUTES_H
-#define DGEMM_OOC_OUTPUT_ATTRIBUTES_H
+#pragma once
 
 #include "options.h"
 #include "problem.h"
@@ -41,5 +40,3 @@ struct recall {
  * made as it says.  Complains (EXIT_INPUT) about options that were given and contradict it, and
  * about operands also where a default does.  Touches nothing. */
 int output_recall(struct options *options, struct recall *recall, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* What would keep an output from being written, found before anything is touched.  Rank 0 alone
  * calls this. */
-#ifndef DGEMM_OOC_OUTPUT_CHECK_H
-#define DGEMM_OOC_OUTPUT_CHECK_H
+#pragma once
 
 #include "names.h"
 #include "options.h"
@@ -25,5 +24,3 @@ int output_complain_exists(const char *file, bool compared, struct error *err);
 
 /* Complain (EXIT_INPUT) where --force would remove more than a product.  A link is only a name. */
 int output_check_replaced(const struct options *options, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* One invocation of the program: what its phases share, and the phases.  Each phase ends in an
  * agreement of all ranks, so that either all continue or none does. */
-#ifndef DGEMM_OOC_SESSION_H
-#define DGEMM_OOC_SESSION_H
+#pragma once
 
 #include "journal.h"
 #include "options.h"
@@ -145,5 +144,3 @@ int session_print_report(struct session *session);
 /* Rank 0: warn where a page or trace was asked for and nothing was multiplied that it could
  * show. */
 void session_warn_unwritten(const char *what, const char *path);
-
-#endif

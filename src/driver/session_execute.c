@@ -56,14 +56,13 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     const bool speaks = s->comm.rank == 0;
     struct progress now;
     struct error why = {0};
-    double none = 0;
     ticker_hide(&s->record.ticker);
     *known = false;
     if (speaks && operand_state_check(&s->operands, err))
         return err->code;
     if (saved->supers > 0 || saved->piece.k > 0) {
         uint64_t lost = !save_progress(s, saved, &now, &why);
-        if (!comm_vote(&s->comm, &lost, 1, &none, 1))
+        if (!comm_vote_sum(&s->comm, &lost, 1))
             return err->code = ERROR_ELSEWHERE;
         *known = lost == 0;
     }
@@ -272,8 +271,7 @@ static void finish_attempt(struct session *s)
     findings_gather(&all.findings);
     advance(a, &all, &s->progress);
     report_attempt(s);
-    if (s->options.html[0])
-        page_end(&s->record.page);
+    s->record.page.end = clock_now();
     requeue_failed(s);
 }
 

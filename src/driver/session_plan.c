@@ -8,7 +8,7 @@
 /* Host memory of the trace, and of what the page shows. */
 static size_t record_bytes(const struct options *o)
 {
-    return (o->trace[0] ? trace_bytes() : 0) +
+    return (o->trace[0] ? TRACE_BYTES : 0) +
            (o->html[0] ? sizeof(struct timeline) + sizeof(struct tiles) : 0);
 }
 

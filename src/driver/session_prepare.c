@@ -55,11 +55,8 @@ static int choose_gpu(const struct options *o, const struct comm *comm, struct e
 static int count_sharing(const struct comm *comm, const struct device_info *info)
 {
     size_t bytes = sizeof info->uuid;
-    char *everyones = calloc((size_t)comm->local_size, bytes);
+    char *everyones = comm_local_gather(comm, info->uuid, bytes);
     int sharing = 0;
-    if (!everyones)
-        comm_abort(EXIT_RESOURCES);
-    comm_local_gather(info->uuid, bytes, everyones);
     for (int i = 0; i < comm->local_size; i++)
         sharing += memcmp(everyones + (size_t)i * bytes, info->uuid, bytes) == 0;
     free(everyones);

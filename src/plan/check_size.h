@@ -1,6 +1,5 @@
 /* What the online check (check.h) takes, and how often it compares.  Pure. */
-#ifndef DGEMM_OOC_CHECK_SIZE_H
-#define DGEMM_OOC_CHECK_SIZE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ size_t check_peak_numbers(int64_t rows, int64_t cols);
 
 /* Numbers that a judged tile of so many rows comes to. */
 size_t check_verdicts(int64_t rows);
-
-#endif

@@ -12,10 +12,9 @@ static int64_t later_panels(const struct plan *plan)
 /* The next super-block in which the node has a tile; their number when there is none. */
 static int64_t super_after(const struct cursor *c, int64_t super)
 {
-    int first, end;
-    schedule_ranks(c->plan, c->node, &first, &end);
+    const struct stretch ranks = schedule_ranks(c->plan, c->node);
     while (++super < schedule_supers(c->plan))
-        for (int rank = first; rank < end; rank++) {
+        for (int rank = ranks.first; rank < ranks.end; rank++) {
             struct block tile = schedule_tile(c->problem, c->plan, rank, super);
             if (!block_empty(&tile))
                 return super;
@@ -25,7 +24,7 @@ static int64_t super_after(const struct cursor *c, int64_t super)
 
 void cursor_start(struct cursor *c, const struct problem *p, const struct plan *plan, int node)
 {
-    int first, end;
+    const struct stretch ranks = schedule_ranks(plan, node);
     /* Before the first super-block there is an empty one, all but through. */
     *c = (struct cursor){.problem = p,
                          .plan = plan,
@@ -35,12 +34,11 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
                          .number = -1,
                          .newest.super = -1};
     c->next = super_after(c, -1);
-    schedule_ranks(plan, node, &first, &end);
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
-        struct grid_lines *lines = &c->lines[operand];
-        for (int rank = first; rank < end; rank++) {
+        struct stretch *lines = &c->lines[operand];
+        for (int rank = ranks.first; rank < ranks.end; rank++) {
             int line = schedule_line(plan, operand, rank);
-            lines->first = rank > first && lines->first < line ? lines->first : line;
+            lines->first = rank > ranks.first && lines->first < line ? lines->first : line;
             lines->end = lines->end > line ? lines->end : line + 1;
         }
     }
@@ -49,11 +47,11 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
 /* Which of the node's lines it is, from 0. */
 static int local_line(const struct plan *plan, enum operand operand, int node, int line)
 {
-    int first, end, before = 0;
-    schedule_ranks(plan, node, &first, &end);
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int before = 0;
     for (int other = 0; other < line; other++) {
         bool here = false;
-        for (int rank = first; rank < end; rank++)
+        for (int rank = ranks.first; rank < ranks.end; rank++)
             here |= schedule_line(plan, operand, rank) == other;
         before += here;
     }
@@ -110,7 +108,7 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     bool is_later = stage < later_panels(c->plan);
     enum operand operand = stage % 2 ? OPERAND_A : OPERAND_B;
     int64_t super = is_later ? c->super : c->next, slab = is_later ? 1 + stage / 2 : 0;
-    const struct grid_lines *lines = &c->lines[operand];
+    const struct stretch *lines = &c->lines[operand];
     if (super < 0 || super >= schedule_supers(c->plan))
         return false;
     for (;; c->part++, c->line = 0) {
@@ -127,21 +125,16 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     }
 }
 
-/* The tile of C0 that a rank reads between this super-block and the next. */
-static struct block c0_tile(const struct cursor *c, int rank)
-{
-    const struct block none = {0};
-    return c->super < 0 ? none : schedule_tile(c->problem, c->plan, rank, c->super);
-}
-
-/* The next part of a strip of C0; `at` counts the strips of all the node's ranks. */
+/* The next part of a strip of C0, of the tiles that are read between this super-block and the next;
+ * `at` counts the strips of all the node's ranks. */
 static bool part_of_strip(struct cursor *c, int64_t at)
 {
-    int first, end;
-    schedule_ranks(c->plan, c->node, &first, &end);
-    int64_t ranks = max_i64(end - first, 1);
-    int rank = first + (int)(at % ranks);
-    struct block tile = c0_tile(c, rank), strip = {0};
+    const struct stretch all = schedule_ranks(c->plan, c->node);
+    int64_t ranks = max_i64(all.end - all.first, 1);
+    int rank = all.first + (int)(at % ranks);
+    struct block tile = {0}, strip = {0};
+    if (c->super >= 0)
+        tile = schedule_tile(c->problem, c->plan, rank, c->super);
     struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
     if (at / ranks < schedule_strips(c->plan, &tile))
         strip = schedule_strip(c->plan, &tile, at / ranks);

@@ -5,7 +5,6 @@
 #include <linux/magic.h>
 #include <math.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

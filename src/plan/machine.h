@@ -4,8 +4,7 @@
  * device, and that of reading files is measured, unless a machine file states them.  Rates decide
  * on the plan and its prediction, never on the bits of the result, unless --split-k auto lets the
  * plan choose the parts of k. */
-#ifndef DGEMM_OOC_MACHINE_H
-#define DGEMM_OOC_MACHINE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -82,5 +81,3 @@ int machine_threads(int cpus);
 
 /* CPUs that this process is bound to. */
 int machine_cpus(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the user asked for.  Plain data: rank 0's is sent to all ranks. */
-#ifndef DGEMM_OOC_OPTIONS_H
-#define DGEMM_OOC_OPTIONS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ struct options {
     bool force;
     bool quiet, verbose;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* What the planner has chosen (planner.h). */
-#ifndef DGEMM_OOC_PLAN_H
-#define DGEMM_OOC_PLAN_H
+#pragma once
 
 #include "machine.h"
 #include "problem.h"
@@ -10,7 +9,19 @@ enum {
     STRIPS_MAX = 16,   /* strips of a tile */
 };
 
-enum link { LINK_READ, LINK_NETWORK, LINK_IN, LINK_GEMM, LINK_OUT, LINK_WRITE, LINK_COUNT };
+/* What the pipeline consists of.  The cache and the check are parts of other stages' plans. */
+enum stage {
+    STAGE_READ,
+    STAGE_CACHE,
+    STAGE_NETWORK,
+    STAGE_IN,
+    STAGE_GEMM,
+    STAGE_CHECK,
+    STAGE_OUT,
+    STAGE_WRITE,
+    STAGE_COUNT
+};
+extern const char *const stage_titles[STAGE_COUNT];
 
 /* Bytes that move and operations; doubles, since those of all ranks may be more than 2^64. */
 struct traffic {
@@ -49,7 +60,7 @@ struct plan {
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
     double passes[OPERAND_COUNT];    /* how often each matrix is read, by all ranks together */
     double gemm_flops_per_s;         /* of each rank, with this algorithm */
-    double link_s[LINK_COUNT];       /* seconds that each link is busy */
+    double link_s[STAGE_COUNT];      /* seconds that each stage's link is busy; 0: it has none */
     double add_s;                    /* seconds to add the layers' products */
     double roofline_s;               /* by which plans are ranked (planner_roofline.c) */
     double cost;                     /* what the planner minimises */
@@ -73,5 +84,3 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
 /* Print problem and plan, in at most 80 columns. */
 void plan_print(const struct problem *problem, const struct machine *machine,
                 const struct plan *plan);
-
-#endif

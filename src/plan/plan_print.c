@@ -5,12 +5,8 @@
 #include "plan.h"
 #include "quantity.h"
 
-static const char *link_name(enum link link)
-{
-    static const char *const names[] = {"disk read", "network",        "host to device",
-                                        "multiply",  "device to host", "disk write"};
-    return names[link];
-}
+const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
+                                    "multiply",  "online check", "device to host", "disk write"};
 
 /* What the layout does not say by itself. */
 static const char *how_read(const struct problem *p, enum operand operand)
@@ -113,31 +109,30 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     print_memory(m, plan);
 }
 
-static void print_link(enum link link, const char *amount, const char *rate, const char *source,
-                       double seconds)
-{
-    printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", link_name(link), amount, rate,
-           quantity_time(seconds), source);
-}
-
 static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
-    const struct traffic *t = &plan->total, *w = &plan->worst;
+    const struct traffic *w = &plan->worst;
+    const struct {
+        double amount;
+        const double *rate;
+    } links[STAGE_COUNT] = {
+        [STAGE_READ] = {plan->read_bytes, &m->disk_read_bytes_per_s},
+        [STAGE_NETWORK] = {plan->sent_bytes, &m->network_bytes_per_s},
+        [STAGE_IN] = {w->in_bytes, &m->in_bytes_per_s},
+        [STAGE_GEMM] = {w->flops, &m->gemm_flops_per_s[p->type]},
+        [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
+        [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
+    };
     printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
-    print_link(LINK_READ, quantity_bytes(plan->read_bytes), quantity_rate(m->disk_read_bytes_per_s),
-               machine_source(m, &m->disk_read_bytes_per_s), plan->link_s[LINK_READ]);
-    if (plan->sent_bytes > 0)
-        print_link(LINK_NETWORK, quantity_bytes(plan->sent_bytes),
-                   quantity_rate(m->network_bytes_per_s),
-                   machine_source(m, &m->network_bytes_per_s), plan->link_s[LINK_NETWORK]);
-    print_link(LINK_IN, quantity_bytes(w->in_bytes), quantity_rate(m->in_bytes_per_s),
-               machine_source(m, &m->in_bytes_per_s), plan->link_s[LINK_IN]);
-    print_link(LINK_GEMM, quantity_work(w->flops), quantity_flops(plan->gemm_flops_per_s),
-               machine_source(m, &m->gemm_flops_per_s[p->type]), plan->link_s[LINK_GEMM]);
-    print_link(LINK_OUT, quantity_bytes(w->out_bytes), quantity_rate(m->out_bytes_per_s),
-               machine_source(m, &m->out_bytes_per_s), plan->link_s[LINK_OUT]);
-    print_link(LINK_WRITE, quantity_bytes(t->write_bytes), quantity_rate(m->disk_write_bytes_per_s),
-               machine_source(m, &m->disk_write_bytes_per_s), plan->link_s[LINK_WRITE]);
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        const bool gemm = i == STAGE_GEMM;
+        if (!links[i].rate || (i == STAGE_NETWORK && plan->sent_bytes == 0))
+            continue;
+        printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", stage_titles[i],
+               gemm ? quantity_work(links[i].amount) : quantity_bytes(links[i].amount),
+               gemm ? quantity_flops(plan->gemm_flops_per_s) : quantity_rate(*links[i].rate),
+               quantity_time(plan->link_s[i]), machine_source(m, links[i].rate));
+    }
 }
 
 void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan)

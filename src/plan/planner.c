@@ -17,15 +17,14 @@ enum {
 static const double clearly = 0.95; /* of the cost without */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
-static int64_t widest_tile(const struct problem *p, const struct machine *machine,
-                           const struct plan_request *request, struct plan *plan)
+static int64_t widest_tile(const struct query *q, struct plan *plan)
 {
-    int64_t low = 0, high = ceil_div(p->n, plan->grid_cols);
+    int64_t low = 0, high = ceil_div(q->p->n, plan->grid_cols);
     plan_set_held(plan, OPERAND_COUNT);
     while (low < high) {
         plan->tile_cols = low + (high - low + 1) / 2;
-        plan_set_counts(p, plan);
-        if (plan_fits(p, machine, request, plan))
+        plan_set_counts(q->p, plan);
+        if (plan_fits(q, plan))
             low = plan->tile_cols;
         else
             high = plan->tile_cols - 1;
@@ -57,25 +56,22 @@ static struct machine slower(const struct machine *machine)
 
 /* What is to be least: the roofline, which counts twice, and that under lower rates; among plans
  * that are as good, a little of the reading. */
-static double judge(const struct problem *p, const struct machine *machine,
-                    const struct plan_request *request, struct plan *plan)
+static double judge(const struct query *q, struct plan *plan)
 {
-    struct machine slow = slower(machine);
+    struct machine slow = slower(q->machine);
     struct plan slowed = *plan;
-    plan_roofline(p, &slow, request, &slowed);
-    plan_roofline(p, machine, request, plan);
+    plan_roofline(&(struct query){q->p, &slow, q->request}, &slowed);
+    plan_roofline(q, plan);
     return (2 * plan->roofline_s + slowed.roofline_s) / 3 +
-           (machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[LINK_READ];
+           (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[STAGE_READ];
 }
 
 /* The candidate's cost, once it is complete. */
-static double keep_better(const struct problem *p, const struct machine *machine,
-                          const struct plan_request *request, const struct plan *candidate,
-                          struct plan *best)
+static double keep_better(const struct query *q, const struct plan *candidate, struct plan *best)
 {
     struct plan plan = *candidate;
-    plan_keep_panels(p, machine, &plan);
-    plan.cost = judge(p, machine, request, &plan);
+    plan_keep_panels(q, &plan);
+    plan.cost = judge(q, &plan);
     bool first = best->roofline_s == 0;
     if (first || plan.cost < best->cost * (1 - 1e-9) ||
         (plan.cost <= best->cost && plan.device_bytes < best->device_bytes))
@@ -86,8 +82,7 @@ static double keep_better(const struct problem *p, const struct machine *machine
 /* The candidate with two panels of A and of B on the device and, where they fit, with all that the
  * next tile can use again: of A in a row of super-blocks, of B in a column of them.  The smallest
  * cost, or infinity when none fits. */
-static double compare(const struct problem *p, const struct machine *machine,
-                      const struct plan_request *request, struct plan *plan, struct plan *best)
+static double compare(const struct query *q, struct plan *plan, struct plan *best)
 {
     double least = INFINITY;
     bool several = plan->slabs > 1 && plan->slabs <= HELD_MAX && schedule_supers(plan) > 1;
@@ -95,24 +90,23 @@ static double compare(const struct problem *p, const struct machine *machine,
     const enum operand held[] = {OPERAND_COUNT, useful};
     for (int i = 0; i <= several; i++) {
         plan_set_held(plan, held[i]);
-        if (plan_fits(p, machine, request, plan))
-            least = fmin(least, keep_better(p, machine, request, plan, best));
+        if (plan_fits(q, plan))
+            least = fmin(least, keep_better(q, plan, best));
     }
     return least;
 }
 
 /* All widths for one grid, slab and height: as few tiles across as the memory allows, then more, as
  * long as that is better: small tiles are read for more often, but leave more smoothly. */
-static void search_widths(const struct problem *p, const struct machine *machine,
-                          const struct plan_request *request, struct plan *plan, struct plan *best)
+static void search_widths(const struct query *q, struct plan *plan, struct plan *best)
 {
-    int64_t widest = widest_tile(p, machine, request, plan), most = ceil_div(p->n, plan->grid_cols);
+    int64_t widest = widest_tile(q, plan), most = ceil_div(q->p->n, plan->grid_cols);
     double before = INFINITY;
-    int64_t last = request->whole ? 1 : most;
+    int64_t last = q->request->whole ? 1 : most;
     for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
-        plan->tile_cols = min_i64(piece(p->n, plan->grid_cols * across), widest);
-        plan_set_counts(p, plan);
-        double now = compare(p, machine, request, plan, best);
+        plan->tile_cols = min_i64(piece(q->p->n, plan->grid_cols * across), widest);
+        plan_set_counts(q->p, plan);
+        double now = compare(q, plan, best);
         if (now >= before)
             return;
         before = now;
@@ -121,15 +115,14 @@ static void search_widths(const struct problem *p, const struct machine *machine
 
 /* All heights of tile for one grid and slab: 1, 2, 3 ... super-blocks down, then in steps of a
  * twelfth, to tiles of one row. */
-static void search_tiles(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan, struct plan *best)
+static void search_tiles(const struct query *q, struct plan *plan, struct plan *best)
 {
-    int64_t most = ceil_div(p->m, plan->grid_rows), down = 0;
+    int64_t most = ceil_div(q->p->m, plan->grid_rows), down = 0;
     do {
         down = min_i64(most, down + 1 + down / 12);
-        plan->tile_rows = piece(p->m, plan->grid_rows * down);
-        search_widths(p, machine, request, plan, best);
-    } while (down < most && !request->whole &&
+        plan->tile_rows = piece(q->p->m, plan->grid_rows * down);
+        search_widths(q, plan, best);
+    } while (down < most && !q->request->whole &&
              !(plan->tile_rows <= GRANULE && best->roofline_s > 0));
 }
 
@@ -145,22 +138,21 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
 }
 
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum. */
-static void search_slabs(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan, struct plan *best)
+static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
 {
-    int64_t most = problem_reads_ab(p) ? ceil_div(p->k, GEMM_QUANTUM) : 1, pieces = 0;
+    int64_t most = problem_reads_ab(q->p) ? ceil_div(q->p->k, GEMM_QUANTUM) : 1, pieces = 0;
     do {
         pieces = min_i64(most, pieces + 1 + pieces / 4);
-        plan->slab = whole_chunks(p, GEMM_QUANTUM * ceil_div(most, pieces));
-        search_tiles(p, machine, request, plan, best);
+        plan->slab = whole_chunks(q->p, GEMM_QUANTUM * ceil_div(most, pieces));
+        search_tiles(q, plan, best);
     } while (pieces < most);
 }
 
 /* The ranks of a node form a block of the grid, where they fill one: the one with the shortest
  * sides, since so much of A and of B comes to the node. */
-static void set_nodes(const struct problem *p, const struct machine *machine, struct plan *plan)
+static void set_nodes(const struct query *q, struct plan *plan)
 {
-    int per_node = (int)min_i64(machine->ranks_per_node, machine->ranks);
+    int per_node = (int)min_i64(q->machine->ranks_per_node, q->machine->ranks);
     int rows = plan->grid_rows, cols = plan->grid_cols;
     double least = INFINITY;
     plan->ranks_per_node = per_node;
@@ -169,7 +161,7 @@ static void set_nodes(const struct problem *p, const struct machine *machine, st
     plan->node_lines[1] = min_i64(cols, per_node);
     for (int down = 1; down <= per_node; down++) {
         int across = per_node / down;
-        double sides = (double)p->m / rows * down + (double)p->n / cols * across;
+        double sides = (double)q->p->m / rows * down + (double)q->p->n / cols * across;
         if (per_node % down || rows % down || cols % across || sides >= least)
             continue;
         least = sides;
@@ -178,79 +170,77 @@ static void set_nodes(const struct problem *p, const struct machine *machine, st
     }
 }
 
-static void search_grid(const struct problem *p, const struct machine *machine,
-                        const struct plan_request *request, struct plan *plan, struct plan *best)
+static void search_grid(const struct query *q, struct plan *plan, struct plan *best)
 {
-    set_nodes(p, machine, plan);
+    const struct plan_request *request = q->request;
+    set_nodes(q, plan);
     if (!request->tile_rows) {
-        search_slabs(p, machine, request, plan, best);
+        search_slabs(q, plan, best);
         return;
     }
     plan->tile_rows = request->tile_rows;
     plan->tile_cols = request->tile_cols;
-    plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
-    plan_set_counts(p, plan);
-    compare(p, machine, request, plan, best);
+    plan->slab = round_up(min_i64(request->slab, max_i64(q->p->k, 1)), GEMM_QUANTUM);
+    plan_set_counts(q->p, plan);
+    compare(q, plan, best);
 }
 
 /* Grids that leave a few ranks out, for numbers of ranks without a good divisor: only where that is
  * clearly better. */
-static void search_smaller_grids(const struct problem *p, const struct machine *machine,
-                                 const struct plan_request *request, struct plan *plan,
-                                 struct plan *best)
+static void search_smaller_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
     struct plan smaller = {0};
-    int all = machine->ranks;
+    int all = q->machine->ranks;
     for (int lines = 2; lines <= LINES_MAX && lines * lines <= all; lines++) {
         int others = all / lines, out = all - lines * others;
         if (out == 0 || out > all / LEFT_OUT)
             continue;
         plan->grid_rows = lines;
         plan->grid_cols = others;
-        search_grid(p, machine, request, plan, &smaller);
+        search_grid(q, plan, &smaller);
         plan->grid_rows = others;
         plan->grid_cols = lines;
-        search_grid(p, machine, request, plan, &smaller);
+        search_grid(q, plan, &smaller);
     }
     bool none = best->roofline_s == 0, found = smaller.roofline_s > 0;
     if (found && (none || smaller.cost < clearly * best->cost))
         *best = smaller;
 }
 
-static void search_grids(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan, struct plan *best)
+static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
-    if (request->grid_rows) {
-        plan->grid_rows = request->grid_rows;
-        plan->grid_cols = request->grid_cols;
-        search_grid(p, machine, request, plan, best);
+    if (q->request->grid_rows) {
+        plan->grid_rows = q->request->grid_rows;
+        plan->grid_cols = q->request->grid_cols;
+        search_grid(q, plan, best);
         return;
     }
-    for (int rows = 1; rows <= machine->ranks; rows++) {
-        if (machine->ranks % rows != 0)
+    for (int rows = 1; rows <= q->machine->ranks; rows++) {
+        if (q->machine->ranks % rows != 0)
             continue;
         plan->grid_rows = rows;
-        plan->grid_cols = machine->ranks / rows;
-        search_grid(p, machine, request, plan, best);
+        plan->grid_cols = q->machine->ranks / rows;
+        search_grid(q, plan, best);
     }
-    search_smaller_grids(p, machine, request, plan, best);
+    search_smaller_grids(q, plan, best);
 }
 
 /* The smallest plan does not fit: say what it needs. */
-static int complain_memory(const struct problem *p, const struct machine *machine,
-                           const struct plan_request *request, struct plan *plan, struct error *err)
+static int complain_memory(const struct query *q, struct plan *plan, struct error *err)
 {
+    const struct machine *machine = q->machine;
+    const struct plan_request *request = q->request;
     plan->grid_rows = request->grid_rows ? request->grid_rows : 1;
     plan->grid_cols = request->grid_rows ? request->grid_cols : machine->ranks;
     plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
     plan->tile_cols = request->tile_rows ? request->tile_cols : 1;
-    set_nodes(p, machine, plan);
+    set_nodes(q, plan);
     plan->slab = GEMM_QUANTUM;
     if (request->tile_rows)
-        plan->slab = round_up(min_i64(request->slab, max_i64(p->k, 1)), GEMM_QUANTUM);
-    plan_set_counts(p, plan);
+        plan->slab = round_up(min_i64(request->slab, max_i64(q->p->k, 1)), GEMM_QUANTUM);
+    plan_set_counts(q->p, plan);
     plan_set_held(plan, OPERAND_COUNT);
-    plan_fits(p, machine, request, plan);
+    plan_fits(q, plan);
     if (plan->device_bytes > machine->device_memory)
         error_add(
             err, EXIT_RESOURCES,
@@ -266,13 +256,14 @@ static int complain_memory(const struct problem *p, const struct machine *machin
     return err->code;
 }
 
-static int check_request(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *r, const struct plan *plan, struct error *err)
+static int check_request(const struct query *q, const struct plan *plan, struct error *err)
 {
-    if (r->grid_rows && (int64_t)r->grid_rows * r->grid_cols > machine->ranks)
+    const struct problem *p = q->p;
+    const struct plan_request *r = q->request;
+    if (r->grid_rows && (int64_t)r->grid_rows * r->grid_cols > q->machine->ranks)
         error_add(err, EXIT_USAGE, "--grid %dx%d needs %" PRId64 " ranks, %s %d", r->grid_rows,
                   r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
-                  plan->layers > 1 ? "a layer of --split-k has" : "there are", machine->ranks);
+                  plan->layers > 1 ? "a layer of --split-k has" : "there are", q->machine->ranks);
     if (r->tile_rows > p->m || r->tile_cols > p->n)
         error_add(err, EXIT_USAGE, "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64,
                   r->tile_rows, r->tile_cols, p->m, p->n);
@@ -299,8 +290,10 @@ static void add_layer(const struct problem *p, int layer, struct plan *plan)
     plan->sent_bytes += sent;
 }
 
-void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan)
+void plan_account(const struct query *q, struct plan *plan)
 {
+    const struct problem *p = q->p;
+    const struct machine *machine = q->machine;
     plan->idle_ranks = machine->ranks;
     for (int layer = 0; layer < plan->layers; layer++)
         add_layer(p, layer, plan);
@@ -319,37 +312,36 @@ void plan_account(const struct problem *p, const struct machine *machine, struct
     plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
 
-static void set_product_rate(const struct problem *p, const struct machine *machine,
-                             const struct plan_request *request, struct plan *plan)
+static void set_product_rate(const struct query *q, struct plan *plan)
 {
-    double part = machine->gpu ? 1 : (double)plan->compute_threads / machine->threads;
+    double part = q->machine->gpu ? 1 : (double)plan->compute_threads / q->machine->threads;
     plan->gemm_flops_per_s =
-        part * machine->gemm_flops_per_s[p->type] * algorithm_share(request->algorithm);
+        part * q->machine->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
 }
 
-int plan_search(const struct problem *p, const struct machine *machine,
-                const struct plan_request *request, struct plan *plan, struct error *err)
+int plan_search(const struct query *q, struct plan *plan, struct error *err)
 {
     struct plan best = {0};
-    if (check_request(p, machine, request, plan, err))
+    if (check_request(q, plan, err))
         return err->code;
-    plan_choose_slots(p, machine, request, plan);
-    set_product_rate(p, machine, request, plan);
-    search_grids(p, machine, request, plan, &best);
+    plan_choose_slots(q, plan);
+    set_product_rate(q, plan);
+    search_grids(q, plan, &best);
     while (best.roofline_s == 0 && (plan->slot_bytes > SLOT_MIN || plan->spare_bytes > 0)) {
         plan->spare_bytes = 0;
-        plan_set_slot_bytes(p, plan, plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
-        search_grids(p, machine, request, plan, &best);
+        plan_set_slot_bytes(q->p, plan,
+                            plan->slot_bytes > SLOT_MIN ? plan->slot_bytes / 2 : SLOT_MIN);
+        search_grids(q, plan, &best);
     }
     if (best.roofline_s == 0) {
-        plan_set_threads(p, machine, plan, 1, 1);
-        set_product_rate(p, machine, request, plan);
-        search_grids(p, machine, request, plan, &best);
+        plan_set_threads(q, plan, 1, 1);
+        set_product_rate(q, plan);
+        search_grids(q, plan, &best);
     }
     if (best.roofline_s == 0)
-        return complain_memory(p, machine, request, plan, err);
+        return complain_memory(q, plan, err);
     *plan = best;
-    plan_deepen(p, machine, request, plan);
+    plan_deepen(q, plan);
     if (schedule_supers(plan) > TILES_MAX / (plan->grid_rows * plan->grid_cols))
         return error_add(err, EXIT_RESOURCES,
                          "C would be cut into %.2g tiles; give more --gpu-memory or --host-memory",

@@ -8,8 +8,7 @@
  * machine's rates and under lower ones; it never takes more memory than the machine's limits.
  * Traffic is judged against 2mnk/sqrt(S) + mn, the lower bound for a fast memory of S elements
  * (Smith et al., arXiv:1702.02017; Kwasniewski et al., arXiv:1908.09606). */
-#ifndef DGEMM_OOC_PLANNER_H
-#define DGEMM_OOC_PLANNER_H
+#pragma once
 
 #include "plan.h"
 
@@ -45,5 +44,3 @@ size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum a
 
 /* The size of one device buffer in bytes, rounded as the planner counts it. */
 size_t plan_buffer_bytes(size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the parts of the planner share. */
-#ifndef DGEMM_OOC_PLANNER_IMPL_H
-#define DGEMM_OOC_PLANNER_IMPL_H
+#pragma once
 
 #include "planner.h"
 
@@ -9,30 +8,33 @@ enum {
     SLOT_MIN = 4 << 10, /* bytes */
 };
 
+/* What a plan is asked for. */
+struct query {
+    const struct problem *p;
+    const struct machine *machine;
+    const struct plan_request *request;
+};
+
 /* The best plan for the ranks of one layer of `plan`, of which only the layers are set. */
-int plan_search(const struct problem *p, const struct machine *machine,
-                const struct plan_request *request, struct plan *plan, struct error *err);
+int plan_search(const struct query *q, struct plan *plan, struct error *err);
 
 /* What one of so many layers has of the machine: all of them read at once, only one writes. */
 struct machine plan_layer_machine(const struct machine *machine, int layers);
 
 /* Totals of the chosen plan, of all layers, exactly as the schedule will move them. */
-void plan_account(const struct problem *p, const struct machine *machine, struct plan *plan);
+void plan_account(const struct query *q, struct plan *plan);
 
 /* Memory that a candidate needs, into the plan; whether the machine has it. */
-bool plan_fits(const struct problem *p, const struct machine *machine,
-               const struct plan_request *request, struct plan *plan);
+bool plan_fits(const struct query *q, struct plan *plan);
 
 /* Slots: as large as helps the disk and the bus, but no more than a fair part of the memory.  What
  * is left of that part may hold a tile on its way out.  Where files are read at the pace of memory
  * smaller slots are faster, which may stay in the CPU's cache. */
-void plan_choose_slots(const struct problem *p, const struct machine *machine,
-                       const struct plan_request *request, struct plan *plan);
+void plan_choose_slots(const struct query *q, struct plan *plan);
 
 void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes);
 
-void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
-                      int compute_threads, int readers);
+void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 
 /* Counts that follow from tile and slab. */
 void plan_set_counts(const struct problem *p, struct plan *plan);
@@ -41,7 +43,7 @@ void plan_set_counts(const struct problem *p, struct plan *plan);
  * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
  * element of A kept serves all tiles across, in every row; one of B one tile in every row.  The
  * ranks of a node pool their memory for it. */
-void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan);
+void plan_keep_panels(const struct query *q, struct plan *plan);
 
 /* How many panels of A and B the device has: of the one that it holds, all that a tile needs and
  * the next one, so that the next tile in that row (A) or column (B) needs none; OPERAND_COUNT: it
@@ -50,8 +52,7 @@ void plan_set_held(struct plan *plan, enum operand held);
 
 /* More panels of what is not held, where the plan leaves memory for them: they are read ahead while
  * there is little else to read, for when there is much, as where a row of C begins. */
-void plan_deepen(const struct problem *p, const struct machine *machine,
-                 const struct plan_request *request, struct plan *plan);
+void plan_deepen(const struct query *q, struct plan *plan);
 
 /* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
@@ -102,7 +103,4 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
 extern const double plan_pace_beside_writing;
 
 /* Set the time of each link, how often operands are read and the roofline of the whole. */
-void plan_roofline(const struct problem *p, const struct machine *machine,
-                   const struct plan_request *request, struct plan *plan);
-
-#endif
+void plan_roofline(const struct query *q, struct plan *plan);

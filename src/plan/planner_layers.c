@@ -44,9 +44,10 @@ struct machine plan_layer_machine(const struct machine *machine, int layers)
 }
 
 /* Layers of equally many ranks, with k for each, none of which cuts a node in unequal parts. */
-static bool can_form(const struct problem *p, const struct machine *machine, int layers)
+static bool can_form(const struct query *q, int layers)
 {
-    int64_t most = ceil_div(p->k, round_up(ceil_div(p->k, layers), GEMM_QUANTUM));
+    const struct machine *machine = q->machine;
+    int64_t most = ceil_div(q->p->k, round_up(ceil_div(q->p->k, layers), GEMM_QUANTUM));
     int ranks = machine->ranks / layers,
         node = (int)min_i64(machine->ranks_per_node, machine->ranks);
     return machine->ranks % layers == 0 && layers <= most &&
@@ -54,71 +55,66 @@ static bool can_form(const struct problem *p, const struct machine *machine, int
 }
 
 /* Every level of the tree sends a tile from device to device. */
-static double adding_seconds(const struct problem *p, const struct machine *machine,
-                             const struct plan *plan)
+static double adding_seconds(const struct query *q, const struct plan *plan)
 {
-    double tile = (double)(plan->tile_rows * plan->tile_cols) * (double)scalar_size(p->type);
+    double tile = (double)(plan->tile_rows * plan->tile_cols) * (double)scalar_size(q->p->type);
     double senders = (double)plan->ranks_per_node;
     return ceil(log2(plan->layers)) *
-           (tile / machine->out_bytes_per_s + senders * tile / machine->network_bytes_per_s +
-            tile / machine->in_bytes_per_s);
+           (tile / q->machine->out_bytes_per_s + senders * tile / q->machine->network_bytes_per_s +
+            tile / q->machine->in_bytes_per_s);
 }
 
 /* The best plan that has all of C on the devices at once.  False when there is none, with the
  * search's complaint. */
-static bool search_whole(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, struct plan *plan, struct error *err)
+static bool search_whole(const struct query *q, struct plan *plan, struct error *err)
 {
-    return plan_search(p, machine, request, plan, err) == 0 && schedule_supers(plan) == 1;
+    return plan_search(q, plan, err) == 0 && schedule_supers(plan) == 1;
 }
 
 /* The best plan with so many layers, which have all of C on their devices at once.  False when
  * there is none, with the search's complaint. */
-static bool with_layers(const struct problem *p, const struct machine *machine,
-                        const struct plan_request *request, int layers, struct plan *plan,
-                        struct error *err)
+static bool with_layers(const struct query *q, int layers, struct plan *plan, struct error *err)
 {
-    struct plan_request all_of_c = *request;
+    struct plan_request all_of_c = *q->request;
     all_of_c.whole = true;
-    *plan =
-        (struct plan){.layers = layers, .layer_k = round_up(ceil_div(p->k, layers), GEMM_QUANTUM)};
-    struct problem part = plan_layer_problem(p, plan, 0);
-    struct machine own = plan_layer_machine(machine, layers);
-    if (!search_whole(&part, &own, &all_of_c, plan, err))
+    *plan = (struct plan){.layers = layers,
+                          .layer_k = round_up(ceil_div(q->p->k, layers), GEMM_QUANTUM)};
+    struct problem part = plan_layer_problem(q->p, plan, 0);
+    struct machine own = plan_layer_machine(q->machine, layers);
+    const struct query of_layer = {&part, &own, &all_of_c};
+    if (!search_whole(&of_layer, plan, err))
         return false;
-    plan->add_s = adding_seconds(p, &own, plan);
+    plan->add_s = adding_seconds(&of_layer, plan);
     plan->roofline_s += plan->add_s;
     return true;
 }
 
-static int forced(const struct problem *p, const struct machine *machine,
-                  const struct plan_request *request, struct plan *plan, struct error *err)
+static int forced(const struct query *q, struct plan *plan, struct error *err)
 {
-    if (!can_form(p, machine, request->layers))
+    const struct plan_request *request = q->request;
+    if (!can_form(q, request->layers))
         return error_add(err, EXIT_USAGE,
                          "--split-k %d: %d ranks (%d on a node) and a k of %" PRId64
                          " do not make %d equal layers",
-                         request->layers, machine->ranks, machine->ranks_per_node, p->k,
+                         request->layers, q->machine->ranks, q->machine->ranks_per_node, q->p->k,
                          request->layers);
-    if (!with_layers(p, machine, request, request->layers, plan, err) && !err->code)
+    if (!with_layers(q, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
                          "--split-k %d: the devices of %d ranks cannot hold all of C at once; "
                          "give more --gpu-memory, more ranks or fewer layers",
-                         request->layers, machine->ranks / request->layers);
+                         request->layers, q->machine->ranks / request->layers);
     return err->code;
 }
 
-static void choose(const struct problem *p, const struct machine *machine,
-                   const struct plan_request *request, struct plan *plan)
+static void choose(const struct query *q, struct plan *plan)
 {
-    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    double least = flops / (plan->gemm_flops_per_s * machine->ranks),
+    double flops = 2.0 * (double)q->p->m * (double)q->p->n * (double)q->p->k;
+    double least = flops / (plan->gemm_flops_per_s * q->machine->ranks),
            most = clearly * plan->roofline_s;
-    for (int layers = 2; layers <= machine->ranks && least < most; layers++) {
+    for (int layers = 2; layers <= q->machine->ranks && least < most; layers++) {
         struct plan candidate;
         struct error ignored = {0};
-        if (can_form(p, machine, layers) &&
-            with_layers(p, machine, request, layers, &candidate, &ignored) &&
+        if (can_form(q, layers) && with_layers(q, layers, &candidate, &ignored) &&
             candidate.roofline_s < most) {
             *plan = candidate;
             most = candidate.roofline_s;
@@ -131,23 +127,19 @@ int plan_make(const struct problem *p, const struct machine *machine,
 {
     const struct plan none = {.layers = 1, .layer_k = p->k};
     struct plan_request any = *request;
-    struct error ignored = {0};
     any.whole = false;
+    const struct query asked = {p, machine, request}, q = {p, machine, &any};
+    struct error ignored = {0};
     *plan = none;
-    if (request->whole && search_whole(p, machine, request, plan, &ignored)) {
-        plan_account(p, machine, plan);
-        return 0;
-    }
-    *plan = none;
-    if (request->layers > 1 && problem_reads_ab(p)) {
-        if (forced(p, machine, &any, plan, err))
+    if (!request->whole || !search_whole(&asked, plan, &ignored)) {
+        *plan = none;
+        if (request->layers > 1 && problem_reads_ab(p))
+            forced(&q, plan, err);
+        else if (plan_search(&q, plan, err) == 0 && request->layers == 0 && problem_reads_ab(p))
+            choose(&q, plan);
+        if (err->code)
             return err->code;
-    } else {
-        if (plan_search(p, machine, &any, plan, err))
-            return err->code;
-        if (request->layers == 0 && problem_reads_ab(p))
-            choose(p, machine, &any, plan);
     }
-    plan_account(p, machine, plan);
+    plan_account(&q, plan);
     return 0;
 }

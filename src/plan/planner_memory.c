@@ -85,15 +85,16 @@ static size_t checking_bytes(const struct problem *p, const struct plan *plan)
 }
 
 /* Everything on the device; run_open.c carves it up. */
-static size_t device_bytes(const struct problem *p, const struct plan *plan,
-                           const struct plan_request *request)
+static size_t device_bytes(const struct query *q, const struct plan *plan)
 {
-    size_t bytes = algorithm_workspace(request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
+    const struct problem *p = q->p;
+    size_t bytes =
+        algorithm_workspace(q->request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand);
-        if (request->verify)
-            bytes += plan_check_bytes(p, plan, request->algorithm);
+        if (q->request->verify)
+            bytes += plan_check_bytes(p, plan, q->request->algorithm);
     }
     if (plan_adds(p, plan))
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
@@ -133,32 +134,30 @@ static size_t writing_bytes(const struct problem *p, int writers)
 }
 
 /* Host bytes that do not depend on tile and slots. */
-static size_t host_fixed_bytes(const struct problem *p, const struct machine *machine,
-                               const struct plan_request *request, const struct plan *plan)
+static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 {
-    return HOST_FIXED + reading_bytes(p, plan->readers) + writing_bytes(p, plan->writers) +
-           algorithm_host_overhead(request->algorithm) +
-           (machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
+    return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, plan->writers) +
+           algorithm_host_overhead(q->request->algorithm) +
+           (q->machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
 }
 
-static size_t host_bytes(const struct problem *p, const struct machine *machine,
-                         const struct plan_request *request, const struct plan *plan)
+static size_t host_bytes(const struct query *q, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(p, machine, request, plan);
+    size_t bytes = host_fixed_bytes(q, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
-    bytes += request->record_bytes;
-    if (request->verify)
-        bytes += checking_bytes(p, plan);
-    return bytes + (machine->gpu ? 0 : plan->device_bytes);
+    bytes += q->request->record_bytes;
+    if (q->request->verify)
+        bytes += checking_bytes(q->p, plan);
+    return bytes + (q->machine->gpu ? 0 : plan->device_bytes);
 }
 
-bool plan_fits(const struct problem *p, const struct machine *machine,
-               const struct plan_request *request, struct plan *plan)
+bool plan_fits(const struct query *q, struct plan *plan)
 {
-    set_lds(p, plan);
-    plan->device_bytes = device_bytes(p, plan, request);
-    plan->host_bytes = host_bytes(p, machine, request, plan);
-    return plan->device_bytes <= machine->device_memory && plan->host_bytes <= machine->host_memory;
+    set_lds(q->p, plan);
+    plan->device_bytes = device_bytes(q, plan);
+    plan->host_bytes = host_bytes(q, plan);
+    return plan->device_bytes <= q->machine->device_memory &&
+           plan->host_bytes <= q->machine->host_memory;
 }
 
 void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes)
@@ -169,8 +168,10 @@ void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t byte
 
 /* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
  * are; no more than a fair part of the memory holds chunks for. */
-static int choose_readers(const struct problem *p, const struct machine *machine)
+static int choose_readers(const struct query *q)
 {
+    const struct problem *p = q->p;
+    const struct machine *machine = q->machine;
     bool decode = false;
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         decode |=
@@ -186,10 +187,10 @@ static int choose_readers(const struct problem *p, const struct machine *machine
 
 /* As many as readers, up to what a file in memory has work for; no more than a fair part of the
  * memory can keep of it mapped. */
-static int choose_writers(const struct problem *p, const struct machine *machine, int readers)
+static int choose_writers(const struct query *q, int readers)
 {
     int writers = (int)min_i64(readers, WRITERS_MAX);
-    while (writers > 1 && writing_bytes(p, writers) > machine->host_memory / 4)
+    while (writers > 1 && writing_bytes(q->p, writers) > q->machine->host_memory / 4)
         writers = (writers + 1) / 2;
     return writers;
 }
@@ -203,14 +204,13 @@ static int choose_compute_threads(const struct machine *machine)
     return threads;
 }
 
-void plan_set_threads(const struct problem *p, const struct machine *machine, struct plan *plan,
-                      int compute_threads, int readers)
+void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers)
 {
     plan->compute_threads = compute_threads;
     plan->readers = readers;
-    plan->writers = choose_writers(p, machine, readers);
+    plan->writers = choose_writers(q, readers);
     plan->preparers =
-        (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, machine->threads - readers));
+        (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, q->machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
 }
 
@@ -243,11 +243,12 @@ static void choose_slots_in(const struct machine *machine, size_t part, size_t *
     plan->slots_in = (int)max_i64(plan->slots_in, min_i64(wanted, most));
 }
 
-void plan_choose_slots(const struct problem *p, const struct machine *machine,
-                       const struct plan_request *request, struct plan *plan)
+void plan_choose_slots(const struct query *q, struct plan *plan)
 {
-    plan_set_threads(p, machine, plan, choose_compute_threads(machine), choose_readers(p, machine));
-    size_t fixed = host_fixed_bytes(p, machine, request, plan);
+    const struct problem *p = q->p;
+    const struct machine *machine = q->machine;
+    plan_set_threads(q, plan, choose_compute_threads(machine), choose_readers(q));
+    size_t fixed = host_fixed_bytes(q, plan);
     size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
@@ -297,8 +298,9 @@ static int smallest_node(const struct machine *machine)
     return rest ? rest : machine->ranks_per_node;
 }
 
-void plan_keep_panels(const struct problem *p, const struct machine *machine, struct plan *plan)
+void plan_keep_panels(const struct query *q, struct plan *plan)
 {
+    const struct machine *machine = q->machine;
     size_t ranks = (size_t)smallest_node(machine), left = machine->host_memory - plan->host_bytes;
     size_t pooled = left * ranks;
     bool a_once = plan->supers_across == 1 || plan_holds(plan, OPERAND_A);
@@ -308,8 +310,8 @@ void plan_keep_panels(const struct problem *p, const struct machine *machine, st
     plan->cache_bytes = 0;
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         int64_t rows, cols;
-        plan_panel_extents(p, plan, operand, &rows, &cols);
-        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(p->type));
+        plan_panel_extents(q->p, plan, operand, &rows, &cols);
+        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(q->p->type));
         size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
         if (machine->files_in_memory)
             useful[operand] = 0;
@@ -327,18 +329,17 @@ void plan_set_held(struct plan *plan, enum operand held)
         plan->buffers[i] = held == i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
 }
 
-void plan_deepen(const struct problem *p, const struct machine *machine,
-                 const struct plan_request *request, struct plan *plan)
+void plan_deepen(const struct query *q, struct plan *plan)
 {
     for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
         struct plan deeper = *plan;
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
             if (!plan_holds(plan, i))
                 deeper.buffers[i] = depth;
-        deeper.device_bytes = device_bytes(p, &deeper, request);
-        deeper.host_bytes += machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;
-        if (deeper.device_bytes > machine->device_memory ||
-            deeper.host_bytes > machine->host_memory)
+        deeper.device_bytes = device_bytes(q, &deeper);
+        deeper.host_bytes += q->machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;
+        if (deeper.device_bytes > q->machine->device_memory ||
+            deeper.host_bytes > q->machine->host_memory)
             return;
         *plan = deeper;
     }

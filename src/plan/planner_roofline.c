@@ -24,9 +24,10 @@ struct pace {
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
  * device holds are there already, A's in the rest of the row, B's where a new row begins; those
  * that the host keeps come again from there. */
-static struct pace feed_seconds(const struct problem *p, const struct machine *machine,
-                                const struct plan *plan, bool first_col, bool first_row)
+static struct pace feed_seconds(const struct query *q, const struct plan *plan, bool first_col,
+                                bool first_row)
 {
+    const struct problem *p = q->p;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
     const double down = (double)plan->supers_down, across = (double)plan->supers_across;
     const double elements[] = {m / down * k, k * n / across, m / down * n / across};
@@ -45,15 +46,15 @@ static struct pace feed_seconds(const struct problem *p, const struct machine *m
             continue;
         double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
         s.part[operand] = (1 - kept) / pieces[operand];
-        s.in += bytes / (lines[operand] * machine->in_bytes_per_s);
+        s.in += bytes / (lines[operand] * q->machine->in_bytes_per_s);
         s.read += (1 - kept) * bytes /
-                  through_links(machine, plan, plan_read_rate(p, machine, plan, operand));
+                  through_links(q->machine, plan, plan_read_rate(p, q->machine, plan, operand));
         if (operand == OPERAND_C)
             continue;
         s.again +=
             kept * bytes * plan_nodes_of_line(plan, operand) / (plan_cache_rate(plan) * ranks);
         s.network += (1 - kept) * bytes * plan_part_received(plan, operand) /
-                     (machine->network_bytes_per_s * plan_turn_rate(p, plan, operand));
+                     (q->machine->network_bytes_per_s * plan_turn_rate(p, plan, operand));
     }
     return s;
 }
@@ -65,9 +66,10 @@ struct common {
     double lost;       /* of a disk, which does not read while it writes that */
 };
 
-static struct common set_common(const struct problem *p, const struct machine *machine,
-                                const struct plan_request *request, struct plan *plan)
+static struct common set_common(const struct query *q, struct plan *plan)
 {
+    const struct problem *p = q->p;
+    const struct machine *machine = q->machine;
     const struct tile_product product = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
     double supers = (double)schedule_supers(plan), element = (double)scalar_size(p->type);
     double tile = (double)plan->tile_rows * (double)plan->tile_cols * element;
@@ -76,13 +78,13 @@ static struct common set_common(const struct problem *p, const struct machine *m
     double rate = through_links(machine, plan, plan_write_rate(p, machine, plan));
     struct common each = {.out = tile / machine->out_bytes_per_s, .write = bytes / rate};
     if (plan->slabs > 0) {
-        each.gemm = plan_product_seconds(p, machine, request, plan, &product);
+        each.gemm = plan_product_seconds(p, machine, q->request, plan, &product);
         each.slab = each.gemm / (double)plan->slabs;
     }
     each.lost = machine->files_in_memory ? 0 : bytes / machine->disk_read_bytes_per_s;
-    plan->link_s[LINK_GEMM] = supers * each.gemm;
-    plan->link_s[LINK_OUT] = supers * each.out;
-    plan->link_s[LINK_WRITE] = of_c / rate;
+    plan->link_s[STAGE_GEMM] = supers * each.gemm;
+    plan->link_s[STAGE_OUT] = supers * each.out;
+    plan->link_s[STAGE_WRITE] = of_c / rate;
     return each;
 }
 
@@ -100,12 +102,12 @@ static double device_seconds(const struct machine *machine, const struct plan *p
 }
 
 /* The first super-block: all waits for its first slab, or its last slab for all that comes. */
-static double first_seconds(const struct problem *p, const struct machine *machine,
-                            const struct plan *plan, double feed, double device)
+static double first_seconds(const struct query *q, const struct plan *plan, double feed,
+                            double device)
 {
     double slabs = (double)max_i64(plan->slabs, 1);
-    double hops = fmax(plan_hops_seconds(p, machine, plan, OPERAND_A, feed),
-                       plan_hops_seconds(p, machine, plan, OPERAND_B, feed));
+    double hops = fmax(plan_hops_seconds(q->p, q->machine, plan, OPERAND_A, feed),
+                       plan_hops_seconds(q->p, q->machine, plan, OPERAND_B, feed));
     return fmax(feed + device / slabs, device + feed / slabs + hops);
 }
 
@@ -120,27 +122,27 @@ static double next_seconds(const struct machine *machine, double feed, double de
     return fmax(pace, write);
 }
 
-void plan_roofline(const struct problem *p, const struct machine *machine,
-                   const struct plan_request *request, struct plan *plan)
+void plan_roofline(const struct query *q, struct plan *plan)
 {
-    struct common each = set_common(p, machine, request, plan);
+    struct common each = set_common(q, plan);
     plan->roofline_s = 0;
-    plan->link_s[LINK_READ] = plan->link_s[LINK_NETWORK] = plan->link_s[LINK_IN] = 0;
+    plan->link_s[STAGE_READ] = plan->link_s[STAGE_NETWORK] = plan->link_s[STAGE_IN] = 0;
     for (int kind = 0; kind < 4; kind++) {
         bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
         double count = (first_col ? 1 : (double)plan->supers_across - 1) *
                        (first_row ? 1 : (double)plan->supers_down - 1);
-        struct pace s = feed_seconds(p, machine, plan, first_col, first_row);
-        plan->link_s[LINK_READ] += count * (s.read + s.again);
-        plan->link_s[LINK_NETWORK] += count * s.network;
-        plan->link_s[LINK_IN] += count * s.in;
+        struct pace s = feed_seconds(q, plan, first_col, first_row);
+        plan->link_s[STAGE_READ] += count * (s.read + s.again);
+        plan->link_s[STAGE_NETWORK] += count * s.network;
+        plan->link_s[STAGE_IN] += count * s.in;
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->passes[i] = (first ? 0 : plan->passes[i]) + count * s.part[i];
-        double device = device_seconds(machine, plan, &each, s.in);
+        double device = device_seconds(q->machine, plan, &each, s.in);
         double read = s.read + (first ? 0 : each.lost);
         double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
-        plan->roofline_s += count * (first ? first_seconds(p, machine, plan, feed, device)
-                                           : next_seconds(machine, feed, device, read, each.write));
+        plan->roofline_s +=
+            count * (first ? first_seconds(q, plan, feed, device)
+                           : next_seconds(q->machine, feed, device, read, each.write));
     }
     double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

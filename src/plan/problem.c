@@ -7,7 +7,6 @@
 
 #include "error.h"
 #include "options.h"
-#include "store.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 

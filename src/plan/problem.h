@@ -2,8 +2,7 @@
  *
  * It is row-major throughout, as the files are and as users see them.  The one place where rows
  * become the columns that a BLAS-like kernel takes is steps_multiply in run.c. */
-#ifndef DGEMM_OOC_PROBLEM_H
-#define DGEMM_OOC_PROBLEM_H
+#pragma once
 
 #include "store.h"
 
@@ -51,5 +50,3 @@ static inline bool problem_reads(const struct problem *p, enum operand operand)
  * read by offset. */
 bool problem_by_offset(const struct problem *p, enum operand operand);
 bool problem_through_hdf5(const struct problem *p, enum operand operand);
-
-#endif

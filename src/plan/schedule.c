@@ -37,12 +37,12 @@ int schedule_node(const struct plan *plan, int rank)
     return rank / plan->ranks_per_node;
 }
 
-void schedule_ranks(const struct plan *plan, int node, int *first, int *end)
+struct stretch schedule_ranks(const struct plan *plan, int node)
 {
     int64_t all = (int64_t)plan->grid_rows * plan->grid_cols,
             begin = (int64_t)node * plan->ranks_per_node;
-    *first = (int)min_i64(begin, all);
-    *end = (int)min_i64(begin + plan->ranks_per_node, all);
+    return (struct stretch){(int)min_i64(begin, all),
+                            (int)min_i64(begin + plan->ranks_per_node, all)};
 }
 
 int64_t schedule_across(const struct plan *plan, int64_t super)
@@ -122,8 +122,9 @@ bool schedule_held(const struct plan *plan, enum operand operand, const struct b
     return plan_holds(plan, operand) && !block_empty(before) && same;
 }
 
-struct block schedule_tile_before(const struct problem *p, const struct plan *plan, int rank,
-                                  int64_t super)
+/* The rank's last tile before a super-block; empty when there is none. */
+static struct block tile_before(const struct problem *p, const struct plan *plan, int rank,
+                                int64_t super)
 {
     struct block tile = {0};
     while (block_empty(&tile) && super > 0)
@@ -139,7 +140,7 @@ bool schedule_needs(const struct problem *p, const struct plan *plan, enum opera
         return false;
     if (!plan_holds(plan, operand))
         return true;
-    struct block before = schedule_tile_before(p, plan, rank, super);
+    struct block before = tile_before(p, plan, rank, super);
     return !schedule_held(plan, operand, &before, &tile);
 }
 
@@ -151,9 +152,9 @@ int schedule_line(const struct plan *plan, enum operand operand, int rank)
 int schedule_users(const struct problem *p, const struct plan *plan, enum operand operand, int node,
                    int line, int64_t super)
 {
-    int first, end, users = 0;
-    schedule_ranks(plan, node, &first, &end);
-    for (int rank = first; rank < end; rank++)
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int users = 0;
+    for (int rank = ranks.first; rank < ranks.end; rank++)
         users += schedule_line(plan, operand, rank) == line &&
                  schedule_needs(p, plan, operand, rank, super);
     return users;
@@ -168,9 +169,9 @@ int64_t schedule_kept_index(const struct plan *plan, enum operand operand, int64
 
 int64_t schedule_tiles_across(const struct problem *p, const struct plan *plan, int node, int row)
 {
-    int first, end, left = plan->grid_cols;
-    schedule_ranks(plan, node, &first, &end);
-    for (int rank = first; rank < end; rank++)
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int left = plan->grid_cols;
+    for (int rank = ranks.first; rank < ranks.end; rank++)
         if (schedule_row(plan, rank) == row)
             left = (int)min_i64(left, schedule_col(plan, rank));
     return ceil_div(ceil_div(p->n, plan->tile_cols) - left, plan->grid_cols);
@@ -183,11 +184,6 @@ bool schedule_had(const struct problem *p, const struct plan *plan, enum operand
     if (operand == OPERAND_B)
         return down > 0;
     return down % 2 ? across + 1 < schedule_tiles_across(p, plan, node, line) : across > 0;
-}
-
-int schedule_lines(const struct plan *plan, enum operand operand)
-{
-    return operand == OPERAND_A ? plan->grid_rows : plan->grid_cols;
 }
 
 static int line_length(const struct plan *plan, enum operand operand)
@@ -236,10 +232,9 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
     return (struct block_cut){plan->slot_elements, info->chunk_rows, info->chunk_cols};
 }
 
-/* Of k, what the first `panels` slabs hold. */
-static int64_t k_of(const struct problem *p, const struct plan *plan, int64_t panels)
+int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)
 {
-    return min_i64(max_i64(panels, 0) * plan->slab, p->k);
+    return min_i64(max_i64(slabs, 0) * plan->slab, p->k);
 }
 
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
@@ -282,7 +277,7 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
 {
     int64_t before = operand == OPERAND_A ? 0 : schedule_across(plan, super) * plan->slabs;
     int64_t kept = min_i64(max_i64(plan->kept[operand] - before, 0), plan->slabs);
-    int64_t k_kept = k_of(p, plan, kept), extent = line_extent(p, plan, operand, line, super);
+    int64_t k_kept = schedule_k(p, plan, kept), extent = line_extent(p, plan, operand, line, super);
     const int64_t size[] = {extent * k_kept, extent * (p->k - k_kept)};
     const int64_t slab[] = {0, kept};
     for (int i = 0; i < 2; i++) {

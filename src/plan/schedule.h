@@ -7,10 +7,14 @@
  * same order, so that no two of them can wait for each other.  A panel that several nodes need is
  * read in turns by them, and each part goes round from node to node: in at most once, out at most
  * once. */
-#ifndef DGEMM_OOC_SCHEDULE_H
-#define DGEMM_OOC_SCHEDULE_H
+#pragma once
 
 #include "plan.h"
+
+/* [first, end) */
+struct stretch {
+    int first, end;
+};
 
 int64_t schedule_supers(const struct plan *plan);
 
@@ -21,8 +25,8 @@ int schedule_col(const struct plan *plan, int rank);
 int schedule_rank(const struct plan *plan, int row, int col);
 int schedule_node(const struct plan *plan, int rank);
 
-/* The node's ranks that are in the grid: [first, end). */
-void schedule_ranks(const struct plan *plan, int node, int *first, int *end);
+/* The node's ranks that are in the grid. */
+struct stretch schedule_ranks(const struct plan *plan, int node);
 
 /* The tile of C that `rank` holds in super-block `super`; rows or cols are 0 where it lies
  * outside C or the rank is not in the grid. */
@@ -32,6 +36,9 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
 /* The panel of A or B that the tile needs for one slab, in the coordinates of its file. */
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab);
+
+/* Of k, what the first `slabs` slabs hold. */
+int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs);
 
 /* Strip `index` of a tile, the rows that leave the device together; empty beyond the last. */
 struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index);
@@ -60,10 +67,6 @@ bool schedule_held(const struct plan *plan, enum operand operand, const struct b
 
 /* The super-block's column. */
 int64_t schedule_across(const struct plan *plan, int64_t super);
-
-/* The rank's last tile before a super-block; empty when there is none. */
-struct block schedule_tile_before(const struct problem *p, const struct plan *plan, int rank,
-                                  int64_t super);
 
 /* Whether the rank's tile in that super-block wants its panels of A or B from the host. */
 bool schedule_needs(const struct problem *p, const struct plan *plan, enum operand operand,
@@ -112,11 +115,6 @@ int schedule_server(const struct plan *plan, int ranks, int node, const struct t
 bool schedule_is_for(const struct problem *p, const struct plan *plan, const struct transfer *t,
                      int rank);
 
-/* Of the grid: [first, end). */
-struct grid_lines {
-    int first, end;
-};
-
 /* All transfers that come to a node, in order.  Panels come one slab ahead: those of a tile's first
  * slab before C0 of the tile before, so that the pipeline does not run empty while a tile leaves
  * the device.  Panels of one operand for several lines of the grid come in turns, part by part. */
@@ -124,11 +122,11 @@ struct cursor {
     const struct problem *problem;
     const struct plan *plan;
     int node;
-    struct grid_lines lines[2]; /* of A and of B, in which the node has ranks */
-    int64_t super, next;        /* the super-block at work, and the one after; both for this node */
-    int64_t stage, part;        /* within the super-block; of the stage's panels or strip */
-    int line;                   /* the one to look at next, from the node's first */
-    int64_t number;             /* of the newest transfer; -1 before the first */
+    struct stretch lines[2]; /* of the grid, of A and of B, in which the node has ranks */
+    int64_t super, next;     /* the super-block at work, and the one after; both for this node */
+    int64_t stage, part;     /* within the super-block; of the stage's panels or strip */
+    int line;                /* the one to look at next, from the node's first */
+    int64_t number;          /* of the newest transfer; -1 before the first */
     struct transfer newest;
 };
 
@@ -143,5 +141,3 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
 
 /* Bytes that all nodes together read from files; those that they send each other. */
 void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent);
-
-#endif

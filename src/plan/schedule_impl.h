@@ -1,12 +1,10 @@
 /* What the parts of the schedule share. */
-#ifndef DGEMM_OOC_SCHEDULE_IMPL_H
-#define DGEMM_OOC_SCHEDULE_IMPL_H
+#pragma once
 
 #include "schedule.h"
 
 /* The line of the grid that the rank shares panels with: its row for A, its column for B. */
 int schedule_line(const struct plan *plan, enum operand operand, int rank);
-int schedule_lines(const struct plan *plan, enum operand operand);
 int schedule_rank_in_line(const struct plan *plan, enum operand operand, int line, int at);
 
 /* The node's ranks in a line of the grid that need its panels. */
@@ -25,5 +23,3 @@ int64_t schedule_tiles_across(const struct problem *p, const struct plan *plan, 
  * in an earlier one. */
 bool schedule_had(const struct problem *p, const struct plan *plan, enum operand operand, int node,
                   int line, int64_t super);
-
-#endif

@@ -299,12 +299,6 @@ static void node_work(struct sim *s, struct node_state *node, const struct sim_s
     ring_leave(node, copied);
 }
 
-/* Of k, what lies in slabs before this one. */
-static int64_t k_before(const struct sim *s, int64_t slab)
-{
-    return min_i64(max_i64(slab, 0) * s->plan->slab, s->p->k);
-}
-
 static struct sim_step make_step(const struct sim *s, int64_t super, int64_t first)
 {
     const struct plan *plan = s->plan;
@@ -312,9 +306,12 @@ static struct sim_step make_step(const struct sim *s, int64_t super, int64_t fir
     int64_t before = schedule_across(plan, super) * plan->slabs;
     int64_t kept[] = {plan->kept[OPERAND_A], plan->kept[OPERAND_B] - before};
     struct sim_step step = {
-        super, first, end - first, k_before(s, end) - k_before(s, first), {0}, end == plan->slabs};
+        super,       first,
+        end - first, schedule_k(s->p, plan, end) - schedule_k(s->p, plan, first),
+        {0},         end == plan->slabs};
     for (int i = OPERAND_A; i <= OPERAND_B; i++)
-        step.k_kept[i] = max_i64(0, k_before(s, min_i64(kept[i], end)) - k_before(s, first));
+        step.k_kept[i] = max_i64(0, schedule_k(s->p, plan, min_i64(kept[i], end)) -
+                                        schedule_k(s->p, plan, first));
     return step;
 }
 

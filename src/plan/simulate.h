@@ -23,8 +23,7 @@
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, and that C0's strips take slots of the ring too. */
-#ifndef DGEMM_OOC_SIMULATE_H
-#define DGEMM_OOC_SIMULATE_H
+#pragma once
 
 #include "planner.h"
 
@@ -70,12 +69,10 @@ void simulate(const struct problem *problem, const struct machine *machine,
 /* Add a simulation of what follows after the first. */
 void simulation_add(struct simulation *sum, const struct simulation *more);
 
-const char *simulate_resource_name(enum resource resource);
+extern const char *const resource_names[RESOURCE_COUNT];
 
 /* Print what every resource does, in at most 80 columns. */
 void simulate_print(const struct simulation *simulation);
 
 /* Print the prediction: the time, and what limits it. */
 void simulate_print_time(const struct simulation *simulation);
-
-#endif

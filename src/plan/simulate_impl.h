@@ -1,6 +1,5 @@
 /* What is simulated: every resource and what waits for it. */
-#ifndef DGEMM_OOC_SIMULATE_IMPL_H
-#define DGEMM_OOC_SIMULATE_IMPL_H
+#pragma once
 
 #include "simulate.h"
 
@@ -94,5 +93,3 @@ void simulate_close(struct sim *sim);
 
 /* Go on to a super-block: its tiles, and who needs which panels. */
 void simulate_enter(struct sim *sim, int64_t super);
-
-#endif

@@ -3,13 +3,9 @@
 #include "quantity.h"
 #include "simulate.h"
 
-const char *simulate_resource_name(enum resource resource)
-{
-    static const char *const names[] = {
-        "disk read",      "disk to node", "network send",   "network receive", "host cache",
-        "host to device", "multiply",     "device to host", "node to disk",    "disk write"};
-    return names[resource];
-}
+const char *const resource_names[] = {
+    "disk read",      "disk to node", "network send",   "network receive", "host cache",
+    "host to device", "multiply",     "device to host", "node to disk",    "disk write"};
 
 static void print_usage(const struct simulation *s, enum resource resource)
 {
@@ -18,7 +14,7 @@ static void print_usage(const struct simulation *s, enum resource resource)
     char count[16] = "";
     if (u->count > 1)
         snprintf(count, sizeof count, "%d x", u->count);
-    printf("  %-15s %8s %12s  busy %10s %4.0f %%\n", simulate_resource_name(resource), count,
+    printf("  %-15s %8s %12s  busy %10s %4.0f %%\n", resource_names[resource], count,
            resource == RESOURCE_GEMM ? quantity_work(amount) : quantity_bytes(amount),
            quantity_time(u->busy_s), 100 * u->busy_s / s->wall_s);
 }
@@ -39,7 +35,7 @@ void simulate_print_time(const struct simulation *s)
         printf(" for all %d pieces that are left", s->pieces);
     printf(", limited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
-           simulate_resource_name(s->limit), quantity_bytes(s->disk_bytes),
-           s->disk_bytes / s->bound_bytes, quantity_bytes(s->bound_bytes));
+           resource_names[s->limit], quantity_bytes(s->disk_bytes), s->disk_bytes / s->bound_bytes,
+           quantity_bytes(s->bound_bytes));
     fflush(stdout);
 }

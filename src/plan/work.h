@@ -1,8 +1,7 @@
 /* What is left to do of C: pieces, in the order in which they are to be multiplied; at first one,
  * which is all of C.  Each piece is planned by itself, so that an interrupted run can resume on
  * other ranks and with other memory.  Pure. */
-#ifndef DGEMM_OOC_WORK_H
-#define DGEMM_OOC_WORK_H
+#pragma once
 
 #include "plan.h"
 
@@ -68,5 +67,3 @@ bool work_split(struct work *work, const struct plan *plan);
 
 /* The part of all multiplications that is done. */
 double work_done(const struct work *work, const struct problem *problem);
-
-#endif

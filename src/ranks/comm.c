@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,9 +28,7 @@ static MPI_Comm all = MPI_COMM_NULL, computer = MPI_COMM_NULL, group = MPI_COMM_
 /* The newest vote; one that was given up may still write here. */
 static struct {
     MPI_Request request;
-    double sums[VOTE_SUMS];
-    uint64_t totals[VOTE_SUMS];
-    double largest[VOTE_LARGEST];
+    uint64_t numbers[VOTE_MAX]; /* or doubles */
 } vote = {.request = MPI_REQUEST_NULL};
 
 static atomic_bool has_failed;
@@ -245,8 +244,17 @@ void comm_abort(int code)
     _exit(code);
 }
 
+/* Start to reduce numbers of 64 bits. */
+static void start_vote(const void *numbers, int count, MPI_Datatype type, MPI_Op how)
+{
+    memcpy(vote.numbers, numbers, (size_t)count * sizeof *vote.numbers);
+    comm_lock();
+    MPI_Iallreduce(MPI_IN_PLACE, vote.numbers, count, type, how, votes, &vote.request);
+    comm_unlock();
+}
+
 /* Wait for the vote as long as no rank raises. */
-static bool await_vote(const struct comm *comm)
+static bool end_vote(const struct comm *comm, void *numbers, int count)
 {
     static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
     int done = 0;
@@ -259,44 +267,31 @@ static bool await_vote(const struct comm *comm)
             nanosleep(&nap, NULL);
     }
     wait_end();
+    if (done)
+        memcpy(numbers, vote.numbers, (size_t)count * sizeof *vote.numbers);
     return done;
-}
-
-/* Start to reduce some of the vote's numbers, in place. */
-static void start_vote(void *numbers, int count, MPI_Datatype type, MPI_Op how)
-{
-    comm_lock();
-    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, votes, &vote.request);
-    comm_unlock();
 }
 
 void comm_vote_begin(const double *sums, int count)
 {
-    memcpy(vote.sums, sums, (size_t)count * sizeof *sums);
-    start_vote(vote.sums, count, MPI_DOUBLE, MPI_SUM);
+    start_vote(sums, count, MPI_DOUBLE, MPI_SUM);
 }
 
 bool comm_vote_end(const struct comm *comm, double *sums, int count)
 {
-    if (!await_vote(comm))
-        return false;
-    memcpy(sums, vote.sums, (size_t)count * sizeof *sums);
-    return true;
+    return end_vote(comm, sums, count);
 }
 
-bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values)
+bool comm_vote_sum(const struct comm *comm, uint64_t *numbers, int count)
 {
-    memcpy(vote.totals, sums, (size_t)count * sizeof *sums);
-    start_vote(vote.totals, count, MPI_UINT64_T, MPI_SUM);
-    if (!await_vote(comm))
-        return false;
-    memcpy(sums, vote.totals, (size_t)count * sizeof *sums);
-    memcpy(vote.largest, largest, (size_t)values * sizeof *largest);
-    start_vote(vote.largest, values, MPI_DOUBLE, MPI_MAX);
-    if (!await_vote(comm))
-        return false;
-    memcpy(largest, vote.largest, (size_t)values * sizeof *largest);
-    return true;
+    start_vote(numbers, count, MPI_UINT64_T, MPI_SUM);
+    return end_vote(comm, numbers, count);
+}
+
+bool comm_vote_most(const struct comm *comm, double *numbers, int count)
+{
+    start_vote(numbers, count, MPI_DOUBLE, MPI_MAX);
+    return end_vote(comm, numbers, count);
 }
 
 void comm_barrier(void)
@@ -321,20 +316,22 @@ uint64_t comm_sum(uint64_t value)
     return value;
 }
 
-void comm_sum_vector(double *vector, int64_t count)
+static void reduce_vector(double *vector, int64_t count, MPI_Op how)
 {
     for (int64_t done = 0; done < count; done += SUM_MAX) {
         int64_t rest = count - done;
-        reduce(vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX), MPI_DOUBLE, MPI_SUM);
+        reduce(vector + done, (int)(rest < SUM_MAX ? rest : SUM_MAX), MPI_DOUBLE, how);
     }
 }
 
-void comm_statistics(const double *values, int count, double *least, double *sum, double *most)
+void comm_sum_vector(double *vector, int64_t count)
 {
-    size_t bytes = (size_t)count * sizeof *values;
-    reduce(memcpy(least, values, bytes), count, MPI_DOUBLE, MPI_MIN);
-    reduce(memcpy(sum, values, bytes), count, MPI_DOUBLE, MPI_SUM);
-    reduce(memcpy(most, values, bytes), count, MPI_DOUBLE, MPI_MAX);
+    reduce_vector(vector, count, MPI_SUM);
+}
+
+void comm_most_vector(double *vector, int64_t count)
+{
+    reduce_vector(vector, count, MPI_MAX);
 }
 
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from)
@@ -351,9 +348,15 @@ bool comm_node_all(const struct comm *comm, bool mine)
     return every;
 }
 
-void comm_local_gather(const void *mine, size_t bytes, void *everyones)
+void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
 {
+    void *everyones = malloc((size_t)comm->local_size * bytes);
+    if (!everyones) {
+        fprintf(stderr, "dgemm_ooc: rank %d has no memory for what others tell it\n", comm->rank);
+        comm_abort(EXIT_RESOURCES);
+    }
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer);
+    return everyones;
 }
 
 void comm_send(const void *data, size_t bytes, int to)

@@ -1,8 +1,7 @@
 /* The ranks, and what they decide together.  This folder and the exchange between nodes
  * (exchange.h) are the only users of MPI.  Only the main thread calls these functions, but for
  * comm_raised, comm_fail and comm_abort, which any thread may call. */
-#ifndef DGEMM_OOC_COMM_H
-#define DGEMM_OOC_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,28 +57,30 @@ bool comm_raised(const struct comm *comm);
 void comm_fail(void);
 
 /* Collective; may be called while the exchange between nodes runs.  comm_vote_begin starts to add
- * up to VOTE_SUMS numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote adds up
- * numbers modulo 2^64, and takes the largest of up to VOTE_LARGEST values, in one call.  False,
- * with no result, when a rank has raised; there must be no other vote then. */
-enum { VOTE_SUMS = 96, VOTE_LARGEST = 2 };
+ * up to VOTE_MAX numbers over all ranks, and comm_vote_end waits for the sums.  comm_vote_sum adds
+ * up numbers modulo 2^64, comm_vote_most takes the largest, in one call.  False, with no result,
+ * when a rank has raised; there must be no other vote then. */
+enum { VOTE_MAX = 96 };
 void comm_vote_begin(const double *sums, int count);
 bool comm_vote_end(const struct comm *comm, double *sums, int count);
-bool comm_vote(const struct comm *comm, uint64_t *sums, int count, double *largest, int values);
+bool comm_vote_sum(const struct comm *comm, uint64_t *numbers, int count);
+bool comm_vote_most(const struct comm *comm, double *numbers, int count);
 
 /* Collective. */
 void comm_barrier(void);
 uint64_t comm_min(uint64_t value); /* INT64_MAX at most */
 uint64_t comm_sum(uint64_t value); /* modulo 2^64 */
 void comm_sum_vector(double *vector, int64_t count);
-void comm_statistics(const double *values, int count, double *least, double *sum, double *most);
+void comm_most_vector(double *vector, int64_t count);
 
 /* Collective over the ranks of a node.  Send data from one of them to all; whether `mine` is true
  * on all of them. */
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from);
 bool comm_node_all(const struct comm *comm, bool mine);
 
-/* Collective over the ranks of a computer: gather `bytes` of each, in their order. */
-void comm_local_gather(const void *mine, size_t bytes, void *everyones);
+/* Collective over the ranks of a computer: gather `bytes` of each, in their order.  The caller
+ * frees them; without memory all ranks end. */
+void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes);
 
 /* End all ranks at once.  From any thread. */
 void comm_abort(int code) __attribute__((noreturn));
@@ -90,5 +91,3 @@ void comm_receive(void *data, size_t bytes, int from);
 
 /* "Open MPI v4.1.4", one line. */
 void comm_version(char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* For the other users of MPI: nodes, and the exchange between them. */
-#ifndef DGEMM_OOC_COMM_IMPL_H
-#define DGEMM_OOC_COMM_IMPL_H
+#pragma once
 
 #include <mpi.h>
 
@@ -28,5 +27,3 @@ void comm_unlock(void);
 
 /* Who waits for MPI naps between two looks, and asks now and then whether a rank has failed. */
 enum { NAP_NANOSECONDS = 20000, LOOKS = 50 };
-
-#endif

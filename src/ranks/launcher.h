@@ -1,7 +1,6 @@
 /* What the environment says about the launcher that started this process, and how MPIs name
  * themselves. */
-#ifndef DGEMM_OOC_LAUNCHER_H
-#define DGEMM_OOC_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ const char *launcher_srun(const char *library);
 
 /* Its name and version in one line: "MPICH 4.0.2" from "MPICH Version:\t4.0.2\nMPICH ...". */
 void launcher_name_mpi(const char *library, char *text, size_t size);
-
-#endif

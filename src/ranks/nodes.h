@@ -1,6 +1,5 @@
 /* Computers, and nodes: groups of ranks that share memory. */
-#ifndef DGEMM_OOC_NODES_H
-#define DGEMM_OOC_NODES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ uint64_t nodes_computer(void);
  * /proc does not let ranks share memory, each rank is a node.  Complains where there are several
  * nodes and the MPI cannot be used by two threads. */
 int nodes_form(struct comm *comm, struct error *err);
-
-#endif

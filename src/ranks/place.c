@@ -19,16 +19,6 @@ static void name_host(struct place *place)
     place->host[strcspn(place->host, ".")] = '\0';
 }
 
-/* Everyone's, of the ranks of a computer; the caller's. */
-static void *gather(const struct comm *comm, const void *mine, size_t bytes)
-{
-    void *everyones = malloc((size_t)comm->local_size * bytes);
-    if (!everyones)
-        comm_abort(EXIT_RESOURCES);
-    comm_local_gather(mine, bytes, everyones);
-    return everyones;
-}
-
 /* What a rank sees of its computer's GPUs. */
 struct view {
     int gpus;
@@ -42,7 +32,7 @@ static bool same_view(const struct comm *comm, int gpus, struct view *mine)
     *mine = (struct view){.gpus = gpus};
     for (int i = 0; same && i < gpus; i++)
         device_gpu_address(i, mine->addresses[i]);
-    struct view *views = gather(comm, mine, sizeof *mine);
+    struct view *views = comm_local_gather(comm, mine, sizeof *mine);
     for (int i = 0; i < comm->local_size; i++)
         same &= memcmp(&views[i], mine, sizeof *mine) == 0;
     free(views);
@@ -62,7 +52,7 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool wanted)
     bool known = placing_open(&placing), by_default = comm_bound_by_default();
     for (int i = 0; known && i < gpus; i++)
         placing_claim(&placing, view.addresses[i], NULL, wanted, by_default, &mine[i]);
-    struct claim *everyones = gather(comm, mine, (size_t)gpus * sizeof *mine);
+    struct claim *everyones = comm_local_gather(comm, mine, (size_t)gpus * sizeof *mine);
     chosen = placing_choose(everyones, comm->local_size, comm->local_rank, gpus);
     free(everyones);
     free(mine);
@@ -83,7 +73,7 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
     bool known = placing_open(&placing);
     if (known)
         placing_claim(&placing, gpu, NULL, wanted, comm_bound_by_default(), &mine);
-    struct claim *everyones = gather(comm, &mine, sizeof mine);
+    struct claim *everyones = comm_local_gather(comm, &mine, sizeof mine);
     if (known)
         placing_take(&placing, everyones, comm->local_size, comm->local_rank, place);
     free(everyones);

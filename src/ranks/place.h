@@ -1,7 +1,6 @@
 /* Placement: the computer, GPU and CPUs of each rank, whose threads are bound to its share of the
  * computer's CPUs. */
-#ifndef DGEMM_OOC_PLACE_H
-#define DGEMM_OOC_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ struct place *place_gather(const struct comm *comm, const struct place *mine);
 
 /* Print the first few places, or all of them, a line each. */
 void place_print(const struct place *places, int count, bool all);
-
-#endif

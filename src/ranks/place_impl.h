@@ -1,7 +1,6 @@
 /* Placing: what one rank has of its computer's CPUs, and what follows for each from what all of
  * them say. */
-#ifndef DGEMM_OOC_PLACE_IMPL_H
-#define DGEMM_OOC_PLACE_IMPL_H
+#pragma once
 
 #include <hwloc.h>
 
@@ -47,5 +46,3 @@ void placing_take(const struct placing *placing, const struct claim *claims, int
 /* The GPU of one of a computer's ranks, from the claims that each would make for each of the GPUs:
  * `claims` [rank][gpu]. */
 int placing_choose(const struct claim *claims, int count, int rank, int gpus);
-
-#endif

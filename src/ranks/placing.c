@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "place_impl.h"
+#include "proc.h"
 #include "quantity.h"
 
 /* CPUs of this computer that Slurm gave the job, where it says so. */
@@ -47,14 +47,10 @@ static void name_file(const char *gpu, const char *file, char path[PATH_MAX])
 static int read_number(const char *gpu, const char *file)
 {
     char path[PATH_MAX];
-    int number = 0;
+    uint64_t number = 0;
     name_file(gpu, file, path);
-    FILE *f = fopen(path, "r");
-    if (f && fscanf(f, "%d", &number) != 1)
-        number = 0;
-    if (f)
-        fclose(f);
-    return number;
+    proc_number(path, "", &number);
+    return (int)number;
 }
 
 void placing_link(const char *gpu, struct place *place)

@@ -4,8 +4,7 @@
  * The first rank of a node whose main thread has waited for the same thing for a minute (waits.h)
  * prints that, and what the other ranks of the node do meanwhile; again after two minutes, four,
  * eight ... */
-#ifndef DGEMM_OOC_STALLS_H
-#define DGEMM_OOC_STALLS_H
+#pragma once
 
 struct comm;
 struct error;
@@ -17,5 +16,3 @@ void stalls_close(void);
 
 /* Look for stalls and print them.  To be called now and then, by one thread. */
 void stalls_look(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* What this process waits for, visible to the other ranks of its node (stalls.h). */
-#ifndef DGEMM_OOC_WAITS_H
-#define DGEMM_OOC_WAITS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ void wait_end_message(void);
 
 /* Any thread: another file operation has begun (1) or ended (-1). */
 void wait_file(int change);
-
-#endif

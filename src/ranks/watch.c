@@ -88,12 +88,11 @@ void watch_begin(const struct comm *comm)
 {
     struct process mine = this_process();
     struct error err = {0};
-    watch.processes = calloc((size_t)comm->local_size, sizeof *watch.processes);
-    if (!watch.processes || stalls_open(comm, STALL_SECONDS, &err)) {
+    if (stalls_open(comm, STALL_SECONDS, &err)) {
         fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
         comm_abort(EXIT_RESOURCES);
     }
-    comm_local_gather(&mine, sizeof mine, watch.processes);
+    watch.processes = comm_local_gather(comm, &mine, sizeof mine);
     watch.count = comm->local_size;
     watch.mine = comm->local_rank;
     watch.first = comm->rank - comm->local_rank;

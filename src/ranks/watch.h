@@ -6,8 +6,7 @@
  * one does not, the first of the others prints that and ends the whole job, since MPI cannot agree
  * on anything without that rank.  The death of a computer with all its ranks must be noticed by
  * the launcher; that others wait for it is printed (stalls.h). */
-#ifndef DGEMM_OOC_WATCH_H
-#define DGEMM_OOC_WATCH_H
+#pragma once
 
 struct comm;
 
@@ -15,5 +14,3 @@ struct comm;
  * watch_end. */
 void watch_begin(const struct comm *comm);
 void watch_end(void);
-
-#endif

@@ -3,8 +3,7 @@
  * It is a memory file that the first rank makes and the others open through /proc: unlike the
  * windows of MPI_Win_allocate_shared it needs no room on /dev/shm, and nothing of it can be left
  * behind by ranks that are killed. */
-#ifndef DGEMM_OOC_WINDOW_H
-#define DGEMM_OOC_WINDOW_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void window_signal_init(pthread_cond_t *signal);
 /* Take the lock, also when its owner has died: the death of a rank ends the run (watch.h). */
 void window_lock(pthread_mutex_t *lock);
 void window_wait(pthread_cond_t *signal, pthread_mutex_t *lock);
-
-#endif

@@ -11,8 +11,7 @@
 
 enum {
     LANES = STAGE_COUNT * TIMELINE_BINS,
-    ROWS_MAX = 32, /* of the timeline: ranks, or groups of equally many of them */
-    CELLS_AT_ONCE = 256,
+    ROWS_MAX = 32,     /* of the timeline: ranks, or groups of equally many of them */
     PLACES_MAX = 4096, /* ranks whose place the page knows */
     FULL = 1000,       /* of a bin: busy all the time */
 };
@@ -30,17 +29,12 @@ struct course {
     double *amount;  /* of all ranks; [STAGE_COUNT][TIMELINE_BINS] */
 };
 
-void page_end(struct page *page)
-{
-    page->end = clock_now();
-}
-
 /* Make the bins of all ranks equally wide, so that they reach to the end of the run.  That end, in
  * seconds. */
 static double align(struct timeline *t, double end)
 {
-    double mine[] = {end - t->start, t->width}, least[2], sum[2], most[2];
-    comm_statistics(mine, 2, least, sum, most);
+    double most[] = {end - t->start, t->width};
+    comm_most_vector(most, 2);
     timeline_widen(t, most[1]);
     while (most[0] >= TIMELINE_BINS * t->width)
         timeline_widen(t, 2 * t->width);
@@ -50,20 +44,16 @@ static double align(struct timeline *t, double end)
 /* The tiles of each cell may be several ranks'. */
 static void gather_cells(struct tiles *tiles)
 {
-    double mine[2 * CELLS_AT_ONCE] = {0}, least[2 * CELLS_AT_ONCE], sum[2 * CELLS_AT_ONCE],
-                    most[2 * CELLS_AT_ONCE];
-    for (int done = 0; done < tiles->count; done += CELLS_AT_ONCE) {
-        struct cell *cells = &tiles->cells[done];
-        int count = (int)min_i64(CELLS_AT_ONCE, tiles->count - done);
-        for (int i = 0; i < count; i++) {
-            mine[2 * i] = cells[i].ratio;
-            mine[2 * i + 1] = cells[i].not_finite;
-        }
-        comm_statistics(mine, 2 * CELLS_AT_ONCE, least, sum, most);
-        for (int i = 0; i < count; i++) {
-            cells[i].ratio = most[2 * i];
-            cells[i].not_finite = sum[2 * i + 1];
-        }
+    double ratios[CELLS_MAX], not_finite[CELLS_MAX];
+    for (int i = 0; i < tiles->count; i++) {
+        ratios[i] = tiles->cells[i].ratio;
+        not_finite[i] = tiles->cells[i].not_finite;
+    }
+    comm_most_vector(ratios, tiles->count);
+    comm_sum_vector(not_finite, tiles->count);
+    for (int i = 0; i < tiles->count; i++) {
+        tiles->cells[i].ratio = ratios[i];
+        tiles->cells[i].not_finite = not_finite[i];
     }
 }
 
@@ -122,7 +112,7 @@ static json_t *row_json(const struct course *c, int row)
         for (int i = 0; i < TIMELINE_BINS; i++)
             busy_s += lane[i];
         if (busy_s > 0)
-            json_object_set_new(stages, report_stage_key((enum stage)stage),
+            json_object_set_new(stages, report_stages[stage],
                                 json_pack("{s:f, s:o}", "busy_s", busy_s / ranks, "shares",
                                           shares_json(c, lane, ranks * c->width_s)));
     }
@@ -139,7 +129,7 @@ static json_t *amounts_json(const struct course *c)
         json_t *values = json_array();
         for (int bin = c->first; bin < c->first + c->bins; bin++)
             json_array_append_new(values, json_real(amount[bin]));
-        json_object_set_new(amounts, report_stage_key(stages[i]), values);
+        json_object_set_new(amounts, report_stages[stages[i]], values);
     }
     return amounts;
 }

@@ -1,8 +1,7 @@
 /* The page: one HTML file that shows a run in a browser, complete in itself.  It is page.html with
  * page.css and page.js, into which the report is embedded and, of a run, its course.  The memory
  * for the course is the same for any run. */
-#ifndef DGEMM_OOC_PAGE_H
-#define DGEMM_OOC_PAGE_H
+#pragma once
 
 #include "report.h"
 #include "tiles.h"
@@ -11,11 +10,8 @@
 struct page {
     struct timeline timeline;
     struct tiles tiles;
-    double end; /* of the last piece (work.h), on the host's clock */
+    double end; /* of the last piece (work.h), on the host's clock; set by the caller */
 };
-
-/* A piece has ended. */
-void page_end(struct page *page);
 
 /* Collective.  Gather what all ranks have collected; rank 0, which alone needs the account, writes
  * it, under a temporary name first. */
@@ -24,5 +20,3 @@ int page_write(struct page *page, const struct account *account, struct comm *co
 
 /* Write the page of a report that was saved before, which has nothing of the run's course. */
 int page_write_saved(const char *report, const char *path, struct error *err);
-
-#endif

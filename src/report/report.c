@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,9 +10,9 @@
 /* What is brought together of all ranks. */
 enum {
     BUSY,
-    BUSY_IF_IT_WORKS = BUSY + STAGE_COUNT,          /* for the mean */
-    BUSY_OR_NEVER = BUSY_IF_IT_WORKS + STAGE_COUNT, /* for the least */
-    AMOUNT = BUSY_OR_NEVER + STAGE_COUNT,
+    BUSY_IF_IT_WORKS = BUSY + STAGE_COUNT,       /* for the mean */
+    MINUS_BUSY = BUSY_IF_IT_WORKS + STAGE_COUNT, /* of those that work, for the least */
+    AMOUNT = MINUS_BUSY + STAGE_COUNT,
     WORKS = AMOUNT + STAGE_COUNT, /* has tiles; others read for those that have */
     HOST_BYTES,
     DEVICE_BYTES,
@@ -56,20 +55,13 @@ static double peak_memory(const struct comm *comm)
 void report_plan(const struct plan *plan, double predicted_s, struct report *report)
 {
     struct planned *planned = &report->planned;
-    const struct {
-        enum stage stage;
-        double amount;
-    } links[LINK_COUNT] = {
-        [LINK_READ] = {STAGE_READ, plan->read_bytes},
-        [LINK_NETWORK] = {STAGE_NETWORK, plan->sent_bytes},
-        [LINK_IN] = {STAGE_IN, plan->total.in_bytes},
-        [LINK_GEMM] = {STAGE_GEMM, plan->total.flops},
-        [LINK_OUT] = {STAGE_OUT, plan->total.out_bytes},
-        [LINK_WRITE] = {STAGE_WRITE, plan->total.write_bytes},
-    };
-    for (int i = 0; i < LINK_COUNT; i++) {
-        planned->busy_s[links[i].stage] += plan->link_s[i];
-        planned->amount[links[i].stage] += links[i].amount;
+    const double amounts[STAGE_COUNT] = {
+        [STAGE_READ] = plan->read_bytes,     [STAGE_NETWORK] = plan->sent_bytes,
+        [STAGE_IN] = plan->total.in_bytes,   [STAGE_GEMM] = plan->total.flops,
+        [STAGE_OUT] = plan->total.out_bytes, [STAGE_WRITE] = plan->total.write_bytes};
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        planned->busy_s[i] += plan->link_s[i];
+        planned->amount[i] += amounts[i];
     }
     planned->wall_s += predicted_s;
     planned->pieces++;
@@ -90,24 +82,26 @@ static void name_ways(const struct run *run, struct report *report)
 
 void report_gather(const struct run *run, struct report *report)
 {
-    double mine[VALUES], least[VALUES], sum[VALUES], most[VALUES];
+    double sum[VALUES], most[VALUES];
     struct tally tally;
     tally_take(run, &tally);
     bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
         double busy = tally.busy_s[i];
-        mine[BUSY + i] = busy;
-        mine[BUSY_IF_IT_WORKS + i] = works ? busy : 0;
-        mine[BUSY_OR_NEVER + i] = works ? busy : INFINITY;
-        mine[AMOUNT + i] = tally.amount[i];
+        sum[BUSY + i] = busy;
+        sum[BUSY_IF_IT_WORKS + i] = works ? busy : 0;
+        sum[MINUS_BUSY + i] = works ? -busy : -INFINITY;
+        sum[AMOUNT + i] = tally.amount[i];
     }
-    mine[WORKS] = works;
-    mine[HOST_BYTES] = peak_memory(run->comm);
-    mine[DEVICE_BYTES] = (double)run->plan->device_bytes;
-    comm_statistics(mine, VALUES, least, sum, most);
+    sum[WORKS] = works;
+    sum[HOST_BYTES] = peak_memory(run->comm);
+    sum[DEVICE_BYTES] = (double)run->plan->device_bytes;
+    memcpy(most, sum, sizeof most);
+    comm_sum_vector(sum, VALUES);
+    comm_most_vector(most, VALUES);
     for (int i = 0; i < STAGE_COUNT; i++) {
         struct stage_report *stage = &report->stages[i];
-        stage->busy_s[0] += sum[WORKS] > 0 ? least[BUSY_OR_NEVER + i] : 0;
+        stage->busy_s[0] += sum[WORKS] > 0 ? -most[MINUS_BUSY + i] : 0;
         stage->busy_s[1] += sum[WORKS] > 0 ? sum[BUSY_IF_IT_WORKS + i] / sum[WORKS] : 0;
         stage->busy_s[2] += most[BUSY + i];
         stage->amount += sum[AMOUNT + i];

@@ -1,7 +1,6 @@
 /* What a run did: time, bytes and memory of every stage over all ranks, planned beside measured;
  * as text, and as JSON for programs. */
-#ifndef DGEMM_OOC_REPORT_H
-#define DGEMM_OOC_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -66,8 +65,7 @@ void report_print(const struct report *report, const struct problem *problem,
 void report_print_ranks(const struct run *run);
 
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
-const char *report_stage_title(enum stage stage);
-const char *report_stage_key(enum stage stage); /* in JSON */
+extern const char *const report_stages[STAGE_COUNT];      /* in JSON */
 
 /* One sentence: what would make such a run faster. */
 const char *report_advice(const struct report *report, const struct plan *plan);
@@ -108,5 +106,3 @@ void report_print_result(const struct report *report);
 
 /* "RESULT: C is checked ...: PASSED", without a run.  The verdict. */
 int report_check_result(const struct verify *full);
-
-#endif

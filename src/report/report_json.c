@@ -16,13 +16,8 @@
 #include "report.h"
 #include "version.h"
 
-static const char *const stage_keys[] = {"read", "cache", "network", "in",
-                                         "gemm", "check", "out",     "write"};
-
-const char *report_stage_key(enum stage stage)
-{
-    return stage_keys[stage];
-}
+const char *const report_stages[] = {"read", "cache", "network", "in",
+                                     "gemm", "check", "out",     "write"};
 
 static json_t *stages_json(const struct report *r)
 {
@@ -37,7 +32,7 @@ static json_t *stages_json(const struct report *r)
             json_object_update_new(
                 stage, json_pack("{s:f, s:f}", "planned_busy_s", r->planned.busy_s[i],
                                  flops ? "planned_flops" : "planned_bytes", r->planned.amount[i]));
-        json_object_set_new(stages, stage_keys[i], stage);
+        json_object_set_new(stages, report_stages[i], stage);
     }
     return stages;
 }
@@ -54,17 +49,7 @@ static json_t *ways_json(const struct report *r)
 /* Null where there is none. */
 static json_t *checksum_json(bool has, uint64_t checksum)
 {
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, checksum);
-    return has ? json_string(text) : json_null();
-}
-
-/* More than the integers of JSON may be large. */
-static json_t *seed_json(uint64_t seed)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, seed);
-    return json_string(text);
+    return has ? json_sprintf("%016" PRIx64, checksum) : json_null();
 }
 
 static json_t *finite_json(double value)
@@ -162,7 +147,7 @@ static json_t *resources_json(const struct simulation *s)
     json_t *resources = json_object();
     for (int i = 0; i < RESOURCE_COUNT; i++) {
         const struct usage *u = &s->usage[i];
-        json_object_set_new(resources, simulate_resource_name((enum resource)i),
+        json_object_set_new(resources, resource_names[i],
                             json_pack("{s:i, s:f, s:f}", "count", u->count,
                                       i == RESOURCE_GEMM ? "flops" : "bytes", u->amount,
                                       "busy_max_s", u->busy_s));
@@ -173,8 +158,8 @@ static json_t *resources_json(const struct simulation *s)
 static json_t *simulation_json(const struct simulation *s)
 {
     return json_pack("{s:f, s:s, s:i, s:i, s:o}", "wall_s", s->wall_s, "limit",
-                     simulate_resource_name(s->limit), "nodes", s->nodes, "pieces", s->pieces,
-                     "resources", resources_json(s));
+                     resource_names[s->limit], "nodes", s->nodes, "pieces", s->pieces, "resources",
+                     resources_json(s));
 }
 
 static json_t *places_json(const struct place *places, int count)
@@ -242,13 +227,14 @@ static void add_run(json_t *root, const struct report *r)
                   "algorithm", r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s,
                   "wall_s", r->wall_s, "planned_wall_s", r->planned.wall_s, "pieces",
                   r->planned.pieces, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
-                  r->device_bytes, "busiest_stage", stage_keys[r->limit], "checked", r->checked,
+                  r->device_bytes, "busiest_stage", report_stages[r->limit], "checked", r->checked,
                   "checksum", checksum_json(r->checked && r->complete, r->checksum), "saves",
                   json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s), "stages",
                   stages_json(r), "io", ways_json(r)));
     if (r->checked)
         with_findings(root, &r->findings);
-    json_object_set_new(root, "check_seed", seed_json(r->check_seed));
+    /* A text, since it may be larger than the integers of JSON. */
+    json_object_set_new(root, "check_seed", json_sprintf("%" PRIu64, r->check_seed));
     json_object_set_new(root, "restart", restart_json(r));
 }
 

@@ -3,16 +3,7 @@
 #include "quantity.h"
 #include "report.h"
 
-static const char *const stage_titles[] = {"disk read",      "host cache", "network",
-                                           "host to device", "multiply",   "online check",
-                                           "device to host", "disk write"};
-
 const char *const report_files[] = {"A", "B", "C0", "C"};
-
-const char *report_stage_title(enum stage stage)
-{
-    return stage_titles[stage];
-}
 
 static void print_seconds(double seconds)
 {

@@ -9,7 +9,6 @@
 
 #include "meter.h"
 #include "quantity.h"
-#include "report.h"
 
 enum { LINE_BYTES = 256, COLUMNS = 80, UPDATES_PER_SECOND = 4, LOG_SECONDS = 60 };
 static const double memory_s = 15; /* after so long a rate counts 1/e of a new one */
@@ -70,7 +69,7 @@ static void compose(const struct ticker *t, char line[LINE_BYTES])
         clock_text((t->flops - done) / rate + t->tail_s, left);
     int length = snprintf(line, LINE_BYTES, "[%s] %.1f%%  eta %s  %s  %s %.0f%%",
                           clock_text(clock_now() - t->started, elapsed), 100 * done / t->flops,
-                          left, quantity_flops(rate), report_stage_title(limit),
+                          left, quantity_flops(rate), stage_titles[limit],
                           fmin(100, 100 * t->busy_s[limit] / t->seconds));
     snprintf(line + length, LINE_BYTES - (size_t)length, "  read %s  write %s  tile %.0f/%" PRIu64,
              quantity_rate(t->amount[STAGE_READ] / t->seconds),

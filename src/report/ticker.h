@@ -1,7 +1,6 @@
 /* The progress display of a run: by rank 0, on standard error.  On a terminal one live line, drawn
  * at most four times a second; elsewhere a line a minute, for a batch log. */
-#ifndef DGEMM_OOC_TICKER_H
-#define DGEMM_OOC_TICKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void ticker_tell(struct ticker *ticker, const struct tally *now);
 
 /* Take the line off the terminal, so that something else can be printed. */
 void ticker_hide(struct ticker *ticker);
-
-#endif

@@ -1,7 +1,6 @@
 /* The checksum of C by bands of its rows, which shows where C is damaged.  Blocks add up to it in
  * any order, as they do to the checksum of the whole (checksum.h). */
-#ifndef DGEMM_OOC_BANDS_H
-#define DGEMM_OOC_BANDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ struct comm;
  * ranks. */
 int bands_read(const struct reading *reading, const struct comm *comm, struct bands *bands,
                struct error *err);
-
-#endif

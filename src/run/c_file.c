@@ -14,8 +14,7 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
     file->problem = p;
     file->plan = plan;
     file->info = info;
-    file->rank = comm->rank;
-    file->ranks = comm->size;
+    file->comm = comm;
     if (store_open(info, p->type, STORE_WRITE, p->io, &file->store, err) ||
         (comm->rank == 0 && store_reserve(file->store, err)) ||
         (checked && checksum_open(&file->checksum, p->type, info->cols, err)))
@@ -44,7 +43,7 @@ bool c_file_prepare(struct c_file *file)
     int64_t row_bytes = file->info->cols * (int64_t)scalar_size(p->type);
     int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
     int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
-    int64_t piece = file->prepared++ * file->ranks + file->rank;
+    int64_t piece = file->prepared++ * file->comm->size + file->comm->rank;
     int64_t super = piece / (pieces * lines), skip = piece / lines % pieces * rows;
     int64_t tile = (super * lines + piece % lines) * plan->tile_rows;
     rows = min_i64(min_i64(rows, plan->tile_rows - skip), p->m - tile - skip);

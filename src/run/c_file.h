@@ -1,6 +1,5 @@
 /* C's file as the pipeline writes it: blocks in any order, from any thread, with their checksum. */
-#ifndef DGEMM_OOC_C_FILE_H
-#define DGEMM_OOC_C_FILE_H
+#pragma once
 
 #include "bands.h"
 #include "plan.h"
@@ -12,7 +11,7 @@ struct c_file {
     const struct problem *problem;
     const struct plan *plan;
     const struct matrix_info *info;
-    int rank, ranks;
+    const struct comm *comm;
     struct store *store;
     struct checksum checksum;        /* of C; closed when C is not checked */
     _Atomic uint64_t written[BANDS]; /* the checksum of what this rank has written */
@@ -34,5 +33,3 @@ int c_file_write(struct c_file *file, const struct block *block, const void *mem
  * all ranks take turns, and so do the tiles of a column of the grid.  False when there is nothing
  * to be gained.  Any thread. */
 bool c_file_prepare(struct c_file *file);
-
-#endif

@@ -5,8 +5,7 @@
  * nothing is looked up and nothing is evicted.  The cached panels of A serve one row of
  * super-blocks and are then overwritten by those of the next row; those of B serve the whole run.
  * A reader that is ahead of the others waits for them. */
-#ifndef DGEMM_OOC_CACHE_H
-#define DGEMM_OOC_CACHE_H
+#pragma once
 
 #include "schedule.h"
 
@@ -42,5 +41,3 @@ void cache_get(struct cache *cache, const struct transfer *transfer, void *to);
 /* End all waiting for the cache on this node, since what is awaited may never come.  What cache_get
  * copies after that must not be used. */
 void cache_abort(struct cache *cache);
-
-#endif

@@ -12,8 +12,7 @@
  * - Columns of op(B) with NaN, Inf or huge elements lose their weight before the slab that has them
  *   is multiplied, so that the other columns are checked without them.  These columns, and the rows
  *   of op(A) with NaN or Inf, are checked for being NaN or Inf in C. */
-#ifndef DGEMM_OOC_CHECK_H
-#define DGEMM_OOC_CHECK_H
+#pragma once
 
 #include "check_size.h"
 #include "findings.h"
@@ -139,5 +138,3 @@ int check_layers(struct check *check, int layers, bool left_out, const void *acc
 /* Wait for the verdicts of the tile that was drained last and examine them.  Blocks.  A row beyond
  * its limit is EXIT_VERIFY, or with retry_on_failure one more failed tile. */
 int check_judge(struct check *check, struct error *err);
-
-#endif

@@ -22,11 +22,6 @@ void drain_close(struct drain *d)
     events_destroy(d->device, d->drained, STRIPS_MAX);
 }
 
-void drain_begin(struct drain *d, const struct block *tile)
-{
-    d->tile.block = *tile;
-}
-
 int drain_copy(struct drain *d, const struct matrix *acc, const struct block *part,
                struct error *err)
 {

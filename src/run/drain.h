@@ -1,7 +1,6 @@
 /* The drain: finished tiles on their way from the device to C's file, strip by strip, so that the
  * products of the next tile can follow into the same accumulators. */
-#ifndef DGEMM_OOC_DRAIN_H
-#define DGEMM_OOC_DRAIN_H
+#pragma once
 
 #include "check.h"
 #include "comm.h"
@@ -18,7 +17,8 @@ struct drain {
     struct outlet *out;    /* takes C */
     struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
-    struct matrix tile; /* the finished tile, until all of its strips are out; empty: none */
+    struct matrix tile; /* the finished tile, whose block the caller sets when its products are
+                         * enqueued; empty from when all of its strips are out */
     void *c0[2];        /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
     struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
@@ -30,9 +30,6 @@ struct drain {
  * drain_close is still due. */
 int drain_open(struct drain *drain, struct error *err);
 void drain_close(struct drain *drain);
-
-/* The products of the tile are enqueued: it is the next one to be drained. */
-void drain_begin(struct drain *drain, const struct block *tile);
 
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
  * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does
@@ -47,5 +44,3 @@ int drain_rest(struct drain *drain, struct error *err);
  * Blocks until a slot is free. */
 int drain_copy(struct drain *drain, const struct matrix *acc, const struct block *part,
                struct error *err);
-
-#endif

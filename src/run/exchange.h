@@ -26,8 +26,7 @@
  * were asked for and so are soon through; and what the devices wait for before they copy it has
  * come.  So it goes from node to node, and leaves its slots.  For that the thread never waits for
  * one thing alone, not even for a place in the cache. */
-#ifndef DGEMM_OOC_EXCHANGE_H
-#define DGEMM_OOC_EXCHANGE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,5 +81,3 @@ struct meter exchange_meter(const struct exchange *exchange);
 
 /* Collective, after exchange_finish.  Whatever is still on its way is received and dropped. */
 void exchange_close(struct exchange *exchange);
-
-#endif

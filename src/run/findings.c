@@ -60,11 +60,11 @@ void findings_merge(struct findings *to, const struct findings *other)
 
 void findings_gather(struct findings *f)
 {
-    double mine[FINDINGS_NUMBERS] = {f->ratio, f->detectable, f->rows,
-                                     f->weak,  f->not_finite, f->not_judged};
-    double least[FINDINGS_NUMBERS], sum[FINDINGS_NUMBERS], most[FINDINGS_NUMBERS];
-    comm_statistics(mine, FINDINGS_NUMBERS, least, sum, most);
-    *f = (struct findings){most[0], most[1], sum[2], sum[3], sum[4], sum[5]};
+    double counts[] = {f->rows, f->weak, f->not_finite, f->not_judged};
+    double largest[] = {f->ratio, f->detectable};
+    comm_sum_vector(counts, 4);
+    comm_most_vector(largest, 2);
+    *f = (struct findings){largest[0], largest[1], counts[0], counts[1], counts[2], counts[3]};
 }
 
 bool findings_vote(const struct comm *comm, struct findings *f)
@@ -72,7 +72,7 @@ bool findings_vote(const struct comm *comm, struct findings *f)
     double counts[] = {f->rows, f->weak, f->not_finite, f->not_judged};
     double largest[] = {f->ratio, f->detectable};
     comm_vote_begin(counts, 4);
-    if (!comm_vote_end(comm, counts, 4) || !comm_vote(comm, &(uint64_t){0}, 1, largest, 2))
+    if (!comm_vote_end(comm, counts, 4) || !comm_vote_most(comm, largest, 2))
         return false;
     *f = (struct findings){largest[0], largest[1], counts[0], counts[1], counts[2], counts[3]};
     return true;

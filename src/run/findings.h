@@ -4,8 +4,7 @@
  * In each row of a tile the check knows the largest error that one element may have without being
  * found for certain.  It is divided by a typical element of that row: their root mean square, less
  * what such an error may have added to it.  The largest of these ratios is reported. */
-#ifndef DGEMM_OOC_FINDINGS_H
-#define DGEMM_OOC_FINDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +18,6 @@ struct findings {
     double not_finite; /* elements that are NaN or Inf, as they have to be */
     double not_judged; /* elements that were not, since something near them overflows */
 };
-
-enum { FINDINGS_NUMBERS = sizeof(struct findings) / sizeof(double) };
 
 /* Add the verdicts of judge (freivalds.h) on the rows of a tile.  Returns the first row that is
  * wrong for certain, at which it ends, or -1. */
@@ -49,5 +46,3 @@ const char *findings_summary(const struct findings *f);
 /* One sentence: what size of error would have been found, or why C counts as not checked.  The next
  * call overwrites the text. */
 const char *findings_sentence(const struct findings *f);
-
-#endif

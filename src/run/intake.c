@@ -27,14 +27,15 @@ static size_t state_bytes(int slots)
     return window_pages(sizeof(struct intake_ring) + (size_t)slots * sizeof(struct intake_slot));
 }
 
-int intake_slots(const struct plan *plan, const struct comm *comm)
+/* Of a node. */
+static int count_slots(const struct plan *plan, const struct comm *comm)
 {
     return plan->slots_in * comm->node_size;
 }
 
 size_t intake_bytes(const struct plan *plan, const struct comm *comm)
 {
-    int slots = intake_slots(plan, comm);
+    int slots = count_slots(plan, comm);
     return state_bytes(slots) + (size_t)slots * plan->slot_bytes;
 }
 
@@ -42,7 +43,7 @@ void intake_init(void *window, const struct plan *plan, const struct comm *comm)
 {
     struct intake_ring *ring = window;
     window_lock_init(&ring->lock);
-    for (int i = 0; i < intake_slots(plan, comm); i++) {
+    for (int i = 0; i < count_slots(plan, comm); i++) {
         ring->slots[i].turn = i;
         window_signal_init(&ring->slots[i].changed);
     }
@@ -162,9 +163,9 @@ static bool read_next(struct intake *in, int thread, struct error *err)
 /* Populate a thread's share of the slots, where they will be pinned. */
 static void populate(struct intake *in, int thread)
 {
-    int threads = in->mover.threads * in->node_size, first = thread * in->node_size + in->node_rank;
+    const int size = in->comm->node_size, first = thread * size + in->comm->node_rank;
     if (in->mover.device->info.kind == DEVICE_GPU)
-        for (int i = first; i < in->count; i += threads)
+        for (int i = first; i < in->count; i += in->mover.threads * size)
             slot_populate(&in->mover, &in->slots[i]);
 }
 
@@ -235,18 +236,12 @@ static int start_threads(struct intake *in, struct error *err)
 int intake_open(struct intake *in, void *window, const struct mover *mover, const struct problem *p,
                 const struct plan *plan, const struct comm *comm, struct error *err)
 {
-    *in = (struct intake){.mover = *mover,
-                          .comm = comm,
-                          .rank = comm_place(comm),
-                          .node = comm->node,
-                          .node_rank = comm->node_rank,
-                          .node_size = comm->node_size,
-                          .count = intake_slots(plan, comm),
-                          .ring = window};
+    *in = (struct intake){
+        .mover = *mover, .comm = comm, .count = count_slots(plan, comm), .ring = window};
     pthread_mutex_init(&in->lock, NULL);
     pthread_mutex_init(&in->mover.lock, NULL);
     pthread_cond_init(&in->changed, NULL);
-    cursor_start(&in->reading, p, plan, in->node);
+    cursor_start(&in->reading, p, plan, comm->node);
     in->taking = in->reading;
     in->slots = calloc((size_t)in->count, sizeof *in->slots);
     in->flight = calloc((size_t)in->count, sizeof *in->flight);
@@ -296,7 +291,7 @@ static bool find_next(struct intake *in)
 {
     struct cursor *c = &in->taking;
     while (!in->has_next && cursor_next(c, &in->next))
-        in->has_next = schedule_is_for(c->problem, c->plan, &in->next, in->rank);
+        in->has_next = schedule_is_for(c->problem, c->plan, &in->next, comm_place(in->comm));
     return in->has_next;
 }
 
@@ -314,7 +309,8 @@ static int sender(const struct intake *in, const struct transfer *t)
     return comm->first + schedule_server(in->taking.plan, comm->peers, t->from, t);
 }
 
-int intake_take(struct intake *in, struct slot **taken, struct error *err)
+/* The next slot that this rank needs, full. */
+static int take(struct intake *in, struct slot **taken, struct error *err)
 {
     bool more = find_next(in);
     assert(more);
@@ -329,7 +325,8 @@ int intake_take(struct intake *in, struct slot **taken, struct error *err)
     return 0;
 }
 
-void intake_give(struct intake *in, struct slot *slot)
+/* The copy from the slot is enqueued between its events `start` and `done`. */
+static void give(struct intake *in, struct slot *slot)
 {
     pthread_mutex_lock(&in->lock);
     in->flight[in->given++ % in->count] = slot;
@@ -341,13 +338,13 @@ int intake_copy(struct intake *in, const struct matrix *to, struct error *err)
 {
     struct device *dev = in->mover.device;
     struct slot *slot;
-    if (intake_take(in, &slot, err))
+    if (take(in, &slot, err))
         return err->code;
     struct copy copy = matrix_copy_in(to, &slot->transfer.block, slot->memory);
     if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;
-    intake_give(in, slot);
+    give(in, slot);
     return 0;
 }
 

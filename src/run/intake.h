@@ -10,8 +10,7 @@
  *
  * One thread of each rank, the lander, waits for the copies of its rank and releases the slots.
  * Every rank pins all slots. */
-#ifndef DGEMM_OOC_INTAKE_H
-#define DGEMM_OOC_INTAKE_H
+#pragma once
 
 #include "slot.h"
 
@@ -22,7 +21,6 @@ struct matrix;
 struct intake {
     struct mover mover;
     const struct comm *comm;
-    int rank, node, node_rank, node_size;
     int count; /* slots of the node */
     struct intake_ring *ring;
     struct slot *slots;            /* this rank's side */
@@ -42,8 +40,7 @@ struct intake {
     struct error error;
 };
 
-/* The number of slots of a node, and the bytes of the window for them and their states.  Pure. */
-int intake_slots(const struct plan *plan, const struct comm *comm);
+/* The bytes of the window for the slots of a node and their states.  Pure. */
 size_t intake_bytes(const struct plan *plan, const struct comm *comm);
 
 /* Initialise the ring in the window: the first rank of a node, before any rank opens it. */
@@ -58,18 +55,13 @@ int intake_open(struct intake *intake, void *window, const struct mover *mover,
 /* Pin the slots, once all threads are ready, and let the threads read.  Blocks. */
 int intake_begin(struct intake *intake, struct error *err);
 
-/* The next slot that this rank needs, full.  Blocks.  Fails without a complaint (ERROR_ELSEWHERE)
- * when another rank has stopped the ring. */
-int intake_take(struct intake *intake, struct slot **slot, struct error *err);
-
-/* What that slot holds, if it is full by now; otherwise null.  Does not block. */
+/* What the next slot that this rank needs holds, if it is full by now; otherwise null.  Does not
+ * block. */
 const struct transfer *intake_peek(struct intake *intake);
 
-/* The copy from the slot is enqueued between its events `start` and `done`. */
-void intake_give(struct intake *intake, struct slot *slot);
-
 /* Take the next slot that this rank needs and enqueue the copy of it to its place in the matrix, on
- * STREAM_IN.  Blocks until the slot is full. */
+ * STREAM_IN.  Blocks until the slot is full; fails without a complaint (ERROR_ELSEWHERE) when
+ * another rank has stopped the ring. */
 int intake_copy(struct intake *intake, const struct matrix *to, struct error *err);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */
@@ -93,5 +85,3 @@ void intake_set_copied(struct intake *intake, int64_t number);
 
 /* Join the threads and free everything.  No copy may be in flight. */
 void intake_close(struct intake *intake);
-
-#endif

@@ -5,8 +5,7 @@
  * the whole product then.
  *
  * The tree takes log2(layers) steps of one tile each; it begins when all layers are done. */
-#ifndef DGEMM_OOC_LAYERS_H
-#define DGEMM_OOC_LAYERS_H
+#pragma once
 
 #include "run.h"
 
@@ -14,5 +13,3 @@
  * the accumulators of all layers, and the sums of the check, to those of the first layer, and
  * drain them there.  A rank that fails goes on sending and receiving, so that none waits for it. */
 int layers_add(struct run *run, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the parts of the pipeline have on the device: row-major matrices and events. */
-#ifndef DGEMM_OOC_MATRIX_H
-#define DGEMM_OOC_MATRIX_H
+#pragma once
 
 #include "block.h"
 #include "device.h"
@@ -24,5 +23,3 @@ struct copy matrix_copy_out(void *to, const struct matrix *from, const struct bl
 /* Create `count` events, or destroy those of them that were created. */
 int events_create(struct device *dev, struct event **events, int count, struct error *err);
 void events_destroy(struct device *dev, struct event **events, int count);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A file is identified by its size, its time of change and a hash of samples of its content, which
  * do not change when the file is read, linked or renamed. */
-#ifndef DGEMM_OOC_OPERAND_STATE_H
-#define DGEMM_OOC_OPERAND_STATE_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -45,5 +44,3 @@ uint64_t operand_state_others(const struct operand_state *state, enum operand op
  * the sizes and times of change of the files that are named, and is cheap. */
 int operand_state_glance(const struct operand_state *state, struct error *err);
 int operand_state_check(const struct operand_state *state, struct error *err);
-
-#endif

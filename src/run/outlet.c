@@ -176,7 +176,9 @@ int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
     return err->code;
 }
 
-void outlet_give(struct outlet *o, struct slot *slot)
+/* The copy to the slot is enqueued between its events `start` and `done`.  A thread writes it as
+ * `slot->transfer` says, and frees it. */
+static void give(struct outlet *o, struct slot *slot)
 {
     pthread_mutex_lock(&o->lock);
     o->given[o->submitted++ % o->count] = slot;
@@ -196,7 +198,7 @@ int outlet_copy(struct outlet *o, const struct matrix *from, const struct block 
         dev->record(dev, slot->done, STREAM_OUT, err))
         return err->code;
     slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
-    outlet_give(o, slot);
+    give(o, slot);
     return 0;
 }
 

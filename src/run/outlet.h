@@ -4,8 +4,7 @@
  *
  * The slot that was freed last is taken first, so that a run whose writers keep up uses few slots.
  * Threads that have nothing to write prepare the pages of the file that will be written to. */
-#ifndef DGEMM_OOC_OUTLET_H
-#define DGEMM_OOC_OUTLET_H
+#pragma once
 
 #include "slot.h"
 
@@ -49,10 +48,6 @@ int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 /* Give back a slot that was taken for something else than C, without writing it. */
 void outlet_return(struct outlet *outlet, struct slot *slot);
 
-/* The copy to the slot is enqueued between its events `start` and `done`.  A thread writes it as
- * `slot->transfer` says, and frees it. */
-void outlet_give(struct outlet *outlet, struct slot *slot);
-
 /* Take a slot, enqueue the copy of a part of the matrix to it, on STREAM_OUT, and give it on to be
  * written.  Blocks until a slot is free. */
 int outlet_copy(struct outlet *outlet, const struct matrix *from, const struct block *part,
@@ -69,5 +64,3 @@ int outlet_finish(struct outlet *outlet, struct error *err);
 
 /* Stop the threads wherever they are and free everything.  No copy may be in flight. */
 void outlet_close(struct outlet *outlet);
-
-#endif

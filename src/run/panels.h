@@ -1,8 +1,7 @@
 /* Panels of A and B on the device.  Each operand has a feed: a ring of buffers which hold either a
  * few panels, or those of all slabs, for the next tile in the same row or column of C.  Panels come
  * from the intake's slots, part by part, in the order of the schedule. */
-#ifndef DGEMM_OOC_PANELS_H
-#define DGEMM_OOC_PANELS_H
+#pragma once
 
 #include "intake.h"
 #include "matrix.h"
@@ -72,5 +71,3 @@ bool panels_try(struct panels *panels, struct error *err);
 
 /* All products that read the current panels are enqueued. */
 int panels_release(struct panels *panels, struct error *err);
-
-#endif

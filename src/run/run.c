@@ -199,7 +199,7 @@ static int all_tiles(struct run *run, struct error *err)
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        drain_begin(&run->drain, &tile);
+        run->drain.tile.block = tile;
         bool stays = plan->layers > 1; /* until the other layers' products are added */
         if ((!follows || plan->slabs == 0) && !stays && drain_rest(&run->drain, err))
             return err->code;

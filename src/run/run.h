@@ -1,7 +1,6 @@
 /* The run of one rank: the pipeline of the design, from files through slots and device to the
  * output. */
-#ifndef DGEMM_OOC_RUN_H
-#define DGEMM_OOC_RUN_H
+#pragma once
 
 #include "c_file.h"
 #include "cache.h"
@@ -9,7 +8,6 @@
 #include "exchange.h"
 #include "planner.h"
 #include "save.h"
-#include "store.h"
 #include "window.h"
 
 struct run {
@@ -66,5 +64,3 @@ void run_stop(struct run *run);
 
 /* Collective. */
 void run_close(struct run *run);
-
-#endif

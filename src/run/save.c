@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "error.h"
 #include "file.h"
 #include "quantity.h"
 #include "run.h"
@@ -20,7 +19,7 @@ enum {
     FILE_BLOCK = 4096, /* bytes of a block of a usual file system */
 };
 
-_Static_assert(sizeof(struct vote) <= VOTE_SUMS * sizeof(double), "one vote adds it up");
+_Static_assert(sizeof(struct vote) <= VOTE_MAX * sizeof(double), "one vote adds it up");
 
 _Static_assert(sizeof((struct names){0}).sums / PATH_MAX == PLACES, "each has a name");
 
@@ -137,11 +136,10 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
     struct store **store = &s->stores[s->place];
     struct matrix_info info = save_matrix(run->output_info, s->names->sums[s->place]);
     struct error why = {0};
-    double none = 0;
     if (run->comm->rank == 0)
         make_place(run, super, &info);
     uint64_t missing = s->failed;
-    if (!comm_vote(run->comm, &missing, 1, &none, 1))
+    if (!comm_vote_sum(run->comm, &missing, 1))
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
@@ -205,7 +203,7 @@ struct totals {
     uint64_t sum, failures, unsaved;
 };
 enum { TOTAL_NUMBERS = sizeof(struct totals) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct totals) <= VOTE_SUMS * sizeof(uint64_t), "one vote adds it up");
+_Static_assert(sizeof(struct totals) <= VOTE_MAX * sizeof(uint64_t), "one vote adds it up");
 
 /* Where sums could not be saved, the lowest rank that failed says why. */
 static int add_up(struct run *run, struct totals *totals, struct saved *saved, struct error *err)
@@ -218,13 +216,12 @@ static int add_up(struct run *run, struct totals *totals, struct saved *saved, s
         totals->bands.sums[i] = run->c.written[i];
     saved->findings = run->check.findings;
     findings_merge(&saved->findings, &run->check.partial);
-    if (!comm_vote(comm, (uint64_t *)totals, TOTAL_NUMBERS, &(double){0}, 1) ||
+    if (!comm_vote_sum(comm, (uint64_t *)totals, TOTAL_NUMBERS) ||
         !findings_vote(comm, &saved->findings))
         return err->code = ERROR_ELSEWHERE;
     saved->bands = totals->bands;
-    uint64_t unsaved = totals->unsaved;
     double mine = s->failed ? comm->size - comm->rank : 0, lowest = mine;
-    if (unsaved && !comm_vote(comm, &unsaved, 1, &lowest, 1))
+    if (totals->unsaved && !comm_vote_most(comm, &lowest, 1))
         return err->code = ERROR_ELSEWHERE;
     saved->note = mine > 0 && mine == lowest ? s->why.text : "";
     return 0;

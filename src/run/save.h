@@ -8,8 +8,7 @@
  *
  * A checkpoint that fails, for lack of space or for another reason, does not end the run: a warning
  * is printed, and the next one tries again.  Only C itself must be written. */
-#ifndef DGEMM_OOC_SAVE_H
-#define DGEMM_OOC_SAVE_H
+#pragma once
 
 #include "bands.h"
 #include "error.h"
@@ -87,5 +86,3 @@ void save_write(struct run *run, const struct block *block, const void *memory);
 /* Collective, before run_execute.  Load the sums that an earlier run has saved of this piece into
  * the accumulators.  `whole`: they are what was saved. */
 int save_load(struct run *run, bool *whole, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Staging slots: host memory between files and the device.  Threads move bytes between slots and
  * files; the main thread enqueues copies between slots and the device.  This is what the two rings
  * of slots, intake.h and outlet.h, have in common. */
-#ifndef DGEMM_OOC_SLOT_H
-#define DGEMM_OOC_SLOT_H
+#pragma once
 
 #include <pthread.h>
 
@@ -59,5 +58,3 @@ int mover_move(struct mover *mover, const struct slot *slot, int thread, struct 
 
 /* Wait until the device's copy of a slot is done, and account for it.  Blocks. */
 int mover_land(struct mover *mover, const struct slot *slot, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The products that are enqueued on the compute stream, and the time that each of them took: a
  * ring of steps, each of which is three points on that stream. */
-#ifndef DGEMM_OOC_STEPS_H
-#define DGEMM_OOC_STEPS_H
+#pragma once
 
 #include "meter.h"
 #include "plan.h"
@@ -47,5 +46,3 @@ void steps_forget(struct steps *steps);
 /* Wait until the device has reached the event.  Blocks; a stall is reported as one of the
  * device. */
 int steps_await(const struct steps *steps, struct event *event, struct error *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * SIGTERM, SIGINT, SIGHUP and SIGUSR2 ask for a stop; one of the first three at least 2 seconds
  * after another ends the process at once.  SIGUSR1 asks for a save. */
-#ifndef DGEMM_OOC_STOP_H
-#define DGEMM_OOC_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ void stop_saved(void);
 
 /* Why the run is to end, as far as this rank knows: "SIGTERM", "the time limit". */
 const char *stop_reason(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a run has done so far: counts that can be added up over ranks, for those who watch it. */
-#ifndef DGEMM_OOC_TALLY_H
-#define DGEMM_OOC_TALLY_H
+#pragma once
 
 #include "trace.h"
 
@@ -17,5 +16,3 @@ struct tally {
 
 /* Of this rank, now.  By the main thread; the others go on. */
 void tally_take(const struct run *run, struct tally *tally);
-
-#endif

@@ -1,8 +1,7 @@
 /* The map of C: which rank multiplied which tile, and how close that tile came to the check's
  * limit.  Where there are very many tiles, several of them share a cell, so that the map takes the
  * same memory for any C. */
-#ifndef DGEMM_OOC_TILES_H
-#define DGEMM_OOC_TILES_H
+#pragma once
 
 #include "plan.h"
 
@@ -34,5 +33,3 @@ void tiles_begin(struct tiles *tiles, const struct problem *problem, const struc
 
 /* A tile of this rank was checked. */
 void tiles_judge(struct tiles *tiles, const struct block *tile, double ratio, double not_finite);
-
-#endif

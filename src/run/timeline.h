@@ -1,19 +1,8 @@
 /* How busy every stage of a rank was, and what it moved, over time.  A timeline takes the same
  * memory for any run: when its bins are full, pairs of them are merged. */
-#ifndef DGEMM_OOC_TIMELINE_H
-#define DGEMM_OOC_TIMELINE_H
+#pragma once
 
-enum stage {
-    STAGE_READ,
-    STAGE_CACHE,
-    STAGE_NETWORK,
-    STAGE_IN,
-    STAGE_GEMM,
-    STAGE_CHECK,
-    STAGE_OUT,
-    STAGE_WRITE,
-    STAGE_COUNT
-};
+#include "plan.h"
 
 enum { TIMELINE_BINS = 512 };
 
@@ -33,5 +22,3 @@ void timeline_add(struct timeline *timeline, enum stage stage, double begin, dou
 
 /* Merge bins until they are at least so many seconds wide. */
 void timeline_widen(struct timeline *timeline, double width);
-
-#endif

@@ -30,11 +30,6 @@ static const struct {
     [STAGE_OUT] = {"copy out", "copy out", 4},   [STAGE_WRITE] = {"write", "writer", 5},
 };
 
-size_t trace_bytes(void)
-{
-    return TRACE_SPANS * sizeof(struct span);
-}
-
 /* Record an anchor now.  Its time on the host's clock lies between two readings of that clock,
  * which are repeated where they are far apart.  Between them the anchor before decides, by the
  * device's clock; without one it is the first reading, so that no work seems to end late. */
@@ -72,7 +67,7 @@ int trace_open(struct trace *t, struct device *device, bool spans, struct timeli
 {
     *t = (struct trace){.device = device, .timeline = timeline};
     pthread_mutex_init(&t->lock, NULL);
-    t->spans = spans ? malloc(trace_bytes()) : NULL;
+    t->spans = spans ? malloc(TRACE_BYTES) : NULL;
     if (spans && !t->spans)
         error_add(err, EXIT_RESOURCES, "no host memory for the trace");
     for (int i = 0; i < 2 && !err->code; i++)

@@ -2,8 +2,7 @@
  * Chrome's trace format, and summed up over time for the page (page.h).  There is one span for each
  * slot that moves and each product; it takes 32 bytes and no system call.  Without a trace it costs
  * a comparison. */
-#ifndef DGEMM_OOC_TRACE_H
-#define DGEMM_OOC_TRACE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -23,7 +22,10 @@ struct span {
     uint16_t thread; /* of those of its stage */
 };
 
-enum { TRACE_SPANS = 1 << 18 }; /* of each rank; spans beyond this are dropped, and counted */
+enum {
+    TRACE_SPANS = 1 << 18, /* of each rank; spans beyond this are dropped, and counted */
+    TRACE_BYTES = TRACE_SPANS * sizeof(struct span) /* that they take on the host */
+};
 
 /* A moment on both clocks, from which later ones on the device are measured.  Anchors are renewed
  * all the time, since the device counts in float milliseconds, which are coarse far from one. */
@@ -43,9 +45,6 @@ struct trace {
     pthread_mutex_t lock;
 };
 
-/* Host bytes that a trace takes. */
-size_t trace_bytes(void);
-
 /* Collective.  Begin now, on all ranks, with spans or a timeline or both.  After a failure
  * trace_close is still due. */
 int trace_open(struct trace *trace, struct device *device, bool spans, struct timeline *timeline,
@@ -61,5 +60,3 @@ void trace_device(struct trace *trace, struct span span, struct event *begin, st
 /* Collective, with an error that has no complaint yet on any rank.  Rank 0 writes the spans of all
  * ranks, under a temporary name first. */
 int trace_write(struct trace *trace, struct comm *comm, const char *path, struct error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * ends of groups of k, only those of all of k, so that it finds less where floats have a long k.
  * C's checksum is computed from the same bytes, which compares every bit of C with what was
  * written. */
-#ifndef DGEMM_OOC_VERIFY_H
-#define DGEMM_OOC_VERIFY_H
+#pragma once
 
 #include "comm.h"
 #include "findings.h"
@@ -37,5 +36,3 @@ int verify_fits(const struct problem *p, const struct machine *machine, struct e
 int verify_files(const struct problem *p, const struct matrix_info *c,
                  const struct machine *machine, struct comm *comm, struct verify *verify,
                  struct error *err);
-
-#endif

@@ -10,13 +10,6 @@
 
 enum { GPU = 0 };
 
-/* The algorithms of one kind of device, each with a device of its own. */
-struct ladder {
-    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
-    struct device *devices[BENCH_LIST_MAX];
-    int count;
-};
-
 static int open_device(const struct algorithm_info *algorithm, struct device **dev,
                        struct error *err)
 {
@@ -58,12 +51,6 @@ static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *l
     return 0;
 }
 
-static void ladder_close(struct ladder *ladder)
-{
-    for (int i = 0; i < ladder->count; i++)
-        ladder->devices[i]->close(ladder->devices[i]);
-}
-
 int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err)
 {
     if (sink->count == sink->room) {
@@ -87,9 +74,10 @@ static int run_on(bool gpu, const struct bench_options *options, struct bench_si
     int rc = ladder_open(options, gpu, &ladder, err);
     if (rc == 0 && ladder.count > 0) {
         bench_print_head(options, &ladder.devices[0]->info);
-        rc = bench_run(options, ladder.algorithms, ladder.devices, ladder.count, sink, err);
+        rc = bench_run(options, &ladder, sink, err);
     }
-    ladder_close(&ladder);
+    for (int i = 0; i < ladder.count; i++)
+        ladder.devices[i]->close(ladder.devices[i]);
     return rc;
 }
 

@@ -2,8 +2,7 @@
  *
  * Every measured call of an algorithm is followed by one of cuBLAS, the reference: clocks float
  * with power and temperature, and only what runs side by side compares. */
-#ifndef DGEMM_OOC_GEMM_BENCH_H
-#define DGEMM_OOC_GEMM_BENCH_H
+#pragma once
 
 #include <limits.h>
 
@@ -60,8 +59,8 @@ void bench_power_read(unsigned *clock_mhz, double *watts);
 /* Host copies of the operands of one product: A, B and the C that it starts from, with room for the
  * C that comes out. */
 struct bench_operands {
-    struct gemm gemm; /* with a, b, c on the device */
-    size_t bytes_a, bytes_b, bytes_c;
+    struct gemm gemm;     /* with a, b, c on the device */
+    size_t bytes[3];      /* of A, B and C */
     void *a, *b, *c0, *c; /* on the host */
 };
 
@@ -90,14 +89,18 @@ struct bench_sink {
 
 int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err);
 
-/* Measure `count` algorithms of one device; devices[i] runs algorithms[i].  The reference is cuBLAS
- * where it is among them. */
-int bench_run(const struct bench_options *options, const struct algorithm_info **algorithms,
-              struct device **devices, int count, struct bench_sink *sink, struct error *err);
+/* The algorithms of one kind of device, each with a device of its own. */
+struct ladder {
+    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
+    struct device *devices[BENCH_LIST_MAX];
+    int count;
+};
+
+/* Measure all algorithms of a ladder.  The reference is cuBLAS where it is among them. */
+int bench_run(const struct bench_options *options, const struct ladder *ladder,
+              struct bench_sink *sink, struct error *err);
 
 void bench_print_head(const struct bench_options *options, const struct device_info *info);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 /* All rows so far: a run that is ended early leaves what it has measured. */
 int bench_write(const struct bench_sink *sink, const struct device_info *info, struct error *err);
-
-#endif

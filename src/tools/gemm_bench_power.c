@@ -1,7 +1,6 @@
 /* NVIDIA's management library, found at run time: its functions are few and their ABI is fixed, so
  * they are declared here and no header is needed. */
 #include <dlfcn.h>
-#include <stdlib.h>
 
 #include "gemm_bench.h"
 

@@ -7,7 +7,6 @@
 #include "error.h"
 #include "gemm_bench.h"
 #include "gemm_simt_maps.h"
-#include "quantity.h"
 #include "version.h"
 
 void bench_print_head(const struct bench_options *options, const struct device_info *info)

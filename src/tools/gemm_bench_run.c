@@ -1,6 +1,5 @@
 /* The measurements of gemm_bench: for each type, size and transposition the operands are made once,
  * and all algorithms of the device work on them in turn. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "error.h"
@@ -16,10 +15,9 @@ static const double long_s = 0.1;
 
 struct bench {
     const struct bench_options *options;
-    const struct algorithm_info **algorithms;
-    struct device **devices, *owner; /* the owner of the memory and events */
-    struct device *reference;        /* null: none */
-    int count;
+    const struct ladder *ladder;
+    struct device *owner;     /* of the memory and events */
+    struct device *reference; /* null: none */
     struct event *start, *middle, *stop;
     struct bench_operands operands;
     struct bench_sink *sink;
@@ -61,9 +59,9 @@ static int finish(struct bench *b, enum stream stream)
     return b->owner->sync(b->owner, b->stop, b->err);
 }
 
-static int upload(struct bench *b, const void *to, const void *from, size_t bytes)
+static int upload(struct bench *b, void *to, const void *from, size_t bytes)
 {
-    if (copy_bytes(b, STREAM_IN, (void *)to, from, bytes))
+    if (copy_bytes(b, STREAM_IN, to, from, bytes))
         return b->err->code;
     return finish(b, STREAM_IN);
 }
@@ -83,32 +81,29 @@ static int operands_make(struct bench *b, enum scalar type, struct bench_size si
     struct bench_operands *o = &b->operands;
     const int64_t pad = b->options->ld_pad;
     struct device *dev = b->owner;
-    void *a = NULL, *bb = NULL, *c = NULL;
-    *o = (struct bench_operands){.bytes_a = matrix_bytes(type, size.m, size.k, pad),
-                                 .bytes_b = matrix_bytes(type, size.k, size.n, pad),
-                                 .bytes_c = matrix_bytes(type, size.m, size.n, pad)};
-    bool failed = dev->alloc(dev, o->bytes_a, &a, b->err) ||
-                  dev->alloc(dev, o->bytes_b, &bb, b->err) ||
-                  dev->alloc(dev, o->bytes_c, &c, b->err);
+    void *device[3] = {0}, **const host[] = {&o->a, &o->b, &o->c0, &o->c};
+    *o = (struct bench_operands){.bytes = {matrix_bytes(type, size.m, size.k, pad),
+                                           matrix_bytes(type, size.k, size.n, pad),
+                                           matrix_bytes(type, size.m, size.n, pad)}};
+    for (int i = 0; i < 3 && !b->err->code; i++)
+        dev->alloc(dev, o->bytes[i], &device[i], b->err);
     o->gemm = (struct gemm){.type = type,
                             .m = size.m,
                             .n = size.n,
                             .k = size.k,
                             .alpha = 1,
                             .beta = 1,
-                            .a = a,
-                            .b = bb,
-                            .c = c,
+                            .a = device[0],
+                            .b = device[1],
+                            .c = device[2],
                             .ldc = size.m + pad};
-    if (failed || host_alloc(b, &o->a, o->bytes_a) || host_alloc(b, &o->b, o->bytes_b) ||
-        host_alloc(b, &o->c0, o->bytes_c) || host_alloc(b, &o->c, o->bytes_c))
-        return b->err->code;
-    fill_random(type, o->a, o->bytes_a, 1);
-    fill_random(type, o->b, o->bytes_b, 2);
-    fill_random(type, o->c0, o->bytes_c, 3);
-    if (upload(b, a, o->a, o->bytes_a) || upload(b, bb, o->b, o->bytes_b))
-        return b->err->code;
-    return upload(b, c, o->c0, o->bytes_c);
+    for (int i = 0; i < 4 && !b->err->code; i++)
+        host_alloc(b, host[i], o->bytes[min_i64(i, 2)]);
+    for (int i = 0; i < 3 && !b->err->code; i++) {
+        fill_random(type, *host[i], o->bytes[i], (uint64_t)i + 1);
+        upload(b, device[i], *host[i], o->bytes[i]);
+    }
+    return b->err->code;
 }
 
 static void operands_free(struct bench *b)
@@ -201,14 +196,14 @@ static int time_transfers(struct bench *b, struct device *dev, double *seconds)
     const struct bench_operands *o = &b->operands;
     const struct gemm *g = &o->gemm;
     if (dev->record(dev, b->start, STREAM_IN, b->err) ||
-        copy_bytes(b, STREAM_IN, (void *)g->a, o->a, o->bytes_a) ||
-        copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes_b) ||
-        copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes_c) ||
+        copy_bytes(b, STREAM_IN, (void *)g->a, o->a, o->bytes[0]) ||
+        copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes[1]) ||
+        copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes[2]) ||
         b->owner->record(b->owner, b->middle, STREAM_IN, b->err) ||
         dev->wait(dev, STREAM_COMPUTE, b->middle, b->err) || dev->gemm(dev, g, b->err) ||
         dev->record(dev, b->middle, STREAM_COMPUTE, b->err) ||
         b->owner->wait(b->owner, STREAM_OUT, b->middle, b->err) ||
-        copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes_c) || finish(b, STREAM_OUT))
+        copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes[2]) || finish(b, STREAM_OUT))
         return b->err->code;
     *seconds = dev->elapsed(dev, b->start, b->stop);
     return 0;
@@ -231,8 +226,8 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
 {
     struct bench_operands *o = &b->operands;
     double seconds;
-    if (upload(b, o->gemm.c, o->c0, o->bytes_c) || time_calls(b, dev, 1, &seconds, NULL) ||
-        copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes_c) || finish(b, STREAM_OUT))
+    if (upload(b, o->gemm.c, o->c0, o->bytes[2]) || time_calls(b, dev, 1, &seconds, NULL) ||
+        copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes[2]) || finish(b, STREAM_OUT))
         return b->err->code;
     bench_oracle_compare(oracle, o, &row->errors);
     return 0;
@@ -241,12 +236,12 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
 static int run_algorithm(struct bench *b, int i, const struct bench_oracle *oracle)
 {
     const struct device_info *info = &b->owner->info;
-    struct bench_row row = {.algorithm = b->algorithms[i], .gemm = b->operands.gemm};
+    struct device *dev = b->ladder->devices[i];
+    struct bench_row row = {.algorithm = b->ladder->algorithms[i], .gemm = b->operands.gemm};
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
-    if (measure(b, b->devices[i], &row) ||
-        (b->options->transfers && measure_transfers(b, b->devices[i], &row)) ||
-        check(b, b->devices[i], oracle, &row))
+    if (measure(b, dev, &row) || (b->options->transfers && measure_transfers(b, dev, &row)) ||
+        check(b, dev, oracle, &row))
         return b->err->code;
     return bench_sink_add(b->sink, &row, b->err);
 }
@@ -254,8 +249,8 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
 static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
 {
     int *shape = &b->operands.gemm.shape;
-    for (int i = 0; i < b->count; i++) {
-        const int shapes = b->options->sweep ? algorithm_shapes(b->algorithms[i]->id) : 1;
+    for (int i = 0; i < b->ladder->count; i++) {
+        const int shapes = b->options->sweep ? algorithm_shapes(b->ladder->algorithms[i]->id) : 1;
         for (*shape = 0; *shape < shapes; ++*shape)
             if (run_algorithm(b, i, oracle))
                 return b->err->code;
@@ -285,24 +280,23 @@ static int run_size(struct bench *b, enum scalar type, struct bench_size size)
     return b->err->code;
 }
 
-int bench_run(const struct bench_options *options, const struct algorithm_info **algorithms,
-              struct device **devices, int count, struct bench_sink *sink, struct error *err)
+int bench_run(const struct bench_options *options, const struct ladder *ladder,
+              struct bench_sink *sink, struct error *err)
 {
     static const struct bench_size gpu_sizes[] = {
         {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}};
     static const struct bench_size cpu_sizes[] = {{512, 512, 512}, {1024, 1024, 1024}};
-    struct device *owner = devices[0];
+    struct device *owner = ladder->devices[0];
     const bool gpu = owner->info.kind == DEVICE_GPU;
     const struct bench_size *sizes = options->size_count ? options->sizes
                                      : gpu               ? gpu_sizes
                                                          : cpu_sizes;
     const int size_count = options->size_count ? options->size_count : gpu ? 4 : 2;
-    struct bench b = {options,        algorithms,   devices,   owner,
-                      .count = count, .sink = sink, .err = err};
+    struct bench b = {options, ladder, owner, .sink = sink, .err = err};
 
-    for (int i = 0; i < count; i++)
-        if (algorithms[i]->id == ALGORITHM_CUBLAS)
-            b.reference = devices[i];
+    for (int i = 0; i < ladder->count; i++)
+        if (ladder->algorithms[i]->id == ALGORITHM_CUBLAS)
+            b.reference = ladder->devices[i];
     if (!owner->event_create(owner, &b.start, err) && !owner->event_create(owner, &b.middle, err))
         owner->event_create(owner, &b.stop, err);
     for (enum scalar type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

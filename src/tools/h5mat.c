@@ -8,10 +8,6 @@
 #include "matfile.h"
 #include "standard_options.h"
 
-#ifndef DGEMM_OOC_VERSION
-#error "build with -DDGEMM_OOC_VERSION='\"x.y.z\"'"
-#endif
-
 struct command {
     const char *name;
     int (*run)(int argc, char **argv, struct error *err);

@@ -1,11 +1,8 @@
 /* The commands of h5mat.  Each parses its own arguments and returns an exit code (error.h). */
-#ifndef DGEMM_OOC_H5MAT_H
-#define DGEMM_OOC_H5MAT_H
+#pragma once
 
 struct error;
 
 int h5mat_gen(int argc, char **argv, struct error *err);
 int h5mat_info(int argc, char **argv, struct error *err);
 int h5mat_diff(int argc, char **argv, struct error *err);
-
-#endif

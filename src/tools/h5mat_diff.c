@@ -17,8 +17,10 @@
 #include "store.h"
 
 struct difference {
-    double largest, first, second; /* the largest difference, and the elements there */
-    int64_t row, col;
+    struct extreme {
+        double size, first, second; /* a difference, and the elements there */
+        int64_t row, col;
+    } largest;
     double square_sum;    /* of differences */
     double square_sum_of; /* of the first matrix */
     int64_t over;         /* elements that differ by more than the tolerance */
@@ -81,13 +83,8 @@ static void take_element(struct difference *d, double a, double b, double tolera
                          int64_t col)
 {
     double distant = distance(a, b);
-    if (distant > d->largest) {
-        d->largest = distant;
-        d->first = a;
-        d->second = b;
-        d->row = row;
-        d->col = col;
-    }
+    if (distant > d->largest.size)
+        d->largest = (struct extreme){distant, a, b, row, col};
     d->over += distant > tolerance;
     d->square_sum += distant * distant;
     d->square_sum_of += isnan(a) ? 0 : a * a;
@@ -122,13 +119,8 @@ static int compare_block(void *context, int64_t index, const struct block *block
 /* Blocks are merged in order, so of equal largest differences the one found first stays. */
 static void merge(struct difference *sum, const struct difference *block)
 {
-    if (block->largest > sum->largest) {
+    if (block->largest.size > sum->largest.size)
         sum->largest = block->largest;
-        sum->first = block->first;
-        sum->second = block->second;
-        sum->row = block->row;
-        sum->col = block->col;
-    }
     sum->square_sum += block->square_sum;
     sum->square_sum_of += block->square_sum_of;
     sum->over += block->over;
@@ -182,6 +174,7 @@ static double ratio(double part, double whole)
 
 static void print_difference(const struct diff *d, const struct difference *sum)
 {
+    const struct extreme *largest = &sum->largest;
     double elements = (double)d->info[0].rows * (double)d->info[0].cols;
     double mse = ratio(sum->square_sum, elements);
     char *first = full_name(&d->info[0]), *second = full_name(&d->info[1]);
@@ -189,17 +182,17 @@ static void print_difference(const struct diff *d, const struct difference *sum)
            d->info[0].cols, d->tolerance);
     free(first);
     free(second);
-    printf("  max abs difference  %g", sum->largest);
-    if (sum->largest > 0)
-        printf(" at row %" PRId64 ", column %" PRId64 ": %.17g and %.17g", sum->row, sum->col,
-               sum->first, sum->second);
+    printf("  max abs difference  %g", largest->size);
+    if (largest->size > 0)
+        printf(" at row %" PRId64 ", column %" PRId64 ": %.17g and %.17g", largest->row,
+               largest->col, largest->first, largest->second);
     printf("\n  RMS                 %g\n  MSE                 %g\n", sqrt(mse), mse);
     printf("  relative Frobenius  %g\n", sqrt(ratio(sum->square_sum, sum->square_sum_of)));
     printf("  over the tolerance  %" PRId64 " of %.0f elements, %g %%\n", sum->over, elements,
            100 * ratio((double)sum->over, elements));
-    printf("%s\n", sum->over           ? "DIFFERENT"
-                   : sum->largest == 0 ? "equal"
-                                       : "equal within the tolerance");
+    printf("%s\n", sum->over            ? "DIFFERENT"
+                   : largest->size == 0 ? "equal"
+                                        : "equal within the tolerance");
 }
 
 static void compare_pair(struct diff *d, const char *first, const char *second, struct error *err)

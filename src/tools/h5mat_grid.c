@@ -1,6 +1,5 @@
 #include "h5mat_grid.h"
 
-#include <inttypes.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,7 +33,8 @@ int64_t grid_blocks(const struct grid *grid)
     return ceil_div(grid->rows, grid->block_rows) * ceil_div(grid->cols, grid->block_cols);
 }
 
-struct block grid_block(const struct grid *grid, int64_t index)
+/* Block `index`, counted in row-major order. */
+static struct block grid_block(const struct grid *grid, int64_t index)
 {
     int64_t per_row = ceil_div(grid->cols, grid->block_cols);
     struct block b = {.row = index / per_row * grid->block_rows,

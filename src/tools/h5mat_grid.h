@@ -2,8 +2,7 @@
  *
  * Moving and computing overlap by having more threads than processors: while some wait for the
  * disk, others compute. */
-#ifndef DGEMM_OOC_H5MAT_GRID_H
-#define DGEMM_OOC_H5MAT_GRID_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,10 +20,8 @@ struct grid grid_make(int64_t rows, int64_t cols, int64_t chunk_rows, int64_t ch
 
 int64_t grid_blocks(const struct grid *grid);
 
-/* Block `index`, counted in row-major order. */
-struct block grid_block(const struct grid *grid, int64_t index);
-
-/* Work on one block, with a buffer of its own.  Called from several threads at once. */
+/* Work on one block, the `index`-th in row-major order, with a buffer of its own.  Called from
+ * several threads at once. */
 typedef int grid_work(void *context, int64_t index, const struct block *block, void *buffer,
                       struct error *err);
 
@@ -32,5 +29,3 @@ typedef int grid_work(void *context, int64_t index, const struct block *block, v
  * Takes 128 MiB at most, or what one block needs. */
 int grid_each(const struct grid *grid, size_t buffer_bytes, grid_work *work, void *context,
               struct error *err);
-
-#endif

@@ -8,22 +8,14 @@
 #include "matname.h"
 #include "standard_options.h"
 
-struct info_arguments {
-    const char *name;
-};
-
-struct listing {
-    int count;
-};
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    struct info_arguments *arguments = state->input;
+    const char **name = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (arguments->name)
+        if (*name)
             argp_error(state, "only one FILE.h5 can be given; %s is a second one", arg);
-        arguments->name = arg;
+        *name = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "FILE.h5 is missing; for example: %s x.h5", state->name);
@@ -32,11 +24,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-static const char *type_words(enum element_class elements)
-{
-    static const char *const words[] = {"float", "double", "other real", "integer"};
-    return words[elements];
-}
+/* By enum element_class. */
+static const char *const type_words[] = {"float", "double", "other real", "integer"};
 
 static const char *plain_name(const struct matrix_info *info, char name[MATFILE_NAME_MAX])
 {
@@ -52,7 +41,7 @@ static void print_matrix(const struct matrix_info *info)
     const char *how = strstr(info->layout, ": read ");
     int length = how ? (int)(how - info->layout) : (int)strlen(info->layout);
     printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", plain_name(info, name),
-           info->rows, info->cols, type_words(info->elements), bytes);
+           info->rows, info->cols, type_words[info->elements], bytes);
     printf("  layout: %.*s", length, info->layout);
     if (info->by_offset)
         printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
@@ -68,8 +57,7 @@ static void print_matrix(const struct matrix_info *info)
 static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)
 {
     char name[MATFILE_NAME_MAX];
-    struct listing *listing = context;
-    listing->count++;
+    ++*(int *)context;
     if (problem->code == 0)
         print_matrix(info);
     else
@@ -79,9 +67,8 @@ static void list_matrix(const struct matrix_info *info, const struct error *prob
 
 static int list_all(const char *file, struct error *err)
 {
-    struct listing listing = {0};
-    int rc = matfile_each(file, list_matrix, &listing, err);
-    if (!rc && listing.count == 0)
+    int count = 0, rc = matfile_each(file, list_matrix, &count, err);
+    if (!rc && count == 0)
         rc = error_add(err, EXIT_INPUT, "%s: there is no two-dimensional dataset in it", file);
     return rc;
 }
@@ -94,12 +81,12 @@ int h5mat_info(int argc, char **argv, struct error *err)
         .doc = "Describe the matrices of a file, or one of them: shape, type, bytes, layout, "
                "offset, and how dgemm_ooc would read it.",
         .children = standard_options};
-    struct info_arguments arguments = {0};
-    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &arguments);
+    const char *name = NULL;
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &name);
 
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
     static const char all[] = "*";
-    int rc = matname_split(arguments.name, all, file, dataset, err);
+    int rc = matname_split(name, all, file, dataset, err);
     if (rc)
         return rc;
     if (strcmp(dataset, all) == 0)

@@ -1,11 +1,8 @@
 /* The options of every tool here: -h, --help, --usage, -V and --version. */
-#ifndef DGEMM_OOC_STANDARD_OPTIONS_H
-#define DGEMM_OOC_STANDARD_OPTIONS_H
+#pragma once
 
 #include <argp.h>
 
 /* For `struct argp`.children, with ARGP_NO_HELP: argp by itself calls help -? and not -h.  The
  * version is what argp_program_version_hook prints. */
 extern const struct argp_child standard_options[];
-
-#endif

@@ -178,16 +178,16 @@ static void check_traffic(const struct problem *p, const struct machine *m, cons
 static void check_grid(const struct plan *plan)
 {
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        int row = schedule_row(plan, rank), col = schedule_col(plan, rank), first, end;
+        int row = schedule_row(plan, rank), col = schedule_col(plan, rank);
         assert_in_range(row, 0, plan->grid_rows - 1);
         assert_in_range(col, 0, plan->grid_cols - 1);
         assert_int_equal(schedule_rank(plan, row, col), rank);
-        schedule_ranks(plan, schedule_node(plan, rank), &first, &end);
-        assert_in_range(rank, first, end - 1);
+        const struct stretch node = schedule_ranks(plan, schedule_node(plan, rank));
+        assert_in_range(rank, node.first, node.end - 1);
         int64_t rows = 0, cols = 0;
         for (int line = 0; line < plan->grid_rows + plan->grid_cols; line++) {
             bool row_here = false, col_here = false;
-            for (int other = first; other < end; other++) {
+            for (int other = node.first; other < node.end; other++) {
                 row_here |= schedule_row(plan, other) == line;
                 col_here |= schedule_col(plan, other) == line;
             }
@@ -460,7 +460,7 @@ static void test_files_in_memory(void **state)
     m.disk_run_bytes = 1024;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.cache_bytes == 0);
     assert_int_equal(plan.slot_bytes, 4 << 20);
-    assert_true(plan.roofline_s < 1.1 * plan.link_s[LINK_GEMM]);
+    assert_true(plan.roofline_s < 1.1 * plan.link_s[STAGE_GEMM]);
     assert_true(plan.supers_down > 1 && plan.supers_across > 1);
     m.ranks = m.ranks_per_node = 4;
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.slot_bytes == 2 << 20);

@@ -25,23 +25,23 @@ static void assert_limits(const struct plan_request *request)
 {
     struct problem p = make_problem(4096, 4096, 4096, 1);
     static const struct {
-        enum link link;
+        enum stage link;
         enum resource resource;
-    } slow[] = {{LINK_READ, RESOURCE_READ},
-                {LINK_IN, RESOURCE_IN},
-                {LINK_GEMM, RESOURCE_GEMM},
-                {LINK_OUT, RESOURCE_OUT},
-                {LINK_WRITE, RESOURCE_WRITE}};
+    } slow[] = {{STAGE_READ, RESOURCE_READ},
+                {STAGE_IN, RESOURCE_IN},
+                {STAGE_GEMM, RESOURCE_GEMM},
+                {STAGE_OUT, RESOURCE_OUT},
+                {STAGE_WRITE, RESOURCE_WRITE}};
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         struct machine m = make_machine(1, (size_t)1 << 30, (size_t)4 << 30, true);
-        double rates[] = {1e11, 1e11, 1e11, 1e15, 1e11, 1e11};
+        double rates[STAGE_COUNT] = {1e11, 1e11, 1e11, 1e11, 1e15, 1e11, 1e11, 1e11};
         rates[slow[i].link] /= 1000;
         m.disk_run_bytes = 1;
-        m.disk_read_bytes_per_s = rates[LINK_READ];
-        m.in_bytes_per_s = rates[LINK_IN];
-        m.gemm_flops_per_s[SCALAR_DOUBLE] = rates[LINK_GEMM];
-        m.out_bytes_per_s = rates[LINK_OUT];
-        m.disk_write_bytes_per_s = rates[LINK_WRITE];
+        m.disk_read_bytes_per_s = rates[STAGE_READ];
+        m.in_bytes_per_s = rates[STAGE_IN];
+        m.gemm_flops_per_s[SCALAR_DOUBLE] = rates[STAGE_GEMM];
+        m.out_bytes_per_s = rates[STAGE_OUT];
+        m.disk_write_bytes_per_s = rates[STAGE_WRITE];
         struct plan plan = planned(&p, &m, request);
         struct simulation s = simulated(&p, &m, request, &plan);
         assert_true(plan_holds(&plan, OPERAND_B));

@@ -38,8 +38,8 @@ static void test_one_limit(void **state)
     plan = planned(&p, &m, &request);
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_GEMM);
-    assert_near(s.usage[RESOURCE_GEMM].busy_s, plan.link_s[LINK_GEMM], 1e-9);
-    assert_near(s.wall_s, plan.link_s[LINK_GEMM], 0.03);
+    assert_near(s.usage[RESOURCE_GEMM].busy_s, plan.link_s[STAGE_GEMM], 1e-9);
+    assert_near(s.wall_s, plan.link_s[STAGE_GEMM], 0.03);
 
     m = fast_machine(1, 1);
     m.disk_read_bytes_per_s = 2e8;
@@ -281,7 +281,7 @@ static void test_random(void **state)
     /* The host's copies are never that slow here; a node sends as much as it receives. */
     for (int i = 0; i < RESOURCE_COUNT && count >= ALL; i++)
         if (limits[i] == 0 && i != RESOURCE_CACHE && i != RESOURCE_RECEIVE)
-            fail_msg("never limited by %s", simulate_resource_name((enum resource)i));
+            fail_msg("never limited by %s", resource_names[i]);
 }
 
 /* B comes first and goes to all devices at once, then A's rows in turns: no device waits for the
@@ -372,7 +372,7 @@ static void test_many_ranks(void **state)
     assert_int_equal(s.nodes, 4096);
     assert_true(s.usage[RESOURCE_GEMM].amount == plan.total.flops);
     assert_int_equal(s.limit, RESOURCE_GEMM);
-    assert_near(s.wall_s, plan.link_s[LINK_GEMM], 0.03);
+    assert_near(s.wall_s, plan.link_s[STAGE_GEMM], 0.03);
 }
 
 /* Too many super-blocks for the time that there is: the first ones show what the others take. */
