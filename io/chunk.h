@@ -1,7 +1,6 @@
 /* Decoding of one chunk of a chunked dataset: undoes the filters that HDF5 has applied, in memory.
  * All functions may be called from any thread. */
-#ifndef DGEMM_OOC_CHUNK_H
-#define DGEMM_OOC_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool chunk_is_plain(const struct chunk_pipeline *pipeline, uint32_t mask);
  * all, ...; bytes behind the last whole element are stored unchanged. */
 void chunk_unshuffle(size_t element, size_t bytes, const unsigned char *from, unsigned char *to);
 uint32_t chunk_fletcher32(const unsigned char *data, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
  * thread, but block while another is in the library.
  *
  * Functions that return int return 0 or an exit code with a complaint in `err`. */
-#ifndef DGEMM_OOC_MATFILE_H
-#define DGEMM_OOC_MATFILE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -170,5 +169,3 @@ void matfile_remove(const char *file, const char *dataset);
 
 /* "HDF5 1.10.8", or "HDF5 1.10.8, parallel".  Static storage. */
 const char *matfile_version(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The internal interface of the matfile files: entering the library, its errors, opening files. */
-#ifndef DGEMM_OOC_MATFILE_IMPL_H
-#define DGEMM_OOC_MATFILE_IMPL_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -126,5 +125,3 @@ void h5_append(char *text, size_t size, const char *format, ...)
 
 /* The HDF5 type of elements in memory and in new datasets.  Not to be closed. */
 hid_t h5_native(enum scalar type);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names of matrices on the command line: FILE.h5 or FILE.h5:/path. */
-#ifndef DGEMM_OOC_MATNAME_H
-#define DGEMM_OOC_MATNAME_H
+#pragma once
 
 #include <limits.h>
 
@@ -14,5 +13,3 @@ struct error;
  * about names that are empty or too long. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[MATFILE_NAME_MAX], struct error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * request by request, so that many readers do not starve a few writers.  A caller whose last
  * requests are in flight may execute a request of another run meanwhile, and return later because
  * of that. */
-#ifndef DGEMM_OOC_POOL_H
-#define DGEMM_OOC_POOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int pool_run(pool_request *request, void *context, int64_t count, struct error *
 
 /* Host bytes that the pool uses while it has users.  Pure. */
 size_t pool_bytes(void);
-
-#endif

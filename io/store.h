@@ -9,8 +9,7 @@
  * Functions that return int return 0 or an exit code with a complaint in `err`.  They block, and
  * may be called from any thread; only store_open and store_close must not overlap with other calls
  * on the same store. */
-#ifndef DGEMM_OOC_STORE_H
-#define DGEMM_OOC_STORE_H
+#pragma once
 
 #include "matfile.h"
 
@@ -76,5 +75,3 @@ void store_forget(struct store *store);
 
 /* Accepts null.  Does not sync. */
 void store_close(struct store *store);
-
-#endif

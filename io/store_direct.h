@@ -1,7 +1,6 @@
 /* Direct I/O (O_DIRECT), which bypasses the page cache, with many requests in flight, by threads
  * that all stores of the process share (pool.h). */
-#ifndef DGEMM_OOC_STORE_DIRECT_H
-#define DGEMM_OOC_STORE_DIRECT_H
+#pragma once
 
 #include "store_impl.h"
 
@@ -16,5 +15,3 @@ void direct_close(struct direct *direct); /* may be null */
 /* Read a block to `to`, or write it from `from`; the other one is null.  Blocks; any thread. */
 int direct_move(const struct direct *direct, const struct runs *runs, char *to, const char *from,
                 struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The function table of a store, and what its back ends share. */
-#ifndef DGEMM_OOC_STORE_IMPL_H
-#define DGEMM_OOC_STORE_IMPL_H
+#pragma once
 
 #include "store.h"
 
@@ -66,5 +65,3 @@ void extent_advance(struct extent *run, size_t bytes);
 /* Complain about a call that failed with this errno, or reached the end of the file (0). */
 int store_complain(const struct store *store, const struct extent *run, int number,
                    struct error *err);
-
-#endif

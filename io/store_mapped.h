@@ -1,8 +1,7 @@
 /* Writes through a shared mapping, for memory file systems (tmpfs) and many threads.  There write
  * calls lock the file while they copy, so that they are serialised; a mapping costs page faults,
  * but all threads copy concurrently. */
-#ifndef DGEMM_OOC_STORE_MAPPED_H
-#define DGEMM_OOC_STORE_MAPPED_H
+#pragma once
 
 #include "store_impl.h"
 
@@ -20,5 +19,3 @@ int mapped_write(const struct store *store, const struct runs *runs, const char 
 
 /* The bytes that `threads` writing threads keep mapped, at most.  Pure. */
 size_t mapped_overhead_bytes(int threads);
-
-#endif

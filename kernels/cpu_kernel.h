@@ -4,8 +4,7 @@
  * shape, but not in the bits of gemm: every sum takes the same fma steps in the same order.  (On
  * CPUs without fma each step is a multiplication and an addition, which gives other bits, the same
  * on all such CPUs.)  The sums of the product check differ in their rounding. */
-#ifndef DGEMM_OOC_CPU_KERNEL_H
-#define DGEMM_OOC_CPU_KERNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ struct cpu_kernel {
 /* The tables that this CPU can run, indexed by enum scalar.  Rank 0 is the fastest instruction set;
  * null beyond the last. */
 const struct cpu_kernel *cpu_kernels(int rank);
-
-#endif

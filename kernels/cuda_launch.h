@@ -3,8 +3,7 @@
  * Each function enqueues its work on `stream` of the current GPU and returns at once.  It returns
  * launch errors; an error during execution is returned by a later call that synchronises with the
  * stream.  Structs are copied at launch; the memory they point to must stay valid until then. */
-#ifndef DGEMM_OOC_CUDA_LAUNCH_H
-#define DGEMM_OOC_CUDA_LAUNCH_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -39,6 +38,4 @@ cudaError_t judge_cuda(const struct judge *judge, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

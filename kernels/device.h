@@ -8,8 +8,7 @@
  * was never recorded counts as reached.  All functions may be called from any thread.  They return
  * 0 or an exit code with a message in `err`; an asynchronous failure is reported by a later call,
  * at the latest by sync. */
-#ifndef DGEMM_OOC_DEVICE_H
-#define DGEMM_OOC_DEVICE_H
+#pragma once
 
 #include "freivalds.h"
 #include "gemm.h"
@@ -109,5 +108,3 @@ int device_cpu_open(int threads, struct device **dev, struct error *err);
 
 /* Host bytes that the CPU device uses besides what is allocated from it.  Pure. */
 size_t device_cpu_overhead(int threads);
-
-#endif

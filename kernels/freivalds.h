@@ -11,8 +11,7 @@
  *
  * A line is a row of op(M).  All pointers of the structs are to memory of the device that runs the
  * operation, and stay the caller's. */
-#ifndef DGEMM_OOC_FREIVALDS_H
-#define DGEMM_OOC_FREIVALDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ void retire_cpu(const struct retire *r, int threads);
 void project_cpu(const struct project *p, int threads);
 void norms_cpu(const struct norms *n);
 void judge_cpu(const struct judge *j, int threads);
-
-#endif

@@ -27,8 +27,7 @@
  * 3. z and y are computed in double with at most `roundings` roundings per term; their error is
  *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab).
  * 4. Subnormal numbers: each step adds at most half of the smallest number. */
-#ifndef DGEMM_OOC_FREIVALDS_JUDGE_H
-#define DGEMM_OOC_FREIVALDS_JUDGE_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -256,5 +255,3 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     j->y[at] = j->z[at];
     j->before[at] = j->squares[at];
 }
-
-#endif

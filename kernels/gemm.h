@@ -8,8 +8,7 @@
  * the same bits as one call over all of k, independently of slabs, tiles and threads.  With any
  * other alpha or beta the sum starts from zero, and C := fma(alpha, s, beta * C), or alpha * s
  * where beta = 0.  With beta = 0 C is not read; with k = 0 or alpha = 0 A and B are not read. */
-#ifndef DGEMM_OOC_GEMM_H
-#define DGEMM_OOC_GEMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ void gemm_cpu(const struct gemm *g, int threads, void *workspace);
 
 /* Floating-point operations per cycle of a core with two vector FMA units. */
 int gemm_cpu_flops_per_cycle(enum scalar type);
-
-#endif

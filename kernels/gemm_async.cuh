@@ -1,7 +1,6 @@
 /* The common parts of the kernels with asynchronous copies: a ring of stages in shared memory, the
  * copies to it for every transposition and alignment, and the launch. */
-#ifndef DGEMM_OOC_GEMM_ASYNC_CUH
-#define DGEMM_OOC_GEMM_ASYNC_CUH
+#pragma once
 
 #include "gemm_common.cuh"
 #include "ptx.cuh"
@@ -144,5 +143,3 @@ cudaError_t launch_async(const struct gemm *gemm, cudaStream_t stream)
     return wide_b ? launch_typed<FAMILY<false, true>, T>(gemm, stream)
                   : launch_typed<FAMILY<false, false>, T>(gemm, stream);
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The bitwise contract (gemm.h) is kept here: every element is one chain of explicit fused
  * multiply-adds, so that no compiler flag decides what is fused. */
-#ifndef DGEMM_OOC_GEMM_COMMON_CUH
-#define DGEMM_OOC_GEMM_COMMON_CUH
+#pragma once
 
 #include <limits.h>
 
@@ -309,5 +308,3 @@ cudaError_t launch_shape(const struct gemm *gemm, cudaStream_t stream)
     else
         return cudaErrorInvalidValue;
 }
-
-#endif

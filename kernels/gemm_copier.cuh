@@ -1,7 +1,6 @@
 /* Asynchronous copies of doubles from global to shared memory, bypassing the registers (cp.async,
  * sm_80 and later). */
-#ifndef DGEMM_OOC_GEMM_COPIER_CUH
-#define DGEMM_OOC_GEMM_COPIER_CUH
+#pragma once
 
 #include "gemm_common.cuh"
 #include "gemm_mma_maps.h"
@@ -62,5 +61,3 @@ struct copier {
         from += K_MAJOR ? (int64_t)MMA_STEP : MMA_STEP * ld;
     }
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Algorithm 7: cuBLAS, loaded on demand, so that the program starts without it. */
-#ifndef DGEMM_OOC_GEMM_CUBLAS_H
-#define DGEMM_OOC_GEMM_CUBLAS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -18,5 +17,3 @@ int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *gemm, struct 
 
 /* Does nothing with null.  cuBLAS itself stays loaded. */
 void gemm_cublas_close(struct gemm_cublas *cublas);
-
-#endif

@@ -3,8 +3,7 @@
  * One mma instruction of a warp multiplies a 16 x 8 by an 8 x 8 matrix, and accumulates the eight
  * products of an element in ascending order of k, each as one fma: the running sum of gemm.h.  So
  * these kernels give the same bits as the plain ones (tests/kernels compares them). */
-#ifndef DGEMM_OOC_GEMM_MMA_CUH
-#define DGEMM_OOC_GEMM_MMA_CUH
+#pragma once
 
 #include "gemm_common.cuh"
 #include "gemm_mma_maps.h"
@@ -243,5 +242,3 @@ static inline bool pairs_aligned(const void *memory, int64_t ld)
 {
     return (uintptr_t)memory % 16 == 0 && ld % 2 == 0;
 }
-
-#endif

@@ -16,8 +16,7 @@
  *     loaded by 8 bytes, since the instruction needs its two p in consecutive registers;
  *   - there are no bank conflicts for either kind of piece, among the 8 lanes that shared memory
  *     serves at once for 16-byte loads and the 16 lanes for 8-byte loads. */
-#ifndef DGEMM_OOC_GEMM_MMA_MAPS_H
-#define DGEMM_OOC_GEMM_MMA_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -170,5 +169,3 @@ INDEX_MAP struct mma_turn mma_turn_of(unsigned turn, struct mma_schedule work)
     at.tile = mma_order(tile, work.tiles);
     return at;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* How a warp records bounds on its sums (struct peaks), for warp tiles of PEAK_ROWS rows: one
  * multiply-add per sum every PEAK_STEPS steps, and a few warp shuffles. */
-#ifndef DGEMM_OOC_GEMM_PEAKS_CUH
-#define DGEMM_OOC_GEMM_PEAKS_CUH
+#pragma once
 
 #include "gemm_async.cuh"
 
@@ -140,5 +139,3 @@ class warp_peaks
                           __float_as_int(squares ? 1.00001f * sqrtf(q.of[i]) : 8 * q.of[i]));
     }
 };
-
-#endif

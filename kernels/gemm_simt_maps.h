@@ -2,8 +2,7 @@
  * that a thread computes, and those of A and B that it copies to shared memory.
  *
  * Divisions are unsigned where that takes fewer instructions. */
-#ifndef DGEMM_OOC_GEMM_SIMT_MAPS_H
-#define DGEMM_OOC_GEMM_SIMT_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -104,5 +103,3 @@ INDEX_MAP struct piece_place simt_piece(bool k_major, int side, int step, int ru
  * banks: a warp (half a warp for doubles) that stores along k has no bank conflicts.  The wide
  * padding aligns every row to 16 bytes. */
 enum { SIMT_PADDING = 8, SIMT_PADDING_WIDE = 16 }; /* bytes */
-
-#endif

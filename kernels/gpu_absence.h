@@ -1,6 +1,5 @@
 /* Explains why no GPU can be used. */
-#ifndef DGEMM_OOC_GPU_ABSENCE_H
-#define DGEMM_OOC_GPU_ABSENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ const char *gpu_absence_text(const struct gpu_facts *facts, char *text, size_t s
 /* Whether this computer has an NVIDIA GPU, usable or not, according to `pci`, its folder of PCI
  * devices (/sys/bus/pci/devices). */
 bool gpu_is_present(const char *pci);
-
-#endif

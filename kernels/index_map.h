@@ -1,7 +1,6 @@
 /* Index maps: pure integer functions that compile for the GPU and for the CPU, where unit tests
  * check every case (tests/unit/test_mma_maps.c, test_simt_maps.c). */
-#ifndef DGEMM_OOC_INDEX_MAP_H
-#define DGEMM_OOC_INDEX_MAP_H
+#pragma once
 
 #ifdef __CUDACC__
 #define INDEX_MAP constexpr __host__ __device__ __forceinline__
@@ -21,5 +20,3 @@
 struct tile_index {
     unsigned i, j;
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Kernels are launched by a function of the runtime, not by <<<>>>, which only nvcc parses: the
  * tests compile the same files as plain C++ and run them on the CPU (tests/kernels/emulation). */
-#ifndef DGEMM_OOC_LAUNCH_CUH
-#define DGEMM_OOC_LAUNCH_CUH
+#pragma once
 
 #include "cuda_launch.h"
 
@@ -52,5 +51,3 @@ __device__ __forceinline__ unsigned char *dynamic_shared()
     return emulated_dynamic_shared();
 #endif
 }
-
-#endif

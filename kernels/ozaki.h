@@ -11,8 +11,7 @@
  *
  * In a block where a row of op(A) or a column of op(B) is not finite, its elements of C are the
  * running sums of gemm.h instead. */
-#ifndef DGEMM_OOC_OZAKI_H
-#define DGEMM_OOC_OZAKI_H
+#pragma once
 
 #include <stddef.h>
 
@@ -68,6 +67,4 @@ void ozaki_cpu(const struct gemm *g, const struct ozaki *o, int threads);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* What a product in residues works on in one part of C and one block of k, in its workspace. */
-#ifndef DGEMM_OOC_OZAKI_PART_H
-#define DGEMM_OOC_OZAKI_PART_H
+#pragma once
 
 #include "ozaki.h"
 
@@ -30,6 +29,4 @@ struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

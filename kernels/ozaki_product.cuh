@@ -1,7 +1,6 @@
 /* The products of the planes of one part and block (ozaki_part.h): for each modulus the plane of C
  * is that of op(A) times that of op(B), reduced. */
-#ifndef DGEMM_OOC_OZAKI_PRODUCT_CUH
-#define DGEMM_OOC_OZAKI_PRODUCT_CUH
+#pragma once
 
 #include "cuda_launch.h"
 #include "ozaki_part.h"
@@ -16,5 +15,3 @@ cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes
  * far as signs drawn from `seed` tell. */
 cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
                         unsigned long long *wrong, cudaStream_t stream);
-
-#endif

@@ -7,8 +7,7 @@
  *     ||a'|| <= 2^s ||a|| + sqrt(8192) / 2 < sqrt(L) + 46 < sqrt(P/2)
  * for every P of 2^29 or more, and by Cauchy and Schwarz each element of the product is below P/2
  * in magnitude, for the columns of op(B) are scaled likewise. */
-#ifndef DGEMM_OOC_OZAKI_SCHEME_H
-#define DGEMM_OOC_OZAKI_SCHEME_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -139,5 +138,3 @@ OZAKI double ozaki_added(double c, double value, int shift_a, int shift_b)
 {
     return c + ozaki_scaled(value, -shift_a - shift_b);
 }
-
-#endif

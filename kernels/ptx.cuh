@@ -6,8 +6,7 @@
  *
  * Kernels contain no inline assembly themselves: without nvcc, the emulation of a thread block
  * (tests/kernels/emulation) defines the same functions, except those of Hopper. */
-#ifndef DGEMM_OOC_PTX_CUH
-#define DGEMM_OOC_PTX_CUH
+#pragma once
 
 #ifdef __CUDACC__
 
@@ -263,6 +262,4 @@ __device__ __forceinline__ void registers_increase()
 
 #else
 #include "emulated_ptx.h"
-#endif
-
 #endif

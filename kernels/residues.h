@@ -3,8 +3,7 @@
  * residues, and comes back from them by the Chinese remainder theorem.
  *
  * All constants are made from exact integers, so they are the same on every machine. */
-#ifndef DGEMM_OOC_RESIDUES_H
-#define DGEMM_OOC_RESIDUES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,6 +39,4 @@ void residues_make(int count, struct residues *residues);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

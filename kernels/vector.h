@@ -1,7 +1,6 @@
 /* The epilogue of a tile of C, one pass over memory.  Matrices here are ROW-major, as in the
  * files. */
-#ifndef DGEMM_OOC_VECTOR_H
-#define DGEMM_OOC_VECTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct combine {
 
 /* Run combine on at most `threads` threads of the CPU.  Blocks until it is done. */
 void combine_cpu(const struct combine *c, int threads);
-
-#endif

@@ -17,8 +17,7 @@
  * what moves bytes also short (half of them, at most), eof (none, with success), flip (one bit is
  * another) and delay; for device operations fail, and for gemm flip (the first sum is another) and
  * bit (one bit of one sum is another, which ones the seed and the call's number say). */
-#ifndef DGEMM_OOC_FAULTS_H
-#define DGEMM_OOC_FAULTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -75,5 +74,3 @@ uint64_t fault_chance(enum call call, uint64_t which);
 
 /* Add a line to the log. */
 void fault_log(const char *line);
-
-#endif

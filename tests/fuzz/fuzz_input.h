@@ -1,6 +1,5 @@
 /* What a fuzzer made, as a file. */
-#ifndef DGEMM_OOC_FUZZ_INPUT_H
-#define DGEMM_OOC_FUZZ_INPUT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -30,5 +29,3 @@ static inline const char *fuzz_file(const uint8_t *data, size_t bytes)
         abort();
     return fuzz_name;
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The same tests run on a GPU and in the emulation, which runs the small ones and a sample of the
  * rest. */
-#ifndef DGEMM_OOC_TESTS_GPU_FIXTURE_H
-#define DGEMM_OOC_TESTS_GPU_FIXTURE_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -214,5 +213,3 @@ static inline void fixture_close(void)
         if (devices[i])
             devices[i]->close(devices[i]);
 }
-
-#endif

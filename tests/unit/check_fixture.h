@@ -1,6 +1,5 @@
 /* A tile that a device multiplies and checks, as the pipeline does, with faults. */
-#ifndef DGEMM_OOC_TESTS_CHECK_FIXTURE_H
-#define DGEMM_OOC_TESTS_CHECK_FIXTURE_H
+#pragma once
 
 #include "cpu_fixture.h"
 #include "plan_fixture.h"
@@ -363,5 +362,3 @@ static inline bool passes(struct bench *x, const struct fault *fault, int64_t st
     check_close(&x->check);
     return passed;
 }
-
-#endif

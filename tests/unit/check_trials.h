@@ -5,8 +5,7 @@
  * another one is.  Method: random shapes, types, slabs, transpositions, kinds of data and, where
  * there are several, kernels, from DGEMM_OOC_TEST_SEED; DGEMM_OOC_TEST_TRIALS says how many,
  * DGEMM_OOC_TEST_TABLE=1 prints what share of errors was found, by their size. */
-#ifndef DGEMM_OOC_TESTS_CHECK_TRIALS_H
-#define DGEMM_OOC_TESTS_CHECK_TRIALS_H
+#pragma once
 
 #include "check_fixture.h"
 
@@ -212,5 +211,3 @@ static void test_other_products_are_refused(void **state)
         print_message("%s: %d of %d floats passed, %d of %d doubles\n", ways[way].name,
                       passed[way][0], tried[way][0], passed[way][1], tried[way][1]);
 }
-
-#endif

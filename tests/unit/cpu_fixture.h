@@ -3,8 +3,7 @@
  *
  * Columns (rows, where matrices are row-major) have gaps behind them: what reads a gap of an
  * input meets NaN, what writes into a gap of an output is caught. */
-#ifndef DGEMM_OOC_TESTS_CPU_FIXTURE_H
-#define DGEMM_OOC_TESTS_CPU_FIXTURE_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -105,5 +104,3 @@ static inline void assert_same_bits(const struct matrix *a, const struct matrix 
 {
     assert_memory_equal(a->data, b->data, matrix_bytes(a));
 }
-
-#endif

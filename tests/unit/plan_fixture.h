@@ -1,6 +1,5 @@
 /* Problems and machines to plan for. */
-#ifndef DGEMM_OOC_PLAN_FIXTURE_H
-#define DGEMM_OOC_PLAN_FIXTURE_H
+#pragma once
 
 #include "scratch.h"
 
@@ -57,5 +56,3 @@ static inline struct machine make_machine(int ranks, size_t device, size_t host,
                             .device_bytes_per_s = 2e12,
                             .gemm_flops_per_s = {50e12, 50e12}};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What tests of files share: random blocks, checked return codes, a scratch directory. */
-#ifndef DGEMM_OOC_TESTS_SCRATCH_H
-#define DGEMM_OOC_TESTS_SCRATCH_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,5 +93,3 @@ static inline int remove_scratch(void **state)
     snprintf(command, sizeof command, "rm -r %s", (char *)*state);
     return chdir("/") || system(command);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Plans and their simulation, which must come about; times that are near. */
-#ifndef DGEMM_OOC_SIMULATE_FIXTURE_H
-#define DGEMM_OOC_SIMULATE_FIXTURE_H
+#pragma once
 
 #include "plan_fixture.h"
 
@@ -32,5 +31,3 @@ static inline void assert_near(double value, double expected, double tolerance)
     if (!(fabs(value - expected) <= tolerance * expected))
         fail_msg("%g is not within %g of %g", value, tolerance, expected);
 }
-
-#endif

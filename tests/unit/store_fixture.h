@@ -1,6 +1,5 @@
 /* Matrices whose elements tell where they are, in files of a scratch directory. */
-#ifndef DGEMM_OOC_STORE_FIXTURE_H
-#define DGEMM_OOC_STORE_FIXTURE_H
+#pragma once
 
 #include "scratch.h"
 
@@ -105,5 +104,3 @@ static inline void read_blocks(const struct matrix_info *info, enum scalar type,
     free(data);
     store_close(store);
 }
-
-#endif

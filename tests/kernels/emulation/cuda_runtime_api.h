@@ -4,8 +4,7 @@
  * What is emulated: memory with guards around it, copies, events, and the threads of a block
  * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every
  * call ends before it returns.  TMA and cuBLAS are not: those algorithms do not open here. */
-#ifndef DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
-#define DGEMM_OOC_EMULATED_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -86,5 +85,3 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 
 /* Not emulated, so not linked: a weak function that is nowhere has the address null. */
 #pragma weak gemm_tma
-
-#endif

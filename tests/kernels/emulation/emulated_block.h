@@ -5,8 +5,7 @@
  * operations not ordered by a barrier occur in any order.  Shared memory is filled with NaN when a
  * block starts.  A barrier that not all threads reach ends the program.  Blocks run in parallel, on
  * all CPUs. */
-#ifndef DGEMM_OOC_EMULATED_BLOCK_H
-#define DGEMM_OOC_EMULATED_BLOCK_H
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -119,5 +118,3 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
     const std::tuple<PARAMETERS...> parameters(arguments...);
     return emulated_launch(*config, [&] { std::apply(kernel, parameters); });
 }
-
-#endif

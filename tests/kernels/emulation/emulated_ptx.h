@@ -3,8 +3,7 @@
  * An asynchronous copy is performed when its thread waits for it, as late as possible; until then
  * its destination in shared memory holds NaN.  A matrix multiply-add is one collective operation of
  * its warp. */
-#ifndef DGEMM_OOC_EMULATED_PTX_H
-#define DGEMM_OOC_EMULATED_PTX_H
+#pragma once
 
 #include "emulated_block.h"
 
@@ -76,5 +75,3 @@ inline int dp4a(int a, int b, int sum)
         sum += (int8_t)(a >> 8 * byte) * (int8_t)(b >> 8 * byte);
     return sum;
 }
-
-#endif
