@@ -304,7 +304,7 @@ static void read_members(const struct options *options, const json_t *root, stru
         char *is = allowed ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         if (allowed && !*allowed)
             error_add(err, EXIT_USAGE,
-                      "--machine %s: \"%s\" is not a key of a machine file (README, Options)",
+                      "--machine %s: \"%s\" is not a key of a machine file (see man dgemm_ooc)",
                       options->machine, key);
         else if (allowed)
             error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", options->machine,
