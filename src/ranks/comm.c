@@ -123,8 +123,6 @@ int comm_open(struct comm *comm, struct error *err)
             return refuse_singletons(comm, task, launched, err);
         unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
     }
-    /* Without a launcher Open MPI 4 would start a daemon, for ranks that are never spawned. */
-    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     comm_open_parameters();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     comm_read_parameters();
