@@ -5,7 +5,7 @@
  *     multiply    the planes of C (ozaki_product.cuh), and check them
  *     collect     C += the integers behind the residues, scaled
  *
- * Everything but `multiply` is bound by memory bandwidth. */
+ * Everything but `multiply` passes over its operands a fixed number of times. */
 #include "gemm_common.cuh"
 #include "mix.h"
 #include "ozaki_part.h"

@@ -4,8 +4,7 @@
  * With a random sign x_j for each column, C x and op(A) (op(B) x) are compared row by row.  One
  * wrong residue of a row is found for certain, since +1 and -1 have inverses; of several ones that
  * do not follow from the signs, half or more are found, but for an even number of differences of
- * 128 modulo 256, which cancel.  All planes are read once: of n bytes that are multiplied per byte
- * of a plane, this is the n-th part of the work. */
+ * 128 modulo 256, which cancel.  Every plane is read once. */
 #include "launch.cuh"
 #include "mix.h"
 #include "ozaki_product.cuh"
