@@ -281,6 +281,15 @@ static cudaError_t multiply_type(const struct gemm *gemm, const ozaki &o, cudaSt
 
 cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaStream_t stream)
 {
+    if (gemm->k == 0 && gemm->beta == 0) {
+        combine zeros = {};
+        zeros.type = gemm->type;
+        zeros.rows = gemm->n;
+        zeros.cols = gemm->m;
+        zeros.acc = gemm->c;
+        zeros.ld_acc = gemm->ldc;
+        return combine_cuda(&zeros, stream);
+    }
     return gemm->type == SCALAR_FLOAT ? multiply_type<float>(gemm, *ozaki, stream)
                                       : multiply_type<double>(gemm, *ozaki, stream);
 }

@@ -34,7 +34,7 @@ enum ozaki_kernel {
     OZAKI_KERNELS
 };
 
-/* How to multiply, and where.  On a GPU the product has at least one step of k. */
+/* How to multiply, and where. */
 struct ozaki {
     struct residues residues;
     enum ozaki_kernel kernel; /* on a GPU */
