@@ -39,6 +39,6 @@ export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 advise_stripes
 attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
 if goes_on; then
-    scontrol requeue "$JOB"
+    scontrol requeue "$JOB" || { sleep 30; scontrol requeue "$JOB"; }  # the controller may be busy
 fi
 exit "$status"

@@ -7,6 +7,7 @@ import getpass
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -95,7 +96,13 @@ class Slurm:
                               text=True, timeout=60)
 
     def ask(self, *words, cwd=None):
-        done = self.run(*words, cwd=cwd)
+        """Up to five times: a busy controller closes a connection before it has read the request, which
+        ends the command by SIGPIPE or with a message on its socket."""
+        for _ in range(5):
+            done = self.run(*words, cwd=cwd)
+            if done.returncode != -signal.SIGPIPE and "socket" not in done.stderr:
+                break
+            time.sleep(1)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -115,7 +122,6 @@ class Slurm:
         self.run("scancel", "--user", getpass.getuser())
         await_that(lambda: not self.ask("squeue", "--noheader"), 30,
                    lambda: self.run("squeue").stdout)
-
 
     def await_idle(self, count):
         def states():
