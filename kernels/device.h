@@ -72,7 +72,8 @@ struct device {
     int (*copy)(struct device *dev, enum stream stream, const struct copy *copy, struct error *err);
     int (*gemm)(struct device *dev, const struct gemm *gemm,
                 struct error *err); /* STREAM_COMPUTE */
-    /* The product in residues (ozaki.h), also on STREAM_COMPUTE; `ozaki` outlives it. */
+    /* The product in residues (ozaki.h), also on STREAM_COMPUTE, whatever algorithm the device was
+     * opened for; what `ozaki` points to outlives it. */
     int (*ozaki)(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
                  struct error *err);
     int (*combine)(struct device *dev, const struct combine *combine,
@@ -99,8 +100,8 @@ const char *device_gpu_absence(void);
 /* Describe GPU `index`.  Creates this process's context on it. */
 int device_gpu_info(int index, struct device_info *info, struct error *err);
 
-/* Open GPU `index`, whose gemm runs `algorithm`.  On success *dev is the caller's, to be closed by
- * its close; on failure it is null. */
+/* Open GPU `index`, whose gemm runs `algorithm`; for ALGORITHM_OZAKI it has no gemm, only ozaki. 
+ * On success *dev is the caller's, to be closed by its close; on failure it is null. */
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err);
 
 /* Open the CPU as a device whose kernels use `threads` threads.  Ownership as for GPUs. */

@@ -45,7 +45,7 @@ struct operation {
         struct gemm gemm;
         struct {
             struct gemm product;
-            const struct ozaki *ozaki;
+            struct ozaki ozaki;
         };
         struct combine combine;
         struct sketch sketch;
@@ -120,7 +120,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     switch (o->action) {
     case ACTION_COPY: copy_run(&o->copy); break;
     case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
-    case ACTION_OZAKI: ozaki_cpu(&o->product, o->ozaki, cpu->threads); break;
+    case ACTION_OZAKI: ozaki_cpu(&o->product, &o->ozaki, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
@@ -208,7 +208,7 @@ static int cpu_ozaki(struct device *dev, const struct gemm *gemm, const struct o
 {
     (void)err;
     submit(dev, STREAM_COMPUTE,
-           (struct operation){.action = ACTION_OZAKI, .product = *gemm, .ozaki = ozaki});
+           (struct operation){.action = ACTION_OZAKI, .product = *gemm, .ozaki = *ozaki});
     return 0;
 }
 

@@ -389,7 +389,7 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
         rc = create_streams(gpu, err);
     if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
         rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], &gpu->cublas, err);
-    else if (rc == 0 && !gpu->gemm)
+    else if (rc == 0 && !gpu->gemm && algorithm != ALGORITHM_OZAKI)
         rc = error_add(err, EXIT_USAGE, "GPU %d: this --algo has no GPU kernel", index);
     if (rc == 0)
         *dev = &gpu->base;

@@ -175,7 +175,9 @@ struct judge {
     double *verdicts, *counts;
     int64_t stride;
     double scale;      /* the product is scale * op(A) op(B) */
-    double steps;      /* roundings of each element in this group: steps of k */
+    double steps;      /* of k in this group */
+    double rounded;    /* how often each element is rounded in this group */
+    double inputs;     /* the error for other reasons, by ||a|| ||B||_F: ozaki_error, or 0 */
     double roundings;  /* of a term of y or z, from freivalds_roundings */
     bool running;      /* each element is one running sum in the order of k */
     bool from_zero;    /* the sums start in this group: `before` is 0 */

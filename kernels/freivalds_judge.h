@@ -21,6 +21,9 @@
  *    group of g steps with the peak in place of the maximum; the products of the groups' norms sum
  *    to at most ab (Cauchy-Schwarz again), so
  *        ||e|| <= steps u peak (1 + 3 g u) + g u ab (1/2 + 3 g u).
+ *    A product in residues is a running sum of blocks of k in place of single products: rounded
+ *    once a block, so `steps` is the number of blocks in all of this; but a block has an error
+ *    before it is added, the norm of which ozaki_bound.c bounds by `inputs` ab.
  * 2. The weights have random signs, drawn independently of the data, and magnitudes of at most 1:
  *    |sum w_j e_j| <= LAMBDA ||e|| except with probability 2 exp(-LAMBDA^2 / 2) (Hoeffding), which
  *    is less than 2e-26 for LAMBDA = 11, and less than 1e-12 for 5e13 comparisons.
@@ -48,7 +51,7 @@
 struct evidence {
     double before, after; /* sums of squares: ||s_0||^2 and ||s_1||^2 */
     double row, columns;  /* ||a||^2 and ||B||_F^2 */
-    double scale, steps, roundings, width;
+    double scale, steps, rounded, inputs, roundings, width;
     double peak; /* the largest norm of the running sums at every PEAK_STEPS; infinite: unknown */
     bool is_float, running;
 };
@@ -90,7 +93,7 @@ JUDGES double evidence_after(const struct evidence *e)
 /* The bound on ||e||. */
 JUDGES double evidence_error(const struct evidence *e)
 {
-    const double u = e->is_float ? 0x1p-24 : 0x1p-53, reach = e->steps * u;
+    const double u = e->is_float ? 0x1p-24 : 0x1p-53, reach = e->rounded * u;
     const double before = evidence_before(e), ab = evidence_product(e);
     const double ends = fmax(before, evidence_after(e));
     const double any = reach * (before + ab);
@@ -98,7 +101,8 @@ JUDGES double evidence_error(const struct evidence *e)
     const double group = PEAK_STEPS * u, peak = fmin(e->peak, 2 * (before + ab));
     const double by_peak = reach * peak * (1 + 3 * group) + group * ab * (0.5 + 3 * group);
     const double least = e->running && reach <= 0.01 ? fmin(any, fmin(running, by_peak)) : any;
-    return least + fmax(1.0, e->scale) * e->steps * sqrt(e->width) * evidence_smallest(e);
+    return least + e->inputs * ab +
+           fmax(1.0, e->scale) * e->rounded * sqrt(e->width) * evidence_smallest(e);
 }
 
 /* The limit of |z - y|. */
@@ -115,7 +119,7 @@ JUDGES double evidence_limit(const struct evidence *e)
  * and thereby raises the limit. */
 JUDGES double evidence_slope(const struct evidence *e)
 {
-    const double reach = e->steps * (e->is_float ? 0x1p-24 : 0x1p-53);
+    const double reach = e->rounded * (e->is_float ? 0x1p-24 : 0x1p-53);
     return e->running && reach <= 0.01 ? 1.1 * FREIVALDS_LAMBDA * reach : 0;
 }
 
@@ -245,6 +249,8 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     e.columns = sums ? 0 : j->norms[c];
     e.scale = j->scale;
     e.steps = j->steps;
+    e.rounded = j->rounded;
+    e.inputs = j->inputs;
     e.roundings = j->roundings;
     e.width = class_width(j);
     e.peak = j->peaks ? peak_of(j, i, c) : INFINITY;

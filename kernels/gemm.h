@@ -52,13 +52,14 @@ enum algorithm {
     ALGORITHM_TMA = 6,
     ALGORITHM_CUBLAS = 7,
     ALGORITHM_CPU = 8,
+    ALGORITHM_OZAKI = 9, /* products in residues (ozaki.h), not through struct gemm alone */
 };
 
 struct algorithm_info {
     enum algorithm id;
     const char *name;
-    bool on_gpu;
-    bool same_bits; /* keeps the bitwise contract */
+    bool on_gpu, on_cpu;
+    bool same_bits; /* on any tiles, slabs and threads */
 };
 
 /* The algorithms of this build; the last entry has a null name. */
@@ -68,12 +69,20 @@ extern const struct algorithm_info algorithm_table[];
 const struct algorithm_info *algorithm_find(const char *name);
 const struct algorithm_info *algorithm_of(enum algorithm id);
 
+/* Likewise, by a name that may end with a number of moduli, "ozaki:14", which goes to *moduli; 0
+ * without one. */
+const struct algorithm_info *algorithm_parse(const char *text, int *moduli);
+
+/* What algorithm_parse takes, as a list of words.  Static storage. */
+const char *algorithm_names(void);
+
 /* The default algorithm for a compute capability (90 for 9.0; 0: the CPU) and a type: the fastest
  * proven one that keeps the bitwise contract.  Independent of the sizes of tiles and problem. */
 enum algorithm algorithm_auto(int capability, enum scalar type);
 
 /* Whether each element is one running sum that is rounded once per step of k.  True for kernels
- * that keep the bitwise contract, except on CPUs without fused multiply-add. */
+ * that keep the bitwise contract, except on CPUs without fused multiply-add; false for products in
+ * residues. */
 bool algorithm_is_running_sum(enum algorithm id);
 
 /* Whether the algorithm fills in struct peaks. */
@@ -83,11 +92,13 @@ bool algorithm_reports_peaks(enum algorithm id, enum scalar type);
  * bits. */
 int algorithm_shapes(enum algorithm id);
 
-/* Bytes of device memory, and of host memory, that an algorithm uses besides its operands. */
+/* Bytes of device memory, and of host memory, that an algorithm uses besides its operands; for
+ * products in residues, without their workspace. */
 size_t algorithm_workspace(enum algorithm id);
 size_t algorithm_host_overhead(enum algorithm id);
 
-/* The approximate fraction of the device's best rate that an algorithm reaches, for the planner. */
+/* The approximate fraction of the device's best rate that an algorithm reaches, for the planner;
+ * for products in residues, on the CPU. */
 double algorithm_share(enum algorithm id);
 
 /* The CPU kernel.  It uses at most `threads` threads and blocks until the product is done.

@@ -168,8 +168,8 @@ static cudaError_t multiply_planes(const ozaki &o, const ozaki_planes &planes, c
     ozaki_kernel kernel = o.kernel;
     if (kernel == OZAKI_FASTEST)
         kernel = require_capability(8) == cudaSuccess ? OZAKI_MMA : OZAKI_DP4A;
-    return kernel == OZAKI_DP4A ? ozaki_product_dp4a(o.residues, planes, stream)
-                                : ozaki_product_mma(o.residues, planes, stream);
+    return kernel == OZAKI_DP4A ? ozaki_product_dp4a(*o.residues, planes, stream)
+                                : ozaki_product_mma(*o.residues, planes, stream);
 }
 
 static unsigned blocks_of(int64_t count, int64_t each)
@@ -237,31 +237,31 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
     const strided<T> b = {part.b, TRANS_B ? 1 : part.ldb, TRANS_B ? part.ldb : 1};
     cudaError_t status = cudaSuccess;
     if (convert_a)
-        status = convert_operand(o.residues, operand_a<TRANS_A>(part), planes.lines_a, planes.a,
+        status = convert_operand(*o.residues, operand_a<TRANS_A>(part), planes.lines_a, planes.a,
                                  planes.m, planes.k, stream);
     if (status == cudaSuccess)
-        status = convert_operand(o.residues, operand_b<TRANS_B>(part), planes.lines_b, planes.b,
+        status = convert_operand(*o.residues, operand_b<TRANS_B>(part), planes.lines_b, planes.b,
                                  planes.n, planes.k, stream);
     if (status == cudaSuccess)
         status = multiply_planes(o, planes, stream);
     if (status == cudaSuccess && o.wrong)
-        status = ozaki_check(o.residues, planes, seed, o.wrong, stream);
-    return status == cudaSuccess ? collect_part(o.residues, part, a, b, planes, stream) : status;
+        status = ozaki_check(*o.residues, planes, seed, o.wrong, stream);
+    return status == cudaSuccess ? collect_part(*o.residues, part, a, b, planes, stream) : status;
 }
 
 template <typename T, bool TRANS_A, bool TRANS_B>
 static cudaError_t multiply(const struct gemm *gemm, const ozaki &o, cudaStream_t stream)
 {
     product<T> g = product_of<T>(gemm);
-    int64_t rows, cols;
+    const auto [rows, cols] = ozaki_part(o.residues->count, o.bytes, g.m, o.cols, g.k);
+    const bool has_a = o.same_a && rows >= g.m && g.k <= OZAKI_BLOCK;
     uint64_t parts = 0;
-    ozaki_part(&o, gemm, &rows, &cols);
     for (int64_t p = 0; p < g.k; p += OZAKI_BLOCK)
         for (int64_t i = 0; i < g.m; i += rows)
             for (int64_t j = 0; j < g.n; j += cols) {
                 const product<T> part = part_of<T, TRANS_A, TRANS_B>(g, i, j, p, rows, cols);
                 const cudaError_t status = multiply_part<T, TRANS_A, TRANS_B>(
-                    part, o, j == 0, mix_number(o.seed, parts++),
+                    part, o, j == 0 && !has_a, mix_number(o.seed, parts++),
                     ozaki_planes_at(&o, part.m, part.n, part.k), stream);
                 if (status != cudaSuccess)
                     return status;

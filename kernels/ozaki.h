@@ -36,15 +36,26 @@ enum ozaki_kernel {
 
 /* How to multiply, and where. */
 struct ozaki {
-    struct residues residues;
+    const struct residues *residues;
     enum ozaki_kernel kernel; /* on a GPU */
     void *workspace;          /* memory of the device, at a multiple of 256 */
     size_t bytes; /* on a GPU at least ozaki_workspace for one tile; else ozaki_cpu_workspace */
+    int64_t cols; /* the most columns of C in any call that shares the workspace */
+    /* op(A) is that of the call before, unchanged and in the same memory: what the workspace holds
+     * of it is used again. */
+    bool same_a;
     /* On a GPU: where to count, on the device, rows of residues whose sum with random signs from
      * `seed` is not that of the operands' residues.  Null: nowhere. */
     unsigned long long *wrong;
     uint64_t seed;
 };
+
+/* The number of moduli with which errors are no larger than those of running sums of the type,
+ * where elements are alike in size. */
+static inline int ozaki_moduli(enum scalar type)
+{
+    return type == SCALAR_FLOAT ? 7 : 14;
+}
 
 /* What a GPU multiplies at a time is a part of C, of whole tiles. */
 enum { OZAKI_TILE = 128 };
@@ -54,9 +65,25 @@ enum { OZAKI_TILE = 128 };
  * byte an element of op(A), op(B) and C, and of one row and column. */
 size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps);
 
-/* Rows and columns, multiples of OZAKI_TILE, of parts of C for which the workspace suffices: such
- * that op(A) and op(B) are converted as few times as possible. */
-void ozaki_part(const struct ozaki *o, const struct gemm *g, int64_t *rows, int64_t *cols);
+/* Rows and columns, multiples of OZAKI_TILE, of parts of an m x n C for which a workspace of so
+ * many bytes suffices: such that op(A) and op(B) are converted as few times as possible. */
+struct ozaki_part {
+    int64_t rows, cols;
+};
+struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int64_t k);
+
+/* The bound on the error of a row of a product, by the 2-norms of its row of op(A) and of op(B),
+ * but for the rounding of sums of blocks.  Pure. */
+double ozaki_error(const struct residues *residues);
+
+/* The bound on the whole error over k steps, in units of roundoff of the type: each sum of blocks
+ * is rounded to it once, and is at most |a| |B| (freivalds_judge.h).  Pure. */
+double ozaki_proven(const struct residues *residues, enum scalar type, int64_t k);
+
+/* The shift (ozaki_scheme.h) of a row of op(A) or a column of op(B) with these elements in a block
+ * of k; *finite: whether they are.  Pure. */
+int ozaki_row_shift(const struct residues *residues, const double *elements, int64_t count,
+                    bool *finite);
 
 /* Bytes that ozaki_cpu works in. */
 size_t ozaki_cpu_workspace(void);

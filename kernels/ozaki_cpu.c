@@ -10,7 +10,8 @@ enum { TILE = 64 }; /* rows of op(A), and columns of op(B), that are integers at
 /* Rows of op(A), or columns of op(B), in one block of k. */
 struct integers {
     int64_t rows[TILE][OZAKI_BLOCK];
-    int exponents[TILE], shifts[TILE];
+    int shifts[TILE];
+    bool finite[TILE];
 };
 
 struct workspace {
@@ -31,25 +32,32 @@ static double element(const struct rows *from, int64_t row, int64_t step)
                                       : ((const double *)from->memory)[at];
 }
 
-static void row_convert(const struct rows *from, int64_t row, struct range k,
-                        const struct residues *residues, struct integers *to, int64_t index)
+int ozaki_row_shift(const struct residues *residues, const double *elements, int64_t count,
+                    bool *finite)
 {
     int exponent = OZAKI_ZERO;
     uint64_t squares = 0;
-    for (int64_t h = 0; h < k.count; h++) {
-        int each = ozaki_exponent(element(from, row, k.begin + h));
+    for (int64_t h = 0; h < count; h++) {
+        int each = ozaki_exponent(elements[h]);
         exponent = exponent > each ? exponent : each;
     }
-    to->exponents[index] = exponent;
-    if (exponent == OZAKI_NOT_FINITE)
-        return;
-    for (int64_t h = 0; h < k.count; h++) {
-        uint64_t coarse = ozaki_coarse(element(from, row, k.begin + h), exponent);
+    *finite = exponent != OZAKI_NOT_FINITE;
+    for (int64_t h = 0; h < count && *finite; h++) {
+        uint64_t coarse = ozaki_coarse(elements[h], exponent);
         squares += coarse * coarse;
     }
-    to->shifts[index] = ozaki_shift(residues, exponent, squares);
+    return ozaki_shift(residues, exponent, squares);
+}
+
+static void row_convert(const struct rows *from, int64_t row, struct range k,
+                        const struct residues *residues, struct integers *to, int64_t index)
+{
+    double elements[OZAKI_BLOCK] = {0};
     for (int64_t h = 0; h < k.count; h++)
-        to->rows[index][h] = ozaki_integer(element(from, row, k.begin + h), to->shifts[index]);
+        elements[h] = element(from, row, k.begin + h);
+    to->shifts[index] = ozaki_row_shift(residues, elements, k.count, &to->finite[index]);
+    for (int64_t h = 0; h < k.count && to->finite[index]; h++)
+        to->rows[index][h] = ozaki_integer(elements[h], to->shifts[index]);
 }
 
 /* A sum of products of integers of 63 bits, high 2^128 + low. */
@@ -121,7 +129,7 @@ static void element_multiply(const struct tile *t, const struct workspace *w, in
 {
     const int64_t row = t->rows.begin + i, col = t->cols.begin + j;
     const double c = t->k.begin == 0 && t->g->beta == 0 ? 0 : get(t->g, row, col);
-    if (w->a.exponents[i] == OZAKI_NOT_FINITE || w->b.exponents[j] == OZAKI_NOT_FINITE) {
+    if (!w->a.finite[i] || !w->b.finite[j]) {
         put(t->g, row, col, running_sum(&t->a, row, &t->b, col, t->k, c));
         return;
     }
@@ -167,7 +175,7 @@ void ozaki_cpu(const struct gemm *g, const struct ozaki *o, int threads)
         for (int64_t j = 0; j < g->n; j += TILE)
             for (int64_t i = 0; i < g->m; i += TILE) {
                 const struct tile tile = {g,
-                                          &o->residues,
+                                          o->residues,
                                           a,
                                           b,
                                           part(i, TILE, g->m),

@@ -24,18 +24,18 @@ static int64_t halved(int64_t count)
     return whole_tiles(ceil_div(count, 2));
 }
 
-void ozaki_part(const struct ozaki *o, const struct gemm *g, int64_t *rows, int64_t *cols)
+struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int64_t k)
 {
-    const int64_t steps = min_i64(g->k, OZAKI_BLOCK);
-    *rows = whole_tiles(g->m);
-    *cols = whole_tiles(min_i64(g->n, COLS_MOST));
-    while (ozaki_workspace(o->residues.count, *rows, *cols, steps) > o->bytes &&
-           (*rows > OZAKI_TILE || *cols > OZAKI_TILE)) {
-        if (*rows > *cols)
-            *rows = halved(*rows);
+    const int64_t steps = min_i64(k, OZAKI_BLOCK);
+    struct ozaki_part part = {whole_tiles(m), whole_tiles(min_i64(n, COLS_MOST))};
+    while (ozaki_workspace(moduli, part.rows, part.cols, steps) > bytes &&
+           (part.rows > OZAKI_TILE || part.cols > OZAKI_TILE)) {
+        if (part.rows > part.cols)
+            part.rows = halved(part.rows);
         else
-            *cols = halved(*cols);
+            part.cols = halved(part.cols);
     }
+    return part;
 }
 
 /* Take the lines and planes of one operand from the workspace, which goes on behind them. */
@@ -57,11 +57,11 @@ struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t
         .m = whole_tiles(rows), .n = whole_tiles(cols), .k = whole_tiles(steps)};
     unsigned char *at = o->workspace;
     planes.a =
-        take_operand(&at, &planes.lines_a, planes.m, o->residues.count * planes.m * planes.k);
+        take_operand(&at, &planes.lines_a, planes.m, o->residues->count * planes.m * planes.k);
     planes.b =
-        take_operand(&at, &planes.lines_b, planes.n, o->residues.count * planes.n * planes.k);
+        take_operand(&at, &planes.lines_b, planes.n, o->residues->count * planes.n * planes.k);
     planes.c = (int8_t *)at;
-    planes.sums_a = planes.c + o->residues.count * planes.m * planes.n;
-    planes.sums_b = planes.sums_a + o->residues.count * planes.m;
+    planes.sums_a = planes.c + o->residues->count * planes.m * planes.n;
+    planes.sums_b = planes.sums_a + o->residues->count * planes.m;
     return planes;
 }

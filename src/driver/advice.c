@@ -101,6 +101,7 @@ static void advise_ranks(const struct advice *a, FILE *out)
         other.device_bytes_per_s /= each;
         for (int type = 0; type < 2; type++)
             other.gemm_flops_per_s[type] /= each;
+        other.int8_ops_per_s /= each;
     }
     double seconds = seconds_on(a, &other);
     if (!is_worthwhile(a, seconds))

@@ -30,7 +30,10 @@ static const struct argp_option option_table[] = {
     {"type", KEY(type), "d|s", 0, "convert the operands to double or float while reading", 0},
     {0, 0, 0, 0, "Machine", 2},
     {"algo", KEY(algorithm), "NAME", 0,
-     "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu", 0},
+     "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu, or "
+     "ozaki[:N] "
+     "(in residues of N moduli, 6 to 18; default 14, floats 7)",
+     0},
     {"device", KEY(device), "auto|gpu|cpu", 0, "where to multiply", 0},
     {"gpu-memory", KEY(gpu_memory), "SIZE", 0,
      "device memory to use, per rank (512M, 8G; default 95 % of what is free)", 0},
@@ -126,7 +129,7 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(trans_a): o->trans_a = parse_word(arg, p); break;
     case KEY(trans_b): o->trans_b = parse_word(arg, p); break;
     case KEY(type): o->type = parse_type(arg, p); break;
-    case KEY(algorithm): o->algorithm = parse_algorithm(arg, p); break;
+    case KEY(algorithm): o->algorithm = parse_algorithm(arg, &o->moduli, p); break;
     case KEY(device): o->device = (enum device_choice)parse_word(arg, p); break;
     case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, p); break;
     case KEY(host_memory): o->host_memory = parse_bytes(arg, p); break;
@@ -237,7 +240,7 @@ static void check_together(struct parse *p)
                     o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
-    if (algorithm && algorithm->on_gpu && o->device == CHOOSE_CPU)
+    if (algorithm && !algorithm->on_cpu && o->device == CHOOSE_CPU)
         usage_error(p, "--algo %s runs on a GPU, but --device is cpu", algorithm->name);
     if (algorithm && !algorithm->on_gpu && o->device == CHOOSE_GPU)
         usage_error(p, "--algo %s runs on the CPU, but --device is gpu", algorithm->name);

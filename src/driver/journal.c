@@ -62,10 +62,6 @@ void journal_describe(struct journal *journal, const struct names *names,
                       const struct operand_state *operands)
 {
     static const char *const letters[] = {"A", "B", "C"};
-    const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
-                                                 ? NULL
-                                                 : algorithm_of((enum algorithm)options->algorithm);
-    bool own = !algorithm || algorithm->same_bits;
     json_t *product = json_object();
     *journal = (struct journal){.names = names, .product = product, .descriptor = -1, .bytes = -1};
     for (int i = 0; i < OPERAND_COUNT; i++)
@@ -79,7 +75,7 @@ void journal_describe(struct journal *journal, const struct names *names,
     json_object_set_new(product, "transa", json_string(p->trans[0] ? "T" : "N"));
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
-    json_object_set_new(product, "kernels", json_string(own ? "own" : algorithm->name));
+    json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
 }
 
 uint64_t journal_identity(const struct journal *journal)

@@ -103,16 +103,17 @@ enum scalar parse_type(const char *text, struct parse *p)
     return is_double ? SCALAR_DOUBLE : SCALAR_FLOAT;
 }
 
-int parse_algorithm(const char *text, struct parse *p)
+int parse_algorithm(const char *text, int *moduli, struct parse *p)
 {
+    *moduli = 0;
     if (strcmp(text, "auto") == 0)
         return ALGORITHM_AUTO;
-    const struct algorithm_info *algorithm = algorithm_find(text);
+    const struct algorithm_info *algorithm = algorithm_parse(text, moduli);
     if (!algorithm) {
-        char names[128] = "choose one that this build has: auto";
-        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
-            snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", a->name);
-        bad_value(p, text, names);
+        char remedy[256];
+        snprintf(remedy, sizeof remedy, "choose one that this build has: auto, %s",
+                 algorithm_names());
+        bad_value(p, text, remedy);
         return ALGORITHM_AUTO;
     }
     return (int)algorithm->id;

@@ -32,7 +32,7 @@ double parse_time(const char *text, struct parse *p);
 int parse_word(const char *text, struct parse *p);
 
 enum scalar parse_type(const char *text, struct parse *p);
-int parse_algorithm(const char *text, struct parse *p);
+int parse_algorithm(const char *text, int *moduli, struct parse *p);
 void copy_path(char to[PATH_MAX], const char *from, struct parse *p);
 void parse_grid(const char *text, struct parse *p);
 void parse_tile(const char *text, struct parse *p);

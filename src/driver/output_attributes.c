@@ -30,12 +30,14 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "B_dataset", .text = b->dataset},
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
         {.name = "identity", .text = attributes->identity},
+        {.name = "kernels", .text = attributes->kernels},
         {.name = "k_parts", .number = layers},
         {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
         {.name = NULL},
     };
     memcpy(attributes->list, list, sizeof list);
     print_hash(identity, attributes->identity);
+    snprintf(attributes->kernels, sizeof attributes->kernels, "%s", problem_kernels(p, options));
     snprintf(attributes->formula, sizeof attributes->formula, "C = alpha A%s B%s%s",
              p->trans[0] ? "^T" : "", p->trans[1] ? "^T" : "",
              problem_reads_c(p) ? " + beta C0" : "");
@@ -146,17 +148,26 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
         recall->checksum = strtoull(value->text, NULL, 16);
 }
 
+/* A product in residues has another bound on its errors. */
+static void recall_kernels(const struct matfile_value *value, struct options *options)
+{
+    int moduli = 0;
+    const struct algorithm_info *algorithm =
+        value->found ? algorithm_parse(value->text, &moduli) : NULL;
+    if (algorithm && moduli > 0) {
+        options->algorithm = (int)algorithm->id;
+        options->moduli = moduli;
+    }
+}
+
 int output_recall(struct options *o, struct recall *recall, struct error *err)
 {
-    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM };
+    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM, KERNELS };
     struct matfile_value values[] = {
-        [ALPHA] = {.name = "alpha"},
-        [BETA] = {.name = "beta"},
-        [FORMULA] = {.name = "formula"},
-        [A_DATASET] = {.name = "A_dataset"},
-        [B_DATASET] = {.name = "B_dataset"},
-        [CHECKSUM] = {.name = "checksum"},
-        {.name = NULL},
+        [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
+        [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
+        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = "checksum"},
+        [KERNELS] = {.name = "kernels"},     {.name = NULL},
     };
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
@@ -169,5 +180,6 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_operand("B", "b", &values[B_DATASET], o->given.b, &o->b, err);
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);
+    recall_kernels(&values[KERNELS], o);
     return err->code;
 }

@@ -5,10 +5,10 @@
 #include "options.h"
 #include "problem.h"
 
-enum { ATTRIBUTES = 12, HASH_TEXT = 17 }; /* 16 digits, and the end */
+enum { ATTRIBUTES = 13, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
-    char formula[128], identity[HASH_TEXT];
+    char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];
     struct matfile_attribute list[ATTRIBUTES]; /* refers to the texts and to the problem */
 };
 

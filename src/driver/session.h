@@ -104,6 +104,11 @@ double attempt_save_seconds(const struct attempt *attempt, const struct machine 
  * many ranks: the limits that were given may be too high.  To be called on one rank. */
 void session_warn_of_memory(const struct plan *plan, int local_ranks);
 
+/* Of a product in residues, if the problem is one: as many moduli as the operands need, unless the
+ * options say how many; a warning where these are too few.  Reads files; not collective. */
+int session_choose_moduli(const struct options *options, struct problem *problem,
+                          struct error *err);
+
 /* Warn that the CPU computes on a computer that has a GPU. */
 void session_warn_of_cpu(void);
 

@@ -42,7 +42,8 @@ int session_dry_run(struct session *s)
         machine_read(o, m, &s->err);
     m->ranks = o->ranks ? o->ranks : m->ranks;
     m->ranks_per_node = o->ranks_per_node ? o->ranks_per_node : m->ranks_per_node;
-    s->described = problem_open(o, &s->problem, &s->err) == 0;
+    s->described = problem_open(o, &s->problem, &s->err) == 0 &&
+                   session_choose_moduli(o, &s->problem, &s->err) == 0;
     if (s->described && output_check_beside(names, o, &s->problem, &s->err) == 0) {
         if (here)
             machine_probe_disk(&s->problem, (int)ceil_div(m->ranks, m->ranks_per_node), m);

@@ -220,6 +220,16 @@ static void requeue(struct session *s, const struct block *tile)
         now->bands.sums[band] -= bands.sums[band];
 }
 
+/* A clause.  Valid until the next call. */
+static const char *how_wrong(double ratio)
+{
+    static char text[64];
+    if (isinf(ratio)) /* wrong residues, or NaN where there can be none */
+        return "cannot be right";
+    snprintf(text, sizeof text, "differs by %.3g times what rounding can do", ratio);
+    return text;
+}
+
 /* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
 static int requeue_failed(struct session *s)
 {
@@ -237,9 +247,8 @@ static int requeue_failed(struct session *s)
             if (s->comm.rank == 0)
                 fprintf(stderr,
                         "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
-                        ") failed its check: it differs by %.3g times what rounding can do; it is "
-                        "multiplied again\n",
-                        rank, f.device, tile->row, tile->col, f.ratio);
+                        ") failed its check: it %s; it is multiplied again\n",
+                        rank, f.device, tile->row, tile->col, how_wrong(f.ratio));
             requeue(s, tile);
         }
     }
@@ -254,7 +263,8 @@ static void report_attempt(struct session *s)
     struct report *r = &s->record.report;
     r->checked = a->request.verify;
     r->same_bits = algorithm->same_bits;
-    snprintf(r->algorithm, sizeof r->algorithm, "%s", algorithm->name);
+    snprintf(r->algorithm, sizeof r->algorithm, "%s",
+             s->problem.moduli > 0 ? problem_kernels(&s->problem, &s->options) : algorithm->name);
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
     if (s->options.verbose && !s->options.quiet)

@@ -1,4 +1,5 @@
 /* Before the work: what is to be multiplied, on which machine, how much of it is done already. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "gpu_absence.h"
 #include "output_check.h"
 #include "session.h"
+#include "spread.h"
 
 void session_warn_of_cpu(void)
 {
@@ -38,8 +40,8 @@ static int choose_gpu(const struct options *o, const struct comm *comm, struct e
 {
     const struct algorithm_info *wanted =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
-    bool must = o->device == CHOOSE_GPU || (wanted && wanted->on_gpu);
-    bool may = must || (o->device == CHOOSE_AUTO && !wanted);
+    bool must = o->device == CHOOSE_GPU || (wanted && !wanted->on_cpu);
+    bool may = must || (o->device == CHOOSE_AUTO && (!wanted || wanted->on_gpu));
     int gpus = may ? device_gpu_count() : 0;
     bool all_have = comm_min((uint64_t)gpus) > 0;
     if (must && gpus == 0)
@@ -151,13 +153,37 @@ static void look_back(struct session *s)
         work_begin(&s->progress.left, p);
 }
 
+int session_choose_moduli(const struct options *o, struct problem *p, struct error *err)
+{
+    struct spread spread;
+    if (p->moduli == 0 || !problem_reads_ab(p) || spread_probe(p, &spread, err))
+        return err->code;
+    if (o->moduli == 0)
+        p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;
+    if (spread.moduli == 0)
+        fprintf(
+            stderr,
+            "dgemm_ooc: elements of A or B spread so far that products of %d moduli may be less "
+            "accurate than sums of products: leave --algo at auto\n",
+            RESIDUES_MOST);
+    else if (spread.moduli > p->moduli)
+        fprintf(
+            stderr,
+            "dgemm_ooc: elements of A or B spread so far that the errors of %d moduli may reach "
+            "%.2g u |A| |B|, beside %" PRId64 " of sums of products: give --algo ozaki:%d, or "
+            "ozaki\n",
+            p->moduli, spread.units, p->k, spread.moduli);
+    return 0;
+}
+
 int session_prepare(struct session *s)
 {
     struct hardware *h = &s->hardware;
     h->gpu = choose_gpu(&s->options, &s->comm, &s->err);
     describe_machine(h, &s->options, &s->comm, &s->err);
     if (s->comm.rank == 0) {
-        s->described = problem_open(&s->options, &s->problem, &s->err) == 0;
+        s->described = problem_open(&s->options, &s->problem, &s->err) == 0 &&
+                       session_choose_moduli(&s->options, &s->problem, &s->err) == 0;
         if (s->described)
             look_back(s);
         else

@@ -31,10 +31,12 @@ int check_classes(int64_t cols)
 }
 
 /* What an error of a typical element takes to be found grows with the square of the group, or with
- * the group where peaks are known; what the comparisons cost falls with it. */
-int64_t check_group_steps(enum scalar type, int64_t k, bool has_peaks)
+ * the group where peaks are known; what the comparisons cost falls with it.  Products in residues
+ * round once in a block of k. */
+int64_t check_group_steps(const struct problem *p, bool has_peaks)
 {
-    if (type == SCALAR_DOUBLE)
+    const int64_t k = p->k_whole;
+    if (p->type == SCALAR_DOUBLE || p->moduli > 0)
         return INT64_MAX;
     if (has_peaks)
         return k < 1 << 14 ? 4096 : 8192;
@@ -43,7 +45,7 @@ int64_t check_group_steps(enum scalar type, int64_t k, bool has_peaks)
 
 size_t check_verdicts(int64_t rows)
 {
-    return (size_t)rows * VERDICTS + 2;
+    return 1 + (size_t)rows * VERDICTS + 2;
 }
 
 size_t check_parts(int64_t slab)

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gemm.h"
+#include "problem.h"
 
 /* Classes for so many columns of a tile. */
 int check_classes(int64_t cols);
@@ -13,8 +13,8 @@ int check_classes(int64_t cols);
 /* Whether the check of tiles of so many columns goes by the peaks of their sums (gemm.h). */
 bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols);
 
-/* Steps of k after which the sums are compared. */
-int64_t check_group_steps(enum scalar type, int64_t k, bool has_peaks);
+/* Steps of k after which the sums of the product, which `p` may be a part of, are compared. */
+int64_t check_group_steps(const struct problem *p, bool has_peaks);
 
 /* Groups of steps that a slab can have, at most. */
 size_t check_parts(int64_t slab);
@@ -26,5 +26,6 @@ size_t check_host_bytes(int64_t tile_rows, int64_t tile_cols);
 /* The room of their peaks, in doubles. */
 size_t check_peak_numbers(int64_t rows, int64_t cols);
 
-/* Numbers that a judged tile of so many rows comes to. */
+/* Numbers that a judged tile of so many rows comes to: of residues that are wrong, then verdicts
+ * and two counts. */
 size_t check_verdicts(int64_t rows);

@@ -16,6 +16,7 @@
 #include "options.h"
 
 enum { HUGE_PAGE = 2 << 20 };
+static const double int8_share = 0.3; /* of the peak: a guess, until it is measured */
 
 /* The members of a machine file that are numbers, and where they are kept. */
 static const struct member {
@@ -37,6 +38,7 @@ static const struct member {
     {"device_bytes_per_s", REAL, offsetof(struct machine, device_bytes_per_s)},
     {"gemm_double_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_DOUBLE])},
     {"gemm_float_flops_per_s", REAL, offsetof(struct machine, gemm_flops_per_s[SCALAR_FLOAT])},
+    {"int8_ops_per_s", REAL, offsetof(struct machine, int8_ops_per_s)},
     {"node_disk_bytes_per_s", REAL, offsetof(struct machine, node_disk_bytes_per_s)},
     {"network_bytes_per_s", REAL, offsetof(struct machine, network_bytes_per_s)},
 };
@@ -98,16 +100,30 @@ static double gpu_flops_per_clock(int capability, enum scalar type)
     return capability == 90 ? 256 : tensor_fp64 ? 128 : 4;
 }
 
+static double gpu_clock(const struct device_info *info)
+{
+    return info->clock_khz > 0 ? info->clock_khz * 1e3 : 1.5e9;
+}
+
 double machine_gpu_peak(const struct device_info *info, enum scalar type)
 {
-    double clock = info->clock_khz > 0 ? info->clock_khz * 1e3 : 1.5e9;
-    return info->units * clock * gpu_flops_per_clock(info->compute_capability, type);
+    return info->units * gpu_clock(info) * gpu_flops_per_clock(info->compute_capability, type);
+}
+
+/* Operations on bytes per multiprocessor and clock: of tensor cores, or by dp4a. */
+static double int8_ops_per_clock(int capability)
+{
+    if (capability >= 90)
+        return 8192;
+    return capability == 80 ? 4096 : capability > 80 ? 2048 : 512;
 }
 
 static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
         m->gemm_flops_per_s[type] = 0.86 * machine_gpu_peak(info, (enum scalar)type);
+    m->int8_ops_per_s =
+        int8_share * gpu_clock(info) * info->units * int8_ops_per_clock(info->compute_capability);
     m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
@@ -117,6 +133,7 @@ static void share_gpu_rates(int sharing, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
         m->gemm_flops_per_s[type] /= sharing;
+    m->int8_ops_per_s /= sharing;
     m->in_bytes_per_s /= sharing;
     m->out_bytes_per_s /= sharing;
     m->device_bytes_per_s /= sharing;

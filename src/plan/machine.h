@@ -34,6 +34,7 @@ struct machine {
     double node_disk_bytes_per_s; /* between a node and the file system, each way; 0: no limit */
     double network_bytes_per_s;   /* between a node and the others, each way */
     double gemm_flops_per_s[2];   /* each rank; float, double */
+    double int8_ops_per_s;        /* of each rank's GPU, in products of residues */
     unsigned given, measured;     /* a bit for each member of a machine file: its source */
 };
 

@@ -29,6 +29,7 @@ struct options {
     bool convert; /* --type given: operands are converted to `type` */
     enum scalar type;
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */
+    int moduli;    /* of ALGORITHM_OZAKI; 0: as many as suit the type */
     enum device_choice device;
     bool bind;                        /* each rank's threads near its GPU */
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */

@@ -55,6 +55,7 @@ struct plan {
     int preparers; /* the most writers that prepare C's file while they have nothing to write */
 
     size_t slot_bytes;
+    size_t residues_bytes;           /* of the device, in which products in residues work */
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */

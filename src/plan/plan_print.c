@@ -119,7 +119,8 @@ static void print_links(const struct problem *p, const struct machine *m, const 
         [STAGE_READ] = {plan->read_bytes, &m->disk_read_bytes_per_s},
         [STAGE_NETWORK] = {plan->sent_bytes, &m->network_bytes_per_s},
         [STAGE_IN] = {w->in_bytes, &m->in_bytes_per_s},
-        [STAGE_GEMM] = {w->flops, &m->gemm_flops_per_s[p->type]},
+        [STAGE_GEMM] = {w->flops, p->moduli > 0 && m->gpu ? &m->int8_ops_per_s
+                                                          : &m->gemm_flops_per_s[p->type]},
         [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
         [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
     };

@@ -126,24 +126,34 @@ static void search_tiles(const struct query *q, struct plan *plan, struct plan *
              !(plan->tile_rows <= GRANULE && best->roofline_s > 0));
 }
 
+/* As a slab of at least one step, which ends where the kernels' steps do. */
+static int64_t whole_slab(const struct problem *p, int64_t steps)
+{
+    int64_t slab = round_up(max_i64(steps, 1), problem_quantum(p));
+    return min_i64(slab, round_up(max_i64(p->k, 1), GEMM_QUANTUM));
+}
+
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */
 static int64_t whole_chunks(const struct problem *p, int64_t slab)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     int64_t chunk = max_i64(p->trans[0] ? a->chunk_rows : a->chunk_cols,
                             p->trans[1] ? b->chunk_cols : b->chunk_rows);
-    if (chunk == 0 || chunk % GEMM_QUANTUM || slab < chunk)
+    if (chunk == 0 || chunk % problem_quantum(p) || slab < chunk)
         return slab;
-    return min_i64(round_up(slab, chunk), round_up(p->k, GEMM_QUANTUM));
+    return whole_slab(p, round_up(slab, chunk));
 }
 
-/* All slabs for one grid: the whole of k, its half, its third ... and one quantum. */
+/* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
+ * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
 {
-    int64_t most = problem_reads_ab(q->p) ? ceil_div(q->p->k, GEMM_QUANTUM) : 1, pieces = 0;
+    int64_t quantum = problem_quantum(q->p), pieces = 0;
+    int64_t most = problem_reads_ab(q->p) ? ceil_div(q->p->k, quantum) : 1;
+    bool shortest = q->p->moduli > 0 && q->machine->gpu;
     do {
-        pieces = min_i64(most, pieces + 1 + pieces / 4);
-        plan->slab = whole_chunks(q->p, GEMM_QUANTUM * ceil_div(most, pieces));
+        pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
+        plan->slab = whole_chunks(q->p, whole_slab(q->p, quantum * ceil_div(most, pieces)));
         search_tiles(q, plan, best);
     } while (pieces < most);
 }
@@ -180,7 +190,7 @@ static void search_grid(const struct query *q, struct plan *plan, struct plan *b
     }
     plan->tile_rows = request->tile_rows;
     plan->tile_cols = request->tile_cols;
-    plan->slab = round_up(min_i64(request->slab, max_i64(q->p->k, 1)), GEMM_QUANTUM);
+    plan->slab = whole_slab(q->p, request->slab);
     plan_set_counts(q->p, plan);
     compare(q, plan, best);
 }
@@ -235,9 +245,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
     plan->tile_cols = request->tile_rows ? request->tile_cols : 1;
     set_nodes(q, plan);
-    plan->slab = GEMM_QUANTUM;
-    if (request->tile_rows)
-        plan->slab = round_up(min_i64(request->slab, max_i64(q->p->k, 1)), GEMM_QUANTUM);
+    plan->slab = whole_slab(q->p, request->tile_rows ? request->slab : 1);
     plan_set_counts(q->p, plan);
     plan_set_held(plan, OPERAND_COUNT);
     plan_fits(q, plan);
@@ -314,9 +322,12 @@ void plan_account(const struct query *q, struct plan *plan)
 
 static void set_product_rate(const struct query *q, struct plan *plan)
 {
-    double part = q->machine->gpu ? 1 : (double)plan->compute_threads / q->machine->threads;
+    const struct machine *m = q->machine;
+    double part = m->gpu ? 1 : (double)plan->compute_threads / m->threads;
     plan->gemm_flops_per_s =
-        part * q->machine->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
+        m->gpu && q->p->moduli > 0
+            ? m->int8_ops_per_s / q->p->moduli
+            : part * m->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
 }
 
 int plan_search(const struct query *q, struct plan *plan, struct error *err)

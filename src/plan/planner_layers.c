@@ -47,7 +47,7 @@ struct machine plan_layer_machine(const struct machine *machine, int layers)
 static bool can_form(const struct query *q, int layers)
 {
     const struct machine *machine = q->machine;
-    int64_t most = ceil_div(q->p->k, round_up(ceil_div(q->p->k, layers), GEMM_QUANTUM));
+    int64_t most = ceil_div(q->p->k, round_up(ceil_div(q->p->k, layers), problem_quantum(q->p)));
     int ranks = machine->ranks / layers,
         node = (int)min_i64(machine->ranks_per_node, machine->ranks);
     return machine->ranks % layers == 0 && layers <= most &&
@@ -78,7 +78,7 @@ static bool with_layers(const struct query *q, int layers, struct plan *plan, st
     struct plan_request all_of_c = *q->request;
     all_of_c.whole = true;
     *plan = (struct plan){.layers = layers,
-                          .layer_k = round_up(ceil_div(q->p->k, layers), GEMM_QUANTUM)};
+                          .layer_k = round_up(ceil_div(q->p->k, layers), problem_quantum(q->p))};
     struct problem part = plan_layer_problem(q->p, plan, 0);
     struct machine own = plan_layer_machine(q->machine, layers);
     const struct query of_layer = {&part, &own, &all_of_c};

@@ -18,6 +18,7 @@ enum {
     STRIPS_FEW = 4,  /* strips at least, if these are not too small: a tile leaves meanwhile */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
     STRIP_ROWS = 256,         /* a multiple of which large strips have: whole blocks of threads */
+    RESIDUES_PART = 3, /* products in residues work in at most this part of the device's memory */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
@@ -84,6 +85,21 @@ static size_t checking_bytes(const struct problem *p, const struct plan *plan)
            checksum_bytes(p->type, max_i64(p->n, p->n_whole));
 }
 
+/* What products in residues work in: enough for the whole tile in one block of k, as far as that is
+ * no more than a fair part of the memory; otherwise they go by parts of the tile. */
+static size_t residues_bytes(const struct query *q, const struct plan *plan)
+{
+    const size_t most = q->machine->device_memory / RESIDUES_PART;
+    if (q->p->moduli == 0 || plan->slabs == 0)
+        return 0;
+    if (!q->machine->gpu)
+        return plan_buffer_bytes(ozaki_cpu_workspace());
+    struct ozaki_part part =
+        ozaki_part(q->p->moduli, most, plan->tile_cols, plan->tile_rows, plan->slab);
+    return plan_buffer_bytes(
+        ozaki_workspace(q->p->moduli, part.rows, part.cols, min_i64(plan->slab, OZAKI_BLOCK)));
+}
+
 /* Everything on the device; run_open.c carves it up. */
 static size_t device_bytes(const struct query *q, const struct plan *plan)
 {
@@ -93,6 +109,7 @@ static size_t device_bytes(const struct query *q, const struct plan *plan)
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand);
+        bytes += plan->residues_bytes;
         if (q->request->verify)
             bytes += plan_check_bytes(p, plan, q->request->algorithm);
     }
@@ -154,6 +171,7 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
 bool plan_fits(const struct query *q, struct plan *plan)
 {
     set_lds(q->p, plan);
+    plan->residues_bytes = residues_bytes(q, plan);
     plan->device_bytes = device_bytes(q, plan);
     plan->host_bytes = host_bytes(q, plan);
     return plan->device_bytes <= q->machine->device_memory &&

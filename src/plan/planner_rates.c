@@ -73,6 +73,18 @@ static double whole_blocks(int64_t extent)
     return (double)round_up(extent, GEMM_BLOCK);
 }
 
+/* Bytes that a GPU moves to turn panels into residues, which it reads to measure and to convert
+ * them, and residues into sums. */
+static double residues_moved(const struct problem *p, const struct tile_product *product)
+{
+    enum { PANEL_PASSES = 3 };
+    double element = (double)scalar_size(p->type), moduli = p->moduli;
+    double panels = (double)(product->rows + product->cols) * (double)product->k;
+    double sums = (double)(product->rows * product->cols) *
+                  (double)max_i64(product->slabs, ceil_div(product->k, OZAKI_BLOCK));
+    return panels * (PANEL_PASSES * element + moduli) + 2 * sums * (moduli + element);
+}
+
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
                             const struct plan_request *request, const struct plan *plan,
                             const struct tile_product *product)
@@ -83,11 +95,12 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
         machine->gpu ? whole_blocks(product->rows) * whole_blocks(product->cols) : tile;
     /* Elements that the check passes over: the panels of each slab, the tile after each group. */
     bool has_peaks = check_has_peaks(request->algorithm, p->type, plan->tile_cols);
-    double group =
-        fmax((double)check_group_steps(p->type, p->k_whole, has_peaks), (double)plan->slab);
+    double group = fmax((double)check_group_steps(p, has_peaks), (double)plan->slab);
     double groups = fmax(k / group, slabs / (double)plan->slabs);
     double checked = request->verify ? (rows + cols) * k + tile * groups : 0;
+    double moved = checked * (double)scalar_size(p->type);
+    if (p->moduli > 0 && machine->gpu)
+        moved += residues_moved(p, product);
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
-           checked * (double)scalar_size(p->type) / machine->device_bytes_per_s +
-           slabs * STEP_MICROSECONDS * 1e-6;
+           moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
 }

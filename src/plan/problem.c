@@ -112,6 +112,27 @@ static void check_scalar(const struct problem *p, const char *name, double value
                   value);
 }
 
+static int moduli_of(const struct options *options, enum scalar type)
+{
+    if (options->algorithm != ALGORITHM_OZAKI)
+        return 0;
+    return options->moduli > 0 ? options->moduli : ozaki_moduli(type);
+}
+
+const char *problem_kernels(const struct problem *p, const struct options *options)
+{
+    static char text[KERNELS_TEXT];
+    const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
+                                                 ? NULL
+                                                 : algorithm_of((enum algorithm)options->algorithm);
+    if (p->moduli > 0)
+        snprintf(text, sizeof text, "%s:%d", algorithm->name, p->moduli);
+    else
+        snprintf(text, sizeof text, "%s",
+                 !algorithm || algorithm->same_bits ? "own" : algorithm->name);
+    return text;
+}
+
 int problem_open(const struct options *options, struct problem *p, struct error *err)
 {
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},
@@ -131,6 +152,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
     check_types(p, options, end, err);
+    p->moduli = moduli_of(options, p->type);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);

@@ -4,10 +4,13 @@
  * become the columns that a BLAS-like kernel takes is steps_multiply in run.c. */
 #pragma once
 
+#include "ozaki.h"
 #include "store.h"
 
 struct options;
 struct error;
+
+enum { KERNELS_TEXT = 16 }; /* bytes of problem_kernels */
 
 enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
@@ -20,6 +23,7 @@ struct problem {
     int64_t n_whole, k_whole;  /* n and k of the whole product */
     bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
+    int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
     enum store_way io;
@@ -45,6 +49,16 @@ static inline bool problem_reads(const struct problem *p, enum operand operand)
 {
     return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
 }
+
+/* Slabs begin at multiples of this, in k. */
+static inline int64_t problem_quantum(const struct problem *p)
+{
+    return p->moduli > 0 ? OZAKI_BLOCK : GEMM_QUANTUM;
+}
+
+/* What multiplies, as it decides the bits of C: "own" for kernels that keep the contract of gemm.h,
+ * "cublas", or "ozaki:14" with the number of moduli.  Valid until the next call. */
+const char *problem_kernels(const struct problem *p, const struct options *options);
 
 /* Whether the operand's bytes are read by offset, or HDF5 reads it; when neither, its chunks are
  * read by offset. */

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "quantity.h"
@@ -78,6 +79,15 @@ static void print_findings(const char *title, const struct findings *f)
         printf("            %.0f elements are NaN or Inf, as A and B make them\n", f->not_finite);
 }
 
+/* What holds for products in residues, whatever the elements are. */
+static void print_proof(const struct problem *p)
+{
+    printf("Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
+           "            of its row of op(A) and of op(B); sums of %" PRId64
+           " products, within\n            %" PRId64 " u |a| |B|\n",
+           report_proven(p), p->k_whole, p->k_whole);
+}
+
 void report_print(const struct report *r, const struct problem *p, const struct machine *m,
                   const struct plan *plan)
 {
@@ -114,6 +124,8 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
     if (r->checked)
         print_findings("Check  ", &r->findings);
+    if (p->moduli > 0)
+        print_proof(p);
 }
 
 void report_print_ranks(const struct run *run)

@@ -8,6 +8,7 @@
 #include "device.h"
 #include "error.h"
 #include "mix.h"
+#include "ozaki.h"
 #include "quantity.h"
 #include "schedule.h"
 #include "tiles.h"
@@ -43,22 +44,26 @@ static void carve_memory(struct check *c, double *memory, bool has_peaks)
     c->parts = carve(&memory, project_partials(plan->tile_rows, plan->slab, c->classes));
     if (has_peaks)
         c->peaks = (float *)carve(&memory, check_peak_numbers(plan->tile_rows, plan->tile_cols));
-    c->verdicts[0] = carve(&memory, check_verdicts(plan->tile_rows));
-    c->verdicts[1] = memory;
+    c->verdicts[0] = carve(&memory, check_verdicts(plan->tile_rows)) + 1;
+    c->verdicts[1] = memory + 1;
 }
 
 int check_open(struct check *c, const struct problem *p, const struct plan *plan,
                enum algorithm algorithm, struct device *device, void *memory, struct error *err)
 {
     bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
+    struct residues residues;
+    if (p->moduli > 0)
+        residues_make(p->moduli, &residues);
     *c = (struct check){.problem = p,
                         .plan = plan,
                         .device = device,
                         .on = memory != NULL && plan->slabs > 0,
-                        .running = algorithm_is_running_sum(algorithm),
+                        .running = p->moduli > 0 || algorithm_is_running_sum(algorithm),
+                        .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
                         .classes = check_classes(plan->tile_cols),
                         .deal = has_peaks ? PEAK_ROWS : 1,
-                        .group_steps = check_group_steps(p->type, p->k_whole, has_peaks)};
+                        .group_steps = check_group_steps(p, has_peaks)};
     if (!c->on)
         return 0;
     carve_memory(c, memory, has_peaks);
@@ -100,7 +105,19 @@ static int *found_of(const struct check *c)
 
 static double *host_verdicts(const struct check *c)
 {
-    return c->host + 2 * (c->plan->tile_cols + 1);
+    return c->host + 2 * (c->plan->tile_cols + 1) + 1;
+}
+
+static uint64_t host_wrong(const struct check *c)
+{
+    uint64_t wrong;
+    memcpy(&wrong, host_verdicts(c) - 1, sizeof wrong);
+    return wrong;
+}
+
+unsigned long long *check_wrong(const struct check *c)
+{
+    return c->on ? (unsigned long long *)c->verdicts[c->turn] - 1 : NULL;
 }
 
 /* Host to device, ahead of all work that is enqueued on the compute stream from now on. */
@@ -122,12 +139,14 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     c->slab = -1;
     c->judged_before = c->expects = c->resumed = c->compares = false;
     c->first_tag = c->tag + 1;
-    if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err))
+    if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err) ||
+        dev->wait(dev, STREAM_IN, c->done, err))
         return err->code;
     for (int64_t j = 0; j < tile->cols; j++)
         c->host[j] = check_weight(c->seed, CHECK_ONLINE, tile->col + j);
     if (send(c, c->weights, c->host, (size_t)tile->cols * sizeof(double), err) ||
         send(c, c->left_out, c->host + cols, (cols + 1) * sizeof(int), err) ||
+        send(c, check_wrong(c), c->host + cols, sizeof *check_wrong(c), err) ||
         dev->record(dev, c->ready, STREAM_IN, err) || dev->wait(dev, STREAM_COMPUTE, c->ready, err))
         return err->code;
     return 0;
@@ -272,6 +291,15 @@ struct group_end {
     int64_t skip, rows, part, steps;
 };
 
+/* How often an element is rounded in so many steps.  Kernels that do not keep one running sum add
+ * to C once more for each slab. */
+static double roundings_of(const struct check *c, int64_t steps)
+{
+    if (c->problem->moduli > 0)
+        return (double)ceil_div(steps, OZAKI_BLOCK);
+    return (double)steps + (c->running ? 0 : 2 * (double)c->slabs + 1);
+}
+
 /* Compare y with z, the sketch of the accumulators as they are. */
 static int judge_rows(struct check *c, const struct group_end *end, const void *acc,
                       struct error *err)
@@ -288,8 +316,9 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.verdicts += end->skip;
     judge.row_squares = c->row_squares + end->skip;
     judge.norms = c->norms + end->part * c->classes;
-    /* Kernels that do not keep one running sum add to C once more for each slab. */
-    judge.steps = (double)end->steps + (c->running ? 0 : 2 * (double)c->slabs + 1);
+    judge.steps = (double)end->steps;
+    judge.rounded = roundings_of(c, end->steps);
+    judge.inputs = c->inputs;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, c->plan->slab, c->slabs);
     judge.scale = 1;
     judge.running = c->running;
@@ -333,10 +362,11 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     return c->compares ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
 }
 
-/* A row of the tile exceeds its limit. */
+/* A row of the tile exceeds its limit; -1: residues are wrong, which do not say where. */
 static int fail(struct check *c, const struct block *tile, int64_t row, double ratio,
                 struct error *err)
 {
+    const char *again = c->retry_on_failure ? "" : " again";
     bool known = c->failures > 0 && block_equal(&c->failed[c->failures - 1], tile);
     c->failed_ratio = fmax(c->failed_ratio, ratio);
     if (c->retry_on_failure && (known || c->failures < CHECK_AGAIN_MAX)) {
@@ -344,12 +374,16 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
             c->failed[c->failures++] = *tile;
         return 0;
     }
+    if (row < 0)
+        return error_add(err, EXIT_VERIFY,
+                         "the product failed its check%s: residues of the tile at (%" PRId64
+                         ", %" PRId64 ") are wrong; the device (%s) or its memory may be faulty",
+                         again, tile->row, tile->col, c->device->info.name);
     return error_add(err, EXIT_VERIFY,
                      "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
                      ", %" PRId64 ") differs by %.3g times what rounding can do; the device (%s) "
                      "or its memory may be faulty",
-                     c->retry_on_failure ? "" : " again", tile->row + row, tile->row, tile->col,
-                     ratio, c->device->info.name);
+                     again, tile->row + row, tile->row, tile->col, ratio, c->device->info.name);
 }
 
 /* As check_judge; `whole`: the sums are those of all of k. */
@@ -365,6 +399,8 @@ static int look(struct check *c, bool whole, struct error *err)
     int64_t wrong = findings_collect(&found, host_verdicts(c), tile.rows, tile.cols, c->classes);
     if (wrong >= 0)
         return fail(c, &tile, wrong, found.ratio, err);
+    if (host_wrong(c) > 0)
+        return fail(c, &tile, -1, INFINITY, err);
     c->partial = (struct findings){0};
     if (!whole) { /* it is multiplied again */
         c->partial = found;
@@ -388,7 +424,7 @@ static int fetch(struct check *c, const struct block *tile, struct error *err)
     size_t bytes = check_verdicts(tile->rows) * sizeof(double);
     bool newest = block_equal(tile, &c->tile);
     const double *verdicts = c->verdicts[newest ? c->turn : 1 - c->turn];
-    struct copy copy = {host_verdicts(c), verdicts, bytes, bytes, bytes, 1};
+    struct copy copy = {host_verdicts(c) - 1, verdicts - 1, bytes, bytes, bytes, 1};
     c->judged = *tile;
     if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &copy, err))
         return err->code;
@@ -437,7 +473,7 @@ int check_layers(struct check *c, int layers, bool left_out, const void *acc, st
     }
     struct judge judge = judge_of(c);
     judge.scale = 1;
-    judge.steps = layers;
+    judge.steps = judge.rounded = layers;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, layers);
     judge.unknown_rows = true;
     if (sketch_rows(c, 0, c->tile.rows, acc, c->z, c->squares, err) ||

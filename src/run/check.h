@@ -37,7 +37,8 @@ struct check {
     const struct plan *plan;
     struct device *device;
     uint64_t seed;       /* of the weights */
-    bool running;        /* the algorithm makes each element in one running sum */
+    bool running;        /* each element is one running sum: of products, or of blocks of k */
+    double inputs;       /* the bound on the error of these blocks: ozaki_error, or 0 */
     int classes, deal;   /* for a tile */
     int64_t group_steps; /* of k, after which sums are compared */
 
@@ -50,7 +51,8 @@ struct check {
     double *row_squares, *norms;
     double *parts;       /* of sums, for project to work with */
     float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */
-    double *verdicts[2]; /* tiles take turns: one is on its way to the host */
+    double *verdicts[2]; /* behind the number of wrong residues; tiles take turns: one is on its way
+                          * to the host */
     int turn;            /* whose the newest tile's are */
 
     double *host;          /* pinned: weights, and zeros for left_out; then the verdicts */
@@ -111,6 +113,10 @@ int check_columns(struct check *check, int64_t slab, const void *panel_b, const 
 int64_t check_part(const struct check *check, int64_t k);
 struct peaks check_peaks(const struct check *check, const struct block *rows, int64_t first);
 int check_rows(struct check *check, const struct check_product *product, struct error *err);
+
+/* Where products in residues count those that are wrong (ozaki.h), on the device; null where
+ * nothing is checked. */
+unsigned long long *check_wrong(const struct check *check);
 
 /* Judge a strip of the tile that is drained: each strip, in order, after its products.  With the
  * last one the verdicts go to the host.  Strips of the next tile may follow in its place, but whole

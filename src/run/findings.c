@@ -36,15 +36,18 @@ int64_t findings_collect(struct findings *f, const double *verdicts, int64_t row
                          int classes)
 {
     const double *ratios = verdicts + VERDICT_RATIO * rows, *left_out = verdicts + VERDICTS * rows;
+    const double *states = verdicts + VERDICT_STATE * rows;
+    double others = 0; /* rows whose elements may be finite */
     for (int64_t i = 0; i < rows; i++) {
         if (!(ratios[i] <= f->ratio))
             f->ratio = ratios[i];
         if (!(ratios[i] <= 1))
             return i;
         collect_row(f, verdicts + i, rows, cols, classes);
+        others += states[i] != ROW_NOT_FINITE;
     }
-    f->not_judged += left_out[0] * (double)rows;
-    f->not_finite += left_out[1] * (double)rows;
+    f->not_judged += left_out[0] * others;
+    f->not_finite += left_out[1] * others;
     return -1;
 }
 

@@ -6,6 +6,22 @@
 #include "layers.h"
 #include "quantity.h"
 
+/* The tile's strips follow each other down its rows, so that all but the first find the columns of
+ * op(B) in the workspace, which are op(A) in column-major order. */
+static int multiply(struct run *run, const struct gemm *gemm, const struct block *rows,
+                    struct error *err)
+{
+    const struct ozaki ozaki = {.residues = &run->residues,
+                                .workspace = run->workspace,
+                                .bytes = run->plan->residues_bytes,
+                                .cols = run->plan->tile_rows,
+                                .same_a = rows->row > run->acc.block.row,
+                                .wrong = check_wrong(&run->check),
+                                .seed = run->seed};
+    return run->workspace ? run->device->ozaki(run->device, gemm, &ozaki, err)
+                          : run->device->gemm(run->device, gemm, err);
+}
+
 /* acc (+)= op(A) op(B) for `rows` of the tile and `k` steps of the slab from `first` on, of the
  * current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere
  * else, rows turn into the columns of BLAS. */
@@ -37,7 +53,7 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * (double)(rows->rows * rows->cols) * (double)k;
     struct step *step;
-    if (steps_begin(&run->steps, flops, &step, err) || dev->gemm(dev, &gemm, err) ||
+    if (steps_begin(&run->steps, flops, &step, err) || multiply(run, &gemm, rows, err) ||
         dev->record(dev, step->points[STEP_MULTIPLIED], STREAM_COMPUTE, err) ||
         check_rows(&run->check, &product, err))
         return err->code;

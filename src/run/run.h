@@ -32,11 +32,13 @@ struct run {
     struct exchange exchange; /* with other nodes */
 
     /* On the device. */
-    char *memory;         /* all of it, carved up by run_open.c */
-    size_t carved;        /* bytes of it in use */
-    struct matrix acc;    /* accumulators of the tile at work; its block is empty without one */
-    struct panels panels; /* of A and B */
-    struct steps steps;   /* the products that are enqueued */
+    char *memory;             /* all of it, carved up by run_open.c */
+    size_t carved;            /* bytes of it in use */
+    struct matrix acc;        /* accumulators of the tile at work; its block is empty without one */
+    struct panels panels;     /* of A and B */
+    struct steps steps;       /* the products that are enqueued */
+    struct residues residues; /* of products in residues, ... */
+    void *workspace;          /* ... and where they work; null: the products are others */
     struct check check;
     int64_t tiles; /* that are multiplied */
 

@@ -56,6 +56,10 @@ static void *carve_memory(struct run *run)
                 carve(run, plan_panel_bytes(p, plan, (enum operand)operand));
     for (int i = 0; i < 2 && plan_adds(p, plan); i++)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
+    if (plan->residues_bytes > 0) {
+        residues_make(p->moduli, &run->residues);
+        run->workspace = carve(run, plan->residues_bytes);
+    }
     void *check = run->request->verify && plan->slabs > 0
                       ? carve(run, plan_check_bytes(p, plan, algorithm))
                       : NULL;

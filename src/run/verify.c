@@ -11,6 +11,7 @@
 #include "error.h"
 #include "freivalds.h"
 #include "meter.h"
+#include "ozaki.h"
 #include "quantity.h"
 #include "stop.h"
 #include "store.h"
@@ -335,11 +336,16 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
 
 /* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
  * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|);
- * second-order terms are covered for k u < 2. */
+ * second-order terms are covered for k u < 2.  Of products in residues blocks are added; each layer
+ * of a K split may end with one that is not whole. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
     int64_t k = problem_reads_ab(p) ? p->k : 0;
+    int64_t blocks = 2 * ceil_div(k, OZAKI_BLOCK);
+    struct residues residues;
+    if (p->moduli > 0)
+        residues_make(p->moduli, &residues);
     struct judge judge = {.type = p->type,
                           .rows = p->m,
                           .cols = p->n,
@@ -360,7 +366,9 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
                           .counts = f->verdicts + VERDICTS * p->m,
                           .stride = p->m,
                           .scale = fabs(rounded(p, p->alpha)),
-                          .steps = (double)k + 4,
+                          .steps = (double)k,
+                          .rounded = (double)(p->moduli > 0 ? blocks : k) + 4,
+                          .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
                           .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8,
                           .begin = true};
     judge_cpu(&judge, f->threads);

@@ -16,7 +16,8 @@ struct bench_size {
 
 struct bench_options {
     const struct algorithm_info *algorithms[BENCH_LIST_MAX];
-    int algorithm_count; /* 0: all that the machine has */
+    int moduli[BENCH_LIST_MAX]; /* of products in residues; 0: as many as suit the type */
+    int algorithm_count;        /* 0: all that the machine has */
     struct bench_size sizes[BENCH_LIST_MAX];
     int size_count;   /* 0: a few that suit the machine */
     bool types[2];    /* by enum scalar */
@@ -38,6 +39,7 @@ struct bench_errors {
 
 struct bench_row {
     const struct algorithm_info *algorithm;
+    int moduli; /* 0: it is no product in residues */
     struct gemm gemm;
     double seconds, least_s, most_s; /* a call: median and spread */
     double transfers_s;              /* with A, B and C copied in and C out; 0: not measured */
@@ -75,9 +77,9 @@ struct bench_oracle {
 int bench_oracle_make(const struct bench_operands *o, bool all, struct bench_oracle *oracle,
                       struct error *err);
 void bench_oracle_free(struct bench_oracle *oracle);
-/* Compare the columns of o->c. */
+/* Compare the columns of o->c, a product in residues of so many moduli, or none (0). */
 void bench_oracle_compare(const struct bench_oracle *oracle, const struct bench_operands *o,
-                          struct bench_errors *errors);
+                          int moduli, struct bench_errors *errors);
 
 /* Takes the rows as they are measured. */
 struct bench_sink {
@@ -92,6 +94,7 @@ int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct 
 /* The algorithms of one kind of device, each with a device of its own. */
 struct ladder {
     const struct algorithm_info *algorithms[BENCH_LIST_MAX];
+    int moduli[BENCH_LIST_MAX];
     struct device *devices[BENCH_LIST_MAX];
     int count;
 };

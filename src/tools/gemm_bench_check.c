@@ -91,14 +91,25 @@ void bench_oracle_free(struct bench_oracle *oracle)
     *oracle = (struct bench_oracle){0};
 }
 
-/* The rounding errors of a sum of k terms wander: they do not reach sqrt(k) units of |A||B|, and a
- * lost piece of k goes far beyond. */
+/* In units of |A||B|.  The rounding errors of a sum of k terms wander: they do not reach sqrt(k),
+ * and a lost piece of k goes far beyond.  Those of products in residues are bounded in terms of
+ * 2-norms, which are less than twice as much as |A||B| for these operands. */
+static double tolerance(const struct gemm *g, int moduli)
+{
+    struct residues residues;
+    const double sums = 4 * sqrt((double)g->k + 1);
+    if (moduli == 0)
+        return sums;
+    residues_make(moduli, &residues);
+    return fmax(sums, 2 * ozaki_proven(&residues, g->type, g->k));
+}
+
 void bench_oracle_compare(const struct bench_oracle *oracle, const struct bench_operands *o,
-                          struct bench_errors *errors)
+                          int moduli, struct bench_errors *errors)
 {
     const struct gemm *g = &o->gemm;
     const double unit = (g->type == SCALAR_FLOAT ? FLT_EPSILON : DBL_EPSILON) / 2;
-    const double share = 4 * sqrt((double)g->k + 1) * unit;
+    const double share = tolerance(g, moduli) * unit;
     double squares = 0;
     *errors = (struct bench_errors){.compared = oracle->cols * g->m};
     for (int64_t s = 0; s < oracle->cols; s++)

@@ -36,13 +36,13 @@ static const char doc[] =
 
 static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)
 {
-    const struct algorithm_info *algorithm = algorithm_find(word);
+    int moduli;
+    const struct algorithm_info *algorithm = algorithm_parse(word, &moduli);
     if (!algorithm) {
-        char names[256] = "";
-        for (const struct algorithm_info *a = algorithm_table; a->name; a++)
-            snprintf(names + strlen(names), sizeof names - strlen(names), " %s", a->name);
-        argp_error(state, "--algo %s: choose from what this build has:%s", word, names);
+        argp_error(state, "--algo %s: choose from what this build has: %s", word,
+                   algorithm_names());
     } else if (o->algorithm_count < BENCH_LIST_MAX) {
+        o->moduli[o->algorithm_count] = moduli;
         o->algorithms[o->algorithm_count++] = algorithm;
     }
 }

@@ -20,6 +20,9 @@ struct bench {
     struct device *reference; /* null: none */
     struct event *start, *middle, *stop;
     struct bench_operands operands;
+    struct device *in_residues; /* whose products these are; null: nobody's */
+    struct residues residues;
+    struct ozaki ozaki;
     struct bench_sink *sink;
     struct error *err;
 };
@@ -121,6 +124,36 @@ static void operands_free(struct bench *b)
     }
 }
 
+/* The products of this device are in residues from now on. */
+static int residues_open(struct bench *b, struct device *dev, int moduli)
+{
+    const struct gemm *g = &b->operands.gemm;
+    struct ozaki_part part = ozaki_part(moduli, SIZE_MAX, g->m, g->n, g->k);
+    residues_make(moduli, &b->residues);
+    b->ozaki =
+        (struct ozaki){.residues = &b->residues, .bytes = ozaki_cpu_workspace(), .cols = g->n};
+    if (dev->info.kind == DEVICE_GPU)
+        b->ozaki.bytes = ozaki_workspace(moduli, part.rows, part.cols, min_i64(g->k, OZAKI_BLOCK));
+    if (dev->alloc(dev, b->ozaki.bytes, &b->ozaki.workspace, b->err))
+        return b->err->code;
+    b->in_residues = dev;
+    return 0;
+}
+
+static void residues_close(struct bench *b)
+{
+    if (b->in_residues)
+        b->in_residues->release(b->in_residues, b->ozaki.workspace);
+    b->in_residues = NULL;
+}
+
+static int multiply(struct bench *b, struct device *dev)
+{
+    const struct gemm *g = &b->operands.gemm;
+    return dev == b->in_residues ? dev->ozaki(dev, g, &b->ozaki, b->err)
+                                 : dev->gemm(dev, g, b->err);
+}
+
 /* Time */
 
 static int compare(const void *x, const void *y)
@@ -144,7 +177,7 @@ static int time_calls(struct bench *b, struct device *dev, int calls, double *se
     if (dev->record(dev, b->start, STREAM_COMPUTE, b->err))
         return b->err->code;
     for (int i = 0; i < calls; i++)
-        if (dev->gemm(dev, &b->operands.gemm, b->err))
+        if (multiply(b, dev))
             return b->err->code;
     if (dev->record(dev, b->stop, STREAM_COMPUTE, b->err))
         return b->err->code;
@@ -200,7 +233,7 @@ static int time_transfers(struct bench *b, struct device *dev, double *seconds)
         copy_bytes(b, STREAM_IN, (void *)g->b, o->b, o->bytes[1]) ||
         copy_bytes(b, STREAM_IN, g->c, o->c0, o->bytes[2]) ||
         b->owner->record(b->owner, b->middle, STREAM_IN, b->err) ||
-        dev->wait(dev, STREAM_COMPUTE, b->middle, b->err) || dev->gemm(dev, g, b->err) ||
+        dev->wait(dev, STREAM_COMPUTE, b->middle, b->err) || multiply(b, dev) ||
         dev->record(dev, b->middle, STREAM_COMPUTE, b->err) ||
         b->owner->wait(b->owner, STREAM_OUT, b->middle, b->err) ||
         copy_bytes(b, STREAM_OUT, o->c, g->c, o->bytes[2]) || finish(b, STREAM_OUT))
@@ -229,7 +262,7 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
     if (upload(b, o->gemm.c, o->c0, o->bytes[2]) || time_calls(b, dev, 1, &seconds, NULL) ||
         copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes[2]) || finish(b, STREAM_OUT))
         return b->err->code;
-    bench_oracle_compare(oracle, o, &row->errors);
+    bench_oracle_compare(oracle, o, row->moduli, &row->errors);
     return 0;
 }
 
@@ -240,10 +273,14 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
     struct bench_row row = {.algorithm = b->ladder->algorithms[i], .gemm = b->operands.gemm};
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
-    if (measure(b, dev, &row) || (b->options->transfers && measure_transfers(b, dev, &row)) ||
-        check(b, dev, oracle, &row))
-        return b->err->code;
-    return bench_sink_add(b->sink, &row, b->err);
+    if (row.algorithm->id == ALGORITHM_OZAKI)
+        row.moduli = b->ladder->moduli[i] ? b->ladder->moduli[i] : ozaki_moduli(row.gemm.type);
+    if ((row.moduli == 0 || residues_open(b, dev, row.moduli) == 0) && measure(b, dev, &row) == 0 &&
+        (!b->options->transfers || measure_transfers(b, dev, &row) == 0) &&
+        check(b, dev, oracle, &row) == 0)
+        bench_sink_add(b->sink, &row, b->err);
+    residues_close(b);
+    return b->err->code;
 }
 
 static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)

@@ -132,6 +132,7 @@ static struct bench prepare(enum scalar type, int64_t rows, int64_t cols, int cl
                              .stride = rows,
                              .scale = 1,
                              .steps = 2048,
+                             .rounded = 2048,
                              .roundings = 200,
                              .running = true};
     return b;

@@ -21,22 +21,23 @@ struct rule {
 };
 
 static const char *const call_names[CALL_COUNT] = {
-    "pread",   "preadv",  "pwrite", "write",     "fallocate", "sync_file_range",
-    "fdatasync", "fsync", "rename", "open",      "ftruncate", "madvise",
-    "malloc",  "mmap",    "thread", "alloc",     "pin",       "event",
-    "record",  "wait",    "sync",   "copy",      "gemm",      "combine",
-    "sketch",  "retire",  "project", "norms",    "judge",     "link",
+    "pread",     "preadv", "pwrite",  "write", "fallocate", "sync_file_range",
+    "fdatasync", "fsync",  "rename",  "open",  "ftruncate", "madvise",
+    "malloc",    "mmap",   "thread",  "alloc", "pin",       "event",
+    "record",    "wait",   "sync",    "copy",  "gemm",      "combine",
+    "sketch",    "retire", "project", "norms", "judge",     "link",
 };
 
 static const struct {
     const char *name;
     int fault;
 } fault_names[] = {
-    {"short", FAULT_SHORT},     {"eof", FAULT_EOF}, {"flip", FAULT_FLIP}, {"delay", FAULT_DELAY},
-    {"fail", FAULT_FAIL},       {"eio", EIO},       {"enospc", ENOSPC},   {"eintr", EINTR},
-    {"enomem", ENOMEM},         {"eagain", EAGAIN}, {"efault", EFAULT},   {"emfile", EMFILE},
-    {"eopnotsupp", EOPNOTSUPP}, {"edquot", EDQUOT}, {"einval", EINVAL},   {"eperm", EPERM},
-    {"bit", FAULT_BIT},
+    {"short", FAULT_SHORT},     {"eof", FAULT_EOF},   {"flip", FAULT_FLIP},
+    {"delay", FAULT_DELAY},     {"fail", FAULT_FAIL}, {"eio", EIO},
+    {"enospc", ENOSPC},         {"eintr", EINTR},     {"enomem", ENOMEM},
+    {"eagain", EAGAIN},         {"efault", EFAULT},   {"emfile", EMFILE},
+    {"eopnotsupp", EOPNOTSUPP}, {"edquot", EDQUOT},   {"einval", EINVAL},
+    {"eperm", EPERM},           {"bit", FAULT_BIT},   {"residue", FAULT_RESIDUE},
 };
 
 static struct rule rules[RULES_MAX];

@@ -63,6 +63,7 @@ enum {
     FAULT_DELAY = -4,
     FAULT_FAIL = -5,
     FAULT_BIT = -6,
+    FAULT_RESIDUE = -7,
 };
 
 /* Count a call, and say its fault: 0 for none, one of the above, or an errno. */

@@ -94,8 +94,18 @@ static int flip_bit(struct device *dev, const struct gemm *gemm, struct error *e
     return 0;
 }
 
-/* A sum that comes out wrong is what the check of the product is for. */
-static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
+/* What the counter of wrong residues would say. */
+static int count_residue(struct device *dev, const struct ozaki *ozaki, struct error *err)
+{
+    static const unsigned long long one = 1;
+    struct copy copy = {.dst = ozaki->wrong, .src = &one, .width = sizeof one, .rows = 1};
+    return ozaki->wrong ? real.copy(dev, STREAM_COMPUTE, &copy, err) : 0;
+}
+
+/* A sum that comes out wrong is what the check of the product is for.  `ozaki`: of a product in
+ * residues. */
+static int faulty_product(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
+                          struct error *err)
 {
     static const double wrong = 1e6;
     static const float wrong_float = 1e6F;
@@ -103,16 +113,31 @@ static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error
     int fault = fault_of(CALL_GEMM);
     if (fault == FAULT_DELAY && late(dev, STREAM_COMPUTE, err))
         return err->code;
-    if (fault && fault != FAULT_FLIP && fault != FAULT_DELAY && fault != FAULT_BIT)
+    if (fault == FAULT_FAIL || fault > 0)
         return error_add(err, EXIT_RUNTIME, "the device failed: gemm");
     struct copy flip = {.dst = gemm->c,
                         .src = is_double ? (const void *)&wrong : &wrong_float,
                         .width = scalar_size(gemm->type),
                         .rows = 1};
-    if (real.gemm(dev, gemm, err) || (fault != FAULT_FLIP && fault != FAULT_BIT))
+    if (ozaki ? real.ozaki(dev, gemm, ozaki, err) : real.gemm(dev, gemm, err))
         return err->code;
-    return fault == FAULT_BIT ? flip_bit(dev, gemm, err)
-                              : real.copy(dev, STREAM_COMPUTE, &flip, err);
+    switch (fault) {
+    case FAULT_BIT: return flip_bit(dev, gemm, err);
+    case FAULT_FLIP: return real.copy(dev, STREAM_COMPUTE, &flip, err);
+    case FAULT_RESIDUE: return ozaki ? count_residue(dev, ozaki, err) : 0;
+    default: return 0;
+    }
+}
+
+static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
+{
+    return faulty_product(dev, gemm, NULL, err);
+}
+
+static int faulty_ozaki(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
+                        struct error *err)
+{
+    return faulty_product(dev, gemm, ozaki, err);
 }
 
 static int faulty_combine(struct device *dev, const struct combine *combine, struct error *err)
@@ -168,6 +193,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->sync = faulty_sync;
     d->copy = faulty_copy;
     d->gemm = faulty_gemm;
+    d->ozaki = faulty_ozaki;
     d->combine = faulty_combine;
     d->sketch = faulty_sketch;
     d->retire = faulty_retire;

@@ -29,7 +29,7 @@ static void open_kernels(void)
     for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
         struct device *device;
         struct error err = {0};
-        if (!info->on_gpu)
+        if (!info->on_gpu || info->on_cpu) /* of struct gemm alone */
             continue;
         if (device_gpu_open(0, info->id, &device, &err) == 0)
             add_target(info->id, device);

@@ -379,6 +379,8 @@ static struct judge judge_of(const struct numbers n[PARTS], int classes, int var
                           .stride = STRIDE,
                           .scale = variant & 1 ? 1 : 2.5,
                           .steps = variant & 4 ? 3000 : 3,
+                          .rounded = variant & 8 ? 3000 : 3,
+                          .inputs = variant & 2 ? 1e-12 : 0,
                           .roundings = 10,
                           .running = variant & 8,
                           .from_zero = variant & 16,

@@ -20,6 +20,7 @@ extern "C" {
 enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, FLIPS = 2 * MODULI, TRIES = 8 };
 
 struct fixture {
+    residues moduli;
     ozaki o = {};
     std::vector<int8_t> memory;
     ozaki_planes planes;
@@ -27,20 +28,21 @@ struct fixture {
 
     fixture()
     {
-        residues_make(MODULI, &o.residues);
+        residues_make(MODULI, &moduli);
+        o.residues = &moduli;
         memory.resize(ozaki_workspace(MODULI, ROWS, COLS, STEPS));
         o.workspace = memory.data();
         planes = ozaki_planes_at(&o, ROWS, COLS, STEPS);
         fill(planes.a, planes.m);
         fill(planes.b, planes.n);
-        assert_int_equal(ozaki_product_mma(o.residues, planes, nullptr), cudaSuccess);
+        assert_int_equal(ozaki_product_mma(moduli, planes, nullptr), cudaSuccess);
     }
 
     /* Residues of each modulus, from the least to the largest one. */
     void fill(int8_t *to, int64_t lines)
     {
         for (int q = 0; q < MODULI; q++) {
-            const int p = o.residues.moduli[q].p;
+            const int p = moduli.moduli[q].p;
             for (int64_t at = 0; at < lines * planes.k; at++)
                 *to++ = (int8_t)(rand() % p - p / 2);
         }
@@ -49,7 +51,7 @@ struct fixture {
     unsigned long long check(uint64_t seed)
     {
         wrong = 0;
-        assert_int_equal(ozaki_check(o.residues, planes, seed, &wrong, nullptr), cudaSuccess);
+        assert_int_equal(ozaki_check(moduli, planes, seed, &wrong, nullptr), cudaSuccess);
         return wrong;
     }
 };
@@ -67,7 +69,7 @@ static void test_a_wrong_residue_of_c_is_found(void **)
     fixture f;
     const int64_t count = f.planes.m * f.planes.n;
     for (int flip = 0; flip < FLIPS; flip++) {
-        const int q = flip % MODULI, p = f.o.residues.moduli[q].p;
+        const int q = flip % MODULI, p = f.moduli.moduli[q].p;
         int8_t &byte = f.planes.c[q * count + rand() % count];
         const int8_t right = byte;
         const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* from p / 2 below zero */

@@ -31,7 +31,19 @@ def test_measures_and_writes(tmp_path):
         assert "64x64x64" in picture and picture.count("TFLOP/s</title>") == 2
 
 
-@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--size", "3x4"], ["--trans", "NX"],
+def test_products_in_residues(tmp_path):
+    """Each by its number of moduli, with errors that fall as that grows."""
+    file = tmp_path / "bench.json"
+    done = run("gemm_bench", "--algo", "cpu,ozaki,ozaki:8,ozaki:16", "--size", "60x50x700", "--trans", "NT",
+               "--repeat", 2, "--check", "--type", "d", "--json", file)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["algorithm"] for row in rows] == ["cpu", "ozaki:14", "ozaki:8", "ozaki:16"]
+    cpu, usual, few, many = (row["errors"]["mse"] for row in rows)
+    assert many < usual < cpu < few / 1e6
+
+
+@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"], ["--size", "3x4"], ["--trans", "NX"],
                                        ["--type", "z"], ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2

@@ -152,6 +152,7 @@ def documented(heading):
 def test_all_keys_are_documented_and_there(source):
     stages = ["read", "cache", "network", "in", "gemm", "check", "out", "write"]
     found = set(keys_of(multiply(source, *SLOW, "--verify", "full", ranks=2)))
+    found |= set(keys_of(multiply(source, "--algo", "ozaki", "--force")))
     tell(source, "--dry-run")
     found |= set(keys_of(report_of(source)))
     found = {re.sub(rf"^stages\.({'|'.join(stages)})", "stages.STAGE", key) for key in found}
@@ -160,7 +161,8 @@ def test_all_keys_are_documented_and_there(source):
     found = {re.sub(r"^machine\.sources\..*", "machine.sources", key) for key in found}
     members = {key for key in found if key.startswith("machine.")}
     stated = {f"machine.{name}" for name in documented("MACHINE FILES")}
-    assert stated - members == {"machine.compute_capability", "machine.node_disk_bytes_per_s"}
+    assert stated - members == {"machine.compute_capability", "machine.int8_ops_per_s",
+                                "machine.node_disk_bytes_per_s"}
     assert members <= stated  # without what a CPU does not have, and what is not limited
     found = found - members | {"machine.MEMBER"}
     found = {re.sub(r"^predicted\.resources\.[^.]+", "predicted.resources.RESOURCE", key)

@@ -73,8 +73,10 @@ static void set_b(struct problem *p, int64_t h, int64_t j, double value)
 
 static void multiply(const struct problem *p, int moduli, int threads)
 {
-    struct ozaki ozaki = {.workspace = workspace, .bytes = ozaki_cpu_workspace()};
-    residues_make(moduli, &ozaki.residues);
+    struct residues residues;
+    struct ozaki ozaki = {
+        .residues = &residues, .workspace = workspace, .bytes = ozaki_cpu_workspace()};
+    residues_make(moduli, &residues);
     ozaki_cpu(&p->gemm, &ozaki, threads);
     assert_gaps_are(&p->c, guard);
 }
@@ -98,16 +100,11 @@ struct row {
 
 static struct row row_of(const struct residues *r, const double *x, int64_t count)
 {
-    struct row row = {0};
-    int exponent = OZAKI_ZERO;
-    uint64_t squares = 0;
+    bool finite;
+    struct row row = {ozaki_row_shift(r, x, count, &finite), 0};
+    assert_true(finite);
     for (int64_t h = 0; h < count; h++)
-        exponent = ozaki_exponent(x[h]) > exponent ? ozaki_exponent(x[h]) : exponent;
-    for (int64_t h = 0; h < count; h++) {
-        squares += ozaki_coarse(x[h], exponent) * ozaki_coarse(x[h], exponent);
         row.sum += fabs(x[h]);
-    }
-    row.shift = ozaki_shift(r, exponent, squares);
     return row;
 }
 
@@ -220,6 +217,36 @@ static void test_errors_beside_running_sums(void **state)
 static double random_large_integer(void)
 {
     return floor(0x1p20 * random_real());
+}
+
+/* Half a unit of the integers of a row, by its norm, is the kappa of ozaki_bound.c, and comes
+ * close to it. */
+static void test_integers_are_as_fine_as_the_bound_says(void **state)
+{
+    static double x[OZAKI_BLOCK];
+    (void)state;
+    for (int moduli = RESIDUES_LEAST; moduli <= RESIDUES_MOST; moduli++) {
+        struct residues r;
+        double largest = 0;
+        residues_make(moduli, &r);
+        for (int trial = 0; trial < 300; trial++) {
+            const int64_t count = trial % 3 == 0 ? OZAKI_BLOCK : 1 + trial % 50;
+            const double scale = ldexp(1 + random_real(), trial % 7 * 100 - 300);
+            double norm = 0;
+            spread = trial % 5 * 2;
+            for (int64_t h = 0; h < count; h++) {
+                x[h] = spread_real() * scale;
+                norm = hypot(norm, x[h]);
+            }
+            if (norm == 0)
+                continue;
+            const double half = ldexp(1, -row_of(&r, x, count).shift - 1);
+            const double ratio = 2 * sqrt(OZAKI_BLOCK) * half / norm / ozaki_error(&r);
+            assert_true(ratio <= 1);
+            largest = ratio > largest ? ratio : largest;
+        }
+        assert_true(largest > (moduli < 15 ? 0.95 : 0)); /* above, other terms are as large */
+    }
 }
 
 static double one(void)
@@ -382,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_are_within_what_is_proven),
         cmocka_unit_test(test_errors_beside_running_sums),
+        cmocka_unit_test(test_integers_are_as_fine_as_the_bound_says),
         cmocka_unit_test(test_integers_are_exact),
         cmocka_unit_test(test_parts_have_the_same_bits),
         cmocka_unit_test(test_what_is_not_finite_is_a_running_sum),

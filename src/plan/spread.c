@@ -1,0 +1,138 @@
+#include "spread.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "ozaki_scheme.h"
+#include "quantity.h"
+
+enum { GROUP = 8, GROUPS = 2, BLOCKS = 2, LINES = GROUP * GROUPS };
+enum { MARGIN = 8 }; /* for what the sample does not show */
+
+/* Rows of op(A), or columns of op(B), in one block of k. */
+struct sample {
+    int64_t lines, steps;
+    double numbers[LINES][OZAKI_BLOCK],
+        lost[LINES][OZAKI_BLOCK]; /* lost: by rounding, magnitudes */
+    bool finite[LINES];
+};
+
+struct samples {
+    struct sample a, b;
+    double slot[GROUP * OZAKI_BLOCK]; /* as read */
+};
+
+/* Where the i-th of `count` groups of `length` begins: evenly, the first at 0. */
+static int64_t begin_of(int64_t i, int64_t count, int64_t extent, int64_t length)
+{
+    return extent <= length ? 0 : i * ((extent - 1) / length) / count * length;
+}
+
+/* Add the lines of a group, from `first` on, in the block of k from step `step` on. */
+static int read_group(const struct problem *p, enum operand operand, struct store *store,
+                      int64_t first, int64_t step, double *slot, struct sample *to,
+                      struct error *err)
+{
+    const bool along_rows =
+        (operand == OPERAND_A) != p->trans[operand]; /* lines are rows as stored */
+    const int64_t extent = operand == OPERAND_A ? p->m : p->n,
+                  count = min_i64(GROUP, extent - first);
+    const struct block block = along_rows ? (struct block){first, step, count, to->steps}
+                                          : (struct block){step, first, to->steps, count};
+    if (store_read(store, &block, slot, err))
+        return err->code;
+    for (int64_t line = 0; line < count; line++)
+        for (int64_t h = 0; h < to->steps; h++) {
+            const int64_t at = along_rows ? line * to->steps + h : h * count + line;
+            to->numbers[to->lines + line][h] =
+                p->type == SCALAR_FLOAT ? (double)((const float *)slot)[at] : slot[at];
+        }
+    to->lines += count;
+    return 0;
+}
+
+static int read_sample(const struct problem *p, enum operand operand, int64_t step, double *slot,
+                       struct sample *to, struct error *err)
+{
+    const int64_t extent = operand == OPERAND_A ? p->m : p->n;
+    struct store *store = NULL;
+    to->lines = 0;
+    to->steps = min_i64(OZAKI_BLOCK, p->k - step);
+    if (store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &store, err))
+        return err->code;
+    for (int i = 0; i < GROUPS && (i == 0 || extent > GROUP) && !err->code; i++)
+        read_group(p, operand, store, begin_of(i, GROUPS, extent, GROUP), step, slot, to, err);
+    store_close(store);
+    return err->code;
+}
+
+/* What rounding to integers takes from each number. */
+static void round_lines(const struct residues *residues, struct sample *s)
+{
+    for (int64_t line = 0; line < s->lines; line++) {
+        const int shift = ozaki_row_shift(residues, s->numbers[line], s->steps, &s->finite[line]);
+        for (int64_t h = 0; h < s->steps && s->finite[line]; h++) {
+            const double scaled = ozaki_scaled(s->numbers[line][h], shift);
+            s->lost[line][h] = ozaki_scaled(fabs(scaled - rint(scaled)), -shift);
+        }
+    }
+}
+
+/* The largest bound on the error of an element, by |op(A)| |op(B)|; sums of nothing but zeros have
+ * none. */
+static double largest_error(const struct samples *s)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < s->a.lines; i++)
+        for (int64_t j = 0; j < s->b.lines; j++) {
+            const double *a = s->a.numbers[i], *b = s->b.numbers[j];
+            const double *lost_a = s->a.lost[i], *lost_b = s->b.lost[j];
+            double error = 0, size = 0;
+            if (!s->a.finite[i] || !s->b.finite[j])
+                continue;
+            for (int64_t h = 0; h < s->a.steps; h++) {
+                error += lost_a[h] * fabs(b[h]) + fabs(a[h]) * lost_b[h] + lost_a[h] * lost_b[h];
+                size += fabs(a[h]) * fabs(b[h]);
+            }
+            if (size > 0 && size <= DBL_MAX)
+                largest = fmax(largest, error / size);
+        }
+    return largest;
+}
+
+/* In units[N], for each number of moduli from the problem's on, unless an earlier block had
+ * more. */
+static void add_units(const struct problem *p, struct samples *s, double units[RESIDUES_MOST + 1])
+{
+    const double unit = p->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    for (int moduli = p->moduli; moduli <= RESIDUES_MOST; moduli++) {
+        struct residues residues;
+        residues_make(moduli, &residues);
+        round_lines(&residues, &s->a);
+        round_lines(&residues, &s->b);
+        units[moduli] = fmax(units[moduli], largest_error(s) / unit);
+    }
+}
+
+int spread_probe(const struct problem *p, struct spread *spread, struct error *err)
+{
+    double units[RESIDUES_MOST + 1] = {0};
+    *spread = (struct spread){0};
+    struct samples *s = malloc(sizeof *s);
+    if (!s)
+        return error_add(err, EXIT_RESOURCES, "no memory to look at the operands");
+    for (int i = 0; i < BLOCKS && (i == 0 || p->k > OZAKI_BLOCK) && !err->code; i++) {
+        const int64_t step = begin_of(i, BLOCKS, p->k, OZAKI_BLOCK);
+        if (!read_sample(p, OPERAND_A, step, s->slot, &s->a, err) &&
+            !read_sample(p, OPERAND_B, step, s->slot, &s->b, err))
+            add_units(p, s, units);
+    }
+    free(s);
+    spread->units = units[p->moduli];
+    for (int moduli = RESIDUES_MOST; moduli >= p->moduli; moduli--)
+        if (MARGIN * units[moduli] <= (double)p->k)
+            spread->moduli = moduli;
+    return err->code;
+}

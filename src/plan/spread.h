@@ -1,0 +1,18 @@
+/* How many moduli a product in residues needs (ozaki.h): the farther numbers spread within a row of
+ * op(A) or a column of op(B), the more are lost beside the largest. */
+#pragma once
+
+#include "problem.h"
+
+struct spread {
+    /* The least number, from the problem's on, that reaches the accuracy of sums; 0: none does. */
+    int moduli;
+    double units; /* the bound on an error with the problem's moduli, by u |op(A)| |op(B)| */
+};
+
+/* Look at a few rows of op(A) and columns of op(B), in two blocks of k.  The error of each of their
+ * products in residues is bounded by what rounding to integers loses of their elements; that of
+ * sums of products by k u |op(A)| |op(B)|, an eighth of which is what moduli have to reach, since
+ * the sample does not show everything.  Depends on the elements, on nothing else.  Reads less than
+ * 5 MB, blocking; not collective. */
+int spread_probe(const struct problem *p, struct spread *spread, struct error *err);

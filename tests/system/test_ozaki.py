@@ -1,0 +1,299 @@
+"""Products in residues, --algo ozaki[:N]: exact where they can be, accurate elsewhere, with the same bits on
+everything, and checked with a limit of their own.
+
+DGEMM_OOC_TEST_SEEDS=N looks at N random configurations, and at N flips, instead of a few."""
+import os
+import random
+import re
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import FAULTY, GPU, WAYS, run
+from matrices import multiply, operands, oriented, output_of, read, scalars, whole, write
+from test_restart import SCALARS, stop
+
+BLOCK = 8192  # steps of k that are exact together
+M, N, K = 45, 37, 2 * BLOCK + 1000
+PROBLEM = dict(trans="NT", alpha=1.7, beta=-0.3)
+LIMIT = ["--gpu-memory", "14M"]  # of which the CPU's kernel takes 8.4 MB
+GPU_K = K if GPU else 300  # emulated tensor cores are slow
+SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "4"))
+USAGE, INPUT, MEMORY, VERIFY, NOT_CHECKED = 2, 3, 4, 5, 6
+
+
+def exact(a, b, trans="NN"):
+    a, b = oriented(a, b, trans)
+    return a.astype(np.longdouble) @ b.astype(np.longdouble)
+
+
+def error(got, a, b, trans="NN"):
+    """The largest error by u |A||B|."""
+    sizes = np.abs(oriented(a, b, trans)[0]).astype("f8") @ np.abs(oriented(a, b, trans)[1]).astype("f8")
+    return float(np.max(np.abs(got - exact(a, b, trans)) / sizes / (np.finfo(got.dtype).eps / 2)))
+
+
+def result(source, *options, algo="ozaki", problem=PROBLEM, **how):
+    output = source.with_name("result.h5")
+    report = multiply(source, "--algo", algo, *scalars(**problem), *options, "-o", output, "--force", **how)
+    return read(output), report
+
+
+@pytest.fixture(scope="module", params=["f4", "f8"])
+def problem(request, tmp_path_factory):
+    """A file of random operands, and their product on one rank, the bits of which all others have."""
+    source = tmp_path_factory.mktemp("ozaki") / "input.h5"
+    operands(source, M, N, K, request.param, PROBLEM["trans"])
+    return source, result(source)[0]
+
+
+VARIANTS = {
+    "2 ranks": dict(ranks=2, options=LIMIT),
+    "3 ranks": dict(ranks=3, options=LIMIT),
+    "slabs of a block": dict(options=["--tile", f"{M}x{N}x{BLOCK}"]),
+    "a slab of one step, rounded up": dict(options=["--tile", f"{M}x{N}x1"]),
+    "ragged tile": dict(options=["--tile", "17x11x8192"]),
+    "thin tile, 2 ranks": dict(ranks=2, options=["--tile", f"1x{N}x{K}"]),
+    "grid": dict(ranks=4, options=["--grid", "1x3", *LIMIT]),
+    "unchecked": dict(options=["--verify", "off"]),
+    "full": dict(options=["--verify", "full"]),
+    "2 threads": dict(OMP_NUM_THREADS="2"),
+    "HDF5": dict(options=["--io", "hdf5", *LIMIT]),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_same_bits(problem, variant):
+    source, reference = problem
+    how = dict(VARIANTS[variant])
+    got, report = result(source, *how.pop("options", []), **how)
+    assert got.tobytes() == reference.tobytes()
+    assert report["plan"]["slab"] % BLOCK == 0 or report["plan"]["slab"] >= K
+
+
+def configuration(rng):
+    options = ["--gpu-memory", f"{rng.randint(11, 40)}M", "--host-memory", f"{rng.randint(64, 200)}M",
+               "--io", rng.choice(WAYS)]
+    ranks = rng.randint(0, 6)
+    if rng.random() < 0.5:
+        options += ["--tile", f"{rng.randint(5, M)}x{rng.randint(5, N)}x{rng.choice([1, BLOCK + 1, K])}"]
+        options[1] = "80M"
+    return options, ranks
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
+    source, reference = problem
+    rng = random.Random(seed)
+    options, ranks = configuration(rng)
+    chunked = tmp_path / "chunked.h5"
+    with h5py.File(source) as old, h5py.File(chunked, "w") as new:
+        for name in "ABC":
+            new.create_dataset(name, data=old[name], chunks=(7, 900), compression="gzip",
+                               compression_opts=1) if rng.random() < 0.3 and name != "C" else \
+                new.create_dataset(name, data=old[name])
+    assert result(chunked, *options, ranks=ranks)[0].tobytes() == reference.tobytes(), (options, ranks)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype, algo", [("f8", "ozaki"), ("f4", "ozaki"), ("f8", "ozaki:6")])
+@pytest.mark.parametrize("options, ranks", [([], 0), (["--tile", "50x37x8192"], 2)])
+def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, dtype, algo, options, ranks):
+    source = tmp_path / "input.h5"
+    operands(source, M, N, GPU_K, dtype, PROBLEM["trans"])
+    options = [option.replace("50x", f"{M // 2}x") for option in options]
+    reference, _ = result(source, algo=algo)
+    got, report = result(source, *options, algo=algo, device=gpu, ranks=ranks)
+    assert got.tobytes() == reference.tobytes()
+    assert report["algorithm"] == f"ozaki:{algo[6:] or (14 if dtype == 'f8' else 7)}"
+    assert report["machine"]["device"] == "gpu"
+
+
+@pytest.mark.parametrize("dtype, k, algo, most", [
+    ("f8", 100, "ozaki", 1.5), ("f8", 2 * BLOCK, "ozaki:18", 1), ("f8", 2 * BLOCK, "ozaki:13", 20),
+    ("f4", 2 * BLOCK, "ozaki:8", 1.5)])
+def test_errors_are_small_with_other_moduli(tmp_path, dtype, k, algo, most):
+    a, b, _ = operands(tmp_path / "input.h5", 30, 20, k, dtype)
+    assert error(result(tmp_path / "input.h5", algo=algo, problem={})[0], a, b) <= most
+
+
+@pytest.mark.parametrize("dtype, most", [("f8", 1), ("f4", 1.5)])
+@pytest.mark.parametrize("trans", ["NN", "TN", "NT", "TT"])
+def test_errors_are_no_larger_than_those_of_sums(tmp_path, dtype, most, trans):
+    a, b, _ = operands(tmp_path / "input.h5", 30, 20, 2 * BLOCK + 8, dtype, trans)
+    got, report = result(tmp_path / "input.h5", problem=dict(trans=trans))
+    native, _ = result(tmp_path / "input.h5", algo="auto", problem=dict(trans=trans))
+    assert error(got, a, b, trans) <= min(most, error(native, a, b, trans))
+    assert report["verdict"] == "PASSED"
+
+
+@pytest.mark.parametrize("algo", ["ozaki:14", "ozaki:16", "ozaki"])
+@pytest.mark.parametrize("dtype, k, limit", [("f8", 2 * BLOCK + 7, 1 << 19), ("f4", 500, 1 << 7)])
+def test_whole_numbers_are_exact(tmp_path, algo, dtype, k, limit):
+    rng = np.random.default_rng(5)
+    a = rng.integers(-limit, limit, (20, k))
+    b = rng.integers(-limit, limit, (k, 10))
+    write(tmp_path / "input.h5", A=a.astype(dtype), B=b.astype(dtype))
+    got, _ = result(tmp_path / "input.h5", algo=algo, problem={})
+    assert (got.astype(object) == a.astype(object) @ b.astype(object)).all()
+
+
+def test_ones_give_k(tmp_path):
+    write(tmp_path / "input.h5", A=np.ones((9, K)), B=np.ones((K, 8)))
+    assert (result(tmp_path / "input.h5", algo="ozaki:6", problem={})[0] == K).all()
+
+
+def test_nan_and_inf_stay_where_they_belong(tmp_path):
+    a, b = whole((30, K)), whole((K, 20))
+    a[3, 5], a[7, BLOCK], b[BLOCK + 1, 4] = np.nan, np.inf, -np.inf
+    write(tmp_path / "input.h5", A=a, B=b)
+    got, report = result(tmp_path / "input.h5", problem={})
+    with np.errstate(invalid="ignore"):
+        expected = a @ b
+    assert np.array_equal(got, expected, equal_nan=True)
+    assert report["elements_not_finite"] == 2 * 20 + 28 and report["verdict"] == "PASSED"
+
+
+def test_each_number_of_moduli_says_what_it_proves(tmp_path):
+    source = tmp_path / "input.h5"
+    a, b, _ = operands(source, 30, 20, K)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b)
+    before = np.inf
+    for moduli in 6, 9, 13, 14, 18:
+        got, report = result(source, algo=f"ozaki:{moduli}", problem={})
+        proven = report["proven_units"]
+        off = np.linalg.norm((got - exact(a, b)).astype("f8"), axis=1)
+        assert (off <= proven * 2.0 ** -53 * norms).all() and proven <= before
+        assert report["algorithm"] == f"ozaki:{moduli}"
+        before = proven
+    assert proven < 10
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_parts_of_k_are_whole_blocks(problem, layers):
+    source, _ = problem
+    options = ["--split-k", layers, "--verify", "full"]
+    one, report = result(source, *options, ranks=layers)
+    assert report["plan"]["slab"] % BLOCK == 0 and report["plan"]["layers"] == layers
+    more, _ = result(source, *options, ranks=2 * layers)
+    assert one.tobytes() == more.tobytes()
+
+
+def spread(path, phi):
+    rng = np.random.default_rng(3)
+    for name, shape in ("A", (30, K)), ("B", (K, 20)):
+        write(path, **{name: (rng.random(shape) - 0.5) * np.exp(phi * rng.standard_normal(shape))})
+    return read(path, "A"), read(path, "B")
+
+
+@pytest.mark.parametrize("phi, least, most", [(0, 14, 14), (2, 14, 14), (4, 15, 18)])
+def test_as_many_moduli_as_the_operands_need(tmp_path, phi, least, most):
+    """By what is seen of them: no element's error is beyond what is proven of sums, and none with fewer."""
+    source = tmp_path / "input.h5"
+    a, b = spread(source, phi)
+    got, report = result(source, problem={})
+    chosen = int(report["algorithm"].split(":")[1])
+    assert least <= chosen <= most and error(got, a, b) <= K
+    assert result(source, *LIMIT, problem={}, ranks=2)[1]["algorithm"] == report["algorithm"]
+    done = run("dgemm_ooc", source, "--algo", f"ozaki:{chosen}", "--force")
+    assert done.returncode == 0 and "spread" not in done.stderr
+    for fewer in range(13, chosen):
+        done = run("dgemm_ooc", source, "--algo", f"ozaki:{fewer}", "--force", "-n")
+        assert f"give --algo ozaki:{chosen}" in done.stderr if chosen > 14 else done.returncode == 0
+
+
+def test_operands_that_no_number_of_moduli_suits(tmp_path):
+    source = tmp_path / "input.h5"
+    spread(source, 20)
+    done = run("dgemm_ooc", source, "--algo", "ozaki")
+    assert done.returncode in (0, NOT_CHECKED) and "leave --algo at auto" in done.stderr
+    assert "ozaki:18 on" in done.stdout
+
+
+@pytest.mark.parametrize("trans", ["NN", "TT"])
+@pytest.mark.parametrize("a, b", [(0, 1), (1e-130, 1e100), (np.nan, 1), (1, np.inf)])
+def test_operands_without_spread(tmp_path, trans, a, b):
+    """Zeros, huge and tiny ones, and such that nothing can be said of: 14 moduli."""
+    source = tmp_path / "input.h5"
+    write(source, A=np.full((30, K) if trans == "NN" else (K, 30), float(a)),
+          B=np.full((K, 20) if trans == "NN" else (20, K), float(b)))
+    got, report = result(source, problem=dict(trans=trans))
+    assert report["algorithm"] == "ozaki:14"
+    assert np.allclose(got, a * b * K, rtol=1e-13, equal_nan=True)
+
+
+@pytest.mark.parametrize("algo", ["ozaki", "ozaki:6"])
+def test_an_output_says_how_it_was_made_and_is_checked_by_that(tmp_path, algo):
+    source = tmp_path / "input.h5"
+    operands(source, M, N, K)
+    multiply(source, "--algo", algo, "--verify", "full")
+    with h5py.File(output_of(source)) as file:
+        assert file["C"].attrs["kernels"] == ("ozaki:6" if algo == "ozaki:6" else "ozaki:14")
+    done = run("dgemm_ooc", source, "--check-only")
+    assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
+    with h5py.File(output_of(source), "a") as file:  # with what native sums could not do to it
+        file["C"].attrs["kernels"] = np.bytes_("own")
+    done = run("dgemm_ooc", source, "--check-only")
+    assert (done.returncode == VERIFY) == (algo == "ozaki:6"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("algo, said", [
+    *((f"ozaki:{n}", "the N of ozaki:N is from 6 to 18") for n in ("5", "19", "", "14x", "x", "14:14", "-7")),
+    ("ozaki14", ", cpu, ozaki"), ("cpu:14", ", cpu, ozaki")])
+def test_other_numbers_are_refused(tmp_path, algo, said):
+    operands(tmp_path / "input.h5", 5, 5, 5)
+    done = run("dgemm_ooc", tmp_path / "input.h5", "--algo", algo)
+    assert done.returncode == USAGE and said in done.stderr
+
+
+def test_memory_that_holds_no_block_is_refused_with_what_would_do(tmp_path):
+    source = tmp_path / "input.h5"
+    operands(source, M, N, K)
+    done = run("dgemm_ooc", source, "--algo", "ozaki", "--gpu-memory", "1M")
+    assert done.returncode == MEMORY
+    least = re.search(r"give at least --gpu-memory (\d+)", done.stderr)[1]
+    done = run("dgemm_ooc", source, "--algo", "ozaki", "--gpu-memory", least)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits_and_with_no_other_products(tmp_path):
+    source, whole_run = tmp_path / "input.h5", tmp_path / "whole.h5"
+    operands(source, 120, 100, K, "f8", "TN")
+    assert run("dgemm_ooc", source, *SCALARS, "--algo", "ozaki", "-o", whole_run).returncode == 0
+    code, _, err = stop(source, "--algo", "ozaki", tile=["--tile", "6x5x8192"])
+    assert code == 75, err
+    for other in "ozaki:15", "auto":
+        done = run("dgemm_ooc", source, *SCALARS, "--algo", other)
+        assert done.returncode == INPUT and "kernels" in done.stderr, done.stderr
+    done = run("dgemm_ooc", source, *SCALARS, "--algo", "ozaki", *LIMIT, ranks=2)
+    assert done.returncode == 0 and "Restart" in done.stdout, done.stdout + done.stderr
+    assert read(output_of(source)).tobytes() == read(whole_run).tobytes()
+
+
+@pytest.mark.parametrize("fault, said", [("gemm:flip@2", "differs by"), ("gemm:residue@2", "it cannot be right")])
+def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fault, said, tmp_path):
+    source, reference = problem
+    output = tmp_path / "result.h5"
+    done = run(FAULTY, source, "--algo", "ozaki", *scalars(**PROBLEM), "--tile", "20x20x8192", "-o", output,
+               DGEMM_OOC_TEST_FAULTS=fault)
+    assert done.returncode == 0 and said in done.stderr, done.stdout + done.stderr
+    assert "multiplied again" in done.stderr
+    assert read(output).tobytes() == reference.tobytes()
+    done = run(FAULTY, source, "--algo", "ozaki", *scalars(**PROBLEM), "--tile", "20x20x8192", "-o", output,
+               "--force", DGEMM_OOC_TEST_FAULTS=fault + "+")
+    assert done.returncode == VERIFY, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("bit", range(SEEDS))
+def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
+    """A random bit of a random sum: what passes differs by less than the run said it would have found."""
+    source, output = tmp_path / "input.h5", tmp_path / "flipped.h5"
+    operands(source, M, N, K)
+    right, _ = result(source, problem={})
+    done = run(FAULTY, source, "--algo", "ozaki", "-o", output, DGEMM_OOC_TEST_FAULTS="gemm:bit@2",
+               DGEMM_OOC_TEST_SEED=str(bit))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = float(re.search(r"checked to ([\d.e+-]+) of a typical", done.stdout)[1])
+    off = np.abs(read(output) - right)
+    assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
