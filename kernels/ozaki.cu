@@ -1,9 +1,9 @@
 /* Products in residues on the GPU (ozaki.h): for each part of C and block of k
  *
- *     measure     exponents of rows of op(A) and columns of op(B), then sums of squares
- *     convert     the planes of op(A) and of op(B)
- *     multiply    the planes of C (ozaki_product.cuh), and check them
- *     collect     C += the integers behind the residues, scaled
+ *     measure      exponents of rows of op(A) and columns of op(B), then sums of squares
+ *     convert      op(A) and op(B) to planes of residues
+ *     multiply     the planes of C (ozaki_product.cuh), and check them
+ *     reconstruct  the integers behind the residues, which are scaled and added to C
  *
  * Everything but `multiply` passes over its operands a fixed number of times. */
 #include "gemm_common.cuh"
@@ -13,16 +13,17 @@
 #include "ozaki_scheme.h"
 
 constexpr int THREADS = 256, LANES = 32, WARPS = THREADS / LANES;
-constexpr int LINES_STEPS = 256; /* steps of k that a thread measures, of lines side by side */
-constexpr int TILE_LINES = 32, TILE_STEPS = 128, PACK = 4; /* of a conversion; bytes a store */
+constexpr int MEASURED_STEPS =
+    256; /* of k, a thread, where neighbours in a step are neighbours in memory */
+constexpr int TILE_ROWS = 32, TILE_STEPS = 128, PACK = 4; /* of a conversion; bytes a store */
 
-__global__ void __launch_bounds__(THREADS) clear_lines(ozaki_lines lines, int64_t count)
+__global__ void __launch_bounds__(THREADS) clear_scales(ozaki_scales scales, int64_t count)
 {
     const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (x >= count)
         return;
-    lines.exponents[x] = OZAKI_ZERO;
-    lines.squares[x] = 0;
+    scales.exponents[x] = OZAKI_ZERO;
+    scales.squares[x] = 0;
 }
 
 /* The elements of an operand that a thread measures: line x, steps from `first` to `end`, every
@@ -38,14 +39,14 @@ __device__ __forceinline__ measured measured_by_thread(const operand<T, K_MAJOR>
     if constexpr (K_MAJOR)
         return {(int64_t)blockIdx.x * WARPS + threadIdx.x / LANES, (int64_t)(threadIdx.x % LANES),
                 from.depth, LANES};
-    const int64_t first = (int64_t)blockIdx.y * LINES_STEPS;
+    const int64_t first = (int64_t)blockIdx.y * MEASURED_STEPS;
     return {(int64_t)blockIdx.x * THREADS + threadIdx.x, first,
-            min(first + LINES_STEPS, from.depth), 1};
+            min(first + MEASURED_STEPS, from.depth), 1};
 }
 
 template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
-    measure_exponents(operand<T, K_MAJOR> from, ozaki_lines lines)
+    measure_exponents(operand<T, K_MAJOR> from, ozaki_scales scales)
 {
     const measured mine = measured_by_thread(from);
     int exponent = OZAKI_ZERO;
@@ -53,53 +54,53 @@ __global__ void __launch_bounds__(THREADS)
         return;
     for (int64_t p = mine.first; p < mine.end; p += mine.each)
         exponent = max(exponent, ozaki_exponent((double)from.at(mine.x, p)));
-    atomicMax(&lines.exponents[mine.x], exponent);
+    atomicMax(&scales.exponents[mine.x], exponent);
 }
 
 template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
-    measure_squares(operand<T, K_MAJOR> from, ozaki_lines lines)
+    measure_squares(operand<T, K_MAJOR> from, ozaki_scales scales)
 {
     const measured mine = measured_by_thread(from);
-    if (mine.x >= from.width || lines.exponents[mine.x] == OZAKI_NOT_FINITE)
+    if (mine.x >= from.width || scales.exponents[mine.x] == OZAKI_NOT_FINITE)
         return;
-    const int exponent = lines.exponents[mine.x];
+    const int exponent = scales.exponents[mine.x];
     unsigned long long squares = 0;
     for (int64_t p = mine.first; p < mine.end; p += mine.each) {
         const uint64_t coarse = ozaki_coarse((double)from.at(mine.x, p), exponent);
         squares += coarse * coarse;
     }
-    atomicAdd(&lines.squares[mine.x], squares);
+    atomicAdd(&scales.squares[mine.x], squares);
 }
 
 __global__ void __launch_bounds__(THREADS)
-    find_shifts(const residues moduli, ozaki_lines lines, int64_t count)
+    find_shifts(const residues moduli, ozaki_scales scales, int64_t count)
 {
     const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (x < count)
-        lines.shifts[x] = ozaki_shift(&moduli, lines.exponents[x], lines.squares[x]);
+        scales.shifts[x] = ozaki_shift(&moduli, scales.exponents[x], scales.squares[x]);
 }
 
-/* A tile of lines and steps, as integers in shared memory, then as residues of PACK steps a thread
- * and store. */
+/* A tile of rows of op(A), or columns of op(B), and steps: as integers in shared memory, then as
+ * residues of PACK steps a thread and store. */
 template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
-    convert(const residues moduli, operand<T, K_MAJOR> from, ozaki_lines lines, int8_t *planes,
+    convert(const residues moduli, operand<T, K_MAJOR> from, ozaki_scales scales, int8_t *planes,
             int64_t height, int64_t depth)
 {
-    __shared__ int64_t integers[TILE_LINES][TILE_STEPS + 1];
-    const int64_t x0 = (int64_t)blockIdx.x * TILE_LINES, p0 = (int64_t)blockIdx.y * TILE_STEPS;
-    for (int element = threadIdx.x; element < TILE_LINES * TILE_STEPS; element += THREADS) {
-        const int x = K_MAJOR ? element / TILE_STEPS : element % TILE_LINES;
-        const int p = K_MAJOR ? element % TILE_STEPS : element / TILE_LINES;
+    __shared__ int64_t integers[TILE_ROWS][TILE_STEPS + 1];
+    const int64_t x0 = (int64_t)blockIdx.x * TILE_ROWS, p0 = (int64_t)blockIdx.y * TILE_STEPS;
+    for (int element = threadIdx.x; element < TILE_ROWS * TILE_STEPS; element += THREADS) {
+        const int x = K_MAJOR ? element / TILE_STEPS : element % TILE_ROWS;
+        const int p = K_MAJOR ? element % TILE_STEPS : element / TILE_ROWS;
         int64_t integer = 0;
         if (x0 + x < from.width && p0 + p < from.depth &&
-            lines.exponents[x0 + x] != OZAKI_NOT_FINITE)
-            integer = ozaki_integer((double)from.at(x0 + x, p0 + p), lines.shifts[x0 + x]);
+            scales.exponents[x0 + x] != OZAKI_NOT_FINITE)
+            integer = ozaki_integer((double)from.at(x0 + x, p0 + p), scales.shifts[x0 + x]);
         integers[x][p] = integer;
     }
     __syncthreads();
-    for (int pack = threadIdx.x; pack < TILE_LINES * TILE_STEPS / PACK; pack += THREADS) {
+    for (int pack = threadIdx.x; pack < TILE_ROWS * TILE_STEPS / PACK; pack += THREADS) {
         const int x = pack / (TILE_STEPS / PACK), p = pack % (TILE_STEPS / PACK) * PACK;
         uint32_t *to = reinterpret_cast<uint32_t *>(planes + (x0 + x) * depth + p0 + p);
         for (int q = 0; q < moduli.count; q++) {
@@ -133,8 +134,9 @@ __device__ T running_sum(const strided<T> &a, int64_t i, const strided<T> &b, in
 
 /* A thread has PACK neighbours of a column of C. */
 template <typename T, int PARTS>
-__global__ void __launch_bounds__(THREADS) collect(const residues moduli, const product<T> g,
-                                                   strided<T> a, strided<T> b, ozaki_planes planes)
+__global__ void __launch_bounds__(THREADS)
+    reconstruct(const residues moduli, const product<T> g, strided<T> a, strided<T> b,
+                ozaki_planes planes)
 {
     const int64_t i0 = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK, j = blockIdx.y;
     if (i0 >= g.m)
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(THREADS) collect(const residues moduli, const 
             *reinterpret_cast<const uint32_t *>(planes.c + (q * planes.n + j) * planes.m + i0);
 #pragma unroll
         for (int e = 0; e < PACK; e++)
-            ozaki_collect(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
+            ozaki_accumulate(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
     }
 #pragma unroll
     for (int e = 0; e < PACK; e++) {
@@ -154,12 +156,12 @@ __global__ void __launch_bounds__(THREADS) collect(const residues moduli, const 
             return;
         T *c = &g.c[i + j * g.ldc];
         const T before = g.beta == T(0) ? T(0) : *c;
-        if (planes.lines_a.exponents[i] == OZAKI_NOT_FINITE ||
-            planes.lines_b.exponents[j] == OZAKI_NOT_FINITE)
+        if (planes.scales_a.exponents[i] == OZAKI_NOT_FINITE ||
+            planes.scales_b.exponents[j] == OZAKI_NOT_FINITE)
             *c = running_sum(a, i, b, j, g.k, before);
         else
             *c = (T)ozaki_added((double)before, ozaki_value(&moduli, PARTS, sums[e]),
-                                planes.lines_a.shifts[i], planes.lines_b.shifts[j]);
+                                planes.scales_a.shifts[i], planes.scales_b.shifts[j]);
     }
 }
 
@@ -180,25 +182,25 @@ static unsigned blocks_of(int64_t count, int64_t each)
 /* The planes of one operand. */
 template <typename T, bool K_MAJOR>
 static cudaError_t convert_operand(const residues &moduli, const operand<T, K_MAJOR> &from,
-                                   const ozaki_lines &lines, int8_t *planes, int64_t height,
+                                   const ozaki_scales &scales, int8_t *planes, int64_t height,
                                    int64_t depth, cudaStream_t stream)
 {
     const dim3 measuring(K_MAJOR ? blocks_of(from.width, WARPS) : blocks_of(from.width, THREADS),
-                         K_MAJOR ? 1 : blocks_of(from.depth, LINES_STEPS));
-    const dim3 converting(blocks_of(height, TILE_LINES), blocks_of(depth, TILE_STEPS));
+                         K_MAJOR ? 1 : blocks_of(from.depth, MEASURED_STEPS));
+    const dim3 converting(blocks_of(height, TILE_ROWS), blocks_of(depth, TILE_STEPS));
     const unsigned each = blocks_of(height, THREADS);
-    cudaError_t status = start_kernel(clear_lines, each, THREADS, 0, stream, lines, height);
+    cudaError_t status = start_kernel(clear_scales, each, THREADS, 0, stream, scales, height);
+    if (status == cudaSuccess)
+        status = start_kernel(measure_exponents<T, K_MAJOR>, measuring, THREADS, 0, stream, from,
+                              scales);
     if (status == cudaSuccess)
         status =
-            start_kernel(measure_exponents<T, K_MAJOR>, measuring, THREADS, 0, stream, from, lines);
+            start_kernel(measure_squares<T, K_MAJOR>, measuring, THREADS, 0, stream, from, scales);
     if (status == cudaSuccess)
-        status =
-            start_kernel(measure_squares<T, K_MAJOR>, measuring, THREADS, 0, stream, from, lines);
-    if (status == cudaSuccess)
-        status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, lines, height);
+        status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, scales, height);
     if (status == cudaSuccess)
         status = start_kernel(convert<T, K_MAJOR>, converting, THREADS, 0, stream, moduli, from,
-                              lines, planes, height, depth);
+                              scales, planes, height, depth);
     return status;
 }
 
@@ -217,14 +219,14 @@ static product<T> part_of(product<T> g, int64_t i, int64_t j, int64_t p, int64_t
 }
 
 template <typename T>
-static cudaError_t collect_part(const residues &moduli, const product<T> &part, const strided<T> &a,
-                                const strided<T> &b, const ozaki_planes &planes,
-                                cudaStream_t stream)
+static cudaError_t reconstruct_part(const residues &moduli, const product<T> &part,
+                                    const strided<T> &a, const strided<T> &b,
+                                    const ozaki_planes &planes, cudaStream_t stream)
 {
     static_assert(RESIDUES_PARTS == 4, "kernels for 2 to 4 parts");
-    const auto kernel = moduli.parts == 2   ? collect<T, 2>
-                        : moduli.parts == 3 ? collect<T, 3>
-                                            : collect<T, 4>;
+    const auto kernel = moduli.parts == 2   ? reconstruct<T, 2>
+                        : moduli.parts == 3 ? reconstruct<T, 3>
+                                            : reconstruct<T, 4>;
     const dim3 grid(blocks_of(part.m, THREADS * PACK), (unsigned)part.n);
     return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes);
 }
@@ -237,16 +239,17 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
     const strided<T> b = {part.b, TRANS_B ? 1 : part.ldb, TRANS_B ? part.ldb : 1};
     cudaError_t status = cudaSuccess;
     if (convert_a)
-        status = convert_operand(*o.residues, operand_a<TRANS_A>(part), planes.lines_a, planes.a,
+        status = convert_operand(*o.residues, operand_a<TRANS_A>(part), planes.scales_a, planes.a,
                                  planes.m, planes.k, stream);
     if (status == cudaSuccess)
-        status = convert_operand(*o.residues, operand_b<TRANS_B>(part), planes.lines_b, planes.b,
+        status = convert_operand(*o.residues, operand_b<TRANS_B>(part), planes.scales_b, planes.b,
                                  planes.n, planes.k, stream);
     if (status == cudaSuccess)
         status = multiply_planes(o, planes, stream);
     if (status == cudaSuccess && o.wrong)
         status = ozaki_check(*o.residues, planes, seed, o.wrong, stream);
-    return status == cudaSuccess ? collect_part(*o.residues, part, a, b, planes, stream) : status;
+    return status == cudaSuccess ? reconstruct_part(*o.residues, part, a, b, planes, stream)
+                                 : status;
 }
 
 template <typename T, bool TRANS_A, bool TRANS_B>

@@ -61,8 +61,8 @@ static inline int ozaki_moduli(enum scalar type)
 enum { OZAKI_TILE = 128 };
 
 /* Bytes for parts of rows x cols elements of C, in blocks of `steps` steps, rounded up to
- * OZAKI_TILE each: what is known of each row of op(A) and column of op(B), and for each modulus a
- * byte an element of op(A), op(B) and C, and of one row and column. */
+ * OZAKI_TILE each: scales of rows of op(A) and columns of op(B), and for each modulus a byte for
+ * each element of op(A), op(B) and C, and of one row and one column. */
 size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps);
 
 /* Rows and columns, multiples of OZAKI_TILE, of parts of an m x n C for which a workspace of so

@@ -17,11 +17,11 @@ __device__ __forceinline__ int sign_of(uint64_t seed, int64_t j)
     return mix_number(seed, (uint64_t)j) >> 63 ? -1 : 1;
 }
 
-/* Four sums of lines times signs, at the same place of each line, which has `stride` bytes. */
-__device__ __forceinline__ void add_lines(const int8_t *at, int64_t lines, int64_t stride,
-                                          uint64_t seed, int sums[PACK])
+/* Add `count` vectors times signs, each `stride` bytes behind the one before: four elements. */
+__device__ __forceinline__ void add_signed(const int8_t *at, int64_t count, int64_t stride,
+                                           uint64_t seed, int sums[PACK])
 {
-    for (int64_t j = 0; j < lines; j++) {
+    for (int64_t j = 0; j < count; j++) {
         const uint32_t word = *reinterpret_cast<const uint32_t *>(at + j * stride);
         const int sign = sign_of(seed, j);
 #pragma unroll
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(THREADS)
     int sums[PACK] = {};
     if (p >= planes.k)
         return;
-    add_lines(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed, sums);
+    add_signed(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed, sums);
     for (int e = 0; e < PACK; e++)
         planes.sums_b[q * planes.k + p + e] = ozaki_reduced(&moduli.moduli[q], sums[e]);
 }
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS)
     int sums[PACK] = {};
     if (i >= planes.m)
         return;
-    add_lines(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed, sums);
+    add_signed(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed, sums);
     unsigned long long found = 0;
     for (int e = 0; e < PACK; e++)
         found += ozaki_reduced(&moduli.moduli[q], sums[e]) != planes.sums_a[q * planes.m + i + e];

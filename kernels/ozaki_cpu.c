@@ -88,8 +88,8 @@ static double product_value(const struct residues *residues, const int64_t *a, c
     for (int64_t h = 0; h < count; h++)
         wide_add(&product, (__int128)a[h] * b[h]);
     for (int q = 0; q < residues->count; q++)
-        ozaki_collect(residues, residues->parts, q, residue_of(&residues->moduli[q], &product),
-                      sums);
+        ozaki_accumulate(residues, residues->parts, q, residue_of(&residues->moduli[q], &product),
+                         sums);
     return ozaki_value(residues, residues->parts, sums);
 }
 

@@ -10,17 +10,17 @@
 constexpr int ACROSS = 16, EACH = 4, TILE = ACROSS * EACH, THREADS = ACROSS * ACROSS;
 constexpr int WORDS = 16; /* of four steps each, that are in shared memory at a time */
 
-/* A piece of a plane: words of each line, whose stride spreads a warp's loads over the banks. */
+/* A piece of a plane: words of each row, whose stride spreads a warp's loads over the banks. */
 struct staged_words {
     int at[TILE][WORDS + 1];
 };
 
-__device__ __forceinline__ void load(staged_words &to, const int8_t *plane, int64_t line,
+__device__ __forceinline__ void load(staged_words &to, const int8_t *plane, int64_t row,
                                      int64_t depth, int64_t step)
 {
     for (int word = threadIdx.x; word < TILE * WORDS; word += THREADS)
         to.at[word / WORDS][word % WORDS] = *reinterpret_cast<const int *>(
-            plane + (line + word / WORDS) * depth + step + word % WORDS * 4);
+            plane + (row + word / WORDS) * depth + step + word % WORDS * 4);
 }
 
 __global__ void __launch_bounds__(THREADS) multiply_dp4a(const residues moduli, ozaki_planes planes)

@@ -14,38 +14,38 @@ constexpr int WARPS_I = 4, WARPS_J = 2, THREADS = 32 * WARPS_I * WARPS_J;
 constexpr int WARP_I = TILE / WARPS_I, WARP_J = TILE / WARPS_J;
 constexpr int ACROSS_I = WARP_I / 8, ACROSS_J = WARP_J / 16; /* instructions of a warp */
 
-/* STEPS bytes of each line of a tile. */
-struct staged_lines {
+/* STEPS bytes of each row of a tile. */
+struct staged_rows {
     int8_t bytes[TILE][STEPS];
 };
 
 struct stage {
-    staged_lines a, b;
+    staged_rows a, b;
 };
 
-/* Where the chunk of a line is.  SHIFT says which lines a load of 8 meets: neighbours, or every
+/* Where the chunk of a row is.  SHIFT says which rows a load of 8 meets: neighbours, or every
  * second pair of them. */
 template <int SHIFT>
-__device__ __forceinline__ int8_t *chunk_at(staged_lines &piece, int line, int chunk)
+__device__ __forceinline__ int8_t *chunk_at(staged_rows &piece, int row, int chunk)
 {
-    return piece.bytes[line] + ((chunk ^ line >> SHIFT) % CHUNKS) * CHUNK;
+    return piece.bytes[row] + ((chunk ^ row >> SHIFT) % CHUNKS) * CHUNK;
 }
 
 constexpr int NEIGHBOURS = 1, PAIRS = 2;
 
 template <int SHIFT>
-__device__ __forceinline__ void send(staged_lines &to, const int8_t *from, int64_t depth)
+__device__ __forceinline__ void send(staged_rows &to, const int8_t *from, int64_t depth)
 {
     for (int chunk = threadIdx.x; chunk < TILE * CHUNKS; chunk += THREADS) {
-        const int line = chunk / CHUNKS, place = chunk % CHUNKS;
-        cp_async<CHUNK>(chunk_at<SHIFT>(to, line, place), from + line * depth + place * CHUNK);
+        const int row = chunk / CHUNKS, place = chunk % CHUNKS;
+        cp_async<CHUNK>(chunk_at<SHIFT>(to, row, place), from + row * depth + place * CHUNK);
     }
 }
 
 template <int SHIFT>
-__device__ __forceinline__ int word_at(staged_lines &piece, int line, int word)
+__device__ __forceinline__ int word_at(staged_rows &piece, int row, int word)
 {
-    return *reinterpret_cast<const int *>(chunk_at<SHIFT>(piece, line, word / 4) + word % 4 * 4);
+    return *reinterpret_cast<const int *>(chunk_at<SHIFT>(piece, row, word / 4) + word % 4 * 4);
 }
 
 /* Row of op(A) that is column `n` of instruction `s`: a lane's columns are 2 t and 2 t + 1. */

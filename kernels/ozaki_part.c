@@ -5,8 +5,8 @@
 
 enum { COLS_MOST = 8192 }; /* of C at a time: a part's residues stay few beside those of op(A) */
 
-/* Bytes of one row or column of an operand: its exponent, shift and squares. */
-enum { LINE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t) };
+/* Bytes of the scale of a row or column: its exponent, shift and squares. */
+enum { SCALE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t) };
 
 static int64_t whole_tiles(int64_t count)
 {
@@ -16,7 +16,7 @@ static int64_t whole_tiles(int64_t count)
 size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
 {
     const int64_t m = whole_tiles(rows), n = whole_tiles(cols), k = whole_tiles(steps);
-    return (size_t)((m + n) * LINE_BYTES + moduli * ((m + n) * k + m * n + m + k));
+    return (size_t)((m + n) * SCALE_BYTES + moduli * ((m + n) * k + m * n + m + k));
 }
 
 static int64_t halved(int64_t count)
@@ -38,14 +38,14 @@ struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int
     return part;
 }
 
-/* Take the lines and planes of one operand from the workspace, which goes on behind them. */
-static int8_t *take_operand(unsigned char **at, struct ozaki_lines *lines, int64_t count,
+/* Take the scales and planes of one operand from the workspace, which goes on behind them. */
+static int8_t *take_operand(unsigned char **at, struct ozaki_scales *scales, int64_t count,
                             int64_t bytes)
 {
-    lines->squares = (unsigned long long *)(void *)*at;
-    lines->exponents = (int *)(void *)(lines->squares + count);
-    lines->shifts = lines->exponents + count;
-    int8_t *planes = (int8_t *)(lines->shifts + count);
+    scales->squares = (unsigned long long *)(void *)*at;
+    scales->exponents = (int *)(void *)(scales->squares + count);
+    scales->shifts = scales->exponents + count;
+    int8_t *planes = (int8_t *)(scales->shifts + count);
     *at = (unsigned char *)planes + bytes;
     return planes;
 }
@@ -57,9 +57,9 @@ struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t
         .m = whole_tiles(rows), .n = whole_tiles(cols), .k = whole_tiles(steps)};
     unsigned char *at = o->workspace;
     planes.a =
-        take_operand(&at, &planes.lines_a, planes.m, o->residues->count * planes.m * planes.k);
+        take_operand(&at, &planes.scales_a, planes.m, o->residues->count * planes.m * planes.k);
     planes.b =
-        take_operand(&at, &planes.lines_b, planes.n, o->residues->count * planes.n * planes.k);
+        take_operand(&at, &planes.scales_b, planes.n, o->residues->count * planes.n * planes.k);
     planes.c = (int8_t *)at;
     planes.sums_a = planes.c + o->residues->count * planes.m * planes.n;
     planes.sums_b = planes.sums_a + o->residues->count * planes.m;

@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* Of each row of op(A), or column of op(B): ozaki_scheme.h. */
-struct ozaki_lines {
+/* By which rows of op(A), or columns of op(B), are scaled: an array of each (ozaki_scheme.h). */
+struct ozaki_scales {
     unsigned long long *squares;
     int *exponents, *shifts;
 };
@@ -18,7 +18,7 @@ struct ozaki_lines {
  * there are zeros.  m, n and k are multiples of OZAKI_TILE. */
 struct ozaki_planes {
     int64_t m, n, k;
-    struct ozaki_lines lines_a, lines_b;
+    struct ozaki_scales scales_a, scales_b;
     int8_t *a, *b, *c;       /* the planes of all moduli, one behind the other */
     int8_t *sums_a, *sums_b; /* for each modulus m and k bytes, of ozaki_check */
 };

@@ -112,8 +112,8 @@ OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
  * of P that is nearest is taken away.  Only the sum of these is rounded, to one of the two doubles
  * around it, and not at all where it is a double.  `parts` is residues->parts, of which a kernel
  * makes a constant. */
-OZAKI void ozaki_collect(const struct residues *residues, int parts, int q, int8_t residue,
-                         double sums[RESIDUES_PARTS])
+OZAKI void ozaki_accumulate(const struct residues *residues, int parts, int q, int8_t residue,
+                            double sums[RESIDUES_PARTS])
 {
     for (int part = 0; part < parts; part++)
         sums[part] = fma(residues->moduli[q].weight[part], (double)residue, sums[part]);

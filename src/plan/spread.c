@@ -8,15 +8,15 @@
 #include "ozaki_scheme.h"
 #include "quantity.h"
 
-enum { GROUP = 8, GROUPS = 2, BLOCKS = 2, LINES = GROUP * GROUPS };
+enum { GROUP = 8, GROUPS = 2, BLOCKS = 2, VECTORS = GROUP * GROUPS };
 enum { MARGIN = 8 }; /* for what the sample does not show */
 
 /* Rows of op(A), or columns of op(B), in one block of k. */
 struct sample {
-    int64_t lines, steps;
-    double numbers[LINES][OZAKI_BLOCK],
-        lost[LINES][OZAKI_BLOCK]; /* lost: by rounding, magnitudes */
-    bool finite[LINES];
+    int64_t vectors, steps;
+    double numbers[VECTORS][OZAKI_BLOCK],
+        lost[VECTORS][OZAKI_BLOCK]; /* lost: by rounding, magnitudes */
+    bool finite[VECTORS];
 };
 
 struct samples {
@@ -30,26 +30,26 @@ static int64_t begin_of(int64_t i, int64_t count, int64_t extent, int64_t length
     return extent <= length ? 0 : i * ((extent - 1) / length) / count * length;
 }
 
-/* Add the lines of a group, from `first` on, in the block of k from step `step` on. */
+/* Add the vectors of a group, from `first` on, in the block of k from step `step` on. */
 static int read_group(const struct problem *p, enum operand operand, struct store *store,
                       int64_t first, int64_t step, double *slot, struct sample *to,
                       struct error *err)
 {
-    const bool along_rows =
-        (operand == OPERAND_A) != p->trans[operand]; /* lines are rows as stored */
+    const bool by_rows =
+        (operand == OPERAND_A) != p->trans[operand]; /* vectors are rows as stored */
     const int64_t extent = operand == OPERAND_A ? p->m : p->n,
                   count = min_i64(GROUP, extent - first);
-    const struct block block = along_rows ? (struct block){first, step, count, to->steps}
-                                          : (struct block){step, first, to->steps, count};
+    const struct block block = by_rows ? (struct block){first, step, count, to->steps}
+                                       : (struct block){step, first, to->steps, count};
     if (store_read(store, &block, slot, err))
         return err->code;
-    for (int64_t line = 0; line < count; line++)
+    for (int64_t i = 0; i < count; i++)
         for (int64_t h = 0; h < to->steps; h++) {
-            const int64_t at = along_rows ? line * to->steps + h : h * count + line;
-            to->numbers[to->lines + line][h] =
+            const int64_t at = by_rows ? i * to->steps + h : h * count + i;
+            to->numbers[to->vectors + i][h] =
                 p->type == SCALAR_FLOAT ? (double)((const float *)slot)[at] : slot[at];
         }
-    to->lines += count;
+    to->vectors += count;
     return 0;
 }
 
@@ -58,7 +58,7 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
 {
     const int64_t extent = operand == OPERAND_A ? p->m : p->n;
     struct store *store = NULL;
-    to->lines = 0;
+    to->vectors = 0;
     to->steps = min_i64(OZAKI_BLOCK, p->k - step);
     if (store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &store, err))
         return err->code;
@@ -69,13 +69,13 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
 }
 
 /* What rounding to integers takes from each number. */
-static void round_lines(const struct residues *residues, struct sample *s)
+static void round_vectors(const struct residues *residues, struct sample *s)
 {
-    for (int64_t line = 0; line < s->lines; line++) {
-        const int shift = ozaki_row_shift(residues, s->numbers[line], s->steps, &s->finite[line]);
-        for (int64_t h = 0; h < s->steps && s->finite[line]; h++) {
-            const double scaled = ozaki_scaled(s->numbers[line][h], shift);
-            s->lost[line][h] = ozaki_scaled(fabs(scaled - rint(scaled)), -shift);
+    for (int64_t i = 0; i < s->vectors; i++) {
+        const int shift = ozaki_row_shift(residues, s->numbers[i], s->steps, &s->finite[i]);
+        for (int64_t h = 0; h < s->steps && s->finite[i]; h++) {
+            const double scaled = ozaki_scaled(s->numbers[i][h], shift);
+            s->lost[i][h] = ozaki_scaled(fabs(scaled - rint(scaled)), -shift);
         }
     }
 }
@@ -85,8 +85,8 @@ static void round_lines(const struct residues *residues, struct sample *s)
 static double largest_error(const struct samples *s)
 {
     double largest = 0;
-    for (int64_t i = 0; i < s->a.lines; i++)
-        for (int64_t j = 0; j < s->b.lines; j++) {
+    for (int64_t i = 0; i < s->a.vectors; i++)
+        for (int64_t j = 0; j < s->b.vectors; j++) {
             const double *a = s->a.numbers[i], *b = s->b.numbers[j];
             const double *lost_a = s->a.lost[i], *lost_b = s->b.lost[j];
             double error = 0, size = 0;
@@ -110,8 +110,8 @@ static void add_units(const struct problem *p, struct samples *s, double units[R
     for (int moduli = p->moduli; moduli <= RESIDUES_MOST; moduli++) {
         struct residues residues;
         residues_make(moduli, &residues);
-        round_lines(&residues, &s->a);
-        round_lines(&residues, &s->b);
+        round_vectors(&residues, &s->a);
+        round_vectors(&residues, &s->b);
         units[moduli] = fmax(units[moduli], largest_error(s) / unit);
     }
 }

@@ -51,7 +51,7 @@ static double brought_back(const struct residues *r, __int128 x)
 {
     double sums[RESIDUES_PARTS] = {0};
     for (int q = 0; q < r->count; q++)
-        ozaki_collect(r, r->parts, q, residue_of(x, r->moduli[q].p), sums);
+        ozaki_accumulate(r, r->parts, q, residue_of(x, r->moduli[q].p), sums);
     return ozaki_value(r, r->parts, sums);
 }
 
