@@ -101,7 +101,7 @@ JUDGES double evidence_error(const struct evidence *e)
     const double group = PEAK_STEPS * u, peak = fmin(e->peak, 2 * (before + ab));
     const double by_peak = reach * peak * (1 + 3 * group) + group * ab * (0.5 + 3 * group);
     const double least = e->running && reach <= 0.01 ? fmin(any, fmin(running, by_peak)) : any;
-    return least + e->inputs * ab +
+    return least + e->inputs * ab * (1 + reach) +
            fmax(1.0, e->scale) * e->rounded * sqrt(e->width) * evidence_smallest(e);
 }
 

@@ -148,16 +148,15 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
         recall->checksum = strtoull(value->text, NULL, 16);
 }
 
-/* A product in residues has another bound on its errors. */
+/* A product in residues has another bound on its errors: that of what made C, not of what the
+ * options say. */
 static void recall_kernels(const struct matfile_value *value, struct options *options)
 {
     int moduli = 0;
     const struct algorithm_info *algorithm =
         value->found ? algorithm_parse(value->text, &moduli) : NULL;
-    if (algorithm && moduli > 0) {
-        options->algorithm = (int)algorithm->id;
-        options->moduli = moduli;
-    }
+    options->algorithm = algorithm && moduli > 0 ? (int)algorithm->id : ALGORITHM_AUTO;
+    options->moduli = moduli;
 }
 
 int output_recall(struct options *o, struct recall *recall, struct error *err)

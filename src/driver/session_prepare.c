@@ -163,16 +163,15 @@ int session_choose_moduli(const struct options *o, struct problem *p, struct err
     if (spread.moduli == 0)
         fprintf(
             stderr,
-            "dgemm_ooc: elements of A or B spread so far that products of %d moduli may be less "
-            "accurate than sums of products: leave --algo at auto\n",
+            "dgemm_ooc: elements of A or B spread so far that even products of %d moduli may be "
+            "less accurate than sums of products: leave --algo at auto\n",
             RESIDUES_MOST);
     else if (spread.moduli > p->moduli)
-        fprintf(
-            stderr,
-            "dgemm_ooc: elements of A or B spread so far that the errors of %d moduli may reach "
-            "%.2g u |A| |B|, beside %" PRId64 " of sums of products: give --algo ozaki:%d, or "
-            "ozaki\n",
-            p->moduli, spread.units, p->k, spread.moduli);
+        fprintf(stderr,
+                "dgemm_ooc: %d moduli are few for these operands: in a sample errors reach %.2g "
+                "u |A| |B|, more than an eighth of what is proven of sums of products, %" PRId64
+                "; give --algo ozaki:%d, or ozaki\n",
+                p->moduli, spread.units, p->k, spread.moduli);
     return 0;
 }
 

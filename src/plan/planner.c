@@ -129,8 +129,8 @@ static void search_tiles(const struct query *q, struct plan *plan, struct plan *
 /* As a slab of at least one step, which ends where the kernels' steps do. */
 static int64_t whole_slab(const struct problem *p, int64_t steps)
 {
-    int64_t slab = round_up(max_i64(steps, 1), problem_quantum(p));
-    return min_i64(slab, round_up(max_i64(p->k, 1), GEMM_QUANTUM));
+    int64_t k = max_i64(p->k, 1), slab = min_i64(max_i64(steps, 1), k);
+    return min_i64(round_up(slab, problem_quantum(p)), round_up(k, GEMM_QUANTUM));
 }
 
 /* Slabs that are longer than a chunk end with one, so that the next does not decode it again. */

@@ -154,8 +154,8 @@ static size_t writing_bytes(const struct problem *p, int writers)
 static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 {
     return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, plan->writers) +
-           algorithm_host_overhead(q->request->algorithm) +
-           (q->machine->gpu ? 0 : device_cpu_overhead(plan->compute_threads));
+           (q->machine->gpu ? algorithm_host_overhead(q->request->algorithm)
+                            : device_cpu_overhead(plan->compute_threads));
 }
 
 static size_t host_bytes(const struct query *q, const struct plan *plan)

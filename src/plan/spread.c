@@ -8,10 +8,11 @@
 #include "ozaki_scheme.h"
 #include "quantity.h"
 
-enum { GROUP = 8, GROUPS = 2, BLOCKS = 2, VECTORS = GROUP * GROUPS };
+/* What the sample consists of, of each operand: groups of neighbours, in pieces of k. */
+enum { GROUP = 8, GROUPS = 2, VECTORS = GROUP * GROUPS, STEPS = 1024, PIECES = 3 };
 enum { MARGIN = 8 }; /* for what the sample does not show */
 
-/* Rows of op(A), or columns of op(B), in one block of k. */
+/* Rows of op(A), or columns of op(B), in one piece of k. */
 struct sample {
     int64_t vectors, steps;
     double numbers[VECTORS][OZAKI_BLOCK],
@@ -21,16 +22,17 @@ struct sample {
 
 struct samples {
     struct sample a, b;
-    double slot[GROUP * OZAKI_BLOCK]; /* as read */
+    double slot[GROUP * STEPS]; /* as read */
 };
 
-/* Where the i-th of `count` groups of `length` begins: evenly, the first at 0. */
+/* Where the i-th of `count` pieces of `length` begins: the first at the begin, the last at the
+ * end. */
 static int64_t begin_of(int64_t i, int64_t count, int64_t extent, int64_t length)
 {
-    return extent <= length ? 0 : i * ((extent - 1) / length) / count * length;
+    return extent <= length ? 0 : i * (extent - length) / (count - 1);
 }
 
-/* Add the vectors of a group, from `first` on, in the block of k from step `step` on. */
+/* Add the vectors of a group, from `first` on, in the piece of k from step `step` on. */
 static int read_group(const struct problem *p, enum operand operand, struct store *store,
                       int64_t first, int64_t step, double *slot, struct sample *to,
                       struct error *err)
@@ -59,7 +61,7 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
     const int64_t extent = operand == OPERAND_A ? p->m : p->n;
     struct store *store = NULL;
     to->vectors = 0;
-    to->steps = min_i64(OZAKI_BLOCK, p->k - step);
+    to->steps = min_i64(STEPS, p->k - step);
     if (store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &store, err))
         return err->code;
     for (int i = 0; i < GROUPS && (i == 0 || extent > GROUP) && !err->code; i++)
@@ -68,11 +70,14 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
     return err->code;
 }
 
-/* What rounding to integers takes from each number. */
-static void round_vectors(const struct residues *residues, struct sample *s)
+/* What rounding to integers takes from each number, if the rest of a block of k is as these: its
+ * norms are larger by the square root of its length, and its integers coarser by as much. */
+static void round_vectors(const struct residues *residues, int64_t block, struct sample *s)
 {
+    const int coarser = (int)ceil(log2((double)block / (double)s->steps) / 2);
     for (int64_t i = 0; i < s->vectors; i++) {
-        const int shift = ozaki_row_shift(residues, s->numbers[i], s->steps, &s->finite[i]);
+        const int shift =
+            ozaki_row_shift(residues, s->numbers[i], s->steps, &s->finite[i]) - coarser;
         for (int64_t h = 0; h < s->steps && s->finite[i]; h++) {
             const double scaled = ozaki_scaled(s->numbers[i][h], shift);
             s->lost[i][h] = ozaki_scaled(fabs(scaled - rint(scaled)), -shift);
@@ -102,16 +107,17 @@ static double largest_error(const struct samples *s)
     return largest;
 }
 
-/* In units[N], for each number of moduli from the problem's on, unless an earlier block had
+/* In units[N], for each number of moduli from the problem's on, unless an earlier piece had
  * more. */
 static void add_units(const struct problem *p, struct samples *s, double units[RESIDUES_MOST + 1])
 {
     const double unit = p->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    const int64_t block = min_i64(p->k, OZAKI_BLOCK);
     for (int moduli = p->moduli; moduli <= RESIDUES_MOST; moduli++) {
         struct residues residues;
         residues_make(moduli, &residues);
-        round_vectors(&residues, &s->a);
-        round_vectors(&residues, &s->b);
+        round_vectors(&residues, block, &s->a);
+        round_vectors(&residues, block, &s->b);
         units[moduli] = fmax(units[moduli], largest_error(s) / unit);
     }
 }
@@ -123,8 +129,8 @@ int spread_probe(const struct problem *p, struct spread *spread, struct error *e
     struct samples *s = malloc(sizeof *s);
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to look at the operands");
-    for (int i = 0; i < BLOCKS && (i == 0 || p->k > OZAKI_BLOCK) && !err->code; i++) {
-        const int64_t step = begin_of(i, BLOCKS, p->k, OZAKI_BLOCK);
+    for (int i = 0; i < PIECES && (i == 0 || p->k > STEPS) && !err->code; i++) {
+        const int64_t step = begin_of(i, PIECES, p->k, STEPS);
         if (!read_sample(p, OPERAND_A, step, s->slot, &s->a, err) &&
             !read_sample(p, OPERAND_B, step, s->slot, &s->b, err))
             add_units(p, s, units);

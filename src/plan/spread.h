@@ -10,9 +10,10 @@ struct spread {
     double units; /* the bound on an error with the problem's moduli, by u |op(A)| |op(B)| */
 };
 
-/* Look at a few rows of op(A) and columns of op(B), in two blocks of k.  The error of each of their
- * products in residues is bounded by what rounding to integers loses of their elements; that of
- * sums of products by k u |op(A)| |op(B)|, an eighth of which is what moduli have to reach, since
- * the sample does not show everything.  Depends on the elements, on nothing else.  Reads less than
- * 5 MB, blocking; not collective. */
+/* Look at 1024 steps each at the begin, in the middle and at the end of k, of eight neighbouring
+ * rows of op(A) and columns of op(B) at either end.  The error of each of their products in
+ * residues is bounded by what rounding to integers loses of their elements; that of sums of
+ * products by k u |op(A)| |op(B)|, an eighth of which is what moduli have to reach, since the
+ * sample does not show everything.  Depends on the elements, on nothing else.  Reads up to 6144
+ * short pieces of an operand whose rows or columns are not contiguous, blocking; not collective. */
 int spread_probe(const struct problem *p, struct spread *spread, struct error *err);

@@ -83,8 +83,8 @@ static void print_findings(const char *title, const struct findings *f)
 static void print_proof(const struct problem *p)
 {
     printf("Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
-           "            of its row of op(A) and of op(B); sums of %" PRId64
-           " products, within\n            %" PRId64 " u |a| |B|\n",
+           "            of its row of op(A) and of op(B), unless numbers overflow or\n"
+           "            underflow; sums of %" PRId64 " products are within %" PRId64 " u |a| |B|\n",
            report_proven(p), p->k_whole, p->k_whole);
 }
 

@@ -21,7 +21,7 @@ struct run {
     struct trace *trace;
     struct tiles *map;         /* of C; null: nobody wants to know */
     const struct piece *piece; /* which `problem` is */
-    uint64_t seed;             /* of the check's weights */
+    uint64_t seed;             /* of the check's weights, and of signs for residues */
     struct saver saver;        /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */

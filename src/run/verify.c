@@ -336,8 +336,8 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
 
 /* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
  * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|);
- * second-order terms are covered for k u < 2.  Of products in residues blocks are added; each layer
- * of a K split may end with one that is not whole. */
+ * second-order terms are covered for k u < 2.  Of products in residues blocks are added, and then
+ * the layers of a K split, each of which has one block or more. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
