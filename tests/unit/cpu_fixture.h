@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "scalar.h"
+#include "gemm.h"
 
 enum { GAP = 3 };
 static const double guard = -12345;
@@ -103,4 +103,57 @@ static inline void assert_gaps_are(const struct matrix *m, double value)
 static inline void assert_same_bits(const struct matrix *a, const struct matrix *b)
 {
     assert_memory_equal(a->data, b->data, matrix_bytes(a));
+}
+
+/* A product of random numbers, where C has some already. */
+struct product {
+    struct gemm gemm;
+    struct matrix a, b, c;
+};
+
+static inline struct matrix operand_make(enum scalar type, bool trans, int64_t rows, int64_t cols)
+{
+    return matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
+}
+
+/* Bit 0 of `trans` is trans_a, bit 1 trans_b. */
+static inline struct product product_make(enum scalar type, int trans, int64_t m, int64_t n,
+                                          int64_t k)
+{
+    struct product p = {.gemm = {.type = type, .trans_a = trans & 1, .trans_b = trans & 2}};
+    struct gemm *g = &p.gemm;
+    p.a = operand_make(type, g->trans_a, m, k);
+    p.b = operand_make(type, g->trans_b, k, n);
+    p.c = matrix_make(type, m, n, guard);
+    matrix_fill(&p.a, random_real);
+    matrix_fill(&p.b, random_real);
+    matrix_fill(&p.c, random_real);
+    g->m = m;
+    g->n = n;
+    g->k = k;
+    g->alpha = 1;
+    g->a = p.a.data;
+    g->b = p.b.data;
+    g->c = p.c.data;
+    g->lda = p.a.ld;
+    g->ldb = p.b.ld;
+    g->ldc = p.c.ld;
+    return p;
+}
+
+static inline void product_free(struct product *p)
+{
+    free(p->a.data);
+    free(p->b.data);
+    free(p->c.data);
+}
+
+static inline double a_of(const struct product *p, int64_t i, int64_t l)
+{
+    return p->gemm.trans_a ? get(&p->a, l, i) : get(&p->a, i, l);
+}
+
+static inline double b_of(const struct product *p, int64_t l, int64_t j)
+{
+    return p->gemm.trans_b ? get(&p->b, j, l) : get(&p->b, l, j);
 }

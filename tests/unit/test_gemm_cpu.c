@@ -15,57 +15,6 @@ enum { THREADS = 3, WORKSPACE_ALIGNMENT = 64 };
 static void *workspace;
 static bool fused; /* the CPU has fma; otherwise the kernel multiplies and adds */
 
-struct problem {
-    struct gemm gemm;
-    struct matrix a, b, c;
-};
-
-static struct matrix operand_make(enum scalar type, bool trans, int64_t rows, int64_t cols)
-{
-    return matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
-}
-
-/* Bit 0 of `trans` is trans_a, bit 1 trans_b. */
-static struct problem problem_make(enum scalar type, int trans, int64_t m, int64_t n, int64_t k)
-{
-    struct problem p = {.gemm = {.type = type, .trans_a = trans & 1, .trans_b = trans & 2}};
-    struct gemm *g = &p.gemm;
-    p.a = operand_make(type, g->trans_a, m, k);
-    p.b = operand_make(type, g->trans_b, k, n);
-    p.c = matrix_make(type, m, n, guard);
-    matrix_fill(&p.a, random_real);
-    matrix_fill(&p.b, random_real);
-    matrix_fill(&p.c, random_real);
-    g->m = m;
-    g->n = n;
-    g->k = k;
-    g->alpha = 1;
-    g->a = p.a.data;
-    g->b = p.b.data;
-    g->c = p.c.data;
-    g->lda = p.a.ld;
-    g->ldb = p.b.ld;
-    g->ldc = p.c.ld;
-    return p;
-}
-
-static void problem_free(struct problem *p)
-{
-    free(p->a.data);
-    free(p->b.data);
-    free(p->c.data);
-}
-
-static double a_of(const struct problem *p, int64_t i, int64_t l)
-{
-    return p->gemm.trans_a ? get(&p->a, l, i) : get(&p->a, i, l);
-}
-
-static double b_of(const struct problem *p, int64_t l, int64_t j)
-{
-    return p->gemm.trans_b ? get(&p->b, j, l) : get(&p->b, l, j);
-}
-
 /* One step of a running sum, in the arithmetic of the type. */
 static double step(enum scalar type, double a, double b, double s)
 {
@@ -80,7 +29,7 @@ static double in_type(enum scalar type, double x)
 }
 
 /* What the contract promises for one element of which C holds `c`. */
-static double promised(const struct problem *p, int64_t i, int64_t j, double c)
+static double promised(const struct product *p, int64_t i, int64_t j, double c)
 {
     const struct gemm *g = &p->gemm;
     double alpha = in_type(g->type, g->alpha), beta = in_type(g->type, g->beta);
@@ -98,7 +47,7 @@ static double promised(const struct problem *p, int64_t i, int64_t j, double c)
 }
 
 /* The same in long double; *bound is how far off a sum in the type may be. */
-static long double exact(const struct problem *p, int64_t i, int64_t j, double c,
+static long double exact(const struct product *p, int64_t i, int64_t j, double c,
                          long double *bound)
 {
     const struct gemm *g = &p->gemm;
@@ -114,7 +63,7 @@ static long double exact(const struct problem *p, int64_t i, int64_t j, double c
     return alpha * sum + start;
 }
 
-static void check_element(const struct problem *p, int64_t i, int64_t j, double c)
+static void check_element(const struct product *p, int64_t i, int64_t j, double c)
 {
     const struct gemm *g = &p->gemm;
     double found = get(&p->c, i, j), expected = promised(p, i, j, c);
@@ -127,7 +76,7 @@ static void check_element(const struct problem *p, int64_t i, int64_t j, double 
 }
 
 /* Run p and compare all of C, which it replaces, and the gaps. */
-static void check(struct problem *p, int threads)
+static void check(struct product *p, int threads)
 {
     struct matrix before = matrix_copy(&p->c);
     gemm_cpu(&p->gemm, threads, workspace);
@@ -140,10 +89,10 @@ static void check(struct problem *p, int threads)
 
 static void check_size(enum scalar type, int trans, int64_t m, int64_t n, int64_t k)
 {
-    struct problem p = problem_make(type, trans, m, n, k);
+    struct product p = product_make(type, trans, m, n, k);
     p.gemm.beta = 1;
     check(&p, THREADS);
-    problem_free(&p);
+    product_free(&p);
 }
 
 static void sizes_around_a_tile(void **state)
@@ -184,12 +133,12 @@ static void any_alpha_and_beta(void **state)
     const int64_t sizes[][3] = {{5, 7, 9}, {70, 30, 530}, {1030, 3, 20}, {3, 260, 20}, {4, 3, 0}};
     for (int trial = 0; trial < 8 * 5 * 8; trial++) {
         const int64_t *size = sizes[trial / 8 % 5];
-        struct problem p =
-            problem_make((enum scalar)(trial / 40 % 2), trial / 80, size[0], size[1], size[2]);
+        struct product p =
+            product_make((enum scalar)(trial / 40 % 2), trial / 80, size[0], size[1], size[2]);
         p.gemm.alpha = factors[trial % 8][0];
         p.gemm.beta = factors[trial % 8][1];
         check(&p, THREADS);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
@@ -197,7 +146,7 @@ static void integers_are_exact(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 8; trial++) {
-        struct problem p = problem_make((enum scalar)(trial % 2), trial / 2, 61, 45, 700);
+        struct product p = product_make((enum scalar)(trial % 2), trial / 2, 61, 45, 700);
         matrix_fill(&p.a, random_integer);
         matrix_fill(&p.b, random_integer);
         gemm_cpu(&p.gemm, THREADS, workspace);
@@ -205,7 +154,7 @@ static void integers_are_exact(void **state)
             long double bound, expected = exact(&p, at % 61, at / 61, 0, &bound);
             assert_true(get(&p.c, at % 61, at / 61) == (double)expected);
         }
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
@@ -215,8 +164,8 @@ static void threads_leave_no_trace(void **state)
     const int64_t sizes[][3] = {{500, 300, 300}, {20, 1500, 300}, {1500, 20, 300}, {100, 90, 1200}};
     for (int trial = 0; trial < 8; trial++) {
         const int64_t *size = sizes[trial / 2];
-        struct problem p =
-            problem_make((enum scalar)(trial % 2), trial % 4, size[0], size[1], size[2]);
+        struct product p =
+            product_make((enum scalar)(trial % 2), trial % 4, size[0], size[1], size[2]);
         gemm_cpu(&p.gemm, 1, workspace);
         struct matrix one = matrix_copy(&p.c);
         for (int threads = 2; threads <= THREADS; threads++) {
@@ -224,12 +173,12 @@ static void threads_leave_no_trace(void **state)
             assert_same_bits(&one, &p.c);
         }
         free(one.data);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
 /* Elements [begin, end) along k, added to what C holds. */
-static void run_slab(const struct problem *p, int64_t begin, int64_t end)
+static void run_slab(const struct product *p, int64_t begin, int64_t end)
 {
     struct gemm g = p->gemm;
     size_t size = scalar_size(g.type);
@@ -245,7 +194,7 @@ static void slabs_leave_no_trace(void **state)
     (void)state;
     const int64_t k = 1000, slabs[] = {GEMM_QUANTUM, 5 * GEMM_QUANTUM, 27 * GEMM_QUANTUM};
     for (int trial = 0; trial < 8; trial++) {
-        struct problem p = problem_make((enum scalar)(trial % 2), trial / 2, 77, 39, k);
+        struct product p = product_make((enum scalar)(trial % 2), trial / 2, 77, 39, k);
         p.gemm.beta = trial % 4 == 0;
         struct matrix before = matrix_copy(&p.c);
         gemm_cpu(&p.gemm, THREADS, workspace);
@@ -258,12 +207,12 @@ static void slabs_leave_no_trace(void **state)
         }
         free(before.data);
         free(whole.data);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
 /* The rectangle of C at (i, j), by itself. */
-static void run_tile(const struct problem *p, int64_t i, int64_t j, int64_t rows, int64_t cols)
+static void run_tile(const struct product *p, int64_t i, int64_t j, int64_t rows, int64_t cols)
 {
     struct gemm g = p->gemm;
     size_t size = scalar_size(g.type);
@@ -279,7 +228,7 @@ static void tiles_leave_no_trace(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 8; trial++) {
-        struct problem p = problem_make((enum scalar)(trial % 2), trial / 2, 131, 71, 300);
+        struct product p = product_make((enum scalar)(trial % 2), trial / 2, 131, 71, 300);
         p.gemm.alpha = trial % 4 == 0 ? 1 : 0.7;
         gemm_cpu(&p.gemm, THREADS, workspace);
         struct matrix whole = matrix_copy(&p.c);
@@ -288,7 +237,7 @@ static void tiles_leave_no_trace(void **state)
                 run_tile(&p, i, j, 29, 13);
         assert_same_bits(&whole, &p.c);
         free(whole.data);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
@@ -296,11 +245,11 @@ static void beta_zero_reads_no_c(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 8; trial++) {
-        struct problem p = problem_make((enum scalar)(trial % 2), trial / 2, 50, 21, 600);
+        struct product p = product_make((enum scalar)(trial % 2), trial / 2, 50, 21, 600);
         for (int64_t at = 0; at < 50 * 21; at++)
             set(&p.c, at % 50, at / 50, NAN);
         check(&p, THREADS);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
@@ -309,13 +258,13 @@ static void nothing_to_multiply_reads_no_operand(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 12; trial++) {
-        struct problem p =
-            problem_make((enum scalar)(trial % 2), 0, 30, 20, trial / 2 % 2 ? 10 : 0);
+        struct product p =
+            product_make((enum scalar)(trial % 2), 0, 30, 20, trial / 2 % 2 ? 10 : 0);
         p.gemm.alpha = p.gemm.k == 0 ? 0.7 : 0;
         p.gemm.beta = trial / 4 * 0.5;
         p.gemm.a = p.gemm.b = NULL;
         check(&p, THREADS);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
@@ -323,16 +272,16 @@ static void empty_c(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 8; trial++) {
-        struct problem p =
-            problem_make((enum scalar)(trial % 2), 0, trial & 2 ? 9 : 0, trial & 2 ? 0 : 9, 5);
+        struct product p =
+            product_make((enum scalar)(trial % 2), 0, trial & 2 ? 9 : 0, trial & 2 ? 0 : 9, 5);
         p.gemm.beta = trial & 4 ? 0.5 : 1;
         check(&p, THREADS);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
 /* Whether C holds the sums of one kind of step throughout. */
-static bool holds(const struct problem *p, bool steps_fused)
+static bool holds(const struct product *p, bool steps_fused)
 {
     bool was_fused = fused, same = true;
     fused = steps_fused;
@@ -347,7 +296,7 @@ static bool holds(const struct problem *p, bool steps_fused)
 static void check_table(const struct cpu_kernel *kernel, enum scalar type, int trans)
 {
     const int64_t rows = kernel->tile_rows - 1, cols = kernel->tile_cols - 1, k = 21;
-    struct problem p = problem_make(type, trans, rows, cols, k);
+    struct product p = product_make(type, trans, rows, cols, k);
     const struct gemm *g = &p.gemm;
     char *packed_a = workspace;
     char *packed_b = packed_a + (size_t)(kernel->tile_rows * k) * scalar_size(type);
@@ -359,7 +308,7 @@ static void check_table(const struct cpu_kernel *kernel, enum scalar type, int t
     kernel->multiply(&block);
     assert_true(holds(&p, true) || holds(&p, false));
     assert_gaps_are(&p.c, guard);
-    problem_free(&p);
+    product_free(&p);
 }
 
 static void every_instruction_set(void **state)

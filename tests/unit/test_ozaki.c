@@ -15,63 +15,17 @@ enum { THREADS = 3, ALIGNMENT = 64, SEVERAL_BLOCKS = 2 * OZAKI_BLOCK + 77 };
 
 static void *workspace;
 
-struct problem {
-    struct gemm gemm;
-    struct matrix a, b, c;
-};
-
-/* Bit 0 of `trans` is trans_a, bit 1 trans_b. */
-static struct problem problem_make(enum scalar type, int trans, int64_t m, int64_t n, int64_t k)
-{
-    struct problem p = {.gemm = {.type = type, .trans_a = trans & 1, .trans_b = trans & 2}};
-    struct gemm *g = &p.gemm;
-    p.a = matrix_make(type, g->trans_a ? k : m, g->trans_a ? m : k, NAN);
-    p.b = matrix_make(type, g->trans_b ? n : k, g->trans_b ? k : n, NAN);
-    p.c = matrix_make(type, m, n, guard);
-    *g = (struct gemm){.type = type,
-                       .trans_a = g->trans_a,
-                       .trans_b = g->trans_b,
-                       .m = m,
-                       .n = n,
-                       .k = k,
-                       .alpha = 1,
-                       .a = p.a.data,
-                       .b = p.b.data,
-                       .c = p.c.data,
-                       .lda = p.a.ld,
-                       .ldb = p.b.ld,
-                       .ldc = p.c.ld};
-    return p;
-}
-
-static void problem_free(struct problem *p)
-{
-    free(p->a.data);
-    free(p->b.data);
-    free(p->c.data);
-}
-
-static double a_of(const struct problem *p, int64_t i, int64_t h)
-{
-    return p->gemm.trans_a ? get(&p->a, h, i) : get(&p->a, i, h);
-}
-
-static double b_of(const struct problem *p, int64_t h, int64_t j)
-{
-    return p->gemm.trans_b ? get(&p->b, j, h) : get(&p->b, h, j);
-}
-
-static void set_a(struct problem *p, int64_t i, int64_t h, double value)
+static void set_a(struct product *p, int64_t i, int64_t h, double value)
 {
     p->gemm.trans_a ? set(&p->a, h, i, value) : set(&p->a, i, h, value);
 }
 
-static void set_b(struct problem *p, int64_t h, int64_t j, double value)
+static void set_b(struct product *p, int64_t h, int64_t j, double value)
 {
     p->gemm.trans_b ? set(&p->b, j, h, value) : set(&p->b, h, j, value);
 }
 
-static void multiply(const struct problem *p, int moduli, int threads)
+static void multiply(const struct product *p, int moduli, int threads)
 {
     struct residues residues;
     struct ozaki ozaki = {
@@ -119,9 +73,15 @@ static struct pair pair_add(struct pair s, double x)
     return (struct pair){high, s.low + ((s.high - (high - taken)) + (x - taken))};
 }
 
+static double smallest(enum scalar type)
+{
+    return type == SCALAR_FLOAT ? 0x1p-149 : 0x1p-1074;
+}
+
 /* One element, and how far off it may be: what rounding to integers can do in each block, and one
- * unit in the last place for each rounded number. */
-static void check_element(const struct problem *p, int moduli, int64_t i, int64_t j, double before)
+ * unit in the last place for each rounded number.  Returns the error. */
+static double check_element(const struct product *p, int moduli, int64_t i, int64_t j,
+                            double before)
 {
     const struct gemm *g = &p->gemm;
     const double u = g->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
@@ -146,15 +106,37 @@ static void check_element(const struct problem *p, int moduli, int64_t i, int64_
     }
     const double found = get(&p->c, i, j);
     const double error = fabs((found - exact.high) - exact.low);
-    if (!(error <= bound * (1 + 1e-9) + 0x1p-1074))
+    if (!(error <= bound * (1 + 1e-9) + smallest(g->type)))
         fail_msg("%s %dx%dx%d, %d moduli, spread %g: C[%d,%d] is %.17g, off by %g, at most %g",
                  scalar_name(g->type), (int)g->m, (int)g->n, (int)g->k, moduli, spread, (int)i,
                  (int)j, found, error, bound);
+    return error;
+}
+
+/* The elements of a row of a product in one block, and the norm of their errors. */
+static void check_row(const struct product *p, int moduli, int64_t i)
+{
+    const struct gemm *g = &p->gemm;
+    double row = 0, columns = 0, error = 0;
+    struct residues r;
+    residues_make(moduli, &r);
+    for (int64_t j = 0; j < g->n; j++) {
+        error = hypot(error, check_element(p, moduli, i, j, 0));
+        for (int64_t h = 0; h < g->k; h++)
+            columns = hypot(columns, b_of(p, h, j));
+    }
+    for (int64_t h = 0; h < g->k; h++)
+        row = hypot(row, a_of(p, i, h));
+    const double unit = g->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    const double bound = ozaki_proven(&r, g->type, g->k) * unit * row * columns;
+    if (!(error <= bound * (1 + 1e-9) + smallest(g->type)))
+        fail_msg("%d moduli, spread %g: row %d is off by %g, at most %g", moduli, spread, (int)i,
+                 error, bound);
 }
 
 static void check_random(enum scalar type, int trans, const int64_t size[3], int moduli)
 {
-    struct problem p = problem_make(type, trans, size[0], size[1], size[2]);
+    struct product p = product_make(type, trans, size[0], size[1], size[2]);
     matrix_fill(&p.a, spread_real);
     matrix_fill(&p.b, spread_real);
     matrix_fill(&p.c, random_real);
@@ -165,7 +147,7 @@ static void check_random(enum scalar type, int trans, const int64_t size[3], int
         for (int64_t i = 0; i < size[0]; i++)
             check_element(&p, moduli, i, j, get(&before, i, j));
     free(before.data);
-    problem_free(&p);
+    product_free(&p);
 }
 
 static void test_errors_are_within_what_is_proven(void **state)
@@ -183,13 +165,56 @@ static void test_errors_are_within_what_is_proven(void **state)
     spread = 0;
 }
 
+/* Numbers of all kinds, in a row or column of op(A) or op(B): spread, one of them huge, some so
+ * small that their products are subnormal or 0, zeros, and such that cancel in pairs. */
+static void fill_kind(struct product *p, bool of_a, int64_t at, int kind)
+{
+    static const int scales[] = {0, 300, -300, -700};
+    const double scale = ldexp(1, p->gemm.type == SCALAR_FLOAT ? 0 : scales[kind % 4]);
+    double before = 0;
+    for (int64_t h = 0; h < p->gemm.k; h++) {
+        double x = spread_real() * scale;
+        if (kind % 5 == 1 && h == p->gemm.k / 2)
+            x *= p->gemm.type == SCALAR_FLOAT ? 0x1p10 : 0x1p60;
+        if (kind % 5 == 2 || (kind % 5 == 3 && h % 3 > 0))
+            x = 0;
+        if (kind % 5 == 4 && h % 2 == 1)
+            x = of_a ? -before : before;
+        before = x;
+        of_a ? set_a(p, at, h, x) : set_b(p, h, at, x);
+    }
+}
+
+/* Rows, too: DGEMM_OOC_TEST_TRIALS=62500 looks at a million elements. */
+static void test_any_block_is_within_the_bounds(void **state)
+{
+    enum { SIDE = 4 };
+    (void)state;
+    for (int trial = 0; trial < tries(400); trial++) {
+        const enum scalar type = trial % 3 == 0 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        const int moduli = 8 + (int)random_below(RESIDUES_MOST - 7);
+        struct product p =
+            product_make(type, (int)random_below(4), SIDE, SIDE, 1 + random_below(300));
+        spread = (double)random_below(9);
+        for (int64_t i = 0; i < SIDE; i++) {
+            fill_kind(&p, true, i, (int)random_below(20));
+            fill_kind(&p, false, i, (int)random_below(20));
+        }
+        multiply(&p, moduli, 1);
+        for (int64_t i = 0; i < SIDE; i++)
+            check_row(&p, moduli, i);
+        product_free(&p);
+    }
+    spread = 0;
+}
+
 /* With 14 moduli errors are smaller than those of running sums, and each modulus more takes nearly
  * 4 bits from them. */
 static void test_errors_beside_running_sums(void **state)
 {
     (void)state;
     enum { SIDE = 8, STEPS = 5000 };
-    struct problem p = problem_make(SCALAR_DOUBLE, 0, SIDE, SIDE, STEPS);
+    struct product p = product_make(SCALAR_DOUBLE, 0, SIDE, SIDE, STEPS);
     matrix_fill(&p.a, random_real);
     matrix_fill(&p.b, random_real);
     for (int moduli = 14; moduli <= 15; moduli++) {
@@ -211,7 +236,7 @@ static void test_errors_beside_running_sums(void **state)
             fail_msg("%d moduli: errors add up to %g, those of running sums to %g", moduli, found,
                      running);
     }
-    problem_free(&p);
+    product_free(&p);
 }
 
 static double random_large_integer(void)
@@ -260,7 +285,7 @@ static void test_integers_are_exact(void **state)
     double (*const kinds[])(void) = {one, random_integer, random_large_integer};
     for (int kind = 0; kind < 3; kind++)
         for (int moduli = kind == 2 ? 10 : 7; moduli <= RESIDUES_MOST; moduli++) {
-            struct problem p = problem_make(SCALAR_DOUBLE, moduli % 4, 3, 2, OZAKI_BLOCK + 5);
+            struct product p = product_make(SCALAR_DOUBLE, moduli % 4, 3, 2, OZAKI_BLOCK + 5);
             matrix_fill(&p.a, kinds[kind]);
             matrix_fill(&p.b, kinds[kind]);
             multiply(&p, moduli, 1);
@@ -271,15 +296,15 @@ static void test_integers_are_exact(void **state)
                         sum += (int64_t)a_of(&p, i, h) * (int64_t)b_of(&p, h, j);
                     assert_true(get(&p.c, i, j) == (double)sum);
                 }
-            problem_free(&p);
+            product_free(&p);
         }
 }
 
 /* Of a part of the product: rows and columns from (i, j) on, or steps from k on. */
-static void multiply_part(const struct problem *p, int moduli, int threads, const int64_t from[3],
+static void multiply_part(const struct product *p, int moduli, int threads, const int64_t from[3],
                           const int64_t size[3])
 {
-    struct problem part = *p;
+    struct product part = *p;
     struct gemm *g = &part.gemm;
     const int64_t bytes = (int64_t)scalar_size(g->type);
     g->a = (const char *)g->a +
@@ -302,7 +327,7 @@ static void test_parts_have_the_same_bits(void **state)
     for (int trial = 0; trial < tries(8); trial++) {
         const enum scalar type = trial % 2 ? SCALAR_FLOAT : SCALAR_DOUBLE;
         const int moduli = 7 + 7 * (trial / 2 % 2);
-        struct problem p = problem_make(type, trial % 4, M, N, OZAKI_BLOCK + 33);
+        struct product p = product_make(type, trial % 4, M, N, OZAKI_BLOCK + 33);
         matrix_fill(&p.a, spread_real);
         matrix_fill(&p.b, spread_real);
         multiply(&p, moduli, THREADS);
@@ -318,7 +343,7 @@ static void test_parts_have_the_same_bits(void **state)
         }
         assert_same_bits(&p.c, &whole);
         free(whole.data);
-        problem_free(&p);
+        product_free(&p);
     }
     spread = 0;
 }
@@ -330,7 +355,7 @@ static void test_what_is_not_finite_is_a_running_sum(void **state)
     enum { SIDE = 4, ROW = 1, COL = 2 };
     for (int type = 0; type <= SCALAR_DOUBLE; type++)
         for (int kind = 0; kind < 2; kind++) {
-            struct problem p = problem_make((enum scalar)type, kind, SIDE, SIDE, OZAKI_BLOCK + 9);
+            struct product p = product_make((enum scalar)type, kind, SIDE, SIDE, OZAKI_BLOCK + 9);
             matrix_fill(&p.a, random_real);
             matrix_fill(&p.b, random_real);
             multiply(&p, 14, 1);
@@ -349,7 +374,7 @@ static void test_what_is_not_finite_is_a_running_sum(void **state)
                         assert_true(i == ROW && j == COL ? !isfinite(found) : isinf(found));
                 }
             free(finite.data);
-            problem_free(&p);
+            product_free(&p);
         }
 }
 
@@ -360,7 +385,7 @@ static void test_extreme_rows(void **state)
     enum { ROWS = 5, STEPS = 40 };
     static const double scales[ROWS] = {0, 0x1p-1074, 0x1p-1030, 0x1p1000, 1};
     for (int moduli = RESIDUES_LEAST; moduli <= RESIDUES_MOST; moduli++) {
-        struct problem p = problem_make(SCALAR_DOUBLE, 0, ROWS, 1, STEPS);
+        struct product p = product_make(SCALAR_DOUBLE, 0, ROWS, 1, STEPS);
         matrix_fill(&p.b, random_integer);
         for (int64_t i = 0; i < ROWS; i++)
             for (int64_t h = 0; h < STEPS; h++)
@@ -375,19 +400,19 @@ static void test_extreme_rows(void **state)
             assert_true(get(&p.c, i, 0) == ldexp(sum, ilogb(scales[i])));
         }
         check_element(&p, moduli, 4, 0, 0);
-        problem_free(&p);
+        product_free(&p);
     }
 }
 
 static void test_no_steps(void **state)
 {
     (void)state;
-    struct problem p = problem_make(SCALAR_DOUBLE, 0, 2, 3, 0);
+    struct product p = product_make(SCALAR_DOUBLE, 0, 2, 3, 0);
     multiply(&p, 14, THREADS);
     for (int64_t j = 0; j < 3; j++)
         for (int64_t i = 0; i < 2; i++)
             assert_true(get(&p.c, i, j) == 0);
-    problem_free(&p);
+    product_free(&p);
 }
 
 static int setup(void **state)
@@ -408,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_are_within_what_is_proven),
+        cmocka_unit_test(test_any_block_is_within_the_bounds),
         cmocka_unit_test(test_errors_beside_running_sums),
         cmocka_unit_test(test_integers_are_as_fine_as_the_bound_says),
         cmocka_unit_test(test_integers_are_exact),
