@@ -73,16 +73,34 @@ static double whole_blocks(int64_t extent)
     return (double)round_up(extent, GEMM_BLOCK);
 }
 
+/* How often a GPU converts a panel of A, and one of B, to residues.  It multiplies part by part of
+ * the columns where the workspace does not hold those of the tile; then it converts A's panel for
+ * each part, and B's again for each strip of the first and the last slab. */
+static void count_conversions(const struct problem *p, const struct plan *plan, double times[2])
+{
+    const struct ozaki_part part =
+        ozaki_part(p->moduli, plan->residues_bytes, plan->tile_cols, plan->tile_rows, plan->slab);
+    const bool keeps = part.rows >= plan->tile_cols && plan->slab <= OZAKI_BLOCK;
+    const double strips = (double)ceil_div(plan->tile_rows, plan->strip_rows);
+    const double slabs = (double)plan->slabs;
+    times[OPERAND_A] = (double)ceil_div(plan->tile_cols, part.rows);
+    times[OPERAND_B] = keeps ? 1 : 1 + (strips - 1) * fmin(2, slabs) / slabs;
+}
+
 /* Bytes that a GPU moves to turn panels into residues, which it reads to measure and to convert
  * them, and residues into sums. */
-static double residues_moved(const struct problem *p, const struct tile_product *product)
+static double residues_moved(const struct problem *p, const struct plan *plan,
+                             const struct tile_product *product)
 {
     enum { PANEL_PASSES = 3 };
-    double element = (double)scalar_size(p->type), moduli = p->moduli;
-    double panels = (double)(product->rows + product->cols) * (double)product->k;
+    double element = (double)scalar_size(p->type), moduli = p->moduli, times[2];
     double sums = (double)(product->rows * product->cols) *
                   (double)max_i64(product->slabs, ceil_div(product->k, OZAKI_BLOCK));
-    return panels * (PANEL_PASSES * element + moduli) + 2 * sums * (moduli + element);
+    count_conversions(p, plan, times);
+    double converted =
+        ((double)product->rows * times[OPERAND_A] + (double)product->cols * times[OPERAND_B]) *
+        (double)product->k;
+    return converted * (PANEL_PASSES * element + moduli) + 2 * sums * (moduli + element);
 }
 
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
@@ -100,7 +118,7 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
     double checked = request->verify ? (rows + cols) * k + tile * groups : 0;
     double moved = checked * (double)scalar_size(p->type);
     if (p->moduli > 0 && machine->gpu)
-        moved += residues_moved(p, product);
+        moved += residues_moved(p, plan, product);
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
            moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
 }
