@@ -1,5 +1,5 @@
 #!/bin/bash
-# A product on a Cray with ALPS and one GPU a node (XK): qsub pbs-alps.sh, in the folder of this
+# A product on a Cray with ALPS and one GPU per node (XK): qsub pbs-alps.sh, in the folder of this
 # file.  PBS sends no signal before the limit, so the program watches the time; the job resubmits
 # itself.
 #PBS -N dgemm_ooc

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A product on one computer: ./workstation.sh.  Ctrl-C saves and stops, for which a bare mpirun
-# leaves no time; to resume, start it again.
+# A product on one computer: ./workstation.sh.  Ctrl-C saves and stops, which a bare mpirun
+# leaves no time for; to resume, start it again.
 set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders

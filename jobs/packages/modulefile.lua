@@ -10,4 +10,4 @@ whatis("Version: @VERSION@")
 whatis("Description: out-of-core matrix product on MPI ranks and GPUs")
 prepend_path("PATH", "@BINDIR@")
 prepend_path("MANPATH", "@MANDIR@")
-append_path("MANPATH", "") -- the empty word stands for the pages of the system
+append_path("MANPATH", "") -- the empty entry stands for the system's pages

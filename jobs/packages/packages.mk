@@ -32,13 +32,13 @@ drop = rm -f $(addprefix $(DESTDIR)$(2)/,$(notdir $(3)))
 install: all $(PAGES) $(MODULE) $(SCRIPTS)
 	$(call installed,put)
 
-# Folders of others stay, and so do ours where somebody has put something else into them.
+# Shared folders are kept, and so are the project's own if they contain other files.
 uninstall:
 	$(call installed,drop)
 	-rm -df $(addprefix $(DESTDIR),$(jobsdir)/machines $(jobsdir) $(modulesdir)/dgemm_ooc $(modulesdir) \
 	  $(datadir)/dgemm_ooc $(docdir)/jobs $(docdir))
 
-# Filled in anew each time, since the folders may be others than the last time.
+# These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
             -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' $< >$@
 $(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
@@ -53,7 +53,7 @@ dist:
 	@test -e .git || { echo "make dist: only in a git repository, of whose HEAD it makes the tarball" >&2; exit 1; }
 	git archive --prefix=$(RELEASE)/ -o $(DIST)/$(RELEASE).tar.gz HEAD
 
-# A Debian package of HEAD, made in the unpacked tarball: there debian/ is at the top.
+# A Debian package of HEAD, built in the unpacked tarball, where debian/ is at the top.
 DEB := $(BUILD)/deb
 deb:
 	@rm -rf $(DEB)

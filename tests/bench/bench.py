@@ -1,39 +1,41 @@
 #!/usr/bin/env python3
-"""Measure dgemm_ooc file to file: beside what the parts of this machine can do alone, and beside
-what a user would run instead on the same files.
+"""Measure dgemm_ooc from file to file.  The baselines are what each part of this machine achieves alone,
+and what a user would run instead on the same files.
 
     make bench BENCH="--only disk --repeat 5"     or     bench.py [OPTION...] [-- PROGRAM_OPTION...]
 
-Three regimes, by what should be the limit: compute (files on a file system in memory), link (the
-same with so little GPU memory that the bus is the limit; only with a GPU) and disk (files on the
-disk, none of them in the page cache).  A round measures each part, the program and each rival once,
-in turn; the rounds are repeated.  The first products of the rivals are compared with the program's.
+There are three regimes, named after the expected bottleneck: compute (files on a file system in
+memory), link (the same with so little GPU memory that the bus is the bottleneck; only with a GPU) and
+disk (files on the disk, none of them in the page cache).  Each round measures every part, the program
+and every rival once, in turn; the rounds are repeated.  The first product of each rival is compared
+with the program's.
 
---json FILE holds everything.  A series is {"median", "min", "max", "values"}, a value a round.
+--json FILE holds all results.  A series is {"median", "min", "max", "values"}, with one value per round.
 
     schema 1, date, commit (null: no git), arguments, repeat
-    machine   cpu, cpus, threads, memory_bytes, load (of a minute: [before, after]), device ("gpu"
-              or "cpu"), device_name, gpu (null, or what nvidia-smi says of each)
-    cases     one a regime and size:
+    machine   cpu, cpus, threads, memory_bytes, load (1-minute average: [before, after]), device ("gpu"
+              or "cpu"), device_name, gpu (null, or the fields of nvidia-smi for each GPU)
+    cases     one per regime and size:
       regime, folder, cold, m, n, k, gpu_memory_bytes (null: all), host_memory_bytes (null: the
-      program's choice)
-      ceilings  by stage (read, in, gemm, out, write): rate (series, bytes or FLOPs a second), way;
-                read and write also ways (series by way: rate is the one of the best median), in and
-                out both (series: the rate of each with both at work), gemm clock_mhz (series; 0:
-                not known)
+      program's default)
+      ceilings  by stage (read, in, gemm, out, write): rate (series, bytes or FLOPs per second), way;
+                read and write also have ways (a series per way; rate is the one with the best median),
+                in and out both (series: the rate of each while both are active), gemm clock_mhz
+                (series; 0: unknown)
       program   program (its version), algorithm, plan and predicted (as in the program's report),
-                startup_s and wall_s (series; the wall begins after the start-up and ends when C is safe),
-                verdict, residual, detectable, host_peak_bytes, device_peak_bytes (of the last round),
+                startup_s and wall_s (series; the wall time starts after the start-up and ends when C is
+                durable), verdict, residual, detectable, host_peak_bytes, device_peak_bytes (of the
+                last round),
                 stages  by stage: busy_s (series), amount (bytes, FLOPs), rate (amount / median
-                        busy_s), ceiling_s (the amount at the ceiling's rate), of_ceiling
+                        busy_s), ceiling_s (the time for the amount at the ceiling's rate), of_ceiling
                         (ceiling_s / median busy_s: above 1 where a cache helps)
-                busiest (stage), overlap (series: its busy time / wall), bound (the stage of the
-                largest ceiling_s), efficiency (that ceiling_s / median wall_s: 1 is perfect, but
-                beyond the CPU device, where all stages share the CPUs)
+                busiest (stage), overlap (series: its busy time / wall), bound (the stage with the
+                largest ceiling_s), efficiency (that ceiling_s / median wall_s: 1 is ideal, but out of
+                reach on the CPU device, where all stages share the CPUs)
       rivals    by name: wall_s, read_s, multiply_s, write_s (series; without start-up and pinning),
-                agrees (with the program's C; null: it leaves none), compute_only (multiply_s alone
-                counts), ratio (its time / the program's wall), and where they are known peak_bytes
-                (series) and library
+                agrees (whether its C is the program's; null: it writes none), compute_only (only
+                multiply_s is compared), ratio (its time / the program's wall), and where known
+                peak_bytes (series) and library
       failed    by name: why a rival could not run
 """
 import argparse
@@ -70,7 +72,7 @@ THREADS = os.environ.get("OMP_NUM_THREADS", str(CPUS))
 
 
 class Failure(Exception):
-    """Of a program that was started, or of this machine."""
+    """A child process failed, or this machine cannot run a case."""
 
 
 def say(words):
@@ -78,7 +80,7 @@ def say(words):
 
 
 def call(line):
-    """Standard output of a command.  OpenBLAS takes the kernels that it finds best itself."""
+    """Run a command and return its standard output.  OpenBLAS is left to select its kernels itself."""
     line = [str(word) for word in line]
     env = {name: value for name, value in environment().items()
            if not name.startswith("OPENBLAS_")}
@@ -153,8 +155,8 @@ def matrix_bytes(m, n, k):
 
 
 def fits(size, folder, alone):
-    """The files, where a rival's C is one more, and what it holds in memory, which may be where the
-    files are."""
+    """Whether there is room for the files, including a rival's C, and for its matrices in memory.  The
+    files may be in memory, too."""
     files = matrix_bytes(*size) + (0 if alone else ELEMENT * size[0] * size[1])
     held = 0 if alone else matrix_bytes(*size)
     return (files < 0.8 * shutil.disk_usage(folder).free
@@ -162,7 +164,7 @@ def fits(size, folder, alone):
 
 
 def sizes_of(regime, device, folder, wanted, alone):
-    """Those that were asked for, which must fit, or those of the regime, made to fit."""
+    """The requested sizes, which must fit, or those of the regime, reduced until they fit."""
     sizes = wanted or [extents(text) for text in SIZES[regime][device]]
     for size in sizes:
         while not wanted and not fits(size, folder, alone) and max(size) > 1:
@@ -186,7 +188,7 @@ def cases_of(args, link, folders):
 
 
 class Case:
-    """One regime and size: its files, and how each part, the program and the rivals are run."""
+    """One regime and size: its files, and how to run each part, the program and the rivals."""
 
     def __init__(self, case, folder, link, args):
         self.case, self.folder, self.link = case, folder, link
@@ -199,7 +201,7 @@ class Case:
         self.failed, self.agrees = {}, {}
 
     def generate(self):
-        if self.source.exists():  # the case before had the same
+        if self.source.exists():  # the previous case had the same size
             return
         for old in self.folder.glob("*.h5"):
             old.unlink()
@@ -212,7 +214,7 @@ class Case:
             raw_disk.drop(self.source)
 
     def program(self):
-        """Run it; its report."""
+        """Run the program and return its report."""
         limits = [f"--{x}-memory={self.case[f'{x}_memory_bytes']}" for x in ("gpu", "host")
                   if self.case[f"{x}_memory_bytes"]]
         self.ours.unlink(missing_ok=True)  # freeing its pages is not the program's work
@@ -223,7 +225,7 @@ class Case:
         return json.loads(self.answer.read_text())
 
     def kernel(self, report):
-        """The GEMM alone, on a tile and slab of the plan; columns apart as the plan pads them."""
+        """The rate of the GEMM alone, on a tile and slab of the plan, with its padded leading dimensions."""
         (rows, cols), slab = report["plan"]["tile"], min(report["plan"]["slab"], self.k)
         pad = next(pad for pad in (0, 16, 32) if (cols + pad) % 512 and (slab + pad) % 512)
         call(command("gemm_bench", "--algo", report["algorithm"], "--type", "d", "--trans", "NN",
@@ -233,7 +235,7 @@ class Case:
         return {"rate": row["tflops"] * 1e12, "clock_mhz": row["clock_mhz"]}
 
     def parts(self, report):
-        """A rate of every part; the disk's in all ways that it has."""
+        """The rate of every part; for the disk, with every I/O method."""
         block, c_bytes = report["plan"]["slot_bytes"], ELEMENT * self.m * self.n
         link = json.loads(call([BUILD / "tests/bench/bench_link", block, *["cpu"][self.gpu:]]))
         return {"read": raw_disk.rates(lambda threads, flags: raw_disk.read_rate(
@@ -244,7 +246,7 @@ class Case:
                 "gemm": self.kernel(report)}
 
     def check(self, name):
-        """Whether a rival's product is the program's but for rounding."""
+        """Record whether a rival's product equals the program's up to rounding."""
         if name not in self.agrees:
             line = command("h5mat", "diff", f"{self.ours}:/C", f"{self.theirs}:/C", "--tol",
                            1e-14 * self.k)
@@ -260,14 +262,14 @@ class Case:
         return json.loads(result) | {"compute_only": True}
 
     def xt(self, name):
-        """One run sweeps the block sizes: a rival each."""
+        """Sweep the block sizes in one run; each of them counts as a rival."""
         r = json.loads(call([BUILD / "tests/bench/rival_xt", self.source, self.theirs, XT_BLOCKS]))
         for block, seconds in r["multiply_s"].items():
             wall = r["read_s"] + seconds + r["write_s"]
             yield f"{name}, blocks of {block}", r | {"multiply_s": seconds, "wall_s": wall}
 
     def rivals(self):
-        """(name, how to run it) of all; a run gives a result, or several with their names."""
+        """Yield (name, function) for each rival; the function returns a result, or several with their names."""
         if self.alone:
             return
         if self.gpu:
@@ -302,11 +304,11 @@ class Case:
         return {"parts": self.parts(report), "report": self.program(), "rivals": self.run_rivals()}
 
 
-# What comes out
+# The results
 
 
 def best_way(rounds):
-    """Of the disk's ways the one of the best median."""
+    """The disk's I/O method with the best median."""
     ways = columns(rounds)
     way = max(ways, key=lambda name: ways[name]["median"])
     return {"way": way, "rate": ways[way], "ways": ways}
@@ -357,7 +359,7 @@ def rival_of(name, results, agrees, wall):
 
 
 def result_of(case, rounds):
-    """A case's JSON."""
+    """The JSON of a case."""
     ceilings = ceilings_of([r["parts"] for r in rounds])
     program = program_of([r["report"] for r in rounds], ceilings)
     names = [name for name in rounds[0]["rivals"] if all(name in r["rivals"] for r in rounds)]

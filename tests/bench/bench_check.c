@@ -1,5 +1,6 @@
-/* What the operations of the product check take on GPU 0, beside reading their matrix at the rate
- * of a copy on the device:   bench_check [ROWS COLS [CLASSES]]   (a tile's strip, and a panel) */
+/* Times of the product check's operations on GPU 0, and the rates at which they read their matrix:
+ *
+ *     bench_check [ROWS COLS [CLASSES]]      default: strips of a tile, and panels */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static void ok(int code)
     }
 }
 
-/* Device memory with small numbers in it. */
+/* Device memory filled with small numbers. */
 static void *memory_of(size_t bytes)
 {
     void *memory, *host = malloc(bytes);
@@ -35,7 +36,7 @@ static void *memory_of(size_t bytes)
     return memory;
 }
 
-/* What each operation works on. */
+/* The arguments of each operation. */
 struct bench {
     struct sketch sketch;
     struct project project;

@@ -1,11 +1,11 @@
-/* Reading chunked and compressed matrices: rates of store_read against H5Dread and against the
+/* Rates of store_read on chunked and compressed matrices, compared with H5Dread and with a
  * contiguous matrix.
  *
  *     bench_chunks [SIZE [THREADS [FOLDER]]]        SIZE: rows and columns; THREADS 0: all CPUs
  *
- * The whole matrix is read the way that the program reads it, in parts of a slot that follow the
- * chunks, from the page cache.  Rates are of decoded bytes, the best of a few repetitions; those of
- * one thread are per second of CPU time, so that they hold on a busy machine too. */
+ * The whole matrix is read from the page cache as the program reads it, in slot-sized parts that
+ * follow the chunks.  Rates count decoded bytes and are the best of a few repetitions; those of one
+ * thread are per second of CPU time, so that they are valid on a busy machine, too. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void stop(const struct error *err)
     exit(err->code);
 }
 
-/* Values with 20 random bits, which compress to about a third; `bytes` of file for them. */
+/* Create a matrix of values with 20 random bits, which compress to about a third. */
 static struct matrix_info make(const char *file, int64_t size, const struct matfile_layout *how)
 {
     struct error err = {0};
@@ -101,7 +101,7 @@ static double read_all(struct store *store, const struct matrix_info *info, int 
     return seconds(clock) - start;
 }
 
-/* GB/s at best, and the time to open. */
+/* The best rate in GB/s; *open_s is the time to open the store. */
 static double rate(const struct matrix_info *info, enum store_way way, int threads, double *open_s)
 {
     struct error err = {0};

@@ -2,10 +2,10 @@
  *
  *     bench_gemm_cpu [REPEAT [SIZE [THREADS]]]      SIZE 0: all; THREADS 0: one, and all CPUs
  *
- * Both run in turn, and the medians are compared.  Every thread is tied to a CPU of its own, and
- * before each run all rest until no thread of the other library still spins: otherwise it is the
- * scheduler that is measured.  OPENBLAS_CORETYPE picks the kernels of OpenBLAS (Haswell,
- * SkylakeX, ...). */
+ * The two run alternately, and their medians are compared.  Every OpenMP thread is pinned to its
+ * own CPU, and each run starts after a pause in which the other library's threads stop spinning;
+ * otherwise the scheduler would dominate the result.  OPENBLAS_CORETYPE selects the kernels of
+ * OpenBLAS (Haswell, SkylakeX, ...). */
 #include <cblas.h>
 #include <float.h>
 #include <math.h>
@@ -30,7 +30,7 @@ struct shape {
 static const struct shape shapes[] = {
     {512, 512}, {1024, 1024}, {2048, 2048}, {4096, 4096}, {2000, 256}};
 
-/* One product, and room for both results. */
+/* One product, and memory for both results. */
 struct contest {
     struct gemm gemm;
     void *ours, *theirs, *workspace;
@@ -44,8 +44,8 @@ static void rest(int threads)
         nanosleep(&t, NULL);
 }
 
-/* Tie the threads of OpenMP to the CPUs that this process may use; OpenBLAS' own threads stay
- * free. */
+/* Pin the OpenMP threads to the CPUs that this process may use; OpenBLAS' own threads are not
+ * pinned. */
 static int threads_tie(void)
 {
     cpu_set_t allowed;
@@ -131,7 +131,7 @@ static double median(double *seconds, int count)
     return seconds[count / 2];
 }
 
-/* No difference beyond twice the bound on the error of a sum of k products of halves. */
+/* Whether no difference exceeds twice the error bound of a sum of k products of halves. */
 static bool agree(const struct contest *c)
 {
     const struct gemm *g = &c->gemm;

@@ -1,13 +1,13 @@
-/* The byte movers against plain calls of the system: GB/s by run length, threads and way.
+/* Throughput of the stores and of plain system calls, in GB/s by run length, threads and method.
  *
  *     bench_io DIRECTORY [GIGABYTES [SECONDS]]
  *
- * A matrix with rows of 1 MiB is made in the directory, then read, then written, in blocks whose
- * rows are runs of the given length.  "raw" is one O_DIRECT call a run by as many threads, with
- * aligned memory; "mapped" copies to or from a shared mapping of the file, which takes no call but
- * a page fault every 4 KiB.  Buffered and mapped reading start with an empty cache; writing ends
- * with fdatasync, mapping with munmap.  Every measurement goes to places of its own and ends after
- * SECONDS, a block at the latest. */
+ * A matrix with rows of 1 MiB is created in the directory, then read, then written, in blocks whose
+ * rows are runs of the given length.  "raw" makes one O_DIRECT call per run from as many threads,
+ * with aligned memory.  "mapped" copies to or from a shared mapping of the file, which needs no
+ * call but takes a page fault every 4 KiB.  Buffered and mapped reads start with a cold cache;
+ * writes end with fdatasync, mappings with munmap.  Every measurement uses its own blocks and
+ * ends after SECONDS plus at most one block. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@ struct cell {
     struct store *store; /* direct, buffered */
     int descriptor;      /* raw, mapped */
     char *map;           /* mapped: the whole file */
-    struct block first;  /* others lie beside and below it */
+    struct block first;  /* the others are beside and below it */
     atomic_llong next, bytes;
     double deadline;
 };
@@ -49,7 +49,7 @@ static void insist(int failed, const struct error *err)
     }
 }
 
-/* Down a column of blocks, then down the next. */
+/* Blocks are numbered down one column of blocks, then down the next. */
 static struct block block_at(const struct cell *c, int64_t index)
 {
     struct block b = c->first;
@@ -126,7 +126,7 @@ static void cell_open(struct cell *c, enum mover mover)
     insist(c->map == MAP_FAILED, NULL);
 }
 
-/* Makes durable what was written, and undoes the mapping. */
+/* Flush the written data to the disk, and unmap the file. */
 static void cell_finish(struct cell *c)
 {
     struct error err = {0};
@@ -136,10 +136,10 @@ static void cell_finish(struct cell *c)
         munmap(c->map, info.file_bytes);
 }
 
-/* GB/s. */
+/* The throughput in GB/s. */
 static double measure(enum store_mode mode, enum mover mover, size_t run, int threads)
 {
-    static int64_t fresh; /* where nobody has been yet */
+    static int64_t fresh; /* the first unused block */
     int64_t rows = SLOT_BYTES / (int64_t)run;
     struct cell c = {.mode = mode, .next = fresh};
     struct worker workers[THREADS_MAX];

@@ -1,9 +1,9 @@
-/* The copies between host and device alone: in, out, and both at once, as JSON.
+/* Rates of the copies between host and device alone: in, out, and both at once, as JSON.
  *
  *     bench_link [SLOT_BYTES [cpu]]
  *
- * Pieces of a slot's size from and to pinned host memory, on the GPU if there is one; cpu: on the
- * CPU device all the same.  The memory is so much that no cache holds it. */
+ * Slots are copied from and to pinned host memory, on the GPU if there is one; `cpu` selects the
+ * CPU device.  The buffers are too large for the caches. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static int lane_move(struct link *link, const struct lane *lane, size_t slot)
     return link->dev->copy(link->dev, lane->stream, &copy, &link->err);
 }
 
-/* Bytes a second in each direction, with `count` lanes from `first` on at work together. */
+/* Bytes per second in each direction, with `count` lanes from `first` on active at once. */
 static double measure(struct link *link, int first, int count)
 {
     struct device *dev = link->dev;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What the check of the product finds, by the type and the length of k: tests/bench/results/check-power.json.
+"""Measure the detection power of the product check by type and k: tests/bench/results/check-power.json.
 
     check_power.py [-o FILE.json] [-- PROGRAM_OPTION...]
 
-Each row is a run of dgemm_ooc with --verify full on operands that h5mat has drawn: `online` and `full` are
-the errors, beside a typical element, that would have been found; the residuals are shares of their limits.
+Each row is a run of dgemm_ooc with --verify full on random operands from h5mat.  `online` and `full` are the
+errors, relative to a typical element, that the two checks would have detected.  The residuals are shares of
+their limits.
 """
 import argparse
 import json

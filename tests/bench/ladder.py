@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draw the ladder from a JSON file of gemm_bench: one SVG a type, DIRECTORY/ladder-TYPE.svg.
+"""Draw the ladder from a JSON file of gemm_bench: one SVG per type, DIRECTORY/ladder-TYPE.svg.
 
     ladder.py FILE.json [DIRECTORY] [--size MxNxK]
 
-A group of bars a rung, a bar a transposition; the shares are of cuBLAS in the same run, geometric
-means.  The size is that of the most work in the file unless it is given.  The pictures read in light
-and in dark."""
+Each rung is a group of bars, one per transposition.  The percentages are geometric means relative to
+cuBLAS in the same run.  The default size is the one with the most work in the file.  The pictures suit
+light and dark mode."""
 import argparse
 import json
 from html import escape
@@ -27,12 +27,12 @@ STYLE = """
 
 
 def mean(values):
-    """Geometric; None when a value is missing."""
+    """The geometric mean; None when a value is missing."""
     return exp(sum(map(log, values)) / len(values)) if values and min(values) > 0 else None
 
 
 def nice_step(most):
-    """The distance of about six lines."""
+    """A round distance between about six grid lines."""
     return next(s * 10**e for e in range(-4, 4) for s in (1, 2, 5) if most / (s * 10**e) <= 6)
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The exchange between nodes beside what the network gives: nodes that are network namespaces, each
-with a link of a limited rate.
+"""Compare the exchange between nodes with the throughput of the network.  The nodes are network
+namespaces, each with a link of limited rate.
 
     network.py [RESULT.json] [--nodes 8,4,2] [--rates 5e6,25e6] [--runs N]
 
-For each number of nodes and rate: the seconds of a run whose B all nodes need, and of one whose A
-and B go along the rows and columns of a grid; of these the seconds from the first message that is
-asked for to the last one that comes; those that the plan predicts; and those in which every rank
-sends as many bytes as it receives there to the others, all at once or round a ring
-(raw_exchange.c).  The least of N runs each, since others may be at work: the load is in the result.
-Takes root, for the namespaces."""
+For each number of nodes and rate there are two runs: one whose B all nodes need, and one whose A and B
+travel along the rows and columns of a grid.  The table has the wall time, the time from the first
+request for a message to the last arrival, the time that the plan predicts, and the time in which every
+rank exchanges the same number of bytes with the others directly, all at once or round a ring
+(raw_exchange.c).  Each time is the minimum of N runs, since the machine may be busy; the result includes
+the load.  The script needs root to create the namespaces."""
 import argparse
 import json
 import os
@@ -29,13 +29,13 @@ MACHINE = {"device": "cpu", "ranks": 1, "ranks_per_node": 1, "threads": 1,
            "disk_read_bytes_per_s": 2e9, "disk_write_bytes_per_s": 1e9, "disk_run_bytes": 4096,
            "in_bytes_per_s": 2e9, "out_bytes_per_s": 2e9, "device_bytes_per_s": 2e9,
            "gemm_double_flops_per_s": 5e9, "gemm_float_flops_per_s": 5e9}
-# Of a link's rate: frames of 1514 bytes carry 1448, and one of 66 goes back for every two of them.
+# The share of a link's rate: a frame of 1514 bytes carries 1448, and every two frames cause an ACK of 66.
 PAYLOAD = 1448 / (1514 + 66 / 2)
 
 
 def problems(nodes, scale):
-    """(what, m, n, k, grid, tile), with slabs so long that the ranks meet while one comes, and not
-    for each: what they say to each other waits behind parts of panels."""
+    """Yield (what, m, n, k, grid, tile).  The slabs are so long that a collective completes while one slab
+    is in flight and is not due for each slab: its messages queue behind parts of panels."""
     yield "B", 16 * nodes, 1024, 4096 * scale, (nodes, 1), (16, 1024, 512 * scale)
     rows = 2 if nodes < 8 else nodes // 2
     if nodes > 2:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The plan's choice beside other tiles, forced, measured in turns: how near it comes to the best of
-them, and how well it predicted its own time.
+"""Compare the plan's choice with other, forced tiles: how close it comes to the best of them, and how
+well it predicts its own time.  The runs alternate.
 
     plans.py FOLDER [--size N] [--memory 4G,2G,1G] [--trans NN,TT] [--tiles 10] [--rounds 2]
              [--launcher "mpirun -n 2"] [-o FILE.json]
 
-Makes A and B of N x N doubles in FOLDER, which must have room for three such matrices."""
+The script creates A and B of N x N doubles in FOLDER, which must have room for three such matrices."""
 import argparse
 import json
 import shlex
@@ -27,13 +27,13 @@ def up(number, multiple):
 
 
 def slab_beside(rows, cols, elements):
-    """The longest that fits beside the tile, with two panels of A and of B; 0 when none does."""
+    """The longest slab for which two panels each of A and B fit beside the tile; 0 when none does."""
     left = 0.94 * elements - rows * cols
     return min(SLAB_MAX, int(left / (2.1 * (rows + cols))) // QUANTUM * QUANTUM)
 
 
 def tiles(n, memory, wanted):
-    """Tiles with long slabs and with short ones: of each length of slab those of least traffic."""
+    """Tiles with long and with short slabs: the ones with the least traffic for each range of slab lengths."""
     found = {}
     for down in range(1, 33):
         for across in range(1, 33):
@@ -106,7 +106,7 @@ def main():
                         str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
                        env=environment(), check=True, stdout=subprocess.DEVNULL)
     results = []
-    multiply([], arguments.folder, "4G", "NN", [])  # the memory of the output, touched once
+    multiply([], arguments.folder, "4G", "NN", [])  # warm-up: touches the memory of the output
     for memory in arguments.memory.split(","):
         for trans in arguments.trans.split(","):
             results.append(case(arguments, shlex.split(arguments.launcher), memory, trans))

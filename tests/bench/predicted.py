@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Predict runs that were measured, from the plan and the rates that they had, and compare.
+"""Predict the times of measured runs from their plans and rates, and compare them with the measurements.
 
     predicted.py [RESULTS.json] [--commit C]... [-o FILE.json]
 
-RESULTS.json as h200-huge.json: what each run moved, and how long it was busy with that; in it
-"files_in_memory" is false where they lay on a disk.  The files of the matrices here are sparse and
-take no room, but must be allowed to be that large: /dev/shm does."""
+RESULTS.json has the format of h200-huge.json: the bytes that each run moved, and its busy time per
+stage.  "files_in_memory" is false if the files were on a disk.  The matrix files created here are sparse
+and take no space, but the file system must allow their size; /dev/shm does."""
 import argparse
 import json
 import re
@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
 from launch import BUILD  # noqa: E402
 from matrices import sparse  # noqa: E402
 
-# What the results do not state, and what none of the runs came near to.
+# Values that the results do not state, and limits that none of the runs came close to.
 MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
            "host_memory_bytes": 100e9, "device_bytes_per_s": 2.5e12, "disk_run_bytes": 1}
 GEMM_BLOCK = 128
@@ -32,13 +32,13 @@ def extents(run):
 
 
 def computed(extent, tile):
-    """What the device computes of it, in blocks as in planner_rates.c."""
+    """The extent that the device computes, in whole blocks as in planner_rates.c."""
     return extent * -(-tile // GEMM_BLOCK) * GEMM_BLOCK / tile
 
 
 def machine(run, in_memory):
-    """The rates that the run had: of the file system for all ranks, of the others for each.  Of a
-    run with more ranks than GPUs the results name both.  While a disk writes it does not read."""
+    """The rates of the run: over all ranks for the file system, per rank for the rest.  The results of a
+    run with more ranks than GPUs state both numbers.  A disk does not read while it writes."""
     m, n, k = extents(run)
     busy, ranks, result = run["busy_s"], run.get("ranks", run["gpus"]), 8 * m * n
     beside = 0 if in_memory else result
@@ -63,7 +63,7 @@ def predict(folder, run, in_memory):
     rates.write_text(json.dumps(machine(run, in_memory)))
     grid, tile = "x".join(map(str, run["grid"])), "x".join(map(str, [*run["tile"], run["slab"]]))
     options = re.sub("--(trace|html) FILE", "", run["options"])
-    # The check takes more of the device now than when these ran, and their tiles are kept.
+    # The check needs more device memory now than in these runs, whose tiles are kept.
     options = re.sub(r"(--gpu-memory )(\d+)([MG])", lambda found: found[1] + str(
         int(int(found[2]) * 1024 ** "KMG".index(found[3]) * 1.05)) + "K", options).split()
     subprocess.run([BUILD / "dgemm_ooc", "--dry-run", matrix, "--machine", rates, "--grid", grid,

@@ -1,7 +1,7 @@
-"""How fast a folder reads and writes, with nothing but large preads and pwrites.
+"""Measure the read and write throughput of a folder with plain large preads and pwrites.
 
-Past the page cache (O_DIRECT) where the file system can, and through it, as the program does; with
-one thread and with several.  Every block is as large as a slot of the program."""
+The I/O bypasses the page cache (O_DIRECT) where the file system supports that, and goes through it, like
+the program's; with one thread and with several.  Every block has the size of a slot of the program."""
 import mmap
 import os
 import time
@@ -11,7 +11,7 @@ PAGE, MOST = 4096, 1 << 30
 
 
 def drop(path):
-    """Its pages leave the cache: the next read comes from the disk."""
+    """Drop the file from the page cache, so that the next read comes from the disk."""
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -19,7 +19,7 @@ def drop(path):
 
 
 def move(call, fd, size, block, threads):
-    """Seconds of `call` for every block of the file, the threads taking turns."""
+    """Seconds to apply `call` to every block of the file, dealt round-robin to the threads."""
     buffers = [mmap.mmap(-1, block) for _ in range(threads)]
     for buffer in buffers:
         buffer.write(os.urandom(PAGE) * (block // PAGE))
@@ -35,7 +35,7 @@ def move(call, fd, size, block, threads):
 
 
 def extent(size, block):
-    """At most MOST bytes of a file, in whole blocks that O_DIRECT can move."""
+    """The bytes to move, at most MOST, and the block: whole blocks that O_DIRECT can move."""
     block = min(block, max(PAGE, size // PAGE * PAGE))
     return max(block, min(size, MOST) // block * block), block
 
@@ -52,7 +52,7 @@ def read_rate(path, block, threads, flags, cold):
 
 
 def write_rate(path, size, block, threads, flags):
-    """Into a file that has its space, and until it is safe."""
+    """The rate of writes to a preallocated file, including the fdatasync."""
     size, block = extent(size, block)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
@@ -67,7 +67,7 @@ def write_rate(path, size, block, threads, flags):
 
 
 def rates(measure, cpus):
-    """measure(threads, flags) in every way that works here: {"direct, 1 thread": bytes/s, ...}."""
+    """Call measure(threads, flags) for every method that works here: {"direct, 1 thread": bytes/s, ...}."""
     found = {}
     for mode, flags in (("direct", os.O_DIRECT), ("buffered", 0)):
         for threads in sorted({1, min(8, cpus)}):

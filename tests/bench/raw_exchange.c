@@ -1,5 +1,5 @@
-/* What the network gives: every rank sends so many bytes to each of the others, all at once, in
- * messages of 1 MiB, or all pass theirs round a ring.
+/* The throughput of the network: every rank sends BYTES to each of the others in messages of 1 MiB,
+ * either all at once or round a ring.
  *
  *     mpirun -n N raw_exchange all|ring BYTES      prints the seconds of the slowest rank */
 #include <mpi.h>
@@ -11,7 +11,7 @@ enum { MESSAGE = 1 << 20 };
 
 static int rank, ranks;
 
-/* So many bytes to one rank and from one, cut into messages. */
+/* Start to send to one rank and to receive from one, in messages; returns their number. */
 static int exchange(char *out, int to, char *in, int from, size_t bytes, MPI_Request *requests)
 {
     int count = 0;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How accurate products in residues are: dgemm_ooc --algo ozaki:N beside its sums of products.
+"""Measure the accuracy of products in residues: dgemm_ooc --algo ozaki:N and its ordinary kernels.
 
     residues.py OUT.json [--type s] [--device gpu] [--k 8192,65536] [--side 48]
 
-For each k and each kind of numbers, the error of every element by u |A||B|, against a product in long double:
-median and maximum; and the bound that the run prints for each row by u |a| |b|, in 2-norms.  Numbers are r exp(phi g),
-with r uniform in (-1/2, 1/2) and g normal, or normal (phi "normal").  The bits, and so the errors, are those of any
-device."""
+For each k and each distribution, the rows hold the median and maximum error against a product in long double, in
+units of u |A||B|, and the bound that the run states for each row, in units of u |a| |b| (2-norms).  The numbers are
+r exp(phi g), with r uniform in (-1/2, 1/2) and g normal, or normal (phi "normal").  The bits, and so the errors, are
+the same on every device."""
 import argparse
 import json
 import os
@@ -19,7 +19,7 @@ import numpy as np
 
 PROGRAM = Path(__file__).resolve().parents[2] / os.environ.get("DGEMM_OOC_BUILD", "build") / "dgemm_ooc"
 SPREADS = [0, 0.5, 1, 2, 4, "normal"]
-MODULI = {"f8": [None, 0, 12, 13, 14, 15, 16], "f4": [None, 0, 6, 7, 8]}  # 0: as many as the run takes
+MODULI = {"f8": [None, 0, 12, 13, 14, 15, 16], "f4": [None, 0, 6, 7, 8]}  # 0: without N; None: sums
 
 
 def numbers(rng, shape, phi, dtype):

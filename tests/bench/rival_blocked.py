@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a user would write: a blocked product of an HDF5 file with h5py and NumPy, or CuPy.
+"""Multiply the matrices of an HDF5 file in blocks with h5py and NumPy or CuPy, as a user would.
 
     rival_blocked.py INPUT.h5 OUTPUT.h5 --memory BYTES [--gpu]
     rival_blocked.py INPUT.h5 --in-core
 
-A tile of C stays in memory while slabs of A and B pass; tile, product and slabs take --memory bytes
-of the host or, with --gpu, of the device.  --in-core: both matrices in host memory, and the time of
-the product alone, into memory that has been touched.  Prints its times as JSON."""
+A tile of C stays in memory while slabs of A and B stream through it.  The tile, the product and the slabs
+take --memory bytes of the host or, with --gpu, of the device.  With --in-core, both matrices are in host
+memory, and only the product is timed, into memory that has been touched.  The times are printed as
+JSON."""
 import argparse
 import ctypes
 import json
@@ -23,7 +24,7 @@ ELEMENT = 8
 
 
 def blocks(m, n, k, memory):
-    """Rows and columns of a tile, twice that in half of the memory, and the slab in the rest."""
+    """(rows, columns, slab): two tiles take half of the memory, and the slabs of A and B the rest."""
     elements = memory // ELEMENT
     edge = max(1, int(sqrt(elements / 4)))
     rows, cols = (ceil(x / ceil(x / edge)) for x in (m, n))
@@ -32,7 +33,7 @@ def blocks(m, n, k, memory):
 
 
 class Clock:
-    """Seconds by stage; the device has finished when a stage ends."""
+    """Seconds per stage; each stage ends with a synchronization of the device."""
 
     def __init__(self, synchronize):
         self.seconds, self.synchronize = {"read": 0.0, "multiply": 0.0, "write": 0.0}, synchronize
@@ -74,13 +75,13 @@ def multiply_in_core(source, clock):
     with h5py.File(source) as inputs:
         a, b = inputs["A"][:], inputs["B"][:]
     c = np.ones((a.shape[0], b.shape[1]))
-    np.matmul(a[:256], b[:, :256])  # the threads are there
+    np.matmul(a[:256], b[:, :256])  # warm-up: starts the threads
     with clock("multiply"):
         np.matmul(a, b, out=c)
 
 
 def blas():
-    """The BLAS behind NumPy, and the kernels that it took for this CPU."""
+    """The BLAS behind NumPy, and the kernels that it selected for this CPU."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         paths = sorted({line.split()[-1] for line in maps if "blas" in line})
     for path in paths:
@@ -103,7 +104,7 @@ def main():
     args = parser.parse_args()
     if args.gpu:
         import cupy as xp
-        xp.ones((64, 64)) @ xp.ones((64, 64))  # cuBLAS is loaded
+        xp.ones((64, 64)) @ xp.ones((64, 64))  # warm-up: loads cuBLAS
         clock, library = Clock(xp.cuda.Device().synchronize), f"CuPy {xp.__version__}"
     else:
         xp, clock, library = np, Clock(lambda: None), f"NumPy {np.__version__}, {blas()}"

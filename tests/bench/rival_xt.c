@@ -1,9 +1,9 @@
-/* What a user with enough host memory would run: all of A and B through H5Dread, cublasXtDgemm from
- * pinned host memory, all of C through H5Dwrite; times as JSON.
+/* What a user with enough host memory would run: H5Dread of all of A and B, cublasXtDgemm from
+ * pinned host memory, and H5Dwrite of all of C.  The times are printed as JSON.
  *
  *     rival_xt INPUT.h5 OUTPUT.h5 BLOCK[,BLOCK...]
  *
- * The product is made once with each block size of cuBLASXt, after a small one that warms up. */
+ * The product is computed once for each block size of cuBLASXt, after a small warm-up product. */
 #include <cublasXt.h>
 #include <cuda_runtime_api.h>
 #include <hdf5.h>
@@ -31,7 +31,7 @@ static void require(bool good, const char *what)
     }
 }
 
-/* Page-locked, as cuBLASXt likes it best. */
+/* Page-locked memory, with which cuBLASXt is fastest. */
 static void matrix_alloc(struct matrix *m)
 {
     void *memory = NULL;
@@ -89,8 +89,8 @@ static cublasXtHandle_t xt_open(void)
     return xt;
 }
 
-/* Seconds of the first rows x cols elements of C = A B, with the first k of A's columns; row-major,
- * so cuBLAS sees C' = B' A'. */
+/* Seconds for the first rows x cols elements of C = A B with the first k columns of A.  The
+ * matrices are row-major, so cuBLAS sees C' = B' A'. */
 static double multiply(cublasXtHandle_t xt, const struct matrix *a, const struct matrix *b,
                        const struct matrix *c, const size_t extents[3])
 {
@@ -108,7 +108,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Seconds of the whole product by block size. */
+/* Seconds of the whole product for each block size. */
 static json_t *sweep(const struct matrix *a, const struct matrix *b, const struct matrix *c,
                      char *blocks)
 {
@@ -155,6 +155,6 @@ int main(int argc, char **argv)
         json_pack("{s:f, s:f, s:o, s:f}", "pin_s", pinned - start, "read_s", read - pinned,
                   "multiply_s", seconds, "write_s", written - multiplied);
     json_dumpf(result, stdout, JSON_COMPACT);
-    json_decref(result); /* the memory goes with the process */
+    json_decref(result); /* the memory is freed at exit */
     return 0;
 }

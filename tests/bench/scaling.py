@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Simulate weak scaling: 1, 4, 16 ... 16384 ranks, each with as much to multiply.
+"""Simulate weak scaling: 1, 4, 16 ... 16384 ranks with the same work per rank.
 
     scaling.py [DIRECTORY] [--machine FILE.json] [--size N]
 
-m = n = k grows with the cube root of the ranks, from N on one rank, so that a rank's work stays the
-same while the matrices grow as ranks^(2/3), its own share of them less and less.  Twice: with
-the file system of the machine file, and with one that grows with the nodes beyond those that the
-file speaks of.  Efficiency is the time on one rank over the time on all.  Prints a table; writes
-DIRECTORY/scaling.json and draws DIRECTORY/scaling.svg, which reads in light and in dark.  The files
-of the matrices are sparse and take no room, but must be allowed to be that large: /dev/shm does."""
+m = n = k grows with the cube root of the ranks, from N on one rank, so that the work per rank is constant.
+The matrices grow as ranks^(2/3), and each rank's share of them shrinks.  There are two series: one with
+the file system of the machine file, and one whose file system grows with the nodes beyond those of the
+machine file.  Efficiency is the time on one rank divided by the time on all.  The script prints a table,
+writes DIRECTORY/scaling.json and draws DIRECTORY/scaling.svg, which suits light and dark mode.  The matrix
+files are sparse and take no space, but the file system must allow their size; /dev/shm does."""
 import argparse
 import json
 import subprocess
@@ -50,7 +50,7 @@ def simulate(folder, machine, ranks, n):
 
 
 def series(folder, machine, size, grows):
-    """What each number of ranks takes; `grows`: the file system does, beyond the machine's nodes."""
+    """Simulate each number of ranks; if `grows`, the file system grows beyond the machine's nodes."""
     rows, disk = [], {key: machine[key] for key in GROWS}
     for ranks in RANKS:
         factor = max(1, ranks / machine["ranks"]) if grows else 1
@@ -104,7 +104,7 @@ def axes(rows, most):
 
 
 def curve(index, rows, most, beside):
-    """A line, at each point what limits there; where it runs along the one beside it, silently."""
+    """A line labelled at each point with its bottleneck, except where it nearly coincides with `beside`."""
     points = [(x_of(r["ranks"]), y_of(r["efficiency"], most)) for r in rows]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     yield f'<polyline points="{path}" class="s{index}"/>'

@@ -16,7 +16,7 @@ enum { RULES_MAX = 16 };
 struct rule {
     enum call call;
     int fault;
-    long first, last; /* of the calls, by their number; or: */
+    long first, last; /* the numbers of the calls, if percent is 0 */
     unsigned percent;
 };
 
@@ -118,7 +118,7 @@ static void start(void)
     atexit(log_counts);
 }
 
-/* A well-mixed function of the seed and the call's number (the finalizer of MurmurHash3). */
+/* The finalizer of MurmurHash3. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
@@ -152,7 +152,7 @@ int fault_of(enum call call)
     return 0;
 }
 
-/* Whether the descriptor's file is one of those that faults are for. */
+/* Whether faults apply to the descriptor's file. */
 static bool is_due_file(int descriptor)
 {
     const char *wanted = getenv("DGEMM_OOC_TEST_FAULT_FILE");

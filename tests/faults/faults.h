@@ -1,22 +1,23 @@
-/* Faults for tests: system calls, allocations and device operations that fail when told to.
+/* Fault injection for tests: system calls, allocations and device operations fail on demand.
  *
- * The linker puts itself between the program and what it calls (--wrap), in a program that only
- * tests build: the product's sources and objects know nothing of it.  What the HDF5 library itself
- * calls is not touched.
+ * The linker interposes these functions (--wrap) in a program that only tests build, so the
+ * product's sources and objects contain nothing of it.  Calls that the HDF5 library makes itself
+ * are not intercepted.
  *
- *   DGEMM_OOC_TEST_FAULTS      comma-separated: CALL:FAULT@N the N-th such call, CALL:FAULT@N+ from
- *                              it on, CALL:FAULT%P of 100 calls P, which ones the seed says
- *   DGEMM_OOC_TEST_SEED        a number
- *   DGEMM_OOC_TEST_FAULT_RANK  the only rank that has faults; all have without it
- *   DGEMM_OOC_TEST_FAULT_FILE  of calls on a file's descriptor only those count whose file has this
- *                              in its name
- *   DGEMM_OOC_TEST_FAULT_LOG   a file that each fault adds a line to, and each rank at its end
+ *   DGEMM_OOC_TEST_FAULTS      a comma-separated list: CALL:FAULT@N for the N-th such call,
+ *                              CALL:FAULT@N+ for the N-th and all later ones, CALL:FAULT%P for P %
+ *                              of the calls, which the seed selects
+ *   DGEMM_OOC_TEST_SEED        the seed, a number
+ *   DGEMM_OOC_TEST_FAULT_RANK  the only rank with faults; by default all ranks have them
+ *   DGEMM_OOC_TEST_FAULT_FILE  calls on a descriptor count only if this is in the file's name
+ *   DGEMM_OOC_TEST_FAULT_LOG   a file to which each fault appends a line, and each rank at exit
  *                              "CALL COUNT" for every kind of call that it made
  *
- * CALL: one of the names below, in lower case.  FAULT: the errno by its name in lower case; for
- * what moves bytes also short (half of them, at most), eof (none, with success), flip (one bit is
- * another) and delay; for device operations fail, and for gemm flip (the first sum is another) and
- * bit (one bit of one sum is another, which ones the seed and the call's number say). */
+ * CALL is one of the names below, in lower case.  FAULT is the name of an errno in lower case.
+ * Calls that move bytes also accept short (at most half of the bytes), eof (no bytes, but success),
+ * flip (one bit is inverted) and delay.  Device operations accept fail; copies and kernels accept
+ * delay, too.  gemm also accepts flip (the first element is wrong), bit (one bit of one element is
+ * inverted; the seed and the call's number select it) and residue (a wrong residue is counted). */
 #pragma once
 
 #include <stdint.h>
@@ -25,7 +26,7 @@ enum call {
     CALL_PREAD,
     CALL_PREADV,
     CALL_PWRITE,
-    CALL_WRITE, /* of the journal */
+    CALL_WRITE, /* to the journal */
     CALL_FALLOCATE,
     CALL_SYNC_FILE_RANGE,
     CALL_FDATASYNC,
@@ -33,11 +34,11 @@ enum call {
     CALL_RENAME, /* rename, renameat2 */
     CALL_OPEN,
     CALL_FTRUNCATE,
-    CALL_MADVISE, /* for pages to write to */
+    CALL_MADVISE, /* only MADV_POPULATE_WRITE */
     CALL_MALLOC,  /* malloc, calloc, aligned_alloc, posix_memalign */
     CALL_MMAP,
     CALL_THREAD,
-    CALL_ALLOC, /* of the device, as all that follow */
+    CALL_ALLOC, /* on the device, like all that follow up to CALL_JUDGE */
     CALL_PIN,
     CALL_EVENT,
     CALL_RECORD,
@@ -51,11 +52,11 @@ enum call {
     CALL_PROJECT,
     CALL_NORMS,
     CALL_JUDGE,
-    CALL_LINK, /* of the file system */
+    CALL_LINK, /* in the file system */
     CALL_COUNT
 };
 
-/* What is to happen to a call instead of, or beside, what it does. */
+/* The faults that are not an errno. */
 enum {
     FAULT_SHORT = -1,
     FAULT_EOF = -2,
@@ -66,11 +67,12 @@ enum {
     FAULT_RESIDUE = -7,
 };
 
-/* Count a call, and say its fault: 0 for none, one of the above, or an errno. */
+/* Count a call and return its fault: 0 for none, one of the above, or an errno. */
 int fault_of(enum call call);
 int fault_of_file(enum call call, int descriptor);
 
-/* A number by chance: of the seed, the calls so far of this kind, and `which`. */
+/* A pseudo-random number, determined by the seed, the number of calls of this kind so far, and
+ * `which`. */
 uint64_t fault_chance(enum call call, uint64_t which);
 
 /* Add a line to the log. */

@@ -1,8 +1,8 @@
-/* What one computer pretends, so that tests need no others and no patience:
+/* Overrides that let one computer act as several in tests, and that shorten a timeout:
  *
- *   DGEMM_OOC_TEST_COMPUTER=NAME  of each rank: several computers
- *   DGEMM_OOC_TEST_NODE=R         nodes of R ranks on a single computer
- *   DGEMM_OOC_TEST_WAIT=S         a wait is long from S seconds on, instead of a minute */
+ *   DGEMM_OOC_TEST_COMPUTER=NAME  ranks with different names are on different computers
+ *   DGEMM_OOC_TEST_NODE=R         a single computer is split into nodes of R ranks
+ *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -1,5 +1,5 @@
-/* The CPU as a device whose operations fail, each before it is done, as CUDA's do; or are late on
- * their stream, so that what does not wait for them goes wrong. */
+/* The CPU device with fault injection.  An operation fails before it has any effect, as CUDA's do,
+ * or is delayed on its stream, which exposes missing synchronization. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static int fail(enum call call, const char *what, struct error *err)
     return fault_of(call) ? error_add(err, EXIT_RUNTIME, "the device failed: %s", what) : 0;
 }
 
-/* Of an operation on a stream. */
+/* The same for an operation on a stream, which can also be delayed. */
 static int fail_on(struct device *dev, enum call call, enum stream stream, const char *what,
                    struct error *err)
 {
@@ -74,7 +74,7 @@ static int faulty_copy(struct device *dev, enum stream stream, const struct copy
                                                         : real.copy(dev, stream, copy, err);
 }
 
-/* One bit of one element of C, once the product is there. */
+/* Flip one bit of one element of C after the product is complete. */
 static int flip_bit(struct device *dev, const struct gemm *gemm, struct error *err)
 {
     static struct event *done;
@@ -94,7 +94,7 @@ static int flip_bit(struct device *dev, const struct gemm *gemm, struct error *e
     return 0;
 }
 
-/* What the counter of wrong residues would say. */
+/* Set the counter of wrong residues to one. */
 static int count_residue(struct device *dev, const struct ozaki *ozaki, struct error *err)
 {
     static const unsigned long long one = 1;
@@ -102,8 +102,8 @@ static int count_residue(struct device *dev, const struct ozaki *ozaki, struct e
     return ozaki->wrong ? real.copy(dev, STREAM_COMPUTE, &copy, err) : 0;
 }
 
-/* A sum that comes out wrong is what the check of the product is for.  `ozaki`: of a product in
- * residues. */
+/* Fail, delay the product, or falsify an element, which the check of the product must find.
+ * `ozaki` is null unless the product is computed in residues. */
 static int faulty_product(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
                           struct error *err)
 {

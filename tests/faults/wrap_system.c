@@ -1,4 +1,4 @@
-/* The system calls and allocations of the program, each with its faults. */
+/* Wrappers that inject faults into the system calls and allocations of the program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@
 
 enum { DELAY_US = 20000 };
 
-/* The next definition of a function, by the name that the linker gives it. */
+/* Declare the original function and its wrapper by the names that the linker gives them. */
 #define NEXT(type, name, ...)                                                                      \
     type __real_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
-/* Whether the call is to fail now, with errno set. */
+/* Whether the call must fail now, with errno set.  A delay is applied here. */
 static bool fails(int fault)
 {
     if (fault == FAULT_DELAY)

@@ -1,4 +1,4 @@
-"""One run of the program in a folder: started, perhaps disturbed, and how it ended."""
+"""Start a run of the program in a folder, send signals to it, and classify how it ended."""
 import json
 import os
 import random
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, EMULATED, FAULTY, WAYS, environment  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 120  # seconds that a run may take
+PATIENCE = 120  # timeout of a run in seconds
 COMPLETE, FAILED_CHECK, NOT_CHECKED = 0, 5, 6
 REFUSALS = {1, 2, 3, 4, 5}
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
@@ -22,7 +22,7 @@ PLAIN = {"ranks": 0, "options": [], "device": "cpu"}
 
 
 def build_preload(folder):
-    """The library that kills at a call, slows reads down, flips bits of them and refuses locks."""
+    """Build the library that kills a rank at a call, slows reads, flips bits in them and refuses locks."""
     library = Path(folder) / "preload.so"
     subprocess.run(["cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-o", library, HERE / "preload.c",
                     "-ldl"], check=True)
@@ -38,7 +38,7 @@ def tile_of(product, rows, cols, slab):
 
 
 def random_configuration(rng, product, checkpoint=True):
-    """Ranks, tiles, grid, memory, ways of I/O and device, as a user might ask for them."""
+    """Random ranks, tiles, grid, memory limit, I/O method and device, such as a user might choose."""
     ranks = rng.choice([0, 0, 0, 1, 2, 3, 4])
     sides = [rng.choice([16, 24, 40, 100, size]) for size in (product.m, product.n)]
     options = tile_of(product, *sides, rng.choice([16, 48, 256 if product.k > 999 else 64]))
@@ -56,7 +56,7 @@ def random_configuration(rng, product, checkpoint=True):
 
 
 class Run:
-    """A process, or a launcher and its ranks, with what they say in files."""
+    """A process, or a launcher and its ranks, whose output goes to files."""
 
     def __init__(self, output, source, scalars, how, preload=None, faults=None, **soak):
         self.folder, self.hit, self.known = Path(source).parent, False, set()
@@ -78,7 +78,7 @@ class Run:
         return self.process.poll() is None
 
     def everyone(self):
-        """The launcher's children too, and theirs."""
+        """The process and all its descendants."""
         found, open_ = [], [self.process.pid]
         while open_:
             pid = open_.pop()
@@ -94,7 +94,7 @@ class Run:
         return self.everyone()[1:] if self.ranks else [self.process.pid]
 
     def wait_for(self, condition, seconds=20):
-        """Whether it came to be while the run lasted."""
+        """Poll a condition; return whether it became true before the timeout and the end of the run."""
         deadline = time.monotonic() + seconds
         while self.alive() and time.monotonic() < deadline:
             if condition():
@@ -103,7 +103,7 @@ class Run:
         return False
 
     def send(self, pids, number):
-        self.known.update(self.everyone())  # a launcher that is killed leaves ranks behind for a while
+        self.known.update(self.everyone())  # the ranks outlive a killed launcher for a while
         for pid in pids:
             try:
                 os.kill(pid, number)
@@ -112,12 +112,12 @@ class Run:
                 pass
 
     def end(self, patience=PATIENCE):
-        """Wait until it has ended, and whoever it had started; say how."""
+        """Wait until the run and its descendants have ended, kill those left, and return how it ended."""
         deadline = time.monotonic() + patience
         while self.alive() and time.monotonic() < deadline:
             self.known.update(self.everyone())
             time.sleep(0.01)
-        # mpirun itself now and then waits for ever when all its ranks have ended.
+        # mpirun itself occasionally hangs after all its ranks have ended.
         hang = self.alive() and any(map(is_running, self.workers()))
         stacks = "".join(map(stacks_of, self.everyone())) if hang else ""
         deadline = time.monotonic() + (0 if hang else 20)
@@ -144,7 +144,7 @@ def is_running(pid):
 
 
 def stacks_of(pid):
-    """Where a process that hangs is."""
+    """The stack traces of a hung process."""
     if not shutil.which("gdb"):
         return f"process {pid}: no gdb to ask where it is\n"
     done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
@@ -153,7 +153,7 @@ def stacks_of(pid):
 
 
 class Ended:
-    """kind: done, stopped, refused, lost (it was killed), crash, hang or orphan."""
+    """How a run ended.  Its kind is done, checked, stopped, refused, lost (killed), crash, hang or orphan."""
 
     def __init__(self, run, fate, out, err):
         self.code, self.out, self.err, self.words = run.process.returncode, out, err, run.words
@@ -172,14 +172,14 @@ class Ended:
         return "lost" if self.hit else "crash"
 
     def _crashed(self, ranks):
-        """A launcher that falls over a signal itself, as mpirun does now and then, is only lost."""
+        """Whether the program crashed.  A launcher that dies of a signal, as mpirun occasionally does, is only lost."""
         if ranks and self.code < 0:
             return False
         number = -self.code if self.code < 0 else self.code - 128
         return number in CRASHES or re.search(r"\bdgemm_ooc\(", self.err) is not None
 
     def reason(self):
-        """The first words of its complaint, without names and numbers."""
+        """The start of its error message, without names and numbers."""
         for line in self.err.splitlines():
             if line.startswith("dgemm_ooc: ") and not line.endswith("multiplied again"):
                 words = re.sub(r"/\S+", "FILE", line[11:]).split(":")[0]
@@ -199,7 +199,7 @@ def part_of(output):
 
 
 def saved(output):
-    """What the newest whole line of the journal says is left; None when nothing is saved."""
+    """The remaining work by the newest complete line of the journal; None when nothing is saved."""
     try:
         lines = journal_of(output).read_bytes().split(b"\n")
     except OSError:
@@ -214,20 +214,20 @@ def saved(output):
 
 
 def share_done(left, product):
-    """Of all multiplications."""
+    """The share of all multiplications that is done."""
     rest = sum(piece["block"][2] * piece["block"][3] * (product.k - piece["k"]) for piece in left)
     return 1 - rest / (product.m * product.n * product.k)
 
 
 def clean(folder):
-    """All but the input."""
+    """Remove all files but the input."""
     for path in Path(folder).iterdir():
         if path.name != "input.h5" and not path.is_dir():
             path.unlink()
 
 
 def keep(folder, where, name, text):
-    """For whoever looks at what went wrong."""
+    """Keep the files and messages of a failed case for diagnosis."""
     if where:
         shutil.copytree(folder, Path(where) / name, dirs_exist_ok=True)
         (Path(where) / name / "said.txt").write_text(text)

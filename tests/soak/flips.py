@@ -1,5 +1,5 @@
-"""Bits that flip: in the sums in memory, in what is saved while no run is at work, in C when it is there,
-and in the operands.  None may end in a C that PASSED and is wrong."""
+"""Bit flips in the sums in memory, in the checkpoint between two runs, in a complete C and in the operands.
+None may end in a C that PASSED and is wrong."""
 import os
 import re
 import signal
@@ -16,7 +16,7 @@ from kills import KILL, product_of
 from problem import difference
 
 TEN = ["sums in memory"] * 3 + ["part"] * 2 + ["saved sums", "journal or read", "C"]
-LATE = {"DGEMM_OOC_TEST_FAULTS": "gemm:delay%100,copy:delay%100"}  # so that there is time to save
+LATE = {"DGEMM_OOC_TEST_FAULTS": "gemm:delay%100,copy:delay%100"}  # leaves time for a checkpoint
 READ_ALL = """
 import h5py, sys
 with h5py.File(sys.argv[1], "r") as file:
@@ -42,7 +42,7 @@ def flip(path, byte, bit, keep_times=False):
 
 
 def rewrite(path, product, seed):
-    """Other numbers in the place of all of A."""
+    """Overwrite all of A with other numbers."""
     with h5py.File(path, "r") as file:
         begin, shape = file["A"].id.get_offset(), file["A"].shape
     numbers = np.random.default_rng(seed).standard_normal(shape).astype(product.dtype)
@@ -52,7 +52,7 @@ def rewrite(path, product, seed):
 
 
 def verdict(case, product, output, end, source=None):
-    """Of a run that has ended well: whether it noticed, and what is wrong with C."""
+    """The outcome of a run that completed: whether it detected the flip, and whether C is wrong."""
     with h5py.File(output, "r") as file:
         c = file["C"][()]
     source = source or case.folder / "input.h5"
@@ -78,8 +78,7 @@ def outcome_of(case, product, output, end):
 
 
 def memory(case):
-    """One bit of one sum on the device, after a random product; now and then in a run that is then killed
-    and goes on."""
+    """Flip one bit of one sum on the device after a random product, in some cases in a run with checkpoints."""
     product, output, log = product_of(case), case.folder / "out.h5", case.folder / "log"
     source, rng = product.copy(case.folder), case.rng
     how = random_configuration(rng, product, checkpoint=rng.random() < 0.4)
@@ -104,7 +103,7 @@ def memory(case):
 
 
 def save_something(case, product, output, within_k=False):
-    """Stop or kill a run that has saved something.  What is left then; None where that failed."""
+    """Stop or kill a run after a checkpoint.  Return the remaining work, or None when no checkpoint was left."""
     rng, source = case.rng, case.folder / "input.h5"
     for target in rng.uniform(0, 0.8), rng.uniform(0, 0.3), 0:
         tile = tile_of(product, product.m, product.n, 16) if within_k else \
@@ -127,7 +126,7 @@ def save_something(case, product, output, within_k=False):
 
 
 def go_on(case, product, output, **soak):
-    """Undisturbed, on ranks and with tiles of its own."""
+    """Resume without disturbance, on other ranks and with other tiles."""
     rng, source = case.rng, case.folder / "input.h5"
     how = rng.choice([PLAIN, {**PLAIN, "ranks": 2}, {**PLAIN, "options": tile_of(product, 64, 48, 32)}])
     preload = case.preload if soak else None
@@ -136,13 +135,13 @@ def go_on(case, product, output, **soak):
 
 
 def data_offset(path):
-    """Where C begins in a file that may not be closed well."""
+    """The offset of C in a file that may not have been closed properly."""
     with h5py.File(path, "r") as file:
         return file["C"].id.get_offset()
 
 
 def attributes(path):
-    """All that is said of C, read in a process of its own, since the library may fall over it."""
+    """The shape, type and attributes of C, read in a separate process, since damage may crash the library."""
     done = subprocess.run([sys.executable, "-c", READ_ALL, str(path)], capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else "unreadable"
 
@@ -152,7 +151,7 @@ def is_left(left, row, col):
 
 
 def part(case):
-    """In C's part file between two attempts: mostly in what is complete of C, or in what HDF5 keeps."""
+    """Flip a bit of C's part file between two attempts, mostly in complete elements or in HDF5's metadata."""
     product, output, rng = product_of(case, "small", "tall"), case.folder / "out.h5", case.rng
     product.copy(case.folder)
     left = save_something(case, product, output)
@@ -182,7 +181,7 @@ def part(case):
 
 
 def saved_sums(case):
-    """In a file of saved sums between two attempts, mostly the one that the journal speaks of."""
+    """Flip a bit of a file of saved sums between two attempts, mostly the one that the journal refers to."""
     product, output, rng = product_of(case, "deep"), case.folder / "out.h5", case.rng
     product.copy(case.folder)
     left = save_something(case, product, output, within_k=True)
@@ -197,8 +196,7 @@ def saved_sums(case):
 
 
 def journal_or_read(case):
-    """In the journal between two attempts; or in saved sums on their way from the disk, at one of the
-    times that they are read."""
+    """Flip a bit of the journal between two attempts, or of saved sums while they are read."""
     product, output, rng = product_of(case, "deep", "small"), case.folder / "out.h5", case.rng
     product.copy(case.folder)
     left = save_something(case, product, output, within_k=True)
@@ -220,7 +218,7 @@ def journal_or_read(case):
 
 
 def finished(case):
-    """In C when it is there: --check-only must find it."""
+    """Flip a bit of a complete C, which --check-only must detect."""
     product, output, rng = product_of(case), case.folder / "out.h5", case.rng
     source = product.copy(case.folder)
     output.write_bytes((product.folder / "reference.h5").read_bytes())
@@ -233,16 +231,16 @@ def finished(case):
 
 
 def place_of_operand(case, product, source):
-    """A byte and a bit of an operand that the product reads."""
+    """Choose a byte and a bit of an operand that the product reads."""
     name = case.rng.choice("ABC" if product.beta else "AB")
     with h5py.File(source, "r") as file:
-        begin, size = file[name].id.get_offset() or 2048, file[name].nbytes  # chunks: behind the header
+        begin, size = file[name].id.get_offset() or 2048, file[name].nbytes  # chunked: after the header
     return begin + case.rng.randrange(min(size, source.stat().st_size - begin)), case.rng.randrange(8)
 
 
 def operand(case, silent=False):
-    """In an operand, between two attempts or while a run is at work, when now and then all of it changes:
-    C is of one version of the file, or the run refuses."""
+    """Flip a bit of an operand between two attempts or during a run, or overwrite all of A during a run.
+    C must be the product of one version of the file, or the run must refuse."""
     product, output, rng = product_of(case, "small", "tall"), case.folder / "out.h5", case.rng
     source, old = product.copy(case.folder), case.folder / "old.h5"
     old.write_bytes(source.read_bytes())
@@ -272,7 +270,7 @@ def operand(case, silent=False):
 
 
 def silent_operand(case):
-    """The same at the old time, as when a disk decays."""
+    """The same with unchanged file times, like silent corruption on a disk."""
     return operand(case, silent=True)
 
 

@@ -1,6 +1,6 @@
-"""Runs that are killed, stopped, robbed of their disk or of their locks, or that race for one output.  The
-same command is given again until C is there: with the bits of an undisturbed run on one rank, and
-with nothing beside it."""
+"""Runs that are killed, stopped, deprived of disk space or file locks, or that race for one output.  The same
+command is repeated until C is complete.  C must have the bits of an undisturbed run on one rank, and no other
+files may remain."""
 import errno
 import re
 import signal
@@ -19,8 +19,8 @@ SEQUENCES = [[KILL], [KILL], [KILL], [TERM], [INT], [HUP], [signal.SIGUSR2], [si
              [STOP, 0.3, KILL], [TERM, 0.01, TERM], [INT, 0.05, KILL], [signal.SIGUSR2, 0.02, TERM],
              [signal.SIGUSR1, 0.1, KILL], [signal.SIGUSR2, 0.05, KILL]]
 SLOW = ["500:1000000", "2000:2000000", "5000:3000000"]
-MORE = 256 << 10  # for a journal, and a directory
-METADATA = 1 << 20  # that must be free for the HDF5 library
+MORE = 256 << 10  # for a journal and a directory
+METADATA = 1 << 20  # free space that the HDF5 library needs
 
 
 def kind_of(number):
@@ -42,7 +42,7 @@ def no_locks(rng):
 
 
 def disturb(case, run, output):
-    """Signals at a random moment, to one rank, all or the launcher."""
+    """Send signals at a random moment to one rank, all ranks or the launcher."""
     rng = case.rng
     moment = rng.choice(["time", "part", "saved", "saved", "end"])
     if moment == "part":
@@ -66,7 +66,7 @@ def disturb(case, run, output):
 
 
 def goes_on(end, before, product):
-    """What is wrong with how a complete run took up what was saved."""
+    """The error in how a complete run resumed from the checkpoint; empty when there is none."""
     if end.kind != "done" or before is None or "was made from these operands already" in end.out:
         return ""
     found = re.search(r"^Restart +([\d.]+) % is done", end.out, re.MULTILINE)
@@ -77,7 +77,7 @@ def goes_on(end, before, product):
 
 
 def attempt(case, product, output, how, disturbance=None, **soak):
-    """One run of the product; what was saved before it and how it ended."""
+    """Run the product once.  Return how it ended, and what is wrong with how it resumed."""
     before = None if output.exists() else saved(output)
     source = case.folder / "input.h5"
     run = Run(output, source, product.scalars(), how, case.preload, **soak)
@@ -89,7 +89,7 @@ def attempt(case, product, output, how, disturbance=None, **soak):
 
 
 def judge(case, product, output, end, **soak):
-    """The outcome, when a run has said that C is complete."""
+    """The outcome after a run has reported that C is complete."""
     with h5py.File(output, "r") as file:
         c = file["C"][()]
     if not np.array_equal(c, product.bits):
@@ -102,7 +102,7 @@ def judge(case, product, output, end, **soak):
 
 
 def finish(case, product, output, tries=2, how=PLAIN, **soak):
-    """Run undisturbed until C is there."""
+    """Run without disturbance until C is complete."""
     for _ in range(tries):
         end, wrong = attempt(case, product, output, how, **soak)
         if wrong or end.kind in ("hang", "orphan", "crash"):
@@ -113,7 +113,7 @@ def finish(case, product, output, tries=2, how=PLAIN, **soak):
 
 
 def refused_anyway(case, product, output, outcome, **soak):
-    """A refusal after a loss is good only where a run that nothing has happened to is refused, too."""
+    """A refusal after a loss is acceptable only if an undisturbed run from scratch is refused, too."""
     if not outcome.startswith("refused"):
         return outcome
     clean(case.folder)
@@ -139,21 +139,21 @@ def lose_and_finish(case, disturbance, always=None):
 
 
 def plain(case):
-    """At random moments."""
+    """Kill or stop runs at random moments."""
     output = case.folder / "out.h5"
     return lose_and_finish(case, lambda case, how: {
         "disturbance": lambda run: disturb(case, run, output), **slow(case.rng)})
 
 
 def locks(case):
-    """On a file system that has none."""
+    """The same on a file system without locks."""
     output = case.folder / "out.h5"
     return lose_and_finish(case, lambda case, how: {
         "disturbance": lambda run: disturb(case, run, output), **slow(case.rng)}, no_locks(case.rng))
 
 
 def calls(case):
-    """SIGKILL before, after or in the middle of the N-th call of a rank on the files of the output."""
+    """Kill a rank before, during or after its N-th call on the output files."""
     log = case.folder / "log"
 
     def at_call(case, how):
@@ -184,7 +184,7 @@ def mount(folder, size):
 
 
 def disk(case):
-    """A disk on which C and what is saved just fit, or do not."""
+    """Run on a disk where C and its checkpoints just fit, or do not."""
     product = product_of(case, "tall")
     product.copy(case.folder)
     rows, ranks = case.rng.choice([40, 64]), case.rng.choice([0, 0, 2])
@@ -224,7 +224,7 @@ def fill_disk(case, product, output, kind, how):
 
 
 def race(case):
-    """Three runs for one output, of which one may multiply by another alpha; kills among them."""
+    """Start three runs with one output, one of them perhaps with another alpha, and kill some of them."""
     product, rng, output = product_of(case, "small", "tall"), case.rng, case.folder / "out.h5"
     product.copy(case.folder)
     always = no_locks(rng) if rng.random() < 0.5 else {}
@@ -251,7 +251,7 @@ def race(case):
 
 
 def watch_race(product, output, runs):
-    """What is wrong with C at the moment that a run says it is complete: others may still write to it."""
+    """The error in C when a run reports it complete, while others may still write to it; empty when none."""
     racing, deadline = list(runs), time.monotonic() + 120
     while racing and time.monotonic() < deadline:
         for run in [run for run in racing if not run.alive()]:
@@ -295,7 +295,7 @@ def judge_race(case, product, output, ends, verify, always):
 
 
 def is_of(case, product, output, complete, ends):
-    """Whose C it is: False of the first alpha, True of the other; both or none are possible."""
+    """Which products C equals, as a set: False is that of the first alpha, True that of the other."""
     try:
         with h5py.File(output, "r") as file:
             c = file["C"][()]

@@ -1,4 +1,4 @@
-"""Random products, what they come to exactly, and how far a finished C is from that."""
+"""Random products, their exact results, and the error of a complete C."""
 import random
 import re
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-SHAPES = 24  # of the products of a campaign; each is made when the first case asks for it
+SHAPES = 24  # the number of products of a campaign, each created on first use
 UNIT = {"f8": 2.0 ** -53, "f4": 2.0 ** -24}
 
 
@@ -17,14 +17,13 @@ def shape_of(number):
 
 
 class Product:
-    """The operands of one product in a file, and the bits of C that an undisturbed run on one rank
-    has given."""
+    """The operands of one product in a file, and the bits of C from an undisturbed run on one rank."""
 
     def __init__(self, folder, number, seed):
         rng = random.Random(f"product {seed} {number}")
         shape = shape_of(number)
         self.m, self.n, self.k = (rng.randint(60, 300) for _ in range(3))
-        if shape == "deep":  # many slabs a tile; with floats, sums that rounding has worn away
+        if shape == "deep":  # many slabs per tile; in floats, a large rounding error
             self.m, self.n, self.k = rng.randint(16, 80), rng.randint(16, 80), rng.choice([3000, 20000])
         if shape == "tall":  # many tiles
             self.m, self.n = rng.randint(2500, 4000), rng.randint(80, 120)
@@ -54,17 +53,17 @@ class Product:
         return 4 if self.dtype == "f4" else 8
 
     def copy(self, folder):
-        """A file of the same operands with the same times."""
+        """Copy the file of the operands, with its times."""
         return Path(shutil.copy2(self.source, Path(folder) / "input.h5"))
 
     def read(self, source=None):
-        """op(A), op(B), C0 as they are in a file now."""
+        """op(A), op(B) and C0 with the current contents of a file."""
         with h5py.File(source or self.source, "r") as file:
             a, b, c = (file[name][()] for name in "ABC")
         return a.T if self.trans[0] == "T" else a, b.T if self.trans[1] == "T" else b, c
 
     def exact(self, source=None):
-        """The product in more digits than C has, and the sum of the magnitudes of its terms."""
+        """The product in higher precision than C, and the sum of the magnitudes of its terms."""
         a, b, c = self.read(source)
         wide = np.longdouble if self.dtype == "f8" else np.float64
         alpha, beta = (np.dtype(self.dtype).type(x) for x in (self.alpha, self.beta))
@@ -77,7 +76,7 @@ class Product:
 
 
 class Products:
-    """Those of a campaign, each with its reference, made once by whoever asks first."""
+    """The products of a campaign and their references, each created once, on first use."""
 
     def __init__(self, folder, seed, reference):
         self.folder, self.seed, self.reference = folder, seed, reference
@@ -95,24 +94,24 @@ class Products:
 
 
 def rounding(product, terms):
-    """More than rounding can do to an element: 64 k u |A||B|."""
+    """An upper bound on the rounding error of each element: 64 k u |A||B|."""
     return 64 * (product.k + 3) * UNIT[product.dtype] * terms
 
 
 def detectable(product, said, source=None):
-    """The size of error in each row that the run, by what it said, would have found (src/run/findings.h);
-    infinite where it says that it has not checked."""
+    """The error in each row that the run reports it would have detected (src/run/findings.h); infinite when
+    it reports that C was not checked."""
     found = re.search(r"RESULT: .*checked to ([\d.e+-]+) of a typical element: PASSED", said)
     if not found:
         return np.inf
     a, b, _ = (x.astype("f8") for x in product.read(source))
-    typical = np.linalg.norm(a @ b, axis=1) / np.sqrt(b.shape[1])  # of a whole row, not of a tile's
+    typical = np.linalg.norm(a @ b, axis=1) / np.sqrt(b.shape[1])  # over a whole row, not one tile's part
     return 2 * abs(product.alpha) * float(found[1]) * typical[:, np.newaxis]
 
 
 def difference(product, c, said, source=None):
-    """How C differs from the exact product: whether so much that a run that PASSED must have seen it,
-    and the largest error beside a typical element."""
+    """How C differs from the exact product: whether by so much that a run that PASSED must have detected
+    it, and the largest error relative to a typical element."""
     sums, terms = product.exact(source)
     error = np.abs(c - sums).astype("f8")
     typical = float(np.sqrt(np.mean(sums.astype("f8") ** 2)))

@@ -1,10 +1,10 @@
-"""Experiments that would refute "PASSED means right" and "nothing is lost": runs that are killed, and
-bits that flip, at random, many times.
+"""Experiments that could refute "PASSED means right" and "nothing is lost": many runs that are killed at
+random, or in which random bits flip.
 
     soak.py kills|flips [--count N] [--seed S] [--json FILE] [--only KIND] [--case I] [--keep DIRECTORY]
 
-Each case has its own random numbers, of the seed and its own number: --case I repeats one.  At the end a
-table says how often each outcome was seen.  The exit status is 1 when any case was WRONG, hung or crashed.
+The random numbers of a case depend only on the seed and on its own number, so that --case I repeats one.  A
+table at the end counts the outcomes.  The exit status is 1 when any case was WRONG, hung or crashed.
 """
 import argparse
 import collections
@@ -31,7 +31,7 @@ BAD = ("WRONG", "hang", "orphan", "crash", "error in the harness")
 
 
 class Case:
-    """What one case has to work with, and what it reports."""
+    """The inputs of one case, and what it reports."""
 
     def __init__(self, campaign, number, kind):
         self.number, self.kind, self.campaign = number, kind, campaign
@@ -45,7 +45,7 @@ class Case:
         self.text.append(text)
 
     def ended(self, run, **how):
-        """Wait for a run and remember it."""
+        """Wait for a run to end, and record it."""
         end = run.end(**how)
         self.runs.append(end)
         self.say(end.describe())
@@ -60,7 +60,7 @@ class Campaign:
         self.products = Products(self.folder, self.seed, self.reference)
 
     def reference(self, product):
-        """The bits of an undisturbed run on one rank, whose file stays."""
+        """The bits of C from an undisturbed run on one rank, whose file is kept."""
         import h5py
         run = attempt.Run(product.folder / "reference.h5", product.source, product.scalars(), attempt.PLAIN)
         end = run.end()
@@ -75,7 +75,7 @@ class Campaign:
         case.folder.mkdir()
         try:
             outcome = module.KINDS[kind](case)
-        except Exception:  # what the harness itself gets wrong must not look like a good case
+        except Exception:  # an error in the harness must not count as a success
             outcome = "error in the harness"
             case.say(traceback.format_exc())
         if outcome.startswith(BAD):
@@ -120,13 +120,13 @@ def print_table(name, outcomes, summary):
 
 
 def decades(sizes):
-    """How many are below each power of ten, and not below the one before."""
+    """The number of sizes in each decade."""
     powers = collections.Counter(math.floor(math.log10(max(size, 1e-17))) + 1 for size in sizes)
     return {f"below 1e{power}": number for power, number in sorted(powers.items())}
 
 
 def describe_bad(case, outcome):
-    """What a reader needs to look for the cause."""
+    """What a reader needs to find the cause."""
     runs = [{"exit": run.code, "command": " ".join(run.words),
              "said": run.out.splitlines()[-1:] + run.err.splitlines()[-3:]} for run in case.runs]
     return {"case": case.number, "kind": case.kind, "outcome": outcome, "runs": runs}
@@ -169,7 +169,7 @@ def parse():
 
 def main():
     options = parse()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # what is mounted is given back
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # so that mounted disks are unmounted
     begin = time.monotonic()
     campaign = Campaign(options.campaign, options)
     cases = campaign.run()

@@ -1,5 +1,5 @@
-# For a repository of Spack 1.0 or later, as packages/dgemm_ooc/package.py:
-# spack install --no-checksum dgemm-ooc, where the tarball of `make dist` lies.
+# A recipe for a repository of Spack 1.0 or later, as packages/dgemm_ooc/package.py.  In the folder of the
+# tarball of `make dist`, run: spack install --no-checksum dgemm-ooc
 import os
 
 from spack.package import *

@@ -1,5 +1,5 @@
-/* The threads of a block as fibers: made with makecontext, switched with the compiler's own
- * longjmp, which leaves the signal mask alone and so costs no system call. */
+/* The threads of a block are fibers.  They are created with makecontext and switched with the
+ * compiler's own longjmp, which leaves the signal mask alone and so needs no system call. */
 #include <link.h>
 #include <omp.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ enum : size_t { PAGE = 4096, STACK_BYTES = 256 << 10, SHARED_BYTES_MAX = 227 << 
 enum { THREADS_MAX = 1024 };
 enum class state { ready, at_barrier, at_warp, left };
 
-/* Where to go on: a fiber, or the scheduler. */
+/* The saved context of a fiber or of the scheduler. */
 struct context {
     void *registers[5];
     const void *stack;
@@ -38,7 +38,7 @@ struct fiber {
     uint3 id;
     unsigned number;
     std::vector<emulated_copy> copies;
-    unsigned group; /* of the copies that begin now */
+    unsigned group; /* of the copies that are issued now */
 };
 
 struct warp {
@@ -55,7 +55,7 @@ struct executor {
     std::vector<fiber *> ready;
     fiber *current;
     const std::function<void()> *kernel;
-    unsigned char *shared_end; /* a page that cannot be touched begins here */
+    unsigned char *shared_end; /* a guard page begins here */
     size_t shared_bytes;
     uint64_t random;
 };
@@ -75,7 +75,7 @@ static void complain(const char *what)
 
 static void fiber_main();
 
-/* Not instrumented: AddressSanitizer takes a jump to another stack for the end of this one. */
+/* These are not instrumented, since AddressSanitizer takes a switch of stacks for a return. */
 #define SWITCHES __attribute__((noinline, no_sanitize_address))
 
 SWITCHES static void enter(const context &to, bool first)
@@ -90,7 +90,7 @@ SWITCHES static void enter(const context &to, bool first)
     setcontext(&start);
 }
 
-/* Leave `from`, and return when something switches to it.  `first`: `to` is a fiber that begins. */
+/* Suspend `from`, and return when something switches to it.  `first`: `to` is a new fiber. */
 SWITCHES static void switch_context(context &from, context &to, bool first)
 {
     void *fake_stack = nullptr;
@@ -140,7 +140,7 @@ static void fiber_make(fiber &f)
     char *stack = static_cast<char *>(map(PAGE + STACK_BYTES));
     mprotect(stack, PAGE, PROT_NONE);
     f.self.stack = stack + PAGE;
-    /* Tops of stacks at the same place in their pages would share a few lines of the cache. */
+    /* Stack tops at the same offset in their pages would compete for a few cache sets. */
     f.self.stack_bytes = STACK_BYTES - f.number * 576 % (2 * PAGE);
 }
 
@@ -168,7 +168,7 @@ static void run_ready(executor &e)
     }
 }
 
-/* Nobody can go on but past a barrier that all have reached.  False: all have left. */
+/* No fiber is ready: release the barrier, which all must have reached.  False: all have ended. */
 static bool pass_barrier(executor &e, unsigned threads)
 {
     unsigned count[4] = {};
@@ -229,14 +229,15 @@ unsigned char *emulated_dynamic_shared()
     return e.shared_end - (e.shared_bytes + 1023) / 1024 * 1024;
 }
 
-/* __shared__ variables are among what the program itself keeps for each CPU thread: all of that,
- * `here`, too, and the texts of quantity.c, which are not needed any more when a kernel starts. */
+/* __shared__ variables are in the thread-local storage of the program itself.  All of that is
+ * overwritten, including `here` and the texts of quantity.c, which are no longer needed when a
+ * kernel starts. */
 static int poison_variables(struct dl_phdr_info *program, size_t, void *)
 {
     for (int i = 0; i < program->dlpi_phnum; i++)
         if (program->dlpi_phdr[i].p_type == PT_TLS)
             memset(program->dlpi_tls_data, 0xff, program->dlpi_phdr[i].p_memsz);
-    return 1; /* the program comes first; its libraries keep what they have */
+    return 1; /* the program comes first; its libraries are not touched */
 }
 
 static void poison_shared(executor &e)
@@ -283,7 +284,7 @@ void emulated_copy_wait(unsigned pending)
 static executor &executor_here()
 {
     if (!here) {
-        executor *e = new executor(); /* stays until the program ends */
+        executor *e = new executor(); /* lives until the program ends */
         unsigned char *arena = static_cast<unsigned char *>(map(SHARED_BYTES_MAX + 2 * PAGE));
         e->shared_end = arena + (SHARED_BYTES_MAX + PAGE) / PAGE * PAGE;
         mprotect(e->shared_end, PAGE, PROT_NONE);
@@ -318,8 +319,8 @@ static void block_start(executor &e, const cudaLaunchConfig_t &config, int64_t b
         e.warps[w] = {{}, nullptr, 0, std::min(threads - w * WARP, (unsigned)WARP)};
 }
 
-/* Threads that run blocks: one, where a launcher has started other ranks beside this one, whose
- * threads would spin on the same CPUs. */
+/* The number of threads that run blocks: one if a launcher has started other ranks on this
+ * computer, whose threads would spin on the same CPUs. */
 static int block_threads()
 {
     for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {

@@ -1,9 +1,9 @@
-/* A CUDA runtime on the CPU, as much of it as this project uses: it takes the place of NVIDIA's
- * header where the tests run the kernels, or all of the program, without a GPU.
+/* The part of the CUDA runtime that this project uses, on the CPU.  It replaces NVIDIA's header
+ * when the tests run the kernels or the whole program without a GPU.
  *
- * What is emulated: memory with guards around it, copies, events, and the threads of a block
- * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  Streams are not: every
- * call ends before it returns.  TMA and cuBLAS are not: those algorithms do not open here. */
+ * The emulation covers memory with guard pages, copies, events, and the threads of a block
+ * (emulated_block.h) with the instructions of ptx.cuh (emulated_ptx.h).  It has no streams: every
+ * call is synchronous.  It has no TMA and no cuBLAS: those algorithms fail to open. */
 #pragma once
 
 #include <stddef.h>
@@ -83,5 +83,5 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 #include "emulated_block.h"
 #endif
 
-/* Not emulated, so not linked: a weak function that is nowhere has the address null. */
+/* gemm_tma is not emulated and so not linked; an undefined weak function has a null address. */
 #pragma weak gemm_tma

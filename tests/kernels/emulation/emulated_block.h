@@ -27,8 +27,7 @@ using std::min;
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-/* One instance per CPU thread and thus per running block; the emulation finds them all, to fill
- * them. */
+/* One instance per CPU thread and thus per running block; the emulation fills them all. */
 #define __shared__ thread_local
 
 struct uint3 {
@@ -52,7 +51,7 @@ struct alignas(16) double2 {
     double x, y;
 };
 
-/* Those of the fiber that runs on this CPU thread. */
+/* They belong to the fiber that runs on this CPU thread. */
 extern __thread uint3 threadIdx, blockIdx;
 extern __thread dim3 blockDim, gridDim;
 

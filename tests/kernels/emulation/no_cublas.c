@@ -1,4 +1,4 @@
-/* cuBLAS is not emulated: its algorithm does not open. */
+/* cuBLAS is not emulated: its algorithm fails to open. */
 #include "gemm_cublas.h"
 
 #include "error.h"

@@ -1,5 +1,5 @@
-/* The instructions of ptx.cuh, and those by which the lanes of a warp exchange values, for a fiber
- * or for a warp of them. */
+/* The instructions of ptx.cuh, and the shuffles and votes of a warp, for one fiber or a warp of
+ * them. */
 #include <cstring>
 
 #include "emulated_ptx.h"

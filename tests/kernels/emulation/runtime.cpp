@@ -1,6 +1,5 @@
-/* Memory, copies and events of the emulated GPU.  Every allocation ends in front of a page that
- * cannot be touched, and begins behind one; the few bytes between its end and the page are watched.
- */
+/* Memory, copies and events of the emulated GPU.  Every allocation lies between two guard pages.
+ * Writes to the padding between its end and the second one are detected when it is freed. */
 #include <sys/mman.h>
 #include <time.h>
 
@@ -16,7 +15,7 @@
 
 enum : size_t { PAGE = 4096, ALIGNMENT = 256, MEMORY = (size_t)20 << 30, FILL_MAX = 1 << 20 };
 
-enum { MULTIPROCESSORS = 2, MAJOR = 8, MINOR = 0 }; /* what ptx.cuh has is that of sm_80 */
+enum { MULTIPROCESSORS = 2, MAJOR = 8, MINOR = 0 }; /* ptx.cuh is written for sm_80 */
 
 struct emulated_event {
     bool recorded;
@@ -32,11 +31,11 @@ struct allocation {
     size_t mapped, bytes, room;
 };
 
-static std::mutex lock; /* of the next three */
+static std::mutex lock; /* protects the next three */
 static std::map<void *, allocation> allocations;
 static size_t allocated;
 static std::map<unsigned char *, size_t> pinned;
-static std::atomic<cudaError_t> last_error; /* of all threads: what is theirs is poisoned */
+static std::atomic<cudaError_t> last_error; /* shared: thread-local memory is poisoned */
 
 static cudaError_t result(cudaError_t error)
 {
@@ -63,9 +62,9 @@ static const char *launcher_rank()
     return rank ? rank : getenv("PMI_RANK");
 }
 
-/* DGEMM_OOC_TEST_GPUS=N: so many, which all ranks see; "own": each rank sees one of its own, as its
- * launcher may have it; "first": only the first rank sees one; "driver": none, for want of a newer
- * driver; "old": one of compute capability 7. */
+/* DGEMM_OOC_TEST_GPUS=N: N GPUs that all ranks see; "own": each rank sees only its own GPU, as a
+ * launcher may arrange; "first": only the first rank sees one; "driver": none, since the driver is
+ * too old; "old": one of compute capability 7. */
 static int device_count()
 {
     const char *gpus = getenv("DGEMM_OOC_TEST_GPUS"), *rank = launcher_rank();
@@ -186,7 +185,7 @@ cudaError_t cudaFree(void *memory)
     return cudaSuccess;
 }
 
-/* Nothing is pinned twice, and only what is pinned is let go. */
+/* Pinning memory twice, or unpinning memory that is not pinned, is an error. */
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
     const std::lock_guard<std::mutex> hold(lock);
