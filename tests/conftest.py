@@ -1,7 +1,7 @@
 """Runs the C and C++ test programs (cmocka) as pytest items, and prints one line of counts at the end.
 
-Those of tests/kernels run on a GPU, if there is one, and also in the emulation, except with
-`make test-gpu` (the C++ one only there)."""
+Programs of tests/kernels run on a GPU, if there is one, and also in the emulation, except with `make test-gpu`
+(C++ programs run in the emulation only)."""
 import fnmatch
 import os
 import re
@@ -15,7 +15,7 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
-unexpected = []  # skips that are not listed there
+unexpected = []  # skips that are not in EXPECTED_SKIPS
 
 
 def pytest_configure(config):
@@ -32,7 +32,7 @@ def pytest_collect_file(file_path, parent):
 
 
 class CFile(pytest.File):
-    """One source, built once or twice."""
+    """One source file, built once or twice."""
 
     def collect(self):
         program = self.path.relative_to(ROOT).with_suffix("")
@@ -44,7 +44,7 @@ class CFile(pytest.File):
 
 
 class CProgram(pytest.Collector):
-    """One cmocka program; it runs once, for the first of its tests."""
+    """One cmocka program; it runs once, when its first test does."""
 
     result = None
 
@@ -81,7 +81,7 @@ class CTest(pytest.Item):
 
 
 def expected_skips():
-    """Pairs of patterns: for a test, and for the reason."""
+    """Pairs of patterns: one for a test, and one for the reason."""
     lines = EXPECTED_SKIPS.read_text().splitlines()
     return [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
 
@@ -111,7 +111,7 @@ def pytest_collectreport(report):
 
 
 def pytest_sessionfinish(session):
-    """CI has all that tests need, so an unexpected skip there is a failure."""
+    """CI has everything that tests need, so an unexpected skip there is a failure."""
     if unexpected and os.environ.get("CI") == "true" and not hasattr(session.config, "workerinput"):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 

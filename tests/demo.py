@@ -1,5 +1,5 @@
-"""make demo: the main job on two ranks with so little memory that it is out of core, and its product
-compared with NumPy's."""
+"""make demo: runs the main job on two ranks with so little memory that it is out of core, and compares its
+product with NumPy's."""
 import subprocess
 import sys
 

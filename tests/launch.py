@@ -10,11 +10,11 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
-FAULTY = "tests/faults/dgemm_ooc"  # with fault injection, delays and pretences
-# What it can pretend: other computers, nodes, a shorter minute.
+FAULTY = "tests/faults/dgemm_ooc"  # with fault injection, delays and simulated environments
+# The environments that it can simulate: other computers, nodes, a shorter minute.
 PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_COMPUTER", "DGEMM_OOC_TEST_WAIT", "OMPI_MCA_plm_rsh_agent"}
 EMULATED = "emulated/dgemm_ooc"  # with an emulated GPU, for machines without one
-AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # make `make install` use this build without rebuilding it
+AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # lets `make install` use this build without rebuilding it
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
 
 
@@ -28,7 +28,7 @@ def mpi():
 
 
 MPI = mpi()
-if MPI == "MPICH":  # MPICH's launcher as mpirun, for scripts too
+if MPI == "MPICH":  # let mpirun be MPICH's launcher, also in scripts
     os.environ["PATH"] = f"{ROOT}/tests/mpich:{os.environ['PATH']}"
 
 SRUN = {"Open MPI": "--mpi=pmix", "MPICH": "--mpi=pmi2"}[MPI]  # the option of srun
@@ -39,14 +39,14 @@ BROKEN = {"OMPI_MCA_pml": "there_is_no_such_component", "UCX_TLS": "there_is_no_
 # Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, in any program, so only its own shared
 # memory is disabled there.
 SOCKETS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
-# Between ranks in separate namespaces UCX's shared memory does not work.
+# UCX's shared memory does not work between ranks in separate namespaces.
 APART = SOCKETS if MPI == "Open MPI" else {"UCX_TLS": "tcp,self"}
-STOP = signal.SIGUSR2 if MPI == "Open MPI" else signal.SIGTERM  # which its mpirun forwards to the ranks
-RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"  # for a shell
+STOP = signal.SIGUSR2 if MPI == "Open MPI" else signal.SIGTERM  # the signal that mpirun forwards to the ranks
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"  # in a shell
 
 
 def has_populate():
-    """Whether the kernel has MADV_POPULATE_WRITE: Linux 5.14."""
+    """Whether the kernel has MADV_POPULATE_WRITE, which came with Linux 5.14."""
     major, minor = re.match(r"(\d+)\.(\d+)", os.uname().release).groups()
     return (int(major), int(minor)) >= (5, 14)
 
@@ -77,7 +77,7 @@ def environment(ranks=0, **extra):
 
 
 def built(program, device="cpu", env=()):
-    """The path of the program that supports the device and the pretences in `env`."""
+    """The path of the program that supports the device and the simulated environment in `env`."""
     if program == "dgemm_ooc" and device == "gpu" and not GPU:
         program = EMULATED
     elif program == "dgemm_ooc" and PRETENDED.intersection(env):
@@ -109,7 +109,7 @@ def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
 
 
 def run(program, *args, timeout=300, **how):
-    """Start a program and wait for its end.  Returns the completed process."""
+    """Start a program and wait until it ends.  Returns the completed process."""
     with start(program, *args, **how) as process:
         try:
             out, err = process.communicate(timeout=timeout)

@@ -1,7 +1,7 @@
 /* The fixture of the tests of GPU kernels: devices, matrices with guarded gaps, host arithmetic.
  *
- * Matrices are misaligned, or aligned where a test asks for it, with gaps between columns: reads of
- * a gap in an input get NaN, and writes to a gap in an output are detected.
+ * Matrices are misaligned, or aligned if a test requests it, with gaps between columns: reads of a
+ * gap in an input get NaN, and writes to a gap in an output are detected.
  *
  * The same tests run on a GPU and in the emulation, which runs the small ones and a sample of the
  * rest. */
@@ -37,7 +37,7 @@ static const struct algorithm_info *infos[ALGORITHMS_MAX];
 static int algorithms;
 static struct event *reached;
 static bool emulated;
-static bool aligned; /* matrices that are made from now on */
+static bool aligned; /* of matrices that are made from now on */
 
 static inline void ok(int rc)
 {
@@ -45,7 +45,7 @@ static inline void ok(int rc)
         fail_msg("%s", err.text);
 }
 
-/* Whether a test of that many multiply-adds is small enough for this device. */
+/* Whether a test with that many multiply-adds is small enough for this device. */
 static inline bool affordable(int64_t steps)
 {
     return !emulated || steps <= EMULATED_WORK;
@@ -131,7 +131,7 @@ static inline void download(const struct matrix *m)
     copy_rows(&(struct copy){m->host, m->device, bytes, bytes, bytes, 1}, STREAM_OUT);
 }
 
-/* Everything but the elements must still be `guard`. */
+/* Everything except the elements must still be `guard`. */
 static inline void check_guards(const struct matrix *m)
 {
     for (size_t at = 0; at < m->count; at++) {
@@ -182,7 +182,8 @@ static inline long double epsilon(enum scalar type)
     return type == SCALAR_FLOAT ? FLT_EPSILON : DBL_EPSILON;
 }
 
-/* Open one device for each algorithm.  False: there is no GPU here, and nothing to test. */
+/* Opens one device for each algorithm.  Returns false if there is no GPU, so nothing can be
+ * tested. */
 static inline bool fixture_open(void)
 {
     if (device_gpu_count() == 0) {
@@ -190,7 +191,7 @@ static inline bool fixture_open(void)
         return false;
     }
     for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
-        if (!info->on_gpu || info->on_cpu) /* of struct gemm alone */
+        if (!info->on_gpu || info->on_cpu) /* only those that take struct gemm alone */
             continue;
         infos[algorithms] = info;
         if (device_gpu_open(GPU, info->id, &devices[algorithms++], &err) != 0) {

@@ -1,8 +1,8 @@
-/* The emulation of a block, which the other tests trust.
+/* The emulation of a block, on which the other tests rely.
  *
- * Goal: it computes what the hardware is documented to compute, and a kernel that is wrong in one
- * of the ways it is there to find does not pass.  Method: a matrix product by fragments is compared
- * with loops; broken kernels must give NaN, or end a child process. */
+ * Goal: it computes what the hardware is documented to compute, and it detects each kind of kernel
+ * error that it is meant to find.  Method: a matrix product by fragments is compared with loops;
+ * broken kernels must give NaN, or end a child process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static double value(int i, int j)
     return (i * 7 + j * 5) % 11 - 5;
 }
 
-/* Lane (g, t) of each warp fills its fragments as ptx.cuh says. */
+/* Lane (g, t) of each warp fills its fragments as ptx.cuh defines. */
 static void multiply_kernel(double *wide, double *narrow)
 {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -56,7 +56,7 @@ static void test_multiply(void **)
 
 enum fault { NONE, NO_WAIT, NO_BARRIER, WAIT_TOO_SHORT };
 
-/* Each thread copies one element, and takes that of another. */
+/* Each thread stores one element and reads one of another thread. */
 static void copy_kernel(double *out, const double *in, enum fault fault)
 {
     const int x = threadIdx.x;
@@ -99,7 +99,7 @@ static void test_copies(void **)
     assert_true(run_copies(NO_BARRIER) > 0);
 }
 
-/* A variable in shared memory keeps nothing from the block before. */
+/* A variable in shared memory does not keep its value from the previous block. */
 static void stale_kernel(double *out)
 {
     __shared__ double kept;

@@ -1,12 +1,12 @@
-/* The online check on the GPU, behind each of its kernels in turn (exit 77 without a GPU).
+/* The online check on the GPU, with each of its kernels in turn (exit 77 without a GPU).
  *
- * Goal and method: those of check_trials.h; then once more with floats alone, by the kernels that
- * report how large their sums were.  The emulation makes a few small products only. */
+ * Goal and method are those of check_trials.h.  A second pass uses only floats and the kernels that
+ * report bounds on their sums.  The emulation runs a few small products only. */
 #include "../unit/check_trials.h"
 
-static int open_targets; /* all of them, to be closed */
+static int open_targets; /* including the unused ones, for closing */
 
-/* From now on floats alone, by the kernels that report how large their sums were. */
+/* From now on only floats, with the kernels that report bounds on their sums. */
 static int keep_reporting(void **state)
 {
     int kept = 0;
@@ -29,7 +29,7 @@ static void open_kernels(void)
     for (const struct algorithm_info *info = algorithm_table; info->name; info++) {
         struct device *device;
         struct error err = {0};
-        if (!info->on_gpu || info->on_cpu) /* of struct gemm alone */
+        if (!info->on_gpu || info->on_cpu) /* only those that take struct gemm alone */
             continue;
         if (device_gpu_open(0, info->id, &device, &err) == 0)
             add_target(info->id, device);

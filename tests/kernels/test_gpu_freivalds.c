@@ -1,8 +1,8 @@
 /* The operations of the product check on the GPU (exit 77 without a GPU).
  *
- * Goal: the contracts of freivalds.h.  Method: each operation runs on the GPU and on the CPU, whose
- * sums agree to within their rounding and whose counts and verdicts are the same; the CPU's sums
- * are compared with sums in long double. */
+ * Goal: the contracts of freivalds.h.  Method: each operation runs on the GPU and on the CPU; their
+ * sums agree to within rounding, and their counts and verdicts are equal.  The CPU's sums are
+ * compared with sums in long double. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -33,7 +33,7 @@ static void to_device(const struct numbers *n)
     copy_rows(&(struct copy){n->device, n->host, n->bytes, n->bytes, n->bytes, 1}, STREAM_IN);
 }
 
-/* A copy of what the device has. */
+/* Returns a copy of the device's data. */
 static void *from_device(const struct numbers *n)
 {
     void *host = malloc(n->bytes + 1);
@@ -71,7 +71,7 @@ static void *host_at(const struct matrix *m)
     return (char *)m->host + index_of(m, 0, 0) * scalar_size(m->type);
 }
 
-/* Sums of at most so many numbers below 2 in size. */
+/* Compares sums of at most `terms` numbers below 2 in magnitude. */
 static void assert_close(const struct numbers *cpu, const struct numbers *gpu, double terms)
 {
     double *theirs = from_device(gpu), *mine = cpu->host;
@@ -199,7 +199,7 @@ static void try_project(enum scalar type, int64_t rows, int64_t cols, int classe
     project_cpu(&p, 2);
     ok(devices[0]->project(devices[0], &gpu, &err));
     finish(devices[0], STREAM_COMPUTE);
-    if (!(variant & MORE)) /* where Inf and NaN meet, which of them comes out may differ */
+    if (!(variant & MORE)) /* if Inf and NaN meet, the result may differ */
         assert_close(&y, &y, (double)steps + 2);
     assert_close(&squares, &squares, (double)steps + 2);
     numbers_free(&x);
@@ -229,7 +229,7 @@ static void try_retire(enum scalar type, int64_t rows, int64_t cols, int classes
     struct numbers left_out = numbers_make((size_t)cols, sizeof(int));
     struct numbers y = random_numbers((size_t)(rows * classes));
     struct numbers found = numbers_make(1, sizeof(int));
-    for (int tag = 4; tag >= 3; tag--) { /* the first time nothing was found */
+    for (int tag = 4; tag >= 3; tag--) { /* nothing is found the first time */
         *(int *)found.host = 3;
         for (int64_t j = 0; j < cols; j += 7)
             ((int *)left_out.host)[j] = LEFT_OUT_LARGE;
@@ -292,7 +292,7 @@ static void test_norms(void **state)
         }
 }
 
-/* All that a judge reads and writes. */
+/* The inputs and outputs of a judge. */
 enum { ROWS = 37, COLS = 90, STRIDE = 41 };
 enum {
     Y,
@@ -324,7 +324,7 @@ static void judge_numbers(struct numbers n[PARTS], int classes)
     n[VERDICT] = random_numbers(VERDICTS * STRIDE + 2);
 }
 
-/* Classes that are as expected, a little off, far off, not finite. */
+/* Draws classes that are as expected, a little off, far off, and not finite. */
 static void draw_judged(struct numbers n[PARTS], int classes)
 {
     double *y = n[Y].host, *z = n[Z].host, *before = n[BEFORE].host, *squares = n[SQUARES].host;
@@ -409,7 +409,7 @@ static void test_judge(void **state)
     }
 }
 
-/* The sums themselves, in long double. */
+/* The sums are compared with sums in long double. */
 static void test_formula(void **state)
 {
     enum { HEIGHT = 21, WIDTH = 333, CLASSES = 4, DEAL = 2 };

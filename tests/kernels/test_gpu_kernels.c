@@ -1,9 +1,9 @@
 /* The GEMM kernels of the GPU, through the device interface (exit 77 without a GPU).
  *
- * Goal: every algorithm, type, transposition and ragged size keeps the contract of gemm.h.  Method:
- * each product is compared twice, with the running sum that the contract promises (bit for bit,
- * where the algorithm promises it) and with a long double product (exactly for integers, within k
- * eps |A||B| otherwise).  A C that must not be read is NaN. */
+ * Goal: every algorithm, type, transposition and ragged size satisfies the contract of gemm.h.
+ * Method: each product is compared with the running sum of the contract (bit for bit, if the
+ * algorithm promises it) and with a long double product (exactly for integers, within k eps |A||B|
+ * otherwise).  A C that must not be read is NaN. */
 #include "gpu_fixture.h"
 
 struct sums {
@@ -11,7 +11,7 @@ struct sums {
     long double product, magnitude; /* of A B and of |A||B| */
 };
 
-/* A product and what must come out. */
+/* A product and its reference result. */
 struct trial {
     enum scalar type;
     enum data data;
@@ -29,7 +29,7 @@ static double *values(int64_t count, enum data data, enum scalar type)
     return v;
 }
 
-/* Without what must come out. */
+/* A trial without its reference result. */
 static struct trial trial_data(enum scalar type, enum data data, const int64_t size[3])
 {
     int64_t m = size[0], n = size[1], k = size[2];
@@ -169,7 +169,7 @@ static void run(int algorithm, const struct gemm *g)
 static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.5}, {0, 2}, {0, 0}};
 enum { SCALARS = sizeof scalars / sizeof *scalars, REPEATS = 200 };
 
-/* Every algorithm in every shape of its blocks. */
+/* Runs every algorithm with every block shape. */
 static void try_all(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct call call = call_make(t, trans_a, trans_b);
@@ -187,7 +187,7 @@ static void try_all(const struct trial *t, bool trans_a, bool trans_b)
     call_free(&call);
 }
 
-/* In all transpositions. */
+/* Runs all transpositions. */
 static void try_size(const int64_t size[3], enum scalar type, enum data data)
 {
     if (!affordable(size[0] * size[1] * size[2]))
@@ -218,9 +218,8 @@ static void test_gemm(void **state)
                 try_size(sizes[i], (enum scalar)type, (enum data)data);
 }
 
-/* Every size around every edge of a tile, primes among them, in m, n and k: with pointers and
- * leading dimensions off any alignment, and with aligned ones, which kernels load in longer words.
- */
+/* Every size around every edge of a tile, including primes, in m, n and k: with unaligned pointers
+ * and leading dimensions, and with aligned ones, which kernels load in wider words. */
 static void test_edges(void **state)
 {
     static const int64_t others[][2] = {{5, 20}, {70, 33}};
@@ -270,7 +269,7 @@ static void test_slabs(void **state)
             }
 }
 
-/* A sum of -0 stays -0, also where a kernel's k step reaches beyond k. */
+/* A sum of -0 stays -0, even if a kernel's k step extends beyond k. */
 static void test_negative_zero(void **state)
 {
     static const int64_t size[3] = {40, 70, 19};
@@ -319,8 +318,8 @@ static void test_ones(void **state)
     }
 }
 
-/* C := A B - C turns zeros into the product, and the product into zeros, exactly: after an even
- * number of calls, one with other bits is still visible. */
+/* C := A B - C exactly turns zeros into the product, and the product into zeros: after an even
+ * number of calls, a call with different bits is still visible. */
 static void repeat(const struct trial *t, int trans, int algorithm)
 {
     const int calls = emulated ? 2 : REPEATS;
@@ -339,7 +338,7 @@ static void repeat(const struct trial *t, int trans, int algorithm)
     call_free(&call);
 }
 
-/* The algorithms that multiply with copies in flight have no races, in many consecutive calls. */
+/* The algorithms with asynchronous copies have no races, over many consecutive calls. */
 static void test_repeats(void **state)
 {
     static const int64_t sizes[][3] = {
@@ -361,7 +360,7 @@ static void test_repeats(void **state)
     aligned = false;
 }
 
-/* Columns so far apart that offsets pass 2^31, in each operand in turn. */
+/* Columns are so far apart that offsets exceed 2^31, in each operand in turn. */
 static void far_call(const struct trial *t, void *far, int64_t far_ld, int role, int trans,
                      int algorithm)
 {
@@ -404,7 +403,7 @@ static void far_type(enum scalar type, int64_t far_ld)
     devices[0]->release(devices[0], far);
 }
 
-/* Doubles in columns that TMA can address. */
+/* Doubles, in columns that TMA can address. */
 static void test_far(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* Products in residues on the GPU (ozaki.h), through the device interface (exit 77 without a GPU).
  *
- * Goal: every kernel of the products of bytes, every type, transposition and ragged size, and every
- * workspace give the bits of the CPU's product of large integers, which tests/unit/test_ozaki.c
- * compares with exact ones.  Method: the same operands on both. */
+ * Goal: every kernel for products of bytes, with every type, transposition, ragged size and
+ * workspace, gives the bits of the CPU's product of large integers, which tests/unit/test_ozaki.c
+ * compares with exact products.  Method: the same operands on both. */
 #include "gpu_fixture.h"
 #include "quantity.h"
 
@@ -11,7 +11,7 @@ static const int64_t emulated_steps = 80000000;
 
 static void *host_workspace;
 
-/* The sizes and operands of a trial; B's and C's gaps are guarded. */
+/* The sizes and operands of a trial; the gaps of B and C are guarded. */
 struct product {
     struct gemm g; /* on the device */
     struct matrix a, b, c;
@@ -106,14 +106,14 @@ static void compare(const struct product *p, const struct matrix *expected, cons
     check_guards(&p->c);
 }
 
-/* Of memory of the device that counts wrong rows. */
+/* Copies the counter of wrong rows from or to device memory. */
 static void copy_counter(unsigned long long *to, const unsigned long long *from, enum stream stream)
 {
     copy_rows(&(struct copy){to, from, sizeof *to, sizeof *to, sizeof *to, 1}, stream);
 }
 
-/* The columns of C in two strips, the second of which finds op(A) in the workspace where that has
- * room for it. */
+/* Multiplies the columns of C in two strips.  The second strip reuses op(A) in the workspace if it
+ * fits. */
 static void multiply_strips(const struct gemm *whole, struct ozaki *ozaki)
 {
     struct device *dev = devices[0];
@@ -129,7 +129,7 @@ static void multiply_strips(const struct gemm *whole, struct ozaki *ozaki)
         ok(dev->ozaki(dev, &strip, ozaki, &err));
 }
 
-/* In a workspace for parts of rows x cols; with the check where that is affordable. */
+/* Uses a workspace for parts of rows x cols, with the check if that is affordable. */
 static void try_kernel(struct product *p, const struct matrix *expected, int moduli,
                        enum ozaki_kernel kernel, int64_t rows, int64_t cols)
 {
@@ -162,7 +162,7 @@ static void try_kernel(struct product *p, const struct matrix *expected, int mod
     dev->release(dev, ozaki.workspace);
 }
 
-/* Kernels multiply whole tiles. */
+/* Rounds up to whole tiles, which kernels multiply. */
 static int64_t whole(int64_t count)
 {
     return round_up(count, OZAKI_TILE);
@@ -209,7 +209,7 @@ static void test_parts(void **state)
             try_product(SCALAR_DOUBLE, trans, sizes[s], emulated ? 6 : 14, true, true);
 }
 
-/* Also in the emulation. */
+/* This test also runs in the emulation. */
 static void test_two_blocks(void **state)
 {
     static const int64_t size[3] = {5, 3, OZAKI_BLOCK + 40};

@@ -1,8 +1,8 @@
 /* The bounds on their sums that kernels report (exit 77 without a GPU).
  *
  * Goal: the contract of struct peaks (gemm.h).  Method: products of all shapes, transpositions and
- * sizes of numbers, also with NaN and Inf; the sums are made again on the host, step by step in the
- * same order, and their norms taken in double. */
+ * magnitudes, also with NaN and Inf; the host recomputes the sums step by step in the same order,
+ * and their norms in double. */
 #include "gpu_fixture.h"
 
 enum { M, N, K, EXTENTS };
@@ -17,7 +17,7 @@ struct reporting {
     int64_t blocks;
 };
 
-/* Of numbers of a size, or with a few that are not finite. */
+/* Numbers of one magnitude, or with a few that are not finite. */
 static struct matrix random_matrix(int64_t rows, int64_t cols, enum numbers numbers)
 {
     struct matrix m = matrix_make(SCALAR_FLOAT, rows, cols, NAN);
@@ -93,7 +93,7 @@ static float element_of(const struct matrix *m, bool trans, int64_t i, int64_t j
     return (float)raw_get(m, place(m, trans, i, j));
 }
 
-/* The second half of k cancels the first one. */
+/* Makes the second half of k cancel the first half. */
 static void cancel(struct reporting *t)
 {
     const struct gemm *g = &t->gemm;
@@ -109,7 +109,7 @@ static void cancel(struct reporting *t)
     upload(&t->b);
 }
 
-/* The largest norm of `rows` elements of column j, as of row i, after every PEAK_STEPS steps. */
+/* The largest norm of `rows` elements of column j, from row i on, after every PEAK_STEPS steps. */
 static double peak_on_host(const struct reporting *t, int64_t i, int64_t rows, int64_t j)
 {
     const struct gemm *g = &t->gemm;

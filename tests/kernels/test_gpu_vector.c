@@ -1,7 +1,7 @@
-/* The GPU as a device, with its combine (exit 77 without a GPU).
+/* The GPU as a device, and its combine (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
- * formula.  What must not be read is NaN. */
+ * formula.  Data that must not be read is NaN. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -88,7 +88,7 @@ static void test_combine(void **state)
                                 scalars[s][1]);
 }
 
-/* Copies of any pitch; those of nothing do nothing. */
+/* Copies work with any pitch; empty copies do nothing. */
 static void test_copy(void **state)
 {
     char from[6][10], to[6][7];
@@ -126,7 +126,7 @@ static void test_events(void **state)
     dev->event_destroy(dev, later);
 }
 
-/* A failure names the GPU and the bytes, and the next kernel does not trip over it. */
+/* A failure names the GPU and the number of bytes, and does not affect the next kernel. */
 static void test_failures(void **state)
 {
     struct device *dev = devices[0], *none;
@@ -146,7 +146,7 @@ static void test_failures(void **state)
     assert_int_equal(expected.code, EXIT_RESOURCES);
 }
 
-/* Describing a GPU that is in use leaves its memory alone. */
+/* Querying a GPU that is in use does not change its memory. */
 static void test_info(void **state)
 {
     struct device_info info;
@@ -180,9 +180,9 @@ static void test_pin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),    cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info),    cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_copy), cmocka_unit_test(test_events),
+        cmocka_unit_test(test_pin),  cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info), cmocka_unit_test(test_combine),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

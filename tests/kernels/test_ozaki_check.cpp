@@ -1,8 +1,8 @@
 /* The check of products of planes (ozaki_check.cu), in the emulation.
  *
- * Goal: right products pass, and a wrong residue is found, wherever it is and whatever its value,
- * be it in C or, after the product, in an operand.  Method: planes of random residues, their
- * product, and one byte that is changed. */
+ * Goal: correct products pass, and a wrong residue is found at any position and with any value, in
+ * C or, after the product, in an operand.  Method: planes of random residues, their product, and
+ * one changed byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ struct fixture {
         assert_int_equal(ozaki_product_mma(moduli, planes, nullptr), cudaSuccess);
     }
 
-    /* Residues of each modulus, from the least to the largest one. */
+    /* Fills with residues of each modulus, from the smallest to the largest. */
     void fill(int8_t *to, int64_t lines)
     {
         for (int q = 0; q < MODULI; q++) {
@@ -63,7 +63,7 @@ static void test_right_products_pass(void **)
         assert_int_equal(f.check(seed), 0);
 }
 
-/* A modulus' residue of one element is another one: exactly one row is wrong, for any signs. */
+/* One residue of one element is wrong: exactly one row is wrong, for any signs. */
 static void test_a_wrong_residue_of_c_is_found(void **)
 {
     fixture f;
@@ -72,7 +72,7 @@ static void test_a_wrong_residue_of_c_is_found(void **)
         const int q = flip % MODULI, p = f.moduli.moduli[q].p;
         int8_t &byte = f.planes.c[q * count + rand() % count];
         const int8_t right = byte;
-        const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* from p / 2 below zero */
+        const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* offset by p / 2 */
         byte = (int8_t)(more - p / 2);
         assert_int_equal(f.check((uint64_t)flip), 1);
         byte = right;
@@ -80,7 +80,8 @@ static void test_a_wrong_residue_of_c_is_found(void **)
     assert_int_equal(f.check(0), 0);
 }
 
-/* A changed byte of op(A) makes a row wrong, unless all that it is multiplied by adds up to 0. */
+/* A changed byte of op(A) makes a row wrong, unless the elements that it is multiplied by add up to
+ * 0. */
 static void test_a_changed_operand_is_found(void **)
 {
     fixture f;

@@ -14,7 +14,7 @@ PATIENCE = 120
 
 
 def pipe():
-    """Its ends, which are not what Chromium's own are going to be."""
+    """The two ends, with descriptors above those that Chromium uses."""
     ends = os.pipe()
     high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
     for end in ends:
@@ -43,7 +43,7 @@ class Browser:
         os.close(self.answers)
 
     def receive(self, deadline):
-        """The next message; an event is noted by the tab that it is of."""
+        """Return the next message; an event is recorded for its tab."""
         while b"\0" not in self.rest:
             assert select.select([self.answers], [], [], max(0, deadline - time.monotonic()))[0], "no answer"
             read = os.read(self.answers, 1 << 20)
@@ -68,7 +68,7 @@ class Browser:
         return answer["result"]
 
     def open(self, path, **how):
-        """A tab that shows the file."""
+        """Return a tab that shows the file."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         tab = Tab(self, target, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
         tab.show(path, **how)
@@ -109,20 +109,20 @@ class Tab:
             self.browser.receive(deadline)
 
     def evaluate(self, expression):
-        """The value of a JavaScript expression, a promise's when it has one."""
+        """The value of a JavaScript expression; a promise is awaited."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
     def wait(self, condition):
-        """Until a JavaScript expression is true."""
+        """Wait until a JavaScript expression is true."""
         deadline = time.monotonic() + PATIENCE
         while not self.evaluate(f"Boolean({condition})"):
             assert time.monotonic() < deadline, condition
             time.sleep(0.02)
 
     def all(self, selector, what="e.textContent"):
-        """Of all elements that it selects."""
+        """Evaluate an expression for every selected element."""
         return self.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => {what})")
 
     def resize(self, width, height=900):
@@ -134,7 +134,7 @@ class Tab:
                   features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def box(self, selector, index=0):
-        """left, top, width and height, when it has been scrolled to."""
+        """Scroll to the element; return its left, top, width and height."""
         return self.evaluate(f"""(e => {{
             e.scrollIntoView({{ block: "center", behavior: "instant" }});
             const b = e.getBoundingClientRect();
@@ -145,12 +145,12 @@ class Tab:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def point(self, selector, index=0, at=(0.5, 0.5)):
-        """Move the pointer to such a part of an element."""
+        """Move the pointer to a relative position in an element."""
         left, top, width, height = self.box(selector, index)
         self.mouse("mouseMoved", left + at[0] * width, top + at[1] * height)
 
     def drag(self, selector, begin, end, index=0):
-        """From one part of an element's width to another."""
+        """Drag the pointer between two relative positions across an element."""
         left, top, width, height = self.box(selector, index)
         y, held = top + height / 2, {"button": "left", "buttons": 1, "clickCount": 1}
         self.mouse("mousePressed", left + begin * width, y, **held)
@@ -164,7 +164,7 @@ class Tab:
             self.mouse(kind, left + width / 2, top + height / 2, button="left", clickCount=1)
 
     def picture(self, path):
-        """All of the page."""
+        """Take a screenshot of the whole page."""
         height = self.evaluate("document.documentElement.scrollHeight")
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={
             "x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1})

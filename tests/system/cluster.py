@@ -1,7 +1,7 @@
-"""A Slurm of one node (nodes.py has more) with two GPUs (which are none), for as long as a test needs it.
+"""A Slurm of one node (nodes.py has more) with two fake GPUs, for the duration of a test.
 
-The daemons are those of Debian's packages, with configuration, key, ports and state of their own, so
-that a Slurm or munge that serves this computer is neither used nor disturbed; root is not needed."""
+The daemons are those of Debian's packages, with their own configuration, key, ports and state, so they neither
+use nor disturb a Slurm or munge of this computer; root is not needed."""
 import contextlib
 import getpass
 import os
@@ -64,7 +64,7 @@ def free_ports(count):
 
 
 def configure(folder, host, address, names, nodes):
-    """What all daemons find in the folder: who they are, where, and the nodes."""
+    """Write the configuration for all daemons to the folder: names, addresses and nodes."""
     for name in ("state", *(f"spool-{name}" for name in names)):
         (folder / name).mkdir()
     key = folder / "munge.key"
@@ -84,7 +84,7 @@ def await_that(condition, seconds, complaint):
 
 
 class Slurm:
-    """Runs Slurm's commands, by way of a program that takes them to where the daemons are."""
+    """Runs Slurm's commands, through a wrapper that enters the daemons' environment."""
 
     def __init__(self, folder, way=()):
         self.folder, self.way = folder, way
@@ -96,8 +96,8 @@ class Slurm:
                               text=True, timeout=60)
 
     def ask(self, *words, cwd=None):
-        """Up to five times: a busy controller closes a connection before it has read the request, which
-        ends the command by SIGPIPE or with a message on its socket."""
+        """Run a command up to five times: a busy controller closes a connection before it has read the request,
+        which ends the command by SIGPIPE or with an error message about its socket."""
         for _ in range(5):
             done = self.run(*words, cwd=cwd)
             if done.returncode != -signal.SIGPIPE and "socket" not in done.stderr:
@@ -110,7 +110,7 @@ class Slurm:
         return self.ask("sbatch", "--parsable", *words, cwd=cwd)
 
     def job(self, number):
-        """All that Slurm knows of a job."""
+        """All fields that Slurm reports for a job."""
         return dict(re.findall(r"(\w+)=(\S+)", self.ask("scontrol", "show", "job", number)))
 
     def await_job(self, number, condition, log):
@@ -118,7 +118,7 @@ class Slurm:
                    lambda: f"{self.job(number)}\n{log.exists() and log.read_text()}")
 
     def clear(self):
-        """Of all jobs."""
+        """Cancel all jobs."""
         self.run("scancel", "--user", getpass.getuser())
         await_that(lambda: not self.ask("squeue", "--noheader"), 30,
                    lambda: self.run("squeue").stdout)
@@ -132,7 +132,7 @@ class Slurm:
 
 
 def begin(stack, slurm, *command):
-    """A daemon, at work until the stack is left."""
+    """Start a daemon, which runs until the stack is closed."""
     with open(slurm.folder / "daemons.log", "a") as log:
         process = stack.enter_context(subprocess.Popen([*map(str, command)], env=slurm.env, stdout=log,
                                                        stderr=log))
@@ -150,7 +150,7 @@ def begin_controller(stack, slurm):
 
 @contextlib.contextmanager
 def started(folder):
-    """The cluster, at work; in the end nothing of it is left."""
+    """A running cluster; it is removed completely afterwards."""
     host = socket.gethostname().split(".")[0]
     cpus = len(os.sched_getaffinity(0))
     configure(folder, host, "127.0.0.1", [host], f"NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus}")

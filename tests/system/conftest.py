@@ -10,7 +10,7 @@ from scripts import made
 
 @pytest.fixture
 def gpu():
-    """The GPU, a real one with `make test-gpu` and an emulated one without."""
+    """The GPU: a real one with `make test-gpu`, otherwise an emulated one."""
     if not built("dgemm_ooc", "gpu").exists():
         pytest.skip("the program with an emulated GPU is not built: make test")
     return "gpu"
@@ -24,7 +24,7 @@ def device(request):
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory):
-    """Where this build is installed."""
+    """The prefix where this build is installed."""
     folder = tmp_path_factory.mktemp("prefix")
     make("install", f"PREFIX={folder}", *AS_BUILT)
     return folder
@@ -32,7 +32,7 @@ def prefix(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def no_locks(tmp_path_factory):
-    """A library that takes a file system's locks away."""
+    """A library to preload, which disables a file system's locks."""
     if SANITIZED:
         pytest.skip("sanitizers want to come first themselves")
     if not shutil.which("cc"):
@@ -51,7 +51,7 @@ def reference(request, tmp_path_factory):
 
 @pytest.fixture
 def source(reference, tmp_path):
-    """With its times, which say that it is the same file."""
+    """A copy of the operands with its original times, which identify it as the same file."""
     return tmp_path / shutil.copy2(reference[0], tmp_path)
 
 

@@ -16,13 +16,13 @@ def random(shape, dtype="f8", seed=0):
 
 
 def whole(shape, dtype="f8", seed=0):
-    """Small whole numbers but zero: sums of their products are exact, signs of zero too."""
+    """Small whole numbers without zero: sums of their products are exact, including the signs of zeros."""
     rng = np.random.default_rng([seed, *shape])
     return (rng.integers(1, 9, shape) * rng.choice([-1, 1], shape)).astype(dtype)
 
 
 def write(path, **matrices):
-    """Datasets of an HDF5 file by their names; None is left out."""
+    """Write datasets to an HDF5 file, by name; None is skipped."""
     with h5py.File(path, "a") as file:
         for name, matrix in matrices.items():
             if matrix is not None:
@@ -36,7 +36,7 @@ def read(path, name="C"):
 
 
 def sparse(path, name, shape, dtype):
-    """A contiguous dataset that has its place in the file, but takes no room on the disk."""
+    """A contiguous dataset that is allocated in its file, but uses no disk space."""
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
@@ -47,7 +47,7 @@ def sparse(path, name, shape, dtype):
 
 
 def operands(path, m, n, k, dtype="f8", trans="NN", kind=random):
-    """Write A, B and C0 of an m x n product, stored as the transpositions ask; return them."""
+    """Write A, B and C0 of an m x n product, stored in the given transpositions; return them."""
     a = kind((k, m) if trans[0] == "T" else (m, k), dtype, 1)
     b = kind((n, k) if trans[1] == "T" else (k, n), dtype, 2)
     c = kind((m, n), dtype, 3)
@@ -64,14 +64,14 @@ def oriented(a, b, trans):
 
 
 def product(a, b, c=None, trans="NN", alpha=1, beta=0):
-    """alpha op(A) op(B) + beta C in float64, as BLAS defines it: what is times 0 is not read."""
+    """alpha op(A) op(B) + beta C in float64, as BLAS defines it: operands multiplied by 0 are not read."""
     a, b = (x.astype("f8") for x in oriented(a, b, trans))
     ab = alpha * (a @ b) if alpha and a.size else np.zeros((len(a), b.shape[1]))
     return ab + beta * c.astype("f8") if beta else ab
 
 
 def bound(a, b, c=None, trans="NN", alpha=1, beta=0, eps=None):
-    """How far rounding may take each element of the product: c k eps |A||B|."""
+    """The rounding error bound of each element of the product: c k eps |A||B|."""
     a, b = (np.abs(x).astype("f8") for x in oriented(a, b, trans))
     largest = abs(alpha) * (a @ b) if alpha else np.zeros((len(a), b.shape[1]))
     if beta:
@@ -80,7 +80,7 @@ def bound(a, b, c=None, trans="NN", alpha=1, beta=0, eps=None):
 
 
 def multiplies(programs, folder):
-    """That dgemm_ooc and h5mat of a folder do their job."""
+    """Check that dgemm_ooc and h5mat in a folder work."""
     source = folder / "input.h5"
     operands(source, 50, 40, 30)
     done = subprocess.run([programs / "dgemm_ooc", source, "--device", "cpu"], env=environment(),
@@ -91,7 +91,7 @@ def multiplies(programs, folder):
 
 
 def multiply(source, *options, ranks=0, device="cpu", **env):
-    """Run to a good end; return the report."""
+    """Run dgemm_ooc, which must succeed; return the report."""
     path = source.with_suffix(".json")
     done = run("dgemm_ooc", source, "--report", path, *options, ranks=ranks,
                DGEMM_OOC_DEVICE=device, **env)
@@ -102,24 +102,25 @@ def multiply(source, *options, ranks=0, device="cpu", **env):
 
 
 def output_of(source):
-    """Where C goes by default."""
+    """The default output file."""
     return source.with_name(f"{source.stem}-C.h5")
 
 
 def part_of(source):
-    """And how it is called until it is complete."""
+    """The output's temporary name until it is complete."""
     return source.with_name("input-C.h5.part")
 
 
 def start_late(*args, late="1", **how):
-    """As start, but so many of 100 reads take 20 ms: on no computer is it over too soon."""
+    """Like start, but `late` of 100 reads take 20 ms, so that the run does not end too early on any
+    computer."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     return start(FAULTY, *args, DGEMM_OOC_TEST_FAULTS=f"pread:delay%{late}", **how)
 
 
 def wait_until(condition, process):
-    """While the process runs."""
+    """Wait for a condition while the process runs."""
     deadline = time.monotonic() + 60
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -135,7 +136,7 @@ def catches(pid, number):
 
 
 def is_out_of_core(report):
-    """Several super-blocks, slabs and strips: every loop of the pipeline went round."""
+    """Whether there are several super-blocks, slabs and strips, so that every loop of the pipeline repeats."""
     plan, element = report["plan"], 8 if report["problem"]["type"] == "double" else 4
     down, across = plan["super_blocks"]
     rows, cols = plan["tile"]
@@ -148,21 +149,21 @@ def digest(path):
 
 
 def snapshot(folder):
-    """All files of a folder and what is in them."""
+    """The digests of all files in a folder."""
     return {path.name: digest(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def names(source):
-    """What lies beside the input, and it."""
+    """The names of the input and all files beside it."""
     return {path.name for path in source.parent.iterdir()}
 
 
 def assert_whole(source, reference):
-    """C has the reference's bits, and nothing else is left."""
+    """C has the bits of the reference, and no other file is left behind."""
     np.testing.assert_array_equal(read(output_of(source)), reference[1])
     assert names(source) == {"input.h5", "input-C.h5"}
 
 
 def at_work(source, process):
-    """Wait until something of C is there."""
+    """Wait until a part of C has been written."""
     wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)

@@ -1,6 +1,6 @@
-"""Computers with links of a limited rate, on one.  Each is a network namespace, whose only way to
-the others is a bridge that they all hang on; what goes into it or comes from it is held to the
-rate.  Takes root."""
+"""Simulates computers with rate-limited links on one machine.  Each is a network namespace that is connected to
+the others only by a shared bridge; its traffic in both directions is limited to the rate.  This requires
+root."""
 import contextlib
 import os
 import shutil
@@ -15,7 +15,7 @@ export DGEMM_OOC_TEST_COMPUTER="$host"
 exec ip netns exec "$host" unshare --uts sh -c 'hostname "$0" && exec sh -c "$*"' "$host" "$@"
 """
 PROGRAMS = ["ip", "tc", "unshare", "hostname", "mpirun"]
-QUEUE_S = 0.2  # that a full queue takes to become empty
+QUEUE_S = 0.2  # the time in which a full queue drains
 
 
 def call(*words, check=True):
@@ -31,7 +31,7 @@ def limit(prefix, device, bytes_per_s):
 
 @contextlib.contextmanager
 def linked(folder, nodes, bytes_per_s):
-    """So many of them; the environment in which mpirun starts its ranks there, one on each."""
+    """Create `nodes` of them; yield the environment in which mpirun starts one rank on each."""
     tag = f"d{os.getpid() % 100000}"  # names of interfaces have at most 15 characters
     subnet = f"10.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}"
     names = [f"{tag}n{i}" for i in range(nodes)]

@@ -1,8 +1,9 @@
-"""A Slurm of four nodes on this computer.  Each has a name, a network address and a link to a bridge of
-its own, and temporary files that no other sees; the program takes each for a computer.
+"""A Slurm of four nodes on this computer.  Each node has its own name, network address, link to a bridge and
+private temporary files, so the program treats each as a computer.
 
-Names, addresses, ports and processes are those of namespaces which end with one process of ours: nothing
-of them is seen outside or left, however the tests end, and several clusters do not meet.  It takes root."""
+Names, addresses, ports and processes belong to namespaces that end with one process of ours: nothing of them is
+visible outside or left behind, however the tests end, and several clusters do not interfere.  This requires
+root."""
 import contextlib
 import os
 import subprocess
@@ -12,7 +13,7 @@ from ranks import children
 
 NAMES = [f"node{i}" for i in range(1, 5)]
 
-# Of process 1 there, which also waits for processes that nobody else waits for.
+# The script of process 1 of the namespaces, which also reaps orphaned processes.
 SPACES = """
 set -e
 hostname control
@@ -44,12 +45,12 @@ Epilog={folder}/epilog
 """
 SCRIPTS = {
     "prolog": "echo export DGEMM_OOC_TEST_COMPUTER=$SLURMD_NODENAME; echo export TMPDIR={folder}/private",
-    "epilog": "rm -f /dev/shm/*",  # Open MPI takes what a killed rank left for one of its own
+    "epilog": "rm -f /dev/shm/*",  # else Open MPI would reuse what a killed rank left behind
 }
 
 
 class Nodes(cluster.Slurm):
-    """The commands, and what can be done to a node."""
+    """Slurm's commands, and faults of a node."""
 
     def __init__(self, folder, first, stack):
         way = ["nsenter", f"--target={first}", "--net", "--uts"]
@@ -61,13 +62,13 @@ class Nodes(cluster.Slurm):
                       "--uts", "--mount", "sh", "-c", NODE, name, self.folder / "private")
 
     def cut(self, name):
-        """It dies: its link, and all its processes."""
+        """Make a node fail: cut its link and kill all its processes."""
         self.ask(*self.inner, "sh", "-c", f"ip link set {name} down; kill -KILL $(ip netns pids {name})")
 
 
 @contextlib.contextmanager
 def spaces():
-    """Process 1 of the namespaces, or why there are none."""
+    """Start process 1 of the namespaces, or return the reason why this fails."""
     with subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "--mount",
                            "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SPACES],
                           env=os.environ | {"PATH": cluster.search_path()}, text=True,
@@ -81,7 +82,7 @@ def spaces():
 
 @contextlib.contextmanager
 def started(folder, first):
-    """The cluster, in the namespaces of this process, at work."""
+    """A running cluster in the namespaces of this process."""
     nodes = "NodeName=node[1-4] NodeAddr=10.0.0.[1-4] CPUs=2"
     cluster.configure(folder, "control", "10.0.0.254", NAMES, nodes)
     with open(folder / "slurm.conf", "a") as file:

@@ -1,4 +1,4 @@
-"""Runs on several ranks: what holds of all of them, and long ones that something is done to."""
+"""Runs on several ranks: checks that hold for all of them, and long runs to be disturbed."""
 import hashlib
 import os
 import re
@@ -11,9 +11,9 @@ from matrices import multiply, operands, part_of, read, wait_until
 M, N, K = 203, 187, 350
 SCALARS = ["--alpha", "1.7", "--beta", "-0.3", "--transb", "T"]
 LIMITS = ["--gpu-memory", "90K", "--host-memory", "12M"]
-SLOW = ["--tile", "24x24x16"]  # so many small steps that this takes many seconds
-ALIGNED = 1 << 20  # where a new contiguous dataset begins in its file
-SOON = 10  # seconds, in which a run ends that cannot go on
+SLOW = ["--tile", "24x24x16"]  # many small steps, so that a run takes many seconds
+ALIGNED = 1 << 20  # the offset of a new contiguous dataset in its file
+SOON = 10  # seconds until a run that cannot continue has ended
 
 
 def limits(device):
@@ -33,7 +33,7 @@ def on_one_rank(folder):
 
 
 def assert_as_planned(report, output, reference):
-    """The bits of one rank, by the bytes that the plan promised."""
+    """C has the bits of one rank, and the byte counts are those of the plan."""
     plan, stages = report["plan"], report["stages"]
     assert bits(output) == reference
     assert stages["read"]["bytes"] == plan["read_bytes"]
@@ -43,8 +43,7 @@ def assert_as_planned(report, output, reference):
 
 
 def same_product(problem, *options, **how):
-    """Multiply on ranks; the bits must be those of one rank, the bytes those that the plan
-    promised."""
+    """Multiply on several ranks; the bits must be those of one rank, and the byte counts those of the plan."""
     source, reference = problem
     output = source.with_name("many.h5")
     report = multiply(source, *SCALARS, *options, "-o", output, "--force", **how)
@@ -53,7 +52,7 @@ def same_product(problem, *options, **how):
 
 
 def begin(source, **how):
-    """Start a long run on four ranks, and come back when something of C is there."""
+    """Start a long run on four ranks, and return when a part of C has been written."""
     m, n = 1200, 1000
     operands(source, m, n, 1100)
     process = start("dgemm_ooc", source, *SLOW, ranks=4, **how)
@@ -72,7 +71,7 @@ def children(pid):
 
 
 def descendants(pid):
-    """Whoever is left of the processes that it started, and they."""
+    """The running descendants of a process."""
     try:
         return [x for child in children(pid) for x in (child, *descendants(child))]
     except (FileNotFoundError, ProcessLookupError):
@@ -80,7 +79,7 @@ def descendants(pid):
 
 
 def environment_in(pid):
-    """The environment of a process, as it was started; nothing when that has ended."""
+    """The initial environment of a process; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -88,14 +87,14 @@ def environment_in(pid):
 
 
 def processes(launcher):
-    """The ranks that it started, by their numbers in the order of the launcher."""
+    """The ranks that the launcher started, by rank number."""
     found = {pid: re.search(rb"\0(OMPI_COMM_WORLD|PMI)_RANK=(\d+)\0", b"\0" + environment_in(pid))
              for pid in descendants(launcher.pid)}
     return {int(match[2]): pid for pid, match in found.items() if match}
 
 
 def pids(process, ranks):
-    """Of what start() has started, in the order of the ranks; ranks=0 is without a launcher."""
+    """The process ids of what start() has started, by rank; ranks=0 means no launcher."""
     return [pid for _, pid in sorted(processes(process).items())] if ranks else [process.pid]
 
 
@@ -104,7 +103,7 @@ def kill(launcher, rank):
 
 
 def complaints(process):
-    """What it says when it ends, which it does soon."""
+    """Wait for its end, which must come soon; return the lines of its complaints."""
     with process:
         try:
             out, text = process.communicate(timeout=SOON)

@@ -1,4 +1,4 @@
-"""The job scripts of jobs/, as a user has them: copied, with the variables at their top edited."""
+"""The job scripts of jobs/ as a user runs them: copied, with the variables at their top edited."""
 import re
 import shutil
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 from launch import BUILD, ROOT, SRUN
 from matrices import catches, multiply, operands, output_of, read
 
-# The scripts ask for two nodes of GPUs.
+# The scripts request two nodes of GPUs by default.
 SMALL = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
 
 
@@ -36,7 +36,7 @@ def edited(name, folder, **variables):
 
 
 def ranks_at_work(source):
-    """The processes that multiply this and would save at a signal."""
+    """The processes that work on this product and would take a checkpoint at a signal."""
     ranks = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -53,7 +53,7 @@ def are_at_work(source, count=2):
 
 
 def submit(slurm, source, tile, *options, **variables):
-    """The production script; return its job and its log."""
+    """Submit the production script; return its job and its log."""
     folder = source.parent
     variables = {"INPUT": source, "OUTPUT": output_of(source), **variables}
     script = edited("slurm.sh", folder, **variables)
@@ -69,8 +69,8 @@ def finish(slurm, job, log):
 
 
 def submit_array(slurm, reference, source, tile, *options, **variables):
-    """Two tasks of two ranks: each has its files, log and time; one that is requeued does not take the
-    other along; both end in the bits of the reference."""
+    """Run an array of two tasks with two ranks each: each task has its own files, log and time, requeuing one
+    does not affect the other, and both produce the bits of the reference."""
     for task in 1, 2:
         shutil.copy2(source, source.with_name(f"input-{task}.h5"))
     array, _ = submit(slurm, source, tile, "--array=1-2", "--output=array-%a.log", *options,

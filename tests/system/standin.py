@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Stands in for the commands of batch systems, each by the name that it is called by.  They take the
-options that the real ones have and that the scripts of jobs/ use, all of them, and no others; launchers
-look whether a node has what is asked for, and then start two ranks by mpirun.  A job that is handed in
-goes into the folder $STANDIN, as a line of JSON in `queue`, for a test to run."""
+"""A stand-in for the commands of batch systems, selected by the name it is called by.  Each command accepts
+exactly those options of the real one that the scripts of jobs/ use.  Launchers check that a node has the
+requested resources, and then start two ranks by mpirun.  A submitted job is appended to `queue` in the folder
+$STANDIN as a line of JSON, for a test to run."""
 import argparse
 import json
 import os
@@ -16,13 +16,13 @@ from pathlib import Path
 
 NAME = Path(sys.argv[0]).name
 FOLDER = Path(os.environ.get("STANDIN", "."))
-STEP = FOLDER / "step"  # the process of what was started last
+STEP = FOLDER / "step"  # the process id of the last step
 FLAG = None
 JOB = {"qsub": "PBS_JOBID", "bsub": "LSB_JOBID", "flux": "FLUX_JOB_ID"}
 
 
 def parse(words, required, optional={}, rest=argparse.REMAINDER):
-    """By option: its type, FLAG, what it can be as a tuple, or list where it may come again."""
+    """Parse options by type: a type, FLAG, a tuple of choices, or list if the option may be repeated."""
     parser = argparse.ArgumentParser(prog=NAME, allow_abbrev=False)
     for option, kind in {**required, **optional}.items():
         how = {"type": kind}
@@ -44,13 +44,13 @@ def expect(truth, complaint):
 
 
 def ranks(command):
-    """Of an mpirun that does not look for the batch system itself."""
+    """The command line of an mpirun that does not detect the batch system itself."""
     hidden = [word for name in os.environ if name in JOB.values() for word in ("-u", name)]
     return ["env", *hidden, "mpirun", "-n", "2", *command]
 
 
 def started_by(process):
-    """All processes below it."""
+    """All descendants of a process."""
     try:
         below = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
@@ -59,14 +59,14 @@ def started_by(process):
 
 
 def signal_ranks(launcher, number):
-    """Not all launchers pass on all signals."""
+    """Send the signal to the ranks, since not all launchers forward all signals."""
     for child in started_by(launcher):
         if Path(f"/proc/{child}/comm").read_text() == "dgemm_ooc\n":
             os.kill(int(child), number)
 
 
 def start(command):
-    """Signals are passed on."""
+    """Start the ranks; forward signals to them."""
     process = subprocess.Popen(ranks(command))
     for number in signal.SIGUSR2, signal.SIGTERM:
         signal.signal(number, lambda number, _: signal_ranks(process.pid, number))
@@ -74,14 +74,14 @@ def start(command):
 
 
 def start_apart(command):
-    """Signals are not passed on, nor what the ranks return."""
+    """Start the ranks; forward neither signals nor their exit status."""
     process = subprocess.Popen(ranks(command))
     STEP.write_text(str(process.pid))
     sys.exit(process.wait() != 0)
 
 
 def hand_in(words, mark, required, optional={}):
-    """A script: its directives are looked at, and it is copied now, as batch systems do."""
+    """Submit a script: its directives are checked, and it is copied at once, as batch systems do."""
     expect(len(words) == 1, "hands in one script")
     lines = Path(words[0]).read_text().splitlines()
     directives = " ".join(line[len(mark):] for line in lines if line.startswith(mark))
@@ -166,7 +166,7 @@ def flux_kill(words):
 
 
 def flux(words):
-    """In a job, `flux` is the job's own instance, to which no jobs of their own right are given."""
+    """Within a job, `flux` is the job's own instance, in which jobs have no resources of their own."""
     outer = ["--parent"] if "FLUX_JOB_ID" in os.environ else []
     if words[:-1] == [*outer, "batch"]:
         flux_batch(words[-1:])

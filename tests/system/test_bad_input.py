@@ -1,5 +1,5 @@
-"""What cannot be done is refused before any work: everything that is wrong is said, once, in one
-sentence each; nothing is left behind and the inputs stay as they were."""
+"""Invalid input is refused before any work: all errors are reported once, in one sentence each; no file is left
+behind and the inputs are unchanged."""
 import fcntl
 import itertools
 import os
@@ -22,13 +22,13 @@ USAGE, INPUT, RESOURCES = 2, 3, 4
 
 @pytest.fixture
 def source(tmp_path):
-    """A good input of 20 x 30 times 30 x 10."""
+    """A valid input of 20 x 30 times 30 x 10."""
     operands(tmp_path / "input.h5", 20, 10, 30, kind=whole)
     return tmp_path / "input.h5"
 
 
 def assert_refused(folder, *args, code=INPUT, says=(), complaints=1, **how):
-    """`says`: what the complaints must contain.  Returns what was said."""
+    """Run and expect a refusal that contains `says`.  Returns its text."""
     before = snapshot(folder)
     done = run("dgemm_ooc", *args, **how)
     assert done.returncode == code, done.stdout + done.stderr
@@ -36,14 +36,14 @@ def assert_refused(folder, *args, code=INPUT, says=(), complaints=1, **how):
     assert snapshot(folder) == before
     spoken = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
     assert len(spoken) == complaints, done.stderr
-    if not how.get("ranks"):  # mpirun adds its own words
+    if not how.get("ranks"):  # mpirun adds its own text
         assert done.stderr.splitlines() == spoken
     for words in says:
         assert words in done.stderr
     return done.stderr
 
 
-# What the files hold.
+# The contents of the files.
 
 def not_hdf5(path):
     path.write_bytes(b"A matrix, honestly" * 100)
@@ -55,13 +55,13 @@ def truncated(path):
 
 
 def cut_behind_the_back_of_hdf5(path):
-    """Cut short, while the file's own record of its end claims that this is all of it."""
+    """Truncate a file whose recorded end of file matches the truncated length."""
     truncated(path)
     hide_the_cut(path)
 
 
 def hide_the_cut(path):
-    with open(path, "r+b") as file:  # superblock version 0: the end of file stands at byte 40
+    with open(path, "r+b") as file:  # in superblock version 0 the end of file is at byte 40
         file.seek(40)
         file.write(path.stat().st_size.to_bytes(8, "little"))
 
@@ -106,7 +106,7 @@ def group(path):
 
 
 def newer(path):
-    """As a library of the future writes it: the version of a layout message is above all known."""
+    """A file of a future library: its layout message has a version above all known ones."""
     write(path, A=whole((20, 30)), B=whole((30, 10)))
     layouts = list(re.finditer(rb"\x08\x00\x18\x00....\x03\x01", path.read_bytes(), re.DOTALL))
     with open(path, "r+b") as file:
@@ -181,7 +181,7 @@ OTHER_FILES = {
 
 @pytest.mark.parametrize("first", OTHER_FILES)
 def test_files_of_other_kinds(tmp_path, first):
-    """The first bytes tell what makes it HDF5."""
+    """The format is recognized by the first bytes."""
     (tmp_path / "input.h5").write_bytes(first)
     assert_refused(tmp_path, tmp_path / "input.h5", says=["is not an HDF5 file, but", OTHER_FILES[first]])
     (tmp_path / "input.h5").write_bytes(b"\x00" + first)
@@ -190,7 +190,7 @@ def test_files_of_other_kinds(tmp_path, first):
 
 
 def test_a_vector_shown_as_a_matrix(tmp_path):
-    """As README says: by a virtual dataset."""
+    """A virtual dataset shows a vector as a matrix, as the README describes."""
     source, a, vector = tmp_path / "input.h5", whole((20, 30)), whole((30,))
     write(source, A=a, b=vector)
     assert_refused(tmp_path, source, "-b", "b", says=["1 dimension (30), not two", "virtual dataset"])
@@ -216,7 +216,7 @@ def test_names_that_are_files_or_have_colons(source):
 
 
 def test_a_live_writer(source):
-    """Nobody is told to clear the mark of a file that is being written."""
+    """The complaint does not suggest to clear the mark of a file that is being written."""
     live = source.with_name("live.h5")
     with h5py.File(live, "w", libver="latest") as file:
         file.create_dataset("B", data=whole((30, 10)), chunks=(10, 10), maxshape=(None, 10))
@@ -269,7 +269,7 @@ def test_c_is_larger_than_any_file(tmp_path, option):
 
 
 def test_chunks_of_a_size_beyond_64_bits(tmp_path):
-    """As a damaged header may say; HDF5 itself opens it."""
+    """A damaged header may claim such sizes; HDF5 itself opens it."""
     source = tmp_path / "input.h5"
     with h5py.File(source, "w", libver="earliest") as file:
         file["B"] = whole((16, 16))
@@ -313,7 +313,7 @@ def test_input_open_for_writing_elsewhere(source):
 # Permissions.
 
 def with_permissions():
-    """A wrapper under which the permissions of files count, for root too."""
+    """A wrapper in which file permissions apply, even to root."""
     if os.getuid():
         return []
     wrapper = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
@@ -412,7 +412,7 @@ def test_paper_is_the_output(source, option):
 @pytest.mark.parametrize("name", ["./input-C.h5", "./input-C.h5.part", "./input-C.h5.journal",
                                   "./input-C.h5.lock"])
 def test_paper_is_a_name_of_the_output(source, option, name):
-    """However it is written, and before it is there."""
+    """The name is refused in any spelling, and before the file exists."""
     assert_refused(source.parent, source, option, f"{source.parent}/{name}", says=[PAPERS[option]])
 
 
@@ -431,7 +431,7 @@ def test_paper_is_no_file(source, option):
 
 @beside
 def test_paper_cannot_be_written(source, option):
-    """Hours of work must not end in this complaint."""
+    """The complaint comes before hours of work."""
     assert_refused(source.parent, source, option, source.parent / "no" / "where.json",
                    says=[PAPERS[option], "no/where.json"])
 
@@ -492,7 +492,7 @@ def test_stale_part_is_replaced(source):
     assert not part_of(source).exists() and read(output_of(source)).shape == (20, 10)
 
 
-# Several faults.
+# Several errors.
 
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_all_complaints_at_once_and_once(tmp_path, ranks):
@@ -596,7 +596,7 @@ def test_no_operands_is_a_usage_error():
     (["--frce", "--quick", "--alpha"], ["--force?", "--quiet?", "--alpha needs a value"]),
     (["--check-only", "--dry-run", "--ranks", "2", "--html", "x.html"], ["give one", "--html shows"])])
 def test_all_wrong_options_are_said(source, words, complaints):
-    """By a misspelt one's value no INPUT is meant."""
+    """The value of a misspelt option is not taken for INPUT."""
     done = run("dgemm_ooc", source, *words)
     assert done.returncode == USAGE and done.stderr.count("dgemm_ooc: ") == len(complaints)
     for complaint in complaints:
@@ -604,7 +604,7 @@ def test_all_wrong_options_are_said(source, words, complaints):
 
 
 def test_operands_of_other_files_need_no_input(source):
-    """Where they and the output are named; what is missing otherwise is said."""
+    """No INPUT is needed if operands and output are named; otherwise the missing names are reported."""
     output = source.with_name("product.h5")
     names = ["-a", f"{source}:/A", "-b", f"{source}:/B"]
     for words in names, [*names, "-o", output, "--beta", 1], [*names[:2], "-o", output]:
@@ -651,7 +651,7 @@ def test_help_and_version_need_no_mpi(option, words):
 
 @pytest.mark.parametrize("rank, complaints", [(0, 1), (2, 0)])
 def test_singletons_of_a_launcher(source, rank, complaints):
-    """What srun starts when MPI and Slurm do not know each other: N runs on the same files."""
+    """srun starts N singletons on the same files if MPI and Slurm lack a common interface."""
     assert_refused(source.parent, source, code=RESOURCES, complaints=complaints,
                    says=["started 4 tasks", f"srun {SRUN}"] if complaints else [],
                    SLURM_STEP_NUM_TASKS="4", SLURM_PROCID=str(rank))
@@ -678,7 +678,8 @@ def test_gpu_that_is_not_there(source):
 
 
 def small_disk(folder, size):
-    """A wrapper that runs with a disk of this size at `folder`, and lists then what is on it."""
+    """A wrapper that mounts a disk of this size at `folder`, runs the command, and lists the remaining
+    files."""
     script = f'mount -t tmpfs -o size={size} tmpfs "$0" && "$@"; code=$?; ls -A "$0"; exit $code'
     wrapper = ["unshare", "--mount", "--map-root-user", "sh", "-c", script, folder]
     if not shutil.which("unshare") or subprocess.run([*wrapper, "true"]).returncode:
@@ -687,7 +688,7 @@ def small_disk(folder, size):
 
 
 def on_small_disk(tmp_path, size, rows, *options):
-    """Run with C of `rows` x 512 doubles, that is a page each, going to a disk of this size."""
+    """Write C of `rows` x 512 doubles, one page per row, to a disk of this size."""
     source, disk = tmp_path / "input.h5", tmp_path / "disk"
     operands(source, rows, 512, 3)
     disk.mkdir()
@@ -701,20 +702,20 @@ def test_too_little_disk(tmp_path):
 
 
 def test_disk_that_has_no_room_for_the_header(tmp_path):
-    """Found out when the output's place is taken, before the work."""
+    """The lack of space is detected when the output is allocated, before the work."""
     done = on_small_disk(tmp_path, "1m", 256)
     assert done.returncode == RESOURCES and "1048576" in done.stderr
     assert "RESULT" not in done.stdout and not done.stdout.endswith(".part\n")
 
 
 def test_disk_that_just_has_room(tmp_path):
-    done = on_small_disk(tmp_path, "1028k", 248)  # and for the journal
+    done = on_small_disk(tmp_path, "1028k", 248)  # including the journal
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "C.h5"
 
 
 def test_what_a_killed_run_has_left_takes_no_room(tmp_path):
-    """It goes before the new part file comes."""
+    """Its space is freed before the new part file is created."""
     source, disk = tmp_path / "input.h5", tmp_path / "disk"
     operands(source, 248, 512, 3)
     disk.mkdir()

@@ -1,4 +1,4 @@
-"""The bench: its JSON is complete and consistent, its table fits, and nothing is left behind."""
+"""The bench: its JSON is complete and consistent, its table fits, and no file is left behind."""
 import json
 import signal
 import subprocess
@@ -22,7 +22,7 @@ def start(folder, *options):
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """Table and JSON of a small one, run once."""
+    """The table and JSON of a small bench, run once."""
     folder, answer = tmp_path_factory.mktemp("bench"), tmp_path_factory.mktemp("answer") / "x.json"
     process = start(folder, "--sizes", f"{M}x{N}x{K}", "--repeat", "2", "--json", answer)
     out, err = process.communicate(timeout=300)
@@ -47,7 +47,7 @@ def test_describes_itself(bench):
     assert machine["cpus"] >= machine["threads"] >= 1 and machine["memory_bytes"] > 0
     assert [(c["regime"], c["cold"]) for c in result["cases"]] == [("compute", False),
                                                                    ("disk", True)]
-    assert max(map(len, table.splitlines()[1:])) <= 100  # the first has the CPU's name
+    assert max(map(len, table.splitlines()[1:])) <= 100  # the first line has the CPU's name
     assert table.count("dgemm_ooc, overlapping") == 2
 
 

@@ -1,4 +1,4 @@
-"""The same bits, whatever the ranks, the grid, the tile, the limits and the way of reading."""
+"""The bits are the same for any ranks, grid, tile, limits and I/O method."""
 import hashlib
 
 import numpy as np

@@ -29,7 +29,7 @@ def version(build):
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """The release's files, and what the build of them printed."""
+    """The files of the release, and the output of its build."""
     where = tmp_path_factory.mktemp("release")
     make("dist", f"DIST={where}")
     tarball, = where.glob("*.tar.gz")
@@ -48,7 +48,7 @@ def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
 
 
 def test_from_the_tarball_to_the_page(unpacked):
-    """The five commands of the README, of which the build has been done already."""
+    """The five commands of the README; the build has been done already."""
     text = (ROOT / "README.md").read_text()
     commands, = re.findall(r"\n\n((?:    .*\n)+)\n", text[text.index("From a release"):])[:1]
     assert len(commands.splitlines()) == 5
@@ -82,7 +82,7 @@ def test_what_the_build_needs_is_missed_at_once(tmp_path, wrong, missing):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """The Debian package, for which the unpacked tarball is built and goes through `make check`."""
+    """The Debian package, built from the unpacked tarball, including `make check`."""
     for program, where in (("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper")):
         if not shutil.which(program):
             pytest.skip(f"no {program} here ({where})")
@@ -102,7 +102,7 @@ def test_package_is_clean(package):
 
 @pytest.mark.skipif(os.getuid(), reason="dpkg installs for root only")
 def test_package_comes_and_goes(package, tmp_path):
-    """In a root of its own, which is told that what is installed here is installed there too."""
+    """The package is installed into a separate root, whose database claims the packages of this system."""
     root = tmp_path / "root"
     database = root / "var/lib/dpkg"
     for folder in ("info", "updates"):

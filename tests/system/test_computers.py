@@ -1,6 +1,6 @@
-"""Several computers, as the program sees them: each has a name and ranks of its own, and what they
-send each other goes through sockets.  All of them are this computer: the agent by which an
-MPI starts its daemons, which is ssh elsewhere, gives a daemon another name and leaves it here."""
+"""Several computers, as seen by the program: each has its own name and ranks, and they communicate through
+sockets.  All of them are this computer: the launch agent of the MPI, normally ssh, gives each daemon another
+name and starts it locally."""
 import contextlib
 import os
 import select
@@ -30,7 +30,7 @@ BETWEEN = {**SOCKETS, "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_
 
 
 def environment_of(folder, slots, policy="slot"):
-    """What tells either MPI to start so many ranks on each computer, filling one after the other
+    """The environment in which either MPI starts so many ranks on each computer, filling one after the other
     ("slot") or in turns ("node")."""
     hosts = folder / "-".join(map(str, slots))
     hosts.write_text("".join(f"{name} slots={n}\n" for name, n in zip(NAMES, slots)))
@@ -46,7 +46,7 @@ def environment_of(folder, slots, policy="slot"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where the agent is; skips where it cannot do its work."""
+    """The folder with the agent; skips if the agent does not work."""
     folder = tmp_path_factory.mktemp("computers")
     agent = folder / "agent"
     agent.write_text(AGENT.format(user="" if os.getuid() == 0 else "--map-root-user"))
@@ -70,7 +70,7 @@ def problem(tmp_path_factory):
 
 
 def product(problem, folder, slots, shared, policy="slot", device="cpu"):
-    """Multiply on so many ranks of each computer, of which so many share memory."""
+    """Multiply on `slots` ranks of each computer; `shared` of them share memory."""
     report = same_product(problem, *limits(device), ranks=sum(slots), device=device,
                           **environment_of(folder, slots, policy))
     assert [rank["host"] for rank in report["ranks"]] == [
@@ -84,15 +84,14 @@ def product(problem, folder, slots, shared, policy="slot", device="cpu"):
     ("slot", (4, 2), 4), ("slot", (2, 3), 2), ("slot", (1, 3), 1), ("slot", (2, 2, 1), 2),
     ("slot", (4, 2, 3), 2), ("slot", (2, 3, 1), 1), ("node", (2, 2), 2), ("node", (3, 2), 3)])
 def test_the_bits_of_one_rank(problem, folder, policy, slots, shared):
-    """Ranks are numbered computer by computer, however they were started; nodes are groups of as
-    many as divide those of every computer but the last."""
+    """Ranks are numbered by computer, however they were started.  The number of ranks per node divides that of
+    every computer but the last."""
     product(problem, folder, slots, shared, policy)
 
 
 @pytest.mark.parametrize("slots, shared", [((2, 2), 2), ((2, 1), 2), ((1, 2), 1)])
 def test_an_mpi_that_mixes_up_computers(problem, folder, slots, shared, monkeypatch):
-    """With this setting ranks of other computers are among those that Open MPI 4.1 believes to
-    share memory."""
+    """With this setting Open MPI 4.1 believes that ranks of other computers share memory."""
     monkeypatch.setenv("PMIX_MCA_gds", "hash")
     product(problem, folder, slots, shared)
 
@@ -111,13 +110,13 @@ def await_that(condition, seconds=60):
 
 
 def left_of(pids, folder):
-    """Those that still run; their environment tells them from others of the same numbers."""
+    """The running ones of these processes; their environment distinguishes them from reused ids."""
     return [pid for pid in pids if bytes(folder) in environment_in(pid)]
 
 
 @contextlib.contextmanager
 def cleared(process, folder):
-    """In the end nobody is left of what this has started."""
+    """Kill everything that this process has started, in the end."""
     started = descendants(process.pid)
     with process:
         try:
@@ -130,7 +129,7 @@ def cleared(process, folder):
 
 
 def long_run(tmp_path, folder, policy="slot", slots=(2, 2), **how):
-    """On four ranks of two computers."""
+    """A long run on four ranks of two computers."""
     how |= environment_of(folder, slots, policy)
     return cleared(begin(tmp_path / "input.h5", **how), folder)
 
@@ -138,7 +137,8 @@ def long_run(tmp_path, folder, policy="slot", slots=(2, 2), **how):
 @pytest.mark.parametrize("rank, fault, code", [
     (3, "gemm:fail@2+", 1), (2, "pwrite:enospc@1+", 4), (3, "pread:eio@4+", 1)])
 def test_an_error_on_another_computer(tmp_path, folder, rank, fault, code):
-    """One complaint, which says where; the code of the rank that failed; nothing is left."""
+    """There is one complaint, with the location; the code is that of the failed rank; no file is left
+    behind."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     source, log = tmp_path / "input.h5", folder / "log"
@@ -157,7 +157,7 @@ def test_an_error_on_another_computer(tmp_path, folder, rank, fault, code):
 
 @pytest.mark.parametrize("slots, rank", [((2, 2), 0), ((2, 2), 3), ((3, 1), 3)])
 def test_a_killed_rank_ends_the_job(tmp_path, folder, slots, rank):
-    """On both computers; one that is alone on its own the launcher misses."""
+    """The job ends on both computers; if the rank is alone on its computer, the launcher notices its death."""
     with long_run(tmp_path, folder, slots=slots) as process:
         started = processes(process).values()
         assert len(started) == 4
@@ -169,7 +169,7 @@ def test_a_killed_rank_ends_the_job(tmp_path, folder, slots, rank):
 
 
 def await_words(process, words):
-    """Until it says them, which it does soon."""
+    """Wait until the process prints the words, which must be soon."""
     text, deadline = "", time.monotonic() + SOON
     while words not in text:
         left = max(deadline - time.monotonic(), 0)
@@ -184,7 +184,7 @@ def await_words(process, words):
     ("slot", 3, 3, 2), ("node", 2, 1, 0)])
 def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, folder, policy, started_as,
                                                            rank, other):
-    """By its number among all, by the other rank of its computer, which ends."""
+    """The other rank of its computer names it by its global rank number, and ends."""
     with long_run(tmp_path, folder, policy, **GOES_ON) as process:
         pids = processes(process)
         os.kill(pids[started_as], signal.SIGKILL)

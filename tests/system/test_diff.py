@@ -1,4 +1,4 @@
-"""h5mat diff of files: which matrices it compares, and that it says so."""
+"""h5mat diff of files: it reports which matrices it compares."""
 import pytest
 
 from launch import run
@@ -9,7 +9,7 @@ A, B = random((6, 5), seed=1), random((6, 5), seed=2)
 
 
 def diff(*args, code=0):
-    """What it prints; errors when it is refused."""
+    """Its output; standard error if it is refused."""
     done = run("h5mat", "diff", *args)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code == INPUT else done.stdout
@@ -40,7 +40,7 @@ def test_the_only_ones_whatever_their_names(x, y):
 
 
 def test_all_that_both_have(x, y):
-    """The second differs, of which a comparison of the first says nothing."""
+    """Matrices in both files are compared.  Only the second one differs, so the first is not sufficient."""
     write(x, A=A, B=A, **{"group/deep": B}, alone=A, vector=A[0])
     write(y, A=A, B=B, **{"group/deep": B}, other=A)
     text = diff(x, y, code=DIFFERENT)
@@ -53,7 +53,7 @@ def test_all_that_both_have(x, y):
 
 @pytest.mark.parametrize("second", ["y.h5", "y.h5:/C", "y.h5:C"])
 def test_where_the_first_is_named(tmp_path, x, second):
-    """The one of the same name, of several; or the only one."""
+    """The second file's matrix is the one of the same name, or its only one."""
     write(x, A=B, C=A)
     write(tmp_path / "y.h5", B=B, C=A)
     assert compared(diff(f"{x}:/C", tmp_path / second)) == [f"{x}:/C and {tmp_path / 'y.h5'}:/C"]
@@ -73,7 +73,7 @@ def test_nothing_to_compare(x, y):
 
 
 def test_one_of_several_has_another_shape(x, y):
-    """The others are compared all the same."""
+    """The others are compared nevertheless."""
     write(x, A=A, B=A, C=A)
     write(y, A=A, B=A[1:], C=A)
     done = run("h5mat", "diff", x, y)

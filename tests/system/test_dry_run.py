@@ -1,4 +1,4 @@
-"""--dry-run plans for machines that are not there, quickly, and leaves nothing behind."""
+"""--dry-run makes plans for other machines, quickly, and leaves no files behind."""
 import json
 import re
 import resource
@@ -28,7 +28,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def huge(tmp_path):
-    """Operands of a million by a million; 16 TB that take no room."""
+    """Operands of a million by a million: 16 TB that use no disk space."""
     try:
         for name in "AB":
             sparse(tmp_path / f"{name}.h5", name, (1_000_000, 1_000_000), "f8")
@@ -147,7 +147,7 @@ def test_speaks_once_under_a_launcher(source):
     ({"sources": 1}, '"sources": leave it out'),
 ])
 def test_bad_machine_file(source, members, words):
-    """Which member, what is wrong with it, and what is allowed."""
+    """The complaint names the key, the error and the allowed values."""
     done = dry_run(source, *machine(source.parent, **members))
     assert done.returncode == 2 and words in done.stderr and done.stdout == ""
     assert done.stderr.count("\n") == 1
@@ -163,7 +163,8 @@ def test_machines_that_come_with_the_program(source):
 
 
 def test_numbers_say_where_they_are_from(source):
-    """Limits and rates, in the plan and in the report, whose machine keeps that as a machine file."""
+    """The plan and the report state the sources of limits and rates; the report's machine is a valid machine
+    file."""
     path = source.with_name("report.json")
     text = plan(source, "--host-memory", "100M", *machine(source.parent, in_bytes_per_s=5e9),
                 "--report", path)
@@ -179,7 +180,7 @@ def test_numbers_say_where_they_are_from(source):
 
 
 def test_one_prediction(source):
-    """Of a dry run, and of a run, what was simulated; with -q nothing else."""
+    """A dry run prints one prediction, that of the simulation; with -q it prints nothing else."""
     rates = machine(source.parent, **multiply(source)["machine"])
     found = {options: dry_run(source, *rates, *options).stdout for options in [(), ("-v",), ("-q",)]}
     assert all(text.count("Predicted ") == 1 for text in found.values())
@@ -211,7 +212,7 @@ def test_limits_too_small(source, options):
 
 
 def test_an_output_is_mapped_or_written_directly_not_both(tmp_path):
-    """Of small operands and a large C: what each way takes of the host's memory is counted once."""
+    """With small operands and a large C, only the host memory of one write method is counted."""
     write(tmp_path / "input.h5", A=random((6000, 16), "f8", 1), B=random((16, 6000), "f8", 2))
     plan(tmp_path / "input.h5", "--device", "cpu", "--host-memory", "24M")
 
@@ -246,7 +247,7 @@ def test_machine_files(source, file):
 
 
 def test_files_in_memory(huge, tmp_path):
-    """Where the files lie in memory the host keeps nothing of them a second time."""
+    """If the files are in memory, the host does not cache them."""
     for there in (False, True):
         text = plan(*huge, *machine(tmp_path, **GPU_NODE, files_in_memory=there), "--ranks", 8,
                     "--ranks-per-node", 8)
@@ -254,7 +255,7 @@ def test_files_in_memory(huge, tmp_path):
 
 
 def predicted_runs(tmp_path, *arguments):
-    """Each recorded run, with the ratio of its predicted time to the measured one."""
+    """Each recorded run, with the ratio of its predicted to its measured time."""
     script = [sys.executable, ROOT / "tests/bench/predicted.py", *arguments, "-o",
               tmp_path / "predicted.json"]
     subprocess.run(script, check=True, stdout=subprocess.DEVNULL,
@@ -263,8 +264,8 @@ def predicted_runs(tmp_path, *arguments):
 
 
 def test_runs_that_were_measured_are_predicted(tmp_path):
-    """Small and large memories, one GPU, two and four: nearly all, of the last versions all.  Their
-    tiles were drained in more strips than are planned now."""
+    """Runs with small and large memories on one, two and four GPUs: nearly all predictions are close, and all
+    of those for the latest versions.  The runs drained their tiles in more strips than current plans have."""
     runs = predicted_runs(tmp_path)
     ratios = [run["ratio"] for run in runs]
     assert len(ratios) == 254 and abs(median(ratios) - 1) < 0.01
@@ -303,4 +304,4 @@ def test_a_launcher_says_how_many_ranks(tmp_path):
 def test_a_launcher_says_how_many_ranks_share_a_computer(source):
     text = plan(source, OMPI_COMM_WORLD_SIZE="8", OMPI_COMM_WORLD_LOCAL_SIZE="4")
     assert "8 ranks, 4 on a node" in text
-    assert "1 rank" in plan(source, OMPI_COMM_WORLD_SIZE="0")  # a launcher that says nonsense
+    assert "1 rank" in plan(source, OMPI_COMM_WORLD_SIZE="0")  # an invalid value of a launcher

@@ -1,4 +1,4 @@
-"""Options from the environment: what is one, what is not, and what a site sets for other ends."""
+"""Options from the environment: valid ones, invalid ones, and variables that sites set for other purposes."""
 import re
 import subprocess
 
@@ -18,7 +18,7 @@ def source(tmp_path):
 
 
 def refused(source, *options, ranks=0, **variables):
-    """What it says when it touches nothing; once, of however many ranks."""
+    """The complaint of a run that changes no file; it is printed once for any number of ranks."""
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, *options, ranks=ranks, **variables)
     assert done.returncode == USAGE, done.stdout + done.stderr
@@ -55,7 +55,7 @@ def test_a_switch_is_neither(source, value):
     ("TILE", "7", "--tile"), ("RESTART", "perhaps", "--restart"), ("ALGO", "9", "--algo"),
     ("SPLIT_K", "-1", "--split-k"), ("CHECKPOINT", "soon", "--checkpoint")])
 def test_a_bad_value_is_said_of_the_variable(source, variable, value, option):
-    """And not of the option, which nobody gave; of that where it is on the command line."""
+    """The complaint names the variable and not the option, unless the option is on the command line."""
     complaint = refused(source, **{f"DGEMM_OOC_{variable}": value})
     assert f"DGEMM_OOC_{variable}={value}: " in complaint and option not in complaint
     complaint = refused(source, f"{option}={value}", DGEMM_OOC_HOST_MEMORY="1G")
@@ -73,7 +73,7 @@ def test_a_variable_that_is_no_option(source, variable, meant, ranks):
 
 
 def test_what_a_site_sets(source):
-    """Its modules say where a package is and which: no option, and no reason not to run."""
+    """Site modules set the location and version of a package: these are neither options nor errors."""
     site = ["VERSION", "HELP", "USAGE", "HOME", "DIR", "ROOT", "PATH", "BASE", "PREFIX", "BIN",
             "LIB", "BIN_DIR", "LIB_DIR", "DOC_PATH", "BUILD"]
     report = multiply(source, **{f"DGEMM_OOC_{name}": "1" for name in site}, DGEMM_OOC_TEST_OF_MINE="1")
@@ -81,7 +81,7 @@ def test_what_a_site_sets(source):
 
 
 def test_no_switch_of_tests():
-    """What tests pretend and break is behind the linker's back: the product asks for none of it."""
+    """Tests inject faults at link time; the product itself reads no variable of theirs."""
     assert not re.search(rb"DGEMM_OOC_TEST_\w", (BUILD / "dgemm_ooc").read_bytes())
 
 
@@ -111,7 +111,7 @@ def test_c_without_beta_from_the_environment(source):
 
 
 def test_c_of_an_output_that_is_there(source):
-    """Its beta is known by itself."""
+    """Its beta need not be given."""
     other = write(source.with_name("other.h5"), Z=read(source, "C"))
     multiply(source, "--beta", 2, "-c", f"{other}:/Z")
     moved = other.rename(source.with_name("moved.h5"))
@@ -120,7 +120,7 @@ def test_c_of_an_output_that_is_there(source):
 
 
 def test_as_a_shell_sets_it(source):
-    """A variable without a value in the environment, as `env NAME` could leave it."""
+    """An environment entry without a value, as `env NAME` could leave it."""
     env = environment(DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_NONSENSE="", DGEMM_OOC_GPU_MEMORY="")
     done = subprocess.run([BUILD / "dgemm_ooc", source], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
-"""Disks, memory and devices that fail.  A run that meets a fault comes to a good end with the bits
-that it has without, or says once what failed, with the right exit code; then there is no output and
-nothing that could be taken for one.  Inputs stay as they were, and nothing waits for ever.
+"""Disks, memory and devices that fail.  A run with an injected fault either succeeds with the same bits, or
+reports once what failed, with the right exit code; then there is neither an output nor a file that could be
+taken for one.  Inputs are unchanged, and nothing hangs.
 
-DGEMM_OOC_TEST_SEEDS=N looks at N calls where one is looked at by default."""
+DGEMM_OOC_TEST_SEEDS=N tests N calls instead of one."""
 import collections
 import os
 import random as chance
@@ -23,7 +23,7 @@ CASES = {way: ["--io", way] for way in WAYS if way != "auto"} | {
     "chunks": ["-a", "A chunks", "-b", "B chunks"],
     "plain chunks": ["-a", "A plain", "-b", "B plain"],
 }
-# What a call may meet, and how a run may end then, if not well.
+# The faults of each call, and the exit codes of runs that fail by them.
 FAULTS = {
     "pread": {"eio": RUNTIME, "eof": RUNTIME},
     "preadv": {"eio": RUNTIME, "eof": RUNTIME},
@@ -44,11 +44,11 @@ FAULTS = {
 SYSTEM = set(FAULTS)
 FAULTS |= {name: {"fail": RUNTIME} for name in (
     "pin", "event", "record", "wait", "sync", "copy", "gemm", "combine", "project")}
-# Files that cannot be opened are bad input at first; a mapping that is asked for is, too; and HDF5
-# does not say when it could not open one for want of memory.
+# A file that cannot be opened counts as bad input at first, as does a failed mapping if it was requested; and
+# HDF5 does not report that it ran out of memory while opening a file.
 ALSO = {"open": {INPUT, RESOURCES}, "mmap": {INPUT}, "madvise": {INPUT},
         "pread": {INPUT}, "malloc": {INPUT}}
-# Calls that a run cannot do without.
+# Calls whose failure must end the run.
 MUST = ("pwrite", "fdatasync", "rename", "alloc", "copy", "gemm", "combine", "project")
 MILD = ",".join(f"{call}:{fault}%{share}" for call in ("pread", "preadv", "pwrite")
                 for fault, share in (("eintr", 20), ("short", 40), ("delay", 1))) + ",fallocate:eintr@1"
@@ -77,7 +77,7 @@ def bits_of(output):
 
 
 def meet(problem, faults, *options, ranks=0, seed=0, **env):
-    """Run into faults; check what holds for all of them; return the process and the log."""
+    """Run with injected faults, check the invariants of all runs, and return the process and the log."""
     source, bits = problem
     folder = source.parent
     output, log = folder / "out.h5", folder / "log"
@@ -93,7 +93,7 @@ def meet(problem, faults, *options, ranks=0, seed=0, **env):
     if done.returncode == 0:
         assert bits_of(output) == bits, what
         output.unlink()
-    if "C is complete in it" in done.stderr:  # what cannot have its name stays, to be given it
+    if "C is complete in it" in done.stderr:  # if the final rename fails, C is kept
         for ending in ".part", ".journal":
             output.with_name(output.name + ending).unlink()
     assert snapshot(folder) == before, what
@@ -101,13 +101,13 @@ def meet(problem, faults, *options, ranks=0, seed=0, **env):
     causes = [line for line in said if not line.startswith("dgemm_ooc: on rank ")
               and not line.endswith("it is multiplied again")]
     assert bool(causes) == (done.returncode != 0), what
-    assert len(causes) <= 1 or re.match("open:|malloc:", faults), what  # each file has its own
+    assert len(causes) <= 1 or re.match("open:|malloc:", faults), what  # each file has its own complaint
     return done, lines
 
 
 @pytest.fixture(scope="module")
 def counts(problem):
-    """How often a run makes each call."""
+    """The number of times that a run makes each call."""
     known = {}
 
     def count(case, ranks):
@@ -121,7 +121,7 @@ def counts(problem):
 
 
 def some(number, key):
-    """Which of so many calls fail, by chance but always the same."""
+    """Which calls fail: a random sample with a fixed seed."""
     rng = chance.Random(repr(key))
     return [rng.randint(1, number) for _ in range(SEEDS)]
 
@@ -129,7 +129,7 @@ def some(number, key):
 @pytest.mark.parametrize("case, call", [
     (case, call) for case in CASES for call in FAULTS if call in SYSTEM or case == "buffered"])
 def test_a_call_that_fails(problem, counts, case, call):
-    """Once, or from then on."""
+    """The call fails once, or from then on."""
     number = counts(case, 0)[call]
     if number == 0:
         pytest.skip("not called here")
@@ -149,7 +149,7 @@ def test_a_call_that_fails(problem, counts, case, call):
     ("buffered", "gemm", "fail"), ("buffered", "combine", "fail"), ("buffered", "sync", "fail"),
     ("buffered", "project", "fail"), ("buffered", "record", "fail"), ("buffered", "pin", "fail")])
 def test_a_rank_whose_call_fails(problem, counts, case, call, fault):
-    """All ranks end, with the code and the words of the one that failed."""
+    """All ranks end with the exit code and the message of the failed rank."""
     if case not in CASES or not counts(case, 2)[call]:
         pytest.skip("not called here")
     for at in some(counts(case, 2)[call], (case, call, fault)):
@@ -162,7 +162,7 @@ def test_a_rank_whose_call_fails(problem, counts, case, call, fault):
 @pytest.mark.parametrize("ranks, rank", [(3, 2), (3, 0), (2, 1)])
 @pytest.mark.parametrize("at", [3, 6, 9])
 def test_a_reader_that_fails_while_its_rank_waits_for_others(problem, ranks, rank, at):
-    """Of three ranks, the last has no tile: it reads for the others, and waits for them."""
+    """With three ranks the last one has no tile: it reads for the others and waits for them."""
     done, _ = meet(problem, f"pread:eio@{at}+", "--io", "buffered", "--grid", "2x1", ranks=ranks,
                    DGEMM_OOC_TEST_FAULT_RANK=str(rank))
     assert done.returncode in {0, RUNTIME}, done.stderr
@@ -182,7 +182,7 @@ def test_what_is_short_or_late_leaves_the_same_bits(problem, case, ranks):
                                   "combine:delay%30", "project:delay%10",
                                   "copy:delay%8,gemm:delay%5,combine:delay%15,project:delay%5"])
 def test_what_is_late_on_the_device_leaves_the_same_bits(problem, when, ranks):
-    """What depends on an operation waits for it, however long."""
+    """Work that depends on a delayed operation waits for it, however long it takes."""
     for seed in range(SEEDS):
         done, lines = meet(problem, when, "--io", "buffered", ranks=ranks, seed=seed)
         assert done.returncode == 0 and lines, done.stderr
@@ -199,7 +199,7 @@ def test_a_flipped_bit_of_a_chunk_with_a_checksum_is_seen(problem, counts):
 def test_a_sum_that_the_device_gets_wrong_once(problem, counts, ranks):
     """The tile is multiplied again."""
     number = counts("buffered", ranks)["gemm"]
-    for at in some(number - 1, ("gemm", ranks)):  # the first is no tile's
+    for at in some(number - 1, ("gemm", ranks)):  # the first is not that of a tile
         done, _ = meet(problem, f"gemm:flip@{at + 1}", *CASES["buffered"], ranks=ranks,
                        DGEMM_OOC_TEST_FAULT_RANK="0")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -207,7 +207,7 @@ def test_a_sum_that_the_device_gets_wrong_once(problem, counts, ranks):
 
 
 def test_a_sum_of_floats_that_is_wrong_is_far_off(problem, tmp_path):
-    """As far as one of doubles: what is flipped is a number of its type."""
+    """The error is as large as with doubles: the flipped bit is in a number of the right type."""
     done = run(FAULTY, problem[0], *OPTIONS, "--type", "s", "-o", tmp_path / "out.h5",
                DGEMM_OOC_TEST_FAULTS="gemm:flip@3")
     assert done.returncode == 0, done.stderr
@@ -232,8 +232,8 @@ def test_sums_that_the_device_always_gets_wrong(problem, ranks):
 
 
 def test_a_wrong_tile_that_cannot_be_read_back(problem, counts):
-    """Whose part of C's checksum is not known, then."""
-    samples = 64  # of the operands, when all goes well, at the end
+    """Then that part of C's checksum is unknown."""
+    samples = 64  # reads of operand samples at the end of a successful run
     reads = counts("buffered", 0)["pread"] - samples
     done, _ = meet(problem, f"gemm:flip@2,pread:eio@{reads + 1}+", *CASES["buffered"])
     assert done.returncode == RUNTIME and "C cannot be read back" in done.stderr
@@ -244,7 +244,7 @@ def test_a_wrong_tile_that_cannot_be_read_back(problem, counts):
                                   "ftruncate:enospc", "sync:fail", "copy:fail",
                                   "open:emfile", "malloc:enomem"])
 def test_a_run_that_saves_goes_on_after_a_fault(problem, call, ranks):
-    """Whatever was being saved: the next run ends with the same bits."""
+    """The next run ends with the same bits, wherever the checkpoint failed."""
     source, bits = problem
     output = source.parent / "saved.h5"
     saving = [source, *OPTIONS, "--io", "buffered", "--checkpoint", "0.001s", "--split-k", "off",

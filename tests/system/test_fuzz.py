@@ -1,5 +1,4 @@
-"""A few seconds of what `make fuzz` does at length: whatever bytes a parser is given, it refuses them
-or understands them."""
+"""A short run of `make fuzz`: parsers accept or refuse any bytes that they are given."""
 import sys
 
 import pytest
@@ -15,7 +14,7 @@ def test_fuzz(name):
     if SANITIZED or not (BUILD / f"fuzz_{name}").exists():
         pytest.skip("the fuzzers are not built: they want clang and its libFuzzer, and no SANITIZE=")
     tried = 0
-    for _ in range(5):  # a file that the HDF5 library never returns from can take all of the seconds
+    for _ in range(5):  # a file on which the HDF5 library hangs can use up all of the seconds
         count, _, ours = fuzz(name, seconds=4)
         assert not ours, "\n".join(ours)
         tried += count

@@ -32,7 +32,7 @@ def test_measures_and_writes(tmp_path):
 
 
 def test_products_in_residues(tmp_path):
-    """Each by its number of moduli, with errors that fall as that grows."""
+    """Results are listed by number of moduli, and errors decrease with that number."""
     file = tmp_path / "bench.json"
     done = run("gemm_bench", "--algo", "cpu,ozaki,ozaki:8,ozaki:16", "--size", "60x50x700", "--trans", "NT",
                "--repeat", 2, "--check", "--type", "d", "--json", file)
@@ -60,5 +60,5 @@ def test_without_gpu():
     done = run("gemm_bench", "--algo", "0", "--size", "8")
     if done.returncode == 0:
         pytest.skip("there is a GPU here")
-    # A build without CUDA does not know the algorithm, another one misses the GPU.
+    # A build without CUDA does not know the algorithm; a build with CUDA lacks the GPU.
     assert done.returncode in (2, 4) and ("no GPU" in done.stderr or "this build has" in done.stderr)

@@ -1,4 +1,4 @@
-"""Which GPU a rank works on, and how much of it is its own, whatever the launcher lets it see."""
+"""Which GPU each rank uses, and its share of the GPU's memory, for any visibility set by the launcher."""
 import os
 import subprocess
 
@@ -21,7 +21,7 @@ def source(tmp_path_factory):
     ("1", 1, 1), ("1", 2, 2), ("1", 4, 4), ("2", 4, 2), ("4", 4, 1), ("2", 3, 2), ("8", 3, 1),
     ("own", 4, 1)])
 def test_ranks_share_the_memory_of_their_gpu(source, gpus, ranks, sharing):
-    """As many as see it; each that sees none but its own has all of it."""
+    """Ranks that see the same GPU share its memory; a rank that sees only its own GPU has all of it."""
     report = multiply(source, "--force", ranks=ranks, device="gpu", DGEMM_OOC_TEST_GPUS=gpus)
     memory = 0.95 * (20 << 30) / sharing
     assert report["machine"]["device_memory_bytes"] == pytest.approx(memory, rel=0.01)
@@ -29,7 +29,7 @@ def test_ranks_share_the_memory_of_their_gpu(source, gpus, ranks, sharing):
 
 
 def test_a_rank_without_a_gpu_is_named(source):
-    """All compute on the CPU then, unless a GPU was asked for."""
+    """Then all ranks compute on the CPU, unless a GPU was requested."""
     how = {"ranks": 3, "DGEMM_OOC_TEST_GPUS": "first"}
     done = run("emulated/dgemm_ooc", source, "--force", DGEMM_OOC_DEVICE="auto", **how)
     assert done.returncode == 0 and "rank 1 sees no GPU, others do" in done.stderr
@@ -39,7 +39,7 @@ def test_a_rank_without_a_gpu_is_named(source):
 
 @pytest.fixture
 def has_gpu(tmp_path):
-    """What makes a program find a GPU among the computer's devices."""
+    """Files that make a program find a GPU among the computer's devices."""
     device = tmp_path / "devices" / "0000:1b:00.0"
     device.mkdir(parents=True)
     (device / "vendor").write_text("0x10de\n")
@@ -56,7 +56,7 @@ def has_gpu(tmp_path):
     ("driver", "hides all GPUs", {"CUDA_VISIBLE_DEVICES": ""}), ("driver", "driver is for CUDA 11.4", {}),
     ("old", "compute capability 7.0", {})])
 def test_why_no_gpu_is_used(source, has_gpu, gpus, reason, env):
-    """In the words of the cause: by a run on the CPU, and by the refusal where a GPU is asked for."""
+    """A run on the CPU and the refusal of a GPU state the same reason."""
     env = {"DGEMM_OOC_TEST_GPUS": gpus, **env}
     for options in ["--force"], ["--dry-run"]:
         done = run("emulated/dgemm_ooc", source, *options, wrapper=has_gpu, DGEMM_OOC_DEVICE="auto",
@@ -68,7 +68,7 @@ def test_why_no_gpu_is_used(source, has_gpu, gpus, reason, env):
         assert "no GPU can be used here" in done.stderr and reason in done.stderr
         assert done.stderr.count("\n") == 1
         done = run("emulated/dgemm_ooc", source, *options, wrapper=has_gpu, **env)
-        assert done.returncode == 0 and done.stderr == ""  # --device cpu
+        assert done.returncode == 0 and done.stderr == ""  # with --device cpu
 
 
 def test_a_build_without_gpus_says_so(source, has_gpu):

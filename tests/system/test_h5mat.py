@@ -17,7 +17,7 @@ USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
 
 
 def h5mat(*args, code=0, **options):
-    """Run it; returns what it printed, stderr where it was to fail."""
+    """Run h5mat; returns its standard output, or standard error if it must fail."""
     command = [BUILD / "h5mat", *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
     assert done.returncode == code, done.stdout + done.stderr
@@ -38,7 +38,7 @@ def load(file, dataset="A"):
 
 
 def splitmix(seed, count):
-    """The generator, said once more."""
+    """The random generator, reimplemented."""
     def mix(z):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -176,7 +176,7 @@ def test_gen_refuses_what_is_no_hdf5_file():
 
 
 def interrupt(name, number, *options):
-    """Start a slow gen and send it a signal while its dataset is being filled."""
+    """Start a slow gen and send it a signal while it fills its dataset."""
     size = os.path.getsize("x.h5") if os.path.exists("x.h5") else 0
     command = [BUILD / "h5mat", "gen", name, "--rows", "8000", "--cols", "8000", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -255,7 +255,7 @@ def test_gen_disk_full(small_disk, layout):
 
 @pytest.fixture
 def zoo():
-    """One dataset of every kind; returns the values that the matrices hold."""
+    """Write one dataset of every kind; returns the values of the matrices."""
     values = np.arange(60.0).reshape(6, 10)
     Path("raw.bin").write_bytes(values.tobytes())
     with h5py.File("source.h5", "w") as f:

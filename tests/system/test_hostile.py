@@ -1,5 +1,5 @@
-"""Files and names made to do harm: no file but the output is written, links lead only where the README
-says, and what a damaged or made-up file claims is not believed."""
+"""Malicious files and names: no file but the output is written, links are followed only as the README says, and
+claims of damaged or forged files are not trusted."""
 import os
 import re
 import struct
@@ -21,7 +21,7 @@ def source(tmp_path):
     return write(tmp_path / "input.h5", A=A, B=B)
 
 
-# Names that lead elsewhere.
+# Names that lead to other files.
 
 @pytest.mark.parametrize("options", [[], ["--force"]])
 def test_a_symlink_in_the_output_s_place_is_not_followed(source, options):
@@ -66,7 +66,7 @@ def test_what_is_no_file_in_the_part_s_place(source, make):
 
 @pytest.mark.parametrize("name", ["out.h5.part", "alias.h5.part"])
 def test_the_part_is_an_input(tmp_path, name):
-    """Of a run that was killed, say: it would be removed before it was read."""
+    """The part file may be left from a killed run: it would be removed before it was read."""
     source = write(tmp_path / "out.h5.part", A=A, B=B)
     if name != source.name:
         (tmp_path / name).hardlink_to(source)
@@ -91,7 +91,7 @@ def virtual(file, name):
 
 @pytest.fixture(params=LINKS)
 def linked(tmp_path, request):
-    """An input whose A is in another file; both."""
+    """An input whose A is in another file; returns both files."""
     other = write(tmp_path / "other.h5", A=A)
     with h5py.File(other, "a") as file:
         file.create_dataset("K", data=A, chunks=(7, 8))
@@ -129,7 +129,7 @@ def test_links_in_a_circle(tmp_path):
     assert "/B: 30 x 10" in done.stdout
 
 
-# Datasets that are no matrices.
+# Datasets that are not matrices.
 
 @pytest.mark.parametrize("kind", [h5py.ref_dtype, h5py.regionref_dtype, h5py.string_dtype(),
                                   np.dtype([("x", "f8")]), h5py.enum_dtype({"a": 1}), "V8",
@@ -141,7 +141,7 @@ def test_elements_that_are_no_numbers(tmp_path, kind):
     assert_refused(tmp_path, tmp_path / "input.h5", says=['"A"', "not real numbers"])
 
 
-# Headers that lie.
+# Forged headers.
 
 def patch(path, old, new, times=1):
     data = path.read_bytes()
@@ -163,7 +163,7 @@ def test_data_at_an_address_beyond_the_file(source, address):
 @pytest.mark.parametrize("rows, cols", [(1 << 61, 30), ((1 << 64) - 1, 1), (1 << 32, 1 << 32),
                                         (1 << 50, 30), (0, 30), (21, 30)])
 def test_extents_that_are_made_up(source, rows, cols):
-    """Twice: what they are, and what they may become."""
+    """The header has the extents twice: the current and the maximum ones."""
     patch(source, struct.pack("<QQQQ", 20, 30, 20, 30), struct.pack("<QQQQ", rows, cols, rows, cols))
     done = run("dgemm_ooc", source, timeout=60)
     assert done.returncode in (INPUT, RESOURCES), done.stderr
@@ -171,7 +171,7 @@ def test_extents_that_are_made_up(source, rows, cols):
 
 
 def test_a_header_that_has_less_than_it_claims(tmp_path):
-    """A compact dataset: its elements stand in the header."""
+    """The elements of a compact dataset are in its header."""
     source = write(tmp_path / "input.h5", B=B)
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_layout(h5py.h5d.COMPACT)
@@ -204,7 +204,7 @@ def chunked(path, **how):
 @pytest.mark.parametrize("size", [1, 4799, 4801, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("filters", [{}, {"shuffle": True}, {"compression": "gzip"}], ids=str)
 def test_a_chunk_of_another_size(tmp_path, size, filters):
-    """Its key in the tree: bytes, mask, offsets."""
+    """A chunk's key in the B-tree has its size, filter mask and offsets."""
     source = tmp_path / "input.h5"
     info = chunked(source, **filters)
     patch(source, struct.pack("<IIQQQQ", info.size, 0, 0, 0, 0, info.byte_offset),
@@ -212,7 +212,7 @@ def test_a_chunk_of_another_size(tmp_path, size, filters):
     done = run("dgemm_ooc", source)
     if filters or done.returncode:
         assert done.returncode == INPUT, done.stdout + done.stderr
-    else:  # the size that is claimed does not matter
+    else:  # the claimed size does not matter
         np.testing.assert_array_equal(read(output_of(source)), A @ B)
 
 
@@ -234,7 +234,7 @@ def test_a_chunk_that_inflates_to_far_more(tmp_path):
     assert_refused(tmp_path, source, says=["is damaged", "more than a chunk"])
 
 
-# Words that steer a terminal.
+# Names with terminal control sequences.
 
 ESCAPE = "\x1b]0;owned\x07\nRESULT C complete"
 
@@ -261,10 +261,10 @@ def test_machine_files(source, text):
     assert done.returncode in (0, 2), done.stdout + done.stderr
 
 
-# What an input leads to is no file, or leads back to it.
+# Links of an input to something other than a file, or back to the input.
 
 def virtual_of(file, name, *sources, shape=A.shape):
-    """A virtual dataset, drawn from (file, dataset) one after the other."""
+    """A virtual dataset that concatenates the (file, dataset) sources."""
     layout = h5py.VirtualLayout(shape, "f8")
     for source, dataset in sources:
         layout[:] = h5py.VirtualSource(source, dataset, shape)
@@ -290,7 +290,7 @@ SPECIAL = {
 @pytest.mark.parametrize("how", SPECIAL)
 @pytest.mark.parametrize("what", ["pipe", "/dev/zero"])
 def test_what_is_led_to_is_no_file(tmp_path, how, what):
-    """Opening a pipe waits for ever."""
+    """Opening a pipe would block forever."""
     source, other = tmp_path / "input.h5", "/dev/zero"
     if what == "pipe":
         os.mkfifo(tmp_path / "other")
@@ -301,7 +301,7 @@ def test_what_is_led_to_is_no_file(tmp_path, how, what):
     before = os.listdir(tmp_path)
     for program, *args in ("dgemm_ooc", source), ("h5mat", "info", source), ("h5mat", "info", f"{source}:/A"):
         done = run(program, *args, timeout=20)
-        listed = program == "h5mat" and args[1] == source  # where what cannot be opened is left out
+        listed = program == "h5mat" and args[1] == source  # the list omits datasets that cannot be opened
         if not (listed and done.returncode == 0 and "/A" not in done.stdout):
             said = done.stdout if listed else done.stderr
             assert "device or pipe" in said and other in said, done.stdout + done.stderr
@@ -335,7 +335,7 @@ def through_other_files(folder, file):
 
 
 def by_the_number_of_a_block(folder, file):
-    """The source's name has a %b; the blocks before the one that leads back are good."""
+    """The source name contains %b; the blocks before the self-reference are valid."""
     file["V0"], file["V1"] = A[:10], A[:10]
     whole, block = h5py.h5s.create_simple((20, 30), (h5py.h5s.UNLIMITED, 30)), h5py.h5s.create_simple((10, 30))
     whole.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (10, 30), (10, 30))
@@ -350,7 +350,7 @@ def by_the_number_of_a_block(folder, file):
 @pytest.mark.parametrize("circle", [itself, through_another_name, two_of_each_other, through_other_files,
                                     by_the_number_of_a_block])
 def test_virtual_datasets_of_themselves(tmp_path, circle):
-    """The library would read them until the stack is used up."""
+    """The library would recurse until the stack overflows."""
     source = tmp_path / "input.h5"
     with h5py.File(source, "w", libver="latest") as file:
         file["B"] = B
@@ -363,7 +363,7 @@ def test_virtual_datasets_of_themselves(tmp_path, circle):
 
 
 def test_virtual_datasets_in_too_many_layers(tmp_path):
-    """Each of two of the one before: it would be read very many times."""
+    """Each maps the previous one twice, so it would be read exponentially often."""
     source = tmp_path / "input.h5"
     with h5py.File(source, "w") as file:
         file["V0"], file["B"] = A, B

@@ -1,4 +1,4 @@
-"""What is installed, and that shells, modules and Spack find and build it."""
+"""The installed files; shells and modules find them, and Spack builds them."""
 import filecmp
 import os
 import re
@@ -47,7 +47,7 @@ def test_install_and_uninstall(tmp_path):
 
 
 def test_script(prefix):
-    """An installed script needs no editing where there is nothing to choose."""
+    """An installed script needs no editing if it has no site-specific settings."""
     done = subprocess.run([prefix / "share/dgemm_ooc/jobs/workstation-selftest.sh"], text=True,
                           env=environment(DGEMM_OOC_DEVICE="cpu"), capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -98,7 +98,7 @@ def test_module(prefix, tmp_path):
 
 
 def recipe(monkeypatch):
-    """The class of the Spack recipe, among stand-ins for what it takes from Spack."""
+    """The class of the Spack recipe, with stand-ins for Spack's own functions."""
     spack = MagicMock(__all__=["license", "version", "depends_on", "conflicts"])
     monkeypatch.setitem(sys.modules, "spack.package", spack)
     for name, base in ("makefile", "MakefilePackage"), ("cuda", "CudaPackage"):
@@ -125,7 +125,7 @@ class Spec(dict):
     (("none",), ["CUDA=1", "CUDA_HOME=/spack/cuda"], "/spack/cuda/bin/nvcc"),
     (("80", "90"), ["CUDA=1", "CUDA_HOME=/spack/cuda", "CUDA_ARCH=80 90"], "code=sm_80")])
 def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
-    """What make is called with, and that these are words that it knows."""
+    """The arguments of make are as expected, and make knows them."""
     package, spack = recipe(monkeypatch)
     assert [call.args for call in spack.version.call_args_list] == [(VERSION,)]
     assert VERSION in package.url
@@ -140,7 +140,7 @@ def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
 
 
 def test_apptainer(tmp_path):
-    """Its packages are those that the Debian package is built with; make knows its words."""
+    """The packages are the build dependencies of the Debian package, and make knows the arguments."""
     text = (ROOT / "jobs/packages/apptainer/dgemm_ooc.def").read_text()
     for name, value in re.findall(r"^    (\w+)=(\S+)$", text, re.M):
         text = text.replace(f"{{{{ {name} }}}}", value)

@@ -1,5 +1,5 @@
-"""A run that is stopped, or that its disk fails, leaves no output and nothing that could be taken
-for one; the next run does not mind what it left."""
+"""A run that is stopped, or whose disk fails, leaves neither an output nor a file that could be taken for one;
+leftovers do not disturb the next run."""
 import os
 import re
 import signal
@@ -12,7 +12,7 @@ from launch import BUILD, FAULTY, WAYS, run, start
 from matrices import at_work, multiply, operands, output_of, read, snapshot, sparse, wait_until
 
 SIZE = (1500, 1500, 500)
-SLOW = ["--tile", "16x16x16"]  # so many small steps that this takes many seconds
+SLOW = ["--tile", "16x16x16"]  # many small steps, so that a run takes many seconds
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def source(tmp_path):
 
 
 def interrupt(source, number, **how):
-    """Send a signal while C is being written; return what was left behind, and the exit code."""
+    """Send a signal while C is being written; return the remaining files and the exit code."""
     before = snapshot(source.parent)
     with start("dgemm_ooc", source, *SLOW, **how) as process:
         at_work(source, process)
@@ -44,14 +44,14 @@ def test_kill_leaves_a_part_that_the_next_run_replaces(source):
 
 @pytest.fixture
 def indivisible(tmp_path):
-    """Operands, and a tile whose product takes one CPU far longer than the two signals, in which
-    nothing can be saved."""
+    """Operands and a single tile, whose product on one CPU takes far longer than two signals and cannot be
+    checkpointed in between."""
     source = sparse(tmp_path / "input.h5", "A", (6000, 8000), "f8")
     return sparse(source, "B", (8000, 6000), "f8"), "--tile", "6000x6000x8000"
 
 
 def signalled_twice(number, seconds, source, *options, **how):
-    """In the middle of the work."""
+    """Send a signal twice during the work."""
     with start("dgemm_ooc", source, *options, **how) as process:
         at_work(source, process)
         time.sleep(0.5)
@@ -65,7 +65,7 @@ def signalled_twice(number, seconds, source, *options, **how):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_signal_again_ends_it_at_once(indivisible, number):
-    """Nothing was saved, so nothing is left."""
+    """No checkpoint was taken, so no file is left behind."""
     folder = indivisible[0].parent
     before = snapshot(folder)
     cpu = str(min(os.sched_getaffinity(0)))
@@ -75,12 +75,12 @@ def test_a_signal_again_ends_it_at_once(indivisible, number):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_signal_sent_twice_is_one(source, number):
-    """As Slurm does when it preempts a job."""
+    """Slurm sends it twice when it preempts a job."""
     assert signalled_twice(number, 0.01, source, *SLOW) == 75
     assert output_of(source).with_name("input-C.h5.journal").exists()
 
 
-# Failing disks, by the program with faults; under a launcher rank 1 has the bad one.
+# Disks that fail, by fault injection; with a launcher, that of rank 1 fails.
 
 @pytest.fixture
 def faulty():
@@ -89,7 +89,7 @@ def faulty():
     return FAULTY
 
 
-NO_FALLOCATE = "fallocate:eopnotsupp@1+"  # of a file system that has none
+NO_FALLOCATE = "fallocate:eopnotsupp@1+"  # as on a file system without it
 ON_RANK_1 = {"DGEMM_OOC_TEST_FAULT_RANK": "1"}
 FULL, BROKEN = "pwrite:enospc@{0}+,madvise:efault@{0}+", "pread:eio@{0}+"
 SHORT = "pread:eintr%20,pread:short%100,pwrite:short%100,madvise:eintr%20"
@@ -112,7 +112,7 @@ def test_failing_disk(source, faulty, way, ranks, fault, code, words):
 
 @pytest.mark.parametrize("attempt", range(5))
 def test_the_disk_of_all_ranks_is_full(source, faulty, attempt):
-    """Each has a complaint, and hears of others' before or after it; one is said."""
+    """Each rank has a complaint, and may receive others' before or after it; only one is printed."""
     before = snapshot(source.parent)
     done = run(faulty, source, "--tile", "16x16x500", ranks=4, timeout=60,
                DGEMM_OOC_TEST_FAULTS=f"{NO_FALLOCATE},{FULL.format(300)}")
@@ -123,7 +123,7 @@ def test_the_disk_of_all_ranks_is_full(source, faulty, attempt):
 
 @pytest.mark.parametrize("after", [4, 8, 12])
 def test_a_reader_fails_while_its_rank_is_busy_writing(tmp_path, faulty, after):
-    """The other rank hears of it first, and has no complaint of its own."""
+    """The other rank is notified first, and has no complaint of its own."""
     source = tmp_path / "input.h5"
     operands(source, 4000, 1000, 16)
     done = run(faulty, source, "--alpha", 0, "--beta", 2, "--tile", "64x1000x16", "--grid", "2x1",

@@ -1,5 +1,5 @@
-"""The scripts of jobs/ for batch systems that are not here, with stand-ins for their commands: from the
-first attempt over stops to the end.  Slurm's are tested on a Slurm (test_slurm.py)."""
+"""The scripts of jobs/ for batch systems that are not installed here, with stand-ins for their commands: from
+the first attempt through restarts to the end.  Slurm's scripts are tested on a Slurm (test_slurm.py)."""
 import json
 import os
 import shutil
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever und
 
 HAND_IN = {"pbs-alps": ["qsub"], "pbs-pals": ["qsub"], "lsf": ["bsub"], "flux": ["flux", "batch"]}
 SIZE = (500, 500, 400)
-SLOW = "6x6x16"  # so many small steps that this takes seconds
+SLOW = "6x6x16"  # many small steps, so that a run takes seconds
 
 
 def stop(process, source, number):
-    """In the midst of its work."""
+    """Send a signal during the work."""
     wait_until(lambda: are_at_work(source), process)
     process.send_signal(number)
 
 
 class Batch:
-    """A batch system, whose jobs run when the test says so."""
+    """A batch system, which runs jobs when the test says so."""
 
     def __init__(self, folder):
         self.queue, self.log = folder / "queue", folder / "log"
@@ -40,8 +40,8 @@ class Batch:
         subprocess.run([*HAND_IN[system], script.name], env=self.env, cwd=script.parent, check=True)
 
     def run(self, source=None, stops=0, number=signal.SIGUSR2):
-        """All jobs, one after the other, the first of which are signalled; return their statuses.  After
-        the last signal what is left need not be slow."""
+        """Run all jobs one after the other, and signal the first `stops` of them; return their statuses.  After
+        the last signal the rest of the work need not be slow."""
         statuses = []
         while self.queue.exists() and len(statuses) < 5:
             job = json.loads(self.queue.read_text())
@@ -71,7 +71,7 @@ def production(system, source, **variables):
 
 @pytest.mark.parametrize("system", HAND_IN)
 def test_two_restarts(batch, reference, source, system):
-    """By the script alone, once the batch system tells it to stop."""
+    """The script resubmits itself whenever the batch system tells it to stop."""
     batch.hand_in(system, production(system, source))
     assert batch.run(source, stops=2) == [75, 75, 0], batch.log.read_text()
     said = batch.log.read_text()
@@ -82,7 +82,7 @@ def test_two_restarts(batch, reference, source, system):
 
 @pytest.mark.parametrize("system, last", [("pbs-alps", 75), ("lsf", 1)])
 def test_no_progress(batch, source, system, last):
-    """A K split is not saved, so that every attempt starts anew."""
+    """A K split is not checkpointed, so every attempt starts anew."""
     batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_SPLIT_K="2")
     batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
     assert batch.run() == [75, 75, last], batch.log.read_text()
@@ -91,7 +91,7 @@ def test_no_progress(batch, source, system, last):
 
 @pytest.mark.parametrize("system, status", [("pbs-alps", 75), ("lsf", 1)])
 def test_cancelled(batch, source, system, status):
-    """It is saved, and does not come back."""
+    """A cancelled job takes a checkpoint, and is not requeued."""
     batch.hand_in(system, production(system, source))
     assert batch.run(source, stops=1, number=signal.SIGTERM) == [status], batch.log.read_text()
     assert output_of(source).with_name("input-C.h5.journal").exists()
@@ -114,13 +114,13 @@ def test_self_test_of_a_program_that_fails(batch, tmp_path):
 
 
 def launcher(folder, name, text):
-    """A script that starts what it is given as mpirun would be, or not quite."""
+    """A script that starts its command like mpirun, or with differences."""
     (folder / name).write_text(f"#!/bin/bash\n{text}\n")
     (folder / name).chmod(0o755)
     return folder / name
 
 
-# As MPICH's, which ends when it gets USR2, and its ranks in another session with it.
+# Like MPICH's, which ends at USR2; its ranks are in another session and end with it.
 LIKE_HYDRA = """setsid "$@" &
 trap 'pkill -TERM -s $! -x dgemm_ooc' TERM
 trap 'kill -KILL -- -$!; exit 140' USR2
@@ -132,7 +132,7 @@ while kill -0 $! 2>/dev/null; do wait $!; done"""
     pytest.param(LIKE_HYDRA, "SIGTERM", marks=pytest.mark.skipif(MPI == "MPICH", reason="hydra itself is there"))],
     ids=["mpirun", "hydra"])
 def test_workstation(reference, source, other, said):
-    """USR2 is a stop to go on from at once; Ctrl-C is one to stay."""
+    """After USR2 the script resumes the run at once; after Ctrl-C it ends."""
     other = [launcher(source.parent, "hydra", other)] if other else []
     words = map(str, ["setsid", *other, "mpirun", "-n", "2", "--bind-to", "none"])
     script = production("workstation", source, LAUNCHER=f"({' '.join(words)})")
@@ -147,14 +147,14 @@ def test_workstation(reference, source, other, said):
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(120) == 75, log.read_text()
     assert log.read_text().count(" is done; resuming\n") == 1
-    assert log.read_text().count(f"stopped by {said}") == 2  # not by what mpirun makes of Ctrl-C
+    assert log.read_text().count(f"stopped by {said}") == 2  # not by the signal that mpirun sends at Ctrl-C
     done = subprocess.run([script], env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "\nRestart " in done.stdout, done.stderr
     assert read(output_of(source)).tobytes() == reference[1]
 
 
 def test_ranks_that_fall_over_as_they_start(source):
-    """As some launchers let them, now and then: it is tried once more, and only once."""
+    """Some launchers' ranks occasionally crash at startup: the start is retried once."""
     first = f'[ -e "$0.d" ] || {{ mkdir "$0.d"; kill -SEGV $$; }}; "$@"'
     for text, status in (first, 0), ("kill -SEGV $$", 139):
         faulty = launcher(source.parent, "faulty", text)

@@ -1,5 +1,5 @@
-"""What the rank of a launcher makes of the CPUs that it was left: a default policy's are widened to its
-share of the computer's, others are kept."""
+"""The CPUs that a rank uses under each launcher: a default binding is widened to the rank's share of the
+computer, and other bindings are kept."""
 import json
 import os
 import re
@@ -26,7 +26,8 @@ def cpus_of(text):
 
 @pytest.fixture
 def launch(tmp_path):
-    """Start it by these words: the CPUs that each of its ranks had, and who bound it."""
+    """Returns a function that starts the program by a launcher, and returns the CPUs of each rank and who bound
+    it."""
     source, report = tmp_path / "input.h5", tmp_path / "report.json"
     operands(source, 60, 50, 40)
 
@@ -93,13 +94,13 @@ def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
 
 @OPEN_MPI
 def test_cpus_of_other_jobs_are_left_to_them(launch):
-    """Where Slurm keeps jobs apart by what they take, and not by cgroups."""
+    """Slurm may separate jobs by allocation only, and not by cgroups."""
     (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
     assert len(cpus) == 1 and by == {"launcher"}
 
 
 def header_of(source, *wrapper, **env):
-    """What is printed of a long run before its work starts."""
+    """The output of a long run before its work starts."""
     with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force"], stdout=subprocess.PIPE,
                           env=environment(DGEMM_OOC_DEVICE="cpu", **env), text=True) as process:
         lines = []
@@ -107,7 +108,7 @@ def header_of(source, *wrapper, **env):
             lines.append(line)
             if line.startswith("Ranks"):
                 break
-        process.send_signal(signal.SIGUSR2)  # which stops it in any phase
+        process.send_signal(signal.SIGUSR2)  # this stops the run in any phase
         return "".join(lines) + process.stdout.read()
 
 
@@ -120,7 +121,7 @@ def seconds(pattern, text):
 
 
 def test_what_few_cpus_cost_is_said(tmp_path):
-    """With figures that are those of the runs themselves."""
+    """The stated figures are those of the runs."""
     source = tmp_path / "input.h5"
     sparse(source, "A", (3000, 1000000), "f8")
     sparse(source, "B", (1000000, 3000), "f8")

@@ -1,4 +1,4 @@
-"""Operands in every layout that h5py can give them."""
+"""Operands in every layout that h5py can write."""
 import os
 import shutil
 import tempfile
@@ -50,7 +50,7 @@ def chunked_single(file, name, matrix):
 
 
 def masked(file, name, matrix):
-    """One chunk stored without gzip, one without any filter."""
+    """One chunk is stored without gzip, and one without any filter."""
     data = file.create_dataset(name, data=matrix, chunks=(16, 7), compression="gzip", shuffle=True)
     plain, shuffled = matrix[:16, :7].tobytes(), matrix[16:32, 7:14].tobytes()
     data.id.write_direct_chunk((0, 0), plain, filter_mask=3)
@@ -111,14 +111,14 @@ def link_to_chunked(file, name, matrix):
     file[name] = h5py.ExternalLink(path, "matrix")
 
 
-# What is read how: by offset, bytes or raw chunks, or by HDF5.
+# The layouts that are read by offset, as bytes or raw chunks, and those read by HDF5.
 BY_OFFSET = [contiguous, soft_link, external_link, chunked, filtered, resizable, row_chunks,
              one_chunk, chunked_big_endian, masked]
 BY_HDF5 = [big_endian, scaled, compact, external_storage, virtual, link_to_chunked]
 
 
 def is_by_offset(source, *options):
-    """Whether all operands are, as --io buffered demands it."""
+    """Whether all operands can be read by offset, as --io buffered requires."""
     done = run("dgemm_ooc", source, "--io", "buffered", "--dry-run", *options)
     assert done.returncode in (0, 3), done.stderr
     if done.returncode:
@@ -153,7 +153,7 @@ def test_mixed_layouts_transposed_on_three_ranks(tmp_path, layouts):
 
 @pytest.mark.parametrize("layout", [single, chunked_single], ids=lambda layout: layout.__name__)
 def test_float_file_as_double(tmp_path, layout):
-    """Converted while reading: the product of what the floats hold, with the digits of doubles."""
+    """Elements are converted when read: the product of the floats has double precision."""
     source = tmp_path / "input.h5"
     a, b = random((M, K)), random((K, N))
     with h5py.File(source, "w") as file:
@@ -169,7 +169,7 @@ def test_float_file_as_double(tmp_path, layout):
 @pytest.mark.parametrize("ranks", [0, 2, 3])
 @pytest.mark.parametrize("trans", ["NN", "NT", "TN", "TT"])
 def test_chunks_leave_no_trace_in_the_bits(tmp_path, trans, ranks):
-    """Tiles and slabs cut through the chunks, chunks are larger and smaller than a slot."""
+    """Tiles and slabs cut through the chunks, which are larger or smaller than a slot."""
     sources = [tmp_path / f"{name}.h5" for name in ("contiguous", "chunks", "rows")]
     a, b, c = operands(sources[0], 150, 130, 170, trans=trans)
     for source, shape in zip(sources[1:], [(48, 40), None]):
@@ -221,7 +221,7 @@ def test_behind_a_user_block(tmp_path, layout):
 
 
 def test_fortran_order_needs_no_copy(tmp_path):
-    """What Fortran, MATLAB and Julia write: h5py sees the transpose."""
+    """Fortran, MATLAB and Julia write in this order: h5py sees the transpose."""
     a, b = whole((M, K)), whole((K, N))
     source = write(tmp_path / "input.h5", A=np.asfortranarray(a).T, B=np.asfortranarray(b).T)
     multiply(source, *LIMITS, "--transa", "T", "--transb", "T")
@@ -229,7 +229,7 @@ def test_fortran_order_needs_no_copy(tmp_path):
 
 
 def test_swapped_operands_give_column_major_languages_their_product(tmp_path):
-    """As the README says: they read their own A B, also with a transposition."""
+    """Such languages read their own A B, also with a transposition, as the README says."""
     a, b = whole((M, K)), whole((K, N))
     source = write(tmp_path / "input.h5", A=np.asfortranarray(a).T, B=np.asfortranarray(b).T,
                    D=np.asfortranarray(b.T).T)
@@ -266,7 +266,7 @@ def test_auto_leaves_to_the_page_cache_what_is_read_often(tmp_path):
     source = sparse(tmp_path / "input.h5", "A", (40000, 1000), "f8")
     write(source, B=whole((1000, 8)))
     once, often = (multiply(source, "--tile", f"4000x{cols}x496", "--host-memory", "64M",
-                            "--force")["io"] for cols in (8, 1))  # too little to keep A's panels
+                            "--force")["io"] for cols in (8, 1))  # too little to cache A's panels
     if once["A"] == "buffered":
         pytest.skip("a file system in memory, or one that refuses direct I/O")
     assert once == {"A": "direct", "B": "buffered", "C": "buffered"}
@@ -283,7 +283,7 @@ ROWS, COLS = (1 << 16) + 3, (1 << 15) + 5  # more than 2^31 elements, more than 
 
 @pytest.fixture
 def holes(tmp_path):
-    """A folder where reading a hole is quick: a file system in memory keeps no pages of it."""
+    """A folder where holes are read quickly: a file system in memory stores no pages for them."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
     else:
@@ -293,7 +293,7 @@ def holes(tmp_path):
 
 @pytest.mark.parametrize("trans, options", [("N", ["--tile", f"512x1x{COLS}"]), ("T", [])])
 def test_more_than_2_to_31_elements_in_a(holes, trans, options):
-    """Sparse on disk: only the last rows, beyond 2^31 elements and 4 GiB, hold anything."""
+    """The matrix is sparse on disk: only its last rows, beyond 2^31 elements and 4 GiB, have data."""
     source, last = holes / "input.h5", whole((2, COLS), "f4")
     sparse(source, "A", (ROWS, COLS), "f4")
     with h5py.File(source, "a") as file:

@@ -1,5 +1,5 @@
-"""Several runs for one output where the file system has no locks: a file stands in, one run wins, and
-nobody removes or publishes what is another's."""
+"""Several runs for one output on a file system without locks: a lock file replaces them, one run wins, and no
+run removes or publishes the files of another."""
 import errno
 import os
 import shutil
@@ -83,7 +83,7 @@ def test_runs_that_start_together(source, reference, without, count, verify):
 
 
 def test_runs_that_take_over_together(source, reference, without, lock):
-    """From a run that was killed."""
+    """The lock is left from a killed run."""
     lock.write_text(f"2147483646 {socket.gethostname()} then {boot()} {space()} 1\n")
     runs = [start_late(source, *SLOW, **without) for _ in range(3)]
     said = [process.communicate(timeout=60)[1] for process in runs]
@@ -109,7 +109,7 @@ def test_a_killed_run_s_lock_is_taken_over(source, reference, without, lock, sav
 
 
 def test_a_signal_again_leaves_no_lock(tmp_path, without):
-    """Nor anything else: nothing was saved."""
+    """No other file is left either, since no checkpoint was taken."""
     source = tmp_path / "input.h5"
     operands(source, 6000, 6000, 6000)
     with start("dgemm_ooc", source, "--tile", "6000x6000x6000", OMP_NUM_THREADS="1", **without) as process:
@@ -164,7 +164,7 @@ def test_what_a_lock_holds_for(source, reference, without, lock, text, age, hold
 
 
 def test_a_lock_counts_where_there_are_locks(source, lock):
-    """Of a node that has mounted the file system without them."""
+    """The lock is from a node that has mounted the file system without locks."""
     lock.write_text(f"4711 elsewhere then {ELSEWHERE} 1 1\n")
     done = run("dgemm_ooc", source)
     assert done.returncode == INPUT and "process 4711 on elsewhere, since then" in done.stderr
@@ -188,7 +188,7 @@ def test_a_lock_is_kept_fresh(source, without, lock):
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_run_whose_lock_was_taken_over_touches_nothing(source, without, lock, saved):
-    """As one that was suspended for long."""
+    """The run may have been suspended for long."""
     other = f"4711 elsewhere then {ELSEWHERE} 1 1\n"
     with start_late(source, *SLOW, *["--checkpoint", "0.2s"] * saved, **without) as process:
         at_work(source, process)
@@ -204,7 +204,7 @@ def test_a_run_whose_lock_was_taken_over_touches_nothing(source, without, lock, 
 
 @pytest.mark.parametrize("verify", ["off", "online"])
 def test_a_part_that_was_replaced_gets_no_name(source, verify):
-    """By another run, where locks have failed: with locks, too."""
+    """Another run replaced it, because locks failed; this is detected with locks, too."""
     with start_late(source, "--verify", verify, *SLOW) as process:
         at_work(source, process)
         wait_until(lambda: len(part_of(source).read_bytes().replace(b"\0", b"")) > 1 << 15, process)

@@ -1,4 +1,4 @@
-"""The manual pages say what --help and the code say, and so does the README; their examples run."""
+"""The manual pages agree with --help and the code, and so does the README; their examples run."""
 import os
 import re
 import shutil
@@ -18,7 +18,8 @@ def help_of(*words):
 
 
 def options(text):
-    """{"--output": ("-o", "FILE.h5")}; what is behind or below an option is indented further."""
+    """The options in a help text, {"--output": ("-o", "FILE.h5")}; the descriptions beside or below them are
+    indented further."""
     found = re.findall(r"^ {2,8}(?:(-\w), )?(--[\w-]+)(?:=(\S+))?", text, re.M)
     return {name: (short, argument) for short, name, argument in found}
 
@@ -58,7 +59,7 @@ def table(text, heading):
 
 
 def test_readme():
-    """Its table of options is --help's, in words that --help-all has."""
+    """The table of options in the README matches --help, and uses words of --help-all."""
     there = options(help_of("dgemm_ooc"))
     names = {short: name for name, (short, _) in there.items()}
     rows = table((ROOT / "README.md").read_text(), "option")
@@ -72,7 +73,7 @@ def test_readme():
 
 
 def test_exit_statuses():
-    """They are those of the code, of --help and of the README."""
+    """The exit statuses match those of the code, of --help and of the README."""
     codes = (ROOT / "src/base/error.h").read_text().split("enum exit_code {")[1].split("}")[0]
     codes = re.findall(r" = (\d+),", codes)
     assert codes == re.findall(r"^ {5,8}(\d+) ", page("dgemm_ooc")["EXIT STATUS"], re.M)
@@ -83,7 +84,7 @@ def test_exit_statuses():
 
 @pytest.mark.parametrize("program", ["dgemm_ooc", "gemm_bench", "h5mat"])
 def test_examples(prefix, tmp_path, program):
-    """As installed; srun is played by mpirun."""
+    """The examples run as installed; mpirun replaces srun."""
     source = (prefix / f"share/man/man1/{program}.1").read_text()
     assert "@" not in source
     (tmp_path / "srun").write_text('#!/bin/sh\nexec mpirun "$@"\n')

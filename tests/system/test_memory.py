@@ -1,4 +1,4 @@
-"""Memory stays under the limits, and every byte that the plan counts moves, once."""
+"""Memory use stays within the limits, and every byte that the plan counts is moved once."""
 import json
 import os
 import subprocess
@@ -24,7 +24,7 @@ def assert_kept(report):
 
 
 def limits(options, device):
-    """On a GPU kernels are loaded into host memory, too."""
+    """With a GPU, kernels are also loaded into host memory."""
     if device == "gpu" and not GPU:
         pytest.skip("the memory of an emulated GPU is the host's")
     options = list(options)
@@ -73,7 +73,7 @@ def test_chunks_are_counted(tmp_path, device, ranks, chunks, options):
 
 
 def test_many_threads_do_not_take_the_memory(tmp_path):
-    """Each has buffers of its own; where there is little memory fewer of them compute."""
+    """Each thread has its own buffers; with little memory, fewer threads compute."""
     operands(tmp_path / "input.h5", 500, 400, 300)
     report = multiply(tmp_path / "input.h5", "--host-memory", "12M", OMP_NUM_THREADS="64")
     assert_kept(report)
@@ -92,7 +92,7 @@ def test_least_traffic_when_all_fits(tmp_path):
 
 @pytest.mark.parametrize("trans", ["NN", "TT"])
 def test_the_device_keeps_panels_for_a_row(tmp_path, device, trans):
-    """A comes to the device once where it has room for a row's panels, and else for every tile."""
+    """A is copied to the device once if a row's panels fit, and otherwise for every tile."""
     source = tmp_path / "input.h5"
     a, b, c = operands(source, 96, 120, 200, "f8", trans)
     options = ["--tile", "32x40x48", "--beta", 1, "--transa", trans[0], "--transb", trans[1]]
@@ -104,8 +104,8 @@ def test_the_device_keeps_panels_for_a_row(tmp_path, device, trans):
 
 @pytest.fixture(scope="module")
 def in_group():
-    """What makes a program believe in control groups that are files of a folder, and in its place
-    among them that another file states; skips where that cannot be had."""
+    """A wrapper in which control groups are files in a folder, and a file states the program's own group; skips
+    if that cannot be set up."""
     user = [] if os.getuid() == 0 else ["--map-root-user"]
     wrapper = ["unshare", *user, "--mount", "sh", "-c", 'mount --bind "$0" /sys/fs/cgroup && '
                'mount --bind "$1" /proc/$$/cgroup && shift && exec "$@"']
@@ -119,13 +119,13 @@ def in_group():
 @pytest.mark.parametrize("place, files, limit", [
     ("0::/job/task", {"job/memory.max": 512, "job/task/memory.max": "max"}, 512),
     ("0::/job/task", {"job/memory.max": "max", "job/task/memory.max": 384}, 384),
-    ("0::/../elsewhere", {"memory.max": 256}, 256),  # of a container, which sees its own alone
+    ("0::/../elsewhere", {"memory.max": 256}, 256),  # as in a container, which sees only its own group
     ("9:pids:/p\n4:memory:/job", {"memory/memory.limit_in_bytes": 8 << 40,
                                   "memory/job/memory.limit_in_bytes": 512}, 512),
     ("4:cpu,memory:/job\n0::/", {"memory/memory.limit_in_bytes": 256}, 256),
     ("3:cpu:/memory\n0::/job", {"memory/memory.limit_in_bytes": 256}, None)])
 def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
-    """Half of what is free, or of what the groups around a process leave it."""
+    """The default limit is half of the free memory, or of what the enclosing groups leave."""
     source, report, groups = tmp_path / "input.h5", tmp_path / "report.json", tmp_path / "groups"
     operands(source, 50, 40, 30)
     groups.mkdir()
@@ -141,7 +141,7 @@ def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
 
 
 def test_limits_beyond_the_memory_are_refused(tmp_path, in_group):
-    """What there is, and the largest value; a dry run is warned."""
+    """The complaint states the memory and the largest value; a dry run prints a warning."""
     source, groups = tmp_path / "input.h5", tmp_path / "groups"
     operands(source, 50, 40, 30)
     groups.mkdir()
@@ -182,7 +182,7 @@ def test_a_plan_beyond_what_is_available_is_warned_of(tmp_path, in_group):
 @pytest.mark.parametrize("option", ["--gpu-memory", "--host-memory"])
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_limits_beyond_the_computer_are_refused(tmp_path, option, more):
-    """On the CPU a tile lies in the host's memory, too."""
+    """On the CPU a tile is in host memory, too."""
     source = tmp_path / "input.h5"
     operands(source, 50, 40, 30)
     done = run("dgemm_ooc", source, option, "900T", *more)

@@ -1,5 +1,5 @@
-"""What netCDF says of packed and missing elements is not passed over: such operands are refused, with the
-attributes and the remedy, and h5mat names them; values that say nothing are no matter."""
+"""netCDF attributes for packed and missing elements are not ignored: such operands are refused, with the
+attributes and a remedy, and h5mat reports them; attribute values without effect are accepted."""
 import h5py
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_packed_and_missing(tmp_path, attributes, words, does):
     said = assert_refused(tmp_path, source, says=[f"input.h5:A has {words}", f"by which netCDF {does}", "xarray"])
     assert ("delete the attribute" in said) == (does == "marks")
     assert f"netCDF: {words.rstrip(',')};" in info_of(source)
-    assert run("h5mat", "diff", f"{source}:/A", f"{source}:/A").returncode == 0  # as it is stored
+    assert run("h5mat", "diff", f"{source}:/A", f"{source}:/A").returncode == 0  # compared as stored
 
 
 def test_a_number_of_very_many_bytes(tmp_path):
@@ -97,7 +97,7 @@ FILLS = {"f8": DEFAULT, "f4": DEFAULT, "i2": -32767, "u2": 65535, "i4": -2147483
 
 
 def filled(path, dtype, fill, marks=("_NCProperties",)):
-    """As netCDF-4 makes a variable: its own fill value is in the dataset's properties."""
+    """A netCDF-4 variable: its fill value is in the dataset's properties."""
     with h5py.File(path, "w") as file:
         file["B"] = B
         file.create_dataset("A", data=np.abs(A).astype(dtype), fillvalue=fill)

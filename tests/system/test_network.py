@@ -1,5 +1,5 @@
-"""The exchange between nodes at the rate of their links: nodes that are network namespaces, with
-links that are slow beside everything else."""
+"""The exchange between nodes runs at the rate of their links: the nodes are network namespaces, with links that
+are slow compared with everything else."""
 import contextlib
 import json
 
@@ -22,7 +22,7 @@ MACHINE = {"device": "cpu", "ranks": NODES, "ranks_per_node": 1, "threads": 1,
 
 @pytest.fixture(scope="module")
 def links(tmp_path_factory):
-    """Skips where namespaces, or links between them, cannot be made."""
+    """The simulated nodes; skips if namespaces, or links between them, cannot be created."""
     with contextlib.ExitStack() as stack:
         try:
             environment = stack.enter_context(linked(tmp_path_factory.mktemp("links"), NODES, RATE))
@@ -32,7 +32,7 @@ def links(tmp_path_factory):
 
 
 def exchange(folder, links, grid, m, n, k, tile):
-    """Multiply on all of them, a few times; the report, and the least time of the exchange."""
+    """Multiply on all nodes a few times; return the shortest and the planned time of the exchange."""
     source, machine = folder / "input.h5", folder / "machine.json"
     operands(source, m, n, k)
     machine.write_text(json.dumps(MACHINE))
@@ -51,14 +51,13 @@ def exchange(folder, links, grid, m, n, k, tile):
 
 
 def test_links_are_busy(tmp_path, links):
-    """A link carries what its node receives in little more than the time that the plan predicts,
-    which is that of these bytes at the link's rate; it may be busy with headers, and the computer
-    with other things."""
+    """A link carries the bytes that its node receives in little more than the predicted time, which is that of
+    these bytes at the link's rate; the margin is for headers and other load."""
     least, planned = exchange(tmp_path, links, "4x1", 64, 1024, 2048, "16x1024x512")
     assert least < 1.5 * planned
 
 
 def test_a_and_b_between_pairs(tmp_path, links):
-    """Both ways at once, although two nodes have one socket between them."""
+    """Transfers in both directions overlap, although two nodes share one socket."""
     least, planned = exchange(tmp_path, links, "2x2", 128, 128, 8192, "64x64x2048")
     assert least < 1.5 * planned

@@ -1,5 +1,5 @@
-"""Elements that were never written are the dataset's fill value, or zero, however they are read: not what
-the memory held before."""
+"""Elements that were never written have the dataset's fill value, or zero, by every read method, and not the
+previous contents of memory."""
 import h5py
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ B = random((140, 90))
 
 
 def unwritten(path, dtype, when, fill=None, chunks=None):
-    """A dataset A of which nothing, or if chunked only the chunk at the top, is written."""
+    """A dataset A without written elements, or, if chunked, with only the top chunk written."""
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_fill_time(when)
     if fill is not None:

@@ -1,5 +1,4 @@
-"""On a Slurm of four nodes: what the nodes send each other, and jobs that lose a rank or a node, or are
-put back into the queue."""
+"""On a Slurm of four nodes: the traffic between nodes, and jobs that lose a rank or a node, or are requeued."""
 import json
 import os
 import re
@@ -21,7 +20,7 @@ pytestmark = [pytest.mark.cluster,
                                  reason="no Slurm and munge here (make setup)")]
 
 SIZE = (800, 800, 500)
-SLOW, SLOWER = "16x16x16", "2x2x16"  # so many small steps that this takes seconds, minutes
+SLOW, SLOWER = "16x16x16", "2x2x16"  # many small steps, so that a run takes seconds, minutes
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def problem(tmp_path_factory):
 
 @pytest.mark.parametrize("each", [1, 2])
 def test_the_bits_of_one_rank(slurm, problem, each):
-    """The ranks of a node share; all of the plan's bytes, and no others, go between nodes."""
+    """The ranks of a node share memory; exactly the plan's bytes are sent between nodes."""
     source, output, path = problem[0], problem[0].with_name("many.h5"), problem[0].with_name("report.json")
     done = slurm.run("srun", "--nodes=4", f"--ntasks-per-node={each}", SRUN,
                      BUILD / FAULTY, source, *SCALARS, *LIMITS, "--report", path, "-o", output,
@@ -55,7 +54,7 @@ def test_the_bits_of_one_rank(slurm, problem, each):
 
 
 def saved(source):
-    """How much of the product the journal says to be safe, in percent."""
+    """The percentage of the product that is saved according to the journal."""
     journal = source.with_name("input-C.h5.journal")
     lines = journal.read_text().split("\n")[:-1] if journal.exists() else []
     lines = [line for line in lines if '"left"' in line]
@@ -66,14 +65,14 @@ def saved(source):
 
 
 def skip_if_mpi_fell_over(text, starts):
-    """Which Open MPI 4.1 now and then does under srun in MPI_Init, before the program says a word."""
+    """Under srun Open MPI 4.1 sometimes crashes in MPI_Init, before the program prints anything."""
     if "Segmentation fault" in text and text.count("\nStarted ") < starts:
         pytest.skip("the MPI fell over as it started")
 
 
 def submit_on(slurm, source, tile, count, each, *options):
-    """The production script, on so many nodes with so many ranks each, which saves every second;
-    return, once these are at work, its job and its log."""
+    """Submit the production script on `count` nodes with `each` ranks, with a checkpoint every second; return
+    its job and its log once the ranks are at work."""
     variables = f"ALL,DGEMM_OOC_TILE={tile},DGEMM_OOC_CHECKPOINT=1s"
     job, log = submit(slurm, source, tile, f"--nodes={count}", f"--ntasks-per-node={each}",
                       f"--gpus-per-node={each}", "--export", variables, *options, PROGRAM=BUILD / FAULTY)
@@ -84,7 +83,7 @@ def submit_on(slurm, source, tile, count, each, *options):
 
 
 def test_a_rank_that_is_killed_alone_on_its_node(slurm, source):
-    """The launcher misses it, and ends the others."""
+    """The launcher notices the death, and ends the others."""
     job, log = submit_on(slurm, source, SLOWER, 3, 1)
     os.kill(ranks_at_work(source)[-1], signal.SIGKILL)
     died = time.monotonic()
@@ -115,7 +114,7 @@ def reach_the_time_limit(slurm, job, log):
 
 @pytest.mark.parametrize("how, tile", [
     (requeue, SLOW), (preempt, SLOW),
-    (reach_the_time_limit, "4x4x16")])  # which Slurm looks at twice a minute
+    (reach_the_time_limit, "4x4x16")])  # Slurm checks it twice a minute
 def test_it_goes_on_from_where_it_was_stopped(slurm, reference, source, how, tile):
     job, log = submit_on(slurm, source, tile, 4, 1, "--time=10", "--signal=USR2@57")
     slurm.await_job(job, lambda state: saved(source) > 0, log)
@@ -131,8 +130,8 @@ def test_array(slurm, reference, source):
 
 
 def test_a_node_that_dies(slurm, reference, source):
-    """With the script: the job comes back on others, and has lost what came after the last save at
-    most.  The last test here, since the node stays dead."""
+    """The script's job restarts on other nodes, and loses at most the work since the last checkpoint.  This is
+    the last test here, since the node stays dead."""
     job, log = submit_on(slurm, source, SLOW, 2, 2)
     slurm.await_job(job, lambda state: saved(source) > 0, log)
     slurm.cut(slurm.job(job)["BatchHost"])

@@ -1,5 +1,5 @@
-"""Operands that change while they are read: the product of neither the old nor the new is not given a
-name, and the complaint says what has changed; what changes nothing of them is no matter."""
+"""Operands that change while they are read: a product of mixed data does not get the final name, and the
+complaint says what has changed; changes without effect on the operands are accepted."""
 import os
 import re
 import signal
@@ -16,8 +16,8 @@ from test_verify import VERIFY
 
 M, N, K = 600, 500, 400
 SLOW = ["--tile", "40x40x16"]
-LARGE = 5000  # columns of B, most of which no sample sees
-SOON = 15  # seconds, of a run that would last a minute
+LARGE = 5000  # columns of B, most of which are not sampled
+SOON = 15  # seconds; the run would last a minute
 
 
 def b_of(source):
@@ -33,7 +33,7 @@ def operands_apart(source, m, n, k):
 
 @pytest.fixture
 def source(tmp_path):
-    """A and B in files of their own, so that one can be changed without the other."""
+    """A and B are in separate files, so that one can be changed without the other."""
     source = tmp_path / "input.h5"
     operands_apart(source, M, N, K)
     return source
@@ -79,7 +79,7 @@ def begun(source):
 
 
 def begin(source, *options, late="2", **how):
-    """Start a slow run; come back when it is in the middle of it."""
+    """Start a slow run; return when it is halfway."""
     process = start_late(source, *SLOW, *options, late=late, **how)
     try:
         wait_until(lambda: begun(source), process)
@@ -113,7 +113,7 @@ def test_a_change_in_the_middle(source, change, ranks):
 
 
 def test_a_change_is_noticed_soon(source):
-    """Not only when all has been multiplied."""
+    """The change is noticed before all has been multiplied."""
     process = begin(source, late="20")
     overwrite(b_of(source))
     assert_given_up(process, CHANGES[overwrite], timeout=SOON)
@@ -147,7 +147,7 @@ def saved(source):
 
 
 def test_what_was_saved_before_is_for_the_operands_as_they_were(source):
-    """The state that is left is refused with other operands, and good with those."""
+    """The saved state is refused with changed operands, and accepted with the original ones."""
     kept, status = b_of(source).read_bytes(), b_of(source).stat()
     multiply(source, "-o", source.with_name("expected.h5"))
     process = begin(source, "--checkpoint", "0.2s")
@@ -165,7 +165,7 @@ def test_what_was_saved_before_is_for_the_operands_as_they_were(source):
 
 
 def flip_unnoticed(path):
-    """One bit of an element of the first column, where no sample is taken; the time is put back."""
+    """Flip one bit of an element in the first column, where no sample is taken, and restore the time."""
     before = path.stat()
     with h5py.File(path) as file:
         at = file["B"].id.get_offset() + 2 * LARGE * 8 + 6
@@ -188,7 +188,7 @@ def stop_with_something_saved(source, m, n, k):
 
 @pytest.fixture
 def corrupted(tmp_path):
-    """What is left of a stopped run, one operand of which was corrupted silently."""
+    """A stopped run, one operand of which was corrupted silently."""
     source = tmp_path / "input.h5"
     stop_with_something_saved(source, M, LARGE, K)
     flip_unnoticed(b_of(source))
@@ -197,7 +197,7 @@ def corrupted(tmp_path):
 
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_a_change_between_runs_that_no_sample_shows(corrupted, ranks):
-    """The runs have read different operands: C is the product of neither."""
+    """The runs have read different operands, so C is a product of neither version."""
     done = run("dgemm_ooc", corrupted, ranks=ranks)
     assert "several runs had a part in C: the files are read back" in done.stdout, done.stderr
     assert done.returncode == VERIFY and "the full check failed" in done.stderr, done.stderr
@@ -232,7 +232,7 @@ def test_without_memory_to_read_back_the_risk_is_said(tmp_path):
 
 
 def begin_check(source, *options, log, after):
-    """Start a slow run, and come back when so many reads were late."""
+    """Start a slow run, and return after that many delayed reads."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     process = start(FAULTY, source, "--io", "buffered", *options,
@@ -244,7 +244,7 @@ def begin_check(source, *options, log, after):
 @pytest.mark.parametrize("change", [overwrite, truncate, overwrite_unnoticed],
                          ids=lambda change: change.__name__)
 def test_a_change_while_all_is_checked(source, change):
-    """No verdict, whatever the check has found."""
+    """There is no verdict, whatever the check has found."""
     multiply(source)
     process = begin_check(source, "--check-only", "--host-memory", "1M", log=source.with_name("log"),
                           after=150)
@@ -257,7 +257,7 @@ def test_what_is_no_change(source):
     process = begin(source)
     b = b_of(source)
     b.read_bytes()
-    os.utime(b, ns=(0, b.stat().st_mtime_ns))  # time of access
+    os.utime(b, ns=(0, b.stat().st_mtime_ns))  # the access time
     b.chmod(0o400)
     b.with_name("link.h5").hardlink_to(b)
     with h5py.File(b, "r") as file:

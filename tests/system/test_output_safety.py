@@ -1,5 +1,5 @@
-"""Nothing of the user's is destroyed: not what is in the place of the output or a report, at the start
-or at the end of a run, nor what other users have left."""
+"""No user's data is destroyed: neither files at the path of the output or a report, at the start or at the end
+of a run, nor files that other users have left."""
 import errno
 import json
 import os
@@ -43,7 +43,7 @@ def journal_of(source):
 
 
 def stop(source, *options):
-    """Leave what a run has saved."""
+    """Stop a run after a checkpoint."""
     with start_late(source, *SLOW, "--checkpoint", "0.05s", *options) as process:
         wait_until(lambda: journal_of(source).exists() and '"left"' in journal_of(source).read_text(),
                    process)
@@ -59,7 +59,7 @@ STANDARD = pytest.mark.parametrize("path", ["-", "/dev/stdout"])
 
 @pytest.fixture(scope="module", autouse=True)
 def standard_output():
-    """A fault must not cost the computer its link."""
+    """Restores the computer's /dev/stdout link if a fault replaces it."""
     target = os.readlink("/dev/stdout")
     yield target
     if not os.path.islink("/dev/stdout"):
@@ -83,7 +83,7 @@ def test_a_report_to_standard_output_is_all_that_is_there(source, standard_outpu
 
 
 def test_a_report_to_standard_output_in_a_file(source):
-    """Where /dev/stdout is a link to a regular file."""
+    """/dev/stdout may be a link to a regular file."""
     path = source.with_name("out")
     with open(path, "w") as out:
         done = subprocess.run(command("dgemm_ooc", source, "--report", "/dev/stdout"),
@@ -122,7 +122,7 @@ def test_a_link_to_no_file_is_not_replaced(source, option, target):
 @pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
 @pytest.mark.parametrize("name", ["/dev/stderr", "//dev/stdout", "/dev/fd/2", "/proc/self/fd/2"])
 def test_a_stream_is_not_replaced(source, standard_output, option, name):
-    """Also where it leads to a regular file, as in a batch job."""
+    """This holds even if it is a regular file, as in a batch job."""
     with open(source.with_name("out"), "w") as out, open(source.with_name("err"), "w") as err:
         done = subprocess.run(command("dgemm_ooc", source, option, name), stdout=out, stderr=err,
                               env=environment(DGEMM_OOC_DEVICE="cpu"))
@@ -151,7 +151,7 @@ def lead(path, target, name):
 
 @pytest.mark.parametrize("virtual", [False, True])
 def test_a_file_on_the_way_to_an_operand_is_an_input(source, virtual):
-    """From one link to the next, or from a virtual dataset by a link."""
+    """The operand is reached through several links, or through a virtual dataset behind a link."""
     with h5py.File(source, "a") as file:
         b = file["B"][:]
         del file["B"]
@@ -260,10 +260,10 @@ def test_force_does_not_replace_a_link_to_no_file(source):
     assert_refused(source.parent, source, "--force", says=["is not a regular file"])
 
 
-# An output that appears while the run lasts.
+# An output that appears during the run.
 
 def appear(source, make, *options):
-    """Run, and make the output meanwhile; what was said."""
+    """Run, and create the output meanwhile; return the process's output."""
     with start_late(source, *SLOW, *options) as process:
         at_work(source, process)
         make(output_of(source))
@@ -345,7 +345,7 @@ def test_no_way_to_give_a_name_overwrites(source, faulty, how):
 
 @pytest.mark.parametrize("fault", ["eio", "enospc"])
 def test_a_name_that_cannot_be_given(source, reference, faulty, fault):
-    """Hours of work are not thrown away for it."""
+    """The result of hours of work is kept."""
     done = faulty(f"rename:{fault}@1")
     assert done.returncode == (RUNTIME if fault == "eio" else 4) and "C is complete in it" in done.stderr
     assert part_of(source).exists() and journal_of(source).exists() and not output_of(source).exists()
@@ -355,7 +355,7 @@ def test_a_name_that_cannot_be_given(source, reference, faulty, fault):
     assert_whole(source, reference)
 
 
-# Permissions of what is replaced.
+# Permissions of replaced files.
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o664])
 def test_the_mode_of_a_replaced_output_stays(source, mode):
@@ -401,7 +401,7 @@ def test_the_mode_of_a_new_output_is_the_umask_s(source):
     assert stat.S_IMODE(output_of(source).stat().st_mode) == 0o640
 
 
-# What an earlier run has left, or somebody else.
+# Leftovers of an earlier run, or of somebody else.
 
 def spoil_checksum(path):
     with h5py.File(path, "a") as file:
@@ -462,7 +462,7 @@ def zeros(path):
         pytest.skip("devices cannot be made here")
 
 
-# Runs a command and writes the most memory that it ever had, in KiB, to a file.
+# Runs a command and writes its peak memory in KiB to a file.
 PEAK = """import resource, subprocess, sys
 done = subprocess.run(sys.argv[2:])
 open(sys.argv[1], "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
@@ -506,7 +506,7 @@ def test_what_another_user_has_left_is_not_taken(source, reference, name, saved)
 
 
 def test_a_part_that_cannot_be_made_leaves_nothing(source, no_locks):
-    """The library makes the file and fails then."""
+    """The library creates the file and fails afterwards."""
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, LD_PRELOAD=str(no_locks), NO_LOCKS=str(errno.EIO),
                NO_LOCKS_TO_WRITE="1")

@@ -1,7 +1,7 @@
-"""Products in residues, --algo ozaki[:N]: exact where they can be, accurate elsewhere, with the same bits on
-everything, and checked with a limit of their own.
+"""Products in residues, --algo ozaki[:N]: exact where possible, accurate elsewhere, with the same bits on all
+devices, and checked with their own limit.
 
-DGEMM_OOC_TEST_SEEDS=N looks at N random configurations, and at N flips, instead of a few."""
+DGEMM_OOC_TEST_SEEDS=N tests N random configurations and N flips, instead of a few."""
 import os
 import random
 import re
@@ -14,10 +14,10 @@ from launch import FAULTY, GPU, WAYS, run
 from matrices import multiply, operands, oriented, output_of, read, scalars, whole, write
 from test_restart import SCALARS, stop
 
-BLOCK = 8192  # steps of k that are exact together
+BLOCK = 8192  # steps of k in one exact block
 M, N, K = 45, 37, 2 * BLOCK + 1000
 PROBLEM = dict(trans="NT", alpha=1.7, beta=-0.3)
-LIMIT = ["--gpu-memory", "14M"]  # of which the CPU's kernel takes 8.4 MB
+LIMIT = ["--gpu-memory", "14M"]  # the CPU's kernel takes 8.4 MB of it
 GPU_K = K if GPU else 300  # emulated tensor cores are slow
 SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "4"))
 USAGE, INPUT, MEMORY, VERIFY, NOT_CHECKED = 2, 3, 4, 5, 6
@@ -29,7 +29,7 @@ def exact(a, b, trans="NN"):
 
 
 def error(got, a, b, trans="NN"):
-    """The largest error by u |A||B|."""
+    """The largest error in units of u |A||B|."""
     sizes = np.abs(oriented(a, b, trans)[0]).astype("f8") @ np.abs(oriented(a, b, trans)[1]).astype("f8")
     return float(np.max(np.abs(got - exact(a, b, trans)) / sizes / (np.finfo(got.dtype).eps / 2)))
 
@@ -42,7 +42,7 @@ def result(source, *options, algo="ozaki", problem=PROBLEM, **how):
 
 @pytest.fixture(scope="module", params=["f4", "f8"])
 def problem(request, tmp_path_factory):
-    """A file of random operands, and their product on one rank, the bits of which all others have."""
+    """A file of random operands, and their product on one rank, whose bits all other runs must have."""
     source = tmp_path_factory.mktemp("ozaki") / "input.h5"
     operands(source, M, N, K, request.param, PROBLEM["trans"])
     return source, result(source)[0]
@@ -189,7 +189,8 @@ def spread(path, phi):
 
 @pytest.mark.parametrize("phi, least, most", [(0, 14, 14), (2, 14, 14), (3, 15, 18)])
 def test_as_many_moduli_as_the_operands_need(tmp_path, phi, least, most):
-    """By what is seen of them: no element's error is beyond what is proven of sums, and none with fewer."""
+    """The choice is based on samples of the operands: no error exceeds the proven bound of running sums, and
+    fewer moduli are not enough."""
     source = tmp_path / "input.h5"
     a, b = spread(source, phi)
     got, report = result(source, problem={})
@@ -227,7 +228,7 @@ def test_operands_that_no_number_of_moduli_suits(tmp_path):
 @pytest.mark.parametrize("trans", ["NN", "TT"])
 @pytest.mark.parametrize("a, b", [(0, 1), (1e-130, 1e100), (np.nan, 1), (1, np.inf)])
 def test_operands_without_spread(tmp_path, trans, a, b):
-    """Zeros, huge and tiny ones, and such that nothing can be said of: 14 moduli."""
+    """Zeros, huge, tiny and non-finite numbers: 14 moduli."""
     source = tmp_path / "input.h5"
     write(source, A=np.full((30, K) if trans == "NN" else (K, 30), float(a)),
           B=np.full((K, 20) if trans == "NN" else (20, K), float(b)))
@@ -245,14 +246,14 @@ def test_an_output_says_how_it_was_made_and_is_checked_by_that(tmp_path, algo):
         assert file["C"].attrs["kernels"] == ("ozaki:6" if algo == "ozaki:6" else "ozaki:14")
     done = run("dgemm_ooc", source, "--check-only")
     assert done.returncode == 0 and "PASSED" in done.stdout, done.stderr
-    with h5py.File(output_of(source), "a") as file:  # with what native sums could not do to it
+    with h5py.File(output_of(source), "a") as file:  # the tighter limit of native sums then applies
         file["C"].attrs["kernels"] = np.bytes_("own")
     done = run("dgemm_ooc", source, "--check-only")
     assert (done.returncode == VERIFY) == (algo == "ozaki:6"), done.stdout + done.stderr
 
 
 def test_what_made_c_decides_how_it_is_checked(tmp_path):
-    """Not what the options say now, which would let worse errors pass."""
+    """The output's own record decides and not the current options, which would accept larger errors."""
     source = tmp_path / "input.h5"
     operands(source, M, N, 500)
     multiply(source)
@@ -318,7 +319,8 @@ def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fa
 
 @pytest.mark.parametrize("bit", range(SEEDS))
 def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
-    """A random bit of a random sum: what passes differs by less than the run said it would have found."""
+    """Flips a random bit of a random sum: what passes differs by less than the error that the run promised to
+    find."""
     source, output = tmp_path / "input.h5", tmp_path / "flipped.h5"
     operands(source, M, N, K)
     right, _ = result(source, problem={})

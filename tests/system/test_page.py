@@ -1,5 +1,4 @@
-"""The page of a run: true to the report, safe against the names in it, and fit to be seen and used in
-a browser."""
+"""The HTML page of a run: it agrees with the report, is safe against names in it, and works in a browser."""
 import functools
 import json
 import os
@@ -38,7 +37,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def show(browser):
-    """Show a page, which must have nothing to say and want nothing else."""
+    """Show a page, which must print no messages and request no other files."""
     tabs = []
 
     def open(page, errors=False, **how):
@@ -54,7 +53,7 @@ def show(browser):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Of a run by its name: the page and the report."""
+    """Returns a function from the name of a run to its page and report."""
     @functools.cache
     def make(name):
         ranks, dtype, options, env = RUNS[name]
@@ -72,7 +71,7 @@ def shown(made, show, request):
 
 
 def embedded(page):
-    """The JSON values in it: of the report, and of the run's course."""
+    """The JSON values in the page: the report, and the timeline data."""
     found = re.findall(r'<script type="application/json" id="(\w+)-json">(.*?)</script>',
                        page.read_text("utf-8"), re.S)
     assert [name for name, _ in found] == ["report", "course"]
@@ -80,7 +79,7 @@ def embedded(page):
 
 
 def with_values(page, path, report, course):
-    """A page with other values in it."""
+    """Copy a page with other values."""
     values = iter([report, course])
     text = re.sub(r'(<script type="application/json" id="\w+-json">).*?(?=</script>)',
                   lambda found: found[1] + json.dumps(next(values)), page.read_text("utf-8"), flags=re.S)
@@ -119,7 +118,7 @@ def cells(tab):
 def test_the_report_is_in_it(made, name):
     page, report = made(name)
     (known, course), ranks = embedded(page), report["machine"]["ranks"]
-    known["date"] = report["date"]  # of the moment when it was written
+    known["date"] = report["date"]  # the time of writing
     assert known == report
     assert len(course["rows"]) == min(ranks, 32) and sum(row["ranks"] for row in course["rows"]) == ranks
     for row in course["rows"]:
@@ -205,7 +204,7 @@ def test_charts_are_of_the_report(shown):
         assert float(intensity) == pytest.approx(expected, 1e-3), name
     curves = tab.all("#progress path.curve", "e.getAttribute('d')")
     assert len(curves) == 3
-    for curve in curves:  # from 0 to all of it
+    for curve in curves:  # from 0 to the total
         heights = [float(y) for y in re.findall(r" ([\d.]+)", curve)]
         assert heights[0] == 246 and heights[-1] == 12 and heights == sorted(heights, reverse=True)
 
@@ -235,14 +234,14 @@ def test_places(shown):
 
 
 def luminance(colour):
-    """As WCAG defines it, of "rgb(r, g, b)"."""
+    """Relative luminance as WCAG defines it, of "rgb(r, g, b)"."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return np.dot(linear, [0.2126, 0.7152, 0.0722])
 
 
 def assert_legible(tab, dark):
-    """All text can be told from the paper."""
+    """All text has enough contrast to the background."""
     colours = [tab.evaluate(f"getComputedStyle(document.querySelector('{name}')).color")
                for name in ("body", "p", "dt", "small", "td", "h2", "#details th", "svg text")]
     paper = luminance(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -254,7 +253,7 @@ def assert_legible(tab, dark):
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_in_a_window(shown, scheme):
-    """Nothing is wider than its window, and every picture is there; on paper it is always light."""
+    """Nothing is wider than the window, and every image is there; print is always light."""
     tab, _ = shown
     for opened in range(2):
         for width in 1280, 768, 360:
@@ -280,18 +279,18 @@ def test_in_a_window(shown, scheme):
 
 
 def course_of(page, rank, lane):
-    """The shares of a rank's lane."""
+    """The utilization of a rank's lane over time."""
     return np.array(embedded(page)[1]["rows"][rank]["stages"][lane]["shares"]) / 1000
 
 
 def in_view(tab):
-    """The bins that the timeline shows, from and to."""
+    """The first and last bin that the timeline shows."""
     begin, _, count, _ = map(float, tab.all("svg.lanes", "e.getAttribute('viewBox')")[0].split())
     return int(begin), int(begin + count)
 
 
 def names(tab):
-    """The timeline's headings."""
+    """The headings of the timeline."""
     return tab.all("#lanes h3", "e.firstChild.data")
 
 
@@ -377,7 +376,7 @@ def test_without_scripts(made, show):
 
 
 def test_many_ranks_and_tiles(made, show, tmp_path):
-    """As many as there can be on a page."""
+    """The page has the largest possible numbers of ranks and tiles."""
     page, report = made("groups of ranks")
     _, course = embedded(page)
     draw = np.random.default_rng(0)
@@ -439,7 +438,7 @@ def test_name_that_is_no_markup(tmp_path, show, name):
     tab = show(page)
     rows = dict(tab.all("#details tr", "[e.children[0].textContent, e.children[1].textContent]"))
     shown = re.sub("[\x00-\x1f\x7f-\x9f\u2028-\u202e]", "?", str(source))
-    if "\udcff" in name:  # no UTF-8
+    if "\udcff" in name:  # not UTF-8
         shown = re.sub(rb"[\x80-\xff]", b"?", os.fsencode(source)).decode()
     assert rows["A"].startswith(f"{shown}:A, 30 × 10"), rows["A"]
     assert shown in tab.evaluate("document.title") and shown in rows["command"]
@@ -457,12 +456,12 @@ def test_rows_that_are_not_finite(tmp_path, show):
     tab = show(page)
     found = list(cells(tab))
     assert sum(elements for *_, elements in found) == report["elements_not_finite"] == 34 * 64
-    assert [residual for _, _, residual, _ in found].count(None) == 2  # the tiles of Inf alone
+    assert [residual for _, _, residual, _ in found].count(None) == 2  # only the tiles with Inf
     assert "2176 elements are NaN or Inf" in tab.all("header")[0]
 
 
 def test_run_that_went_on(tmp_path, show):
-    """The page and the trace show what this process did, all of its pieces."""
+    """The page and the trace show the work of this process, with all of its pieces."""
     source, page, trace = (tmp_path / name for name in ("input.h5", "page.html", "trace.json"))
     operands(source, 700, 600, 800)
     with start("dgemm_ooc", source, "--tile", "40x40x16") as process:
@@ -495,7 +494,7 @@ def test_says_where_it_is(tmp_path):
     assert quiet.returncode == 0 and len(quiet.stdout.splitlines()) == 1
 
 
-# The page of a report that was saved before.
+# The page of a saved report.
 
 def page_of(report, page, code=0):
     done = run("dgemm_ooc", "--from-report", report, "--html", page)
@@ -504,7 +503,7 @@ def page_of(report, page, code=0):
 
 
 def test_of_a_saved_report(made, show, tmp_path):
-    """All but the run's course."""
+    """It has everything except the timeline."""
     page, report = made("three nodes")
     at_once, later = show(page), tmp_path / "later.html"
     page_of(page.with_name("input.json"), later)

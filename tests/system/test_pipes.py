@@ -1,4 +1,4 @@
-"""A log whose reader goes away, as `| head` or a tee that dies, does not end a run."""
+"""A log whose reader ends, such as `| head` or a killed tee, does not end a run."""
 import os
 import signal
 import subprocess
@@ -20,10 +20,10 @@ def problem(tmp_path):
 
 
 def into_a_closed_pipe(*args, stderr=subprocess.STDOUT, program="dgemm_ooc"):
-    """Start it with a log that nobody reads any more."""
+    """Start the program with a log that has no reader any more."""
     reader, writer = os.pipe()
     os.close(reader)
-    try:  # Python ignores the signal, and gives it back to those that it starts
+    try:  # Python ignores SIGPIPE, and restores it for its children
         return subprocess.Popen(command(program, *args), stdout=writer, stderr=stderr, text=True,
                                 env=environment(DGEMM_OOC_DEVICE="cpu"))
     finally:
@@ -40,9 +40,9 @@ def assert_is_product(source, right):
 def test_it_comes_to_its_end(problem, options):
     source, right = problem
     with into_a_closed_pipe(source, *options) as process:
-        assert process.wait(timeout=60) == FAILED  # what is said of C could not be
+        assert process.wait(timeout=60) == FAILED  # the verdict on C could not be printed
     assert_is_product(source, right)
-    assert run("dgemm_ooc", source).returncode == 0  # it is there
+    assert run("dgemm_ooc", source).returncode == 0  # C is complete
 
 
 def test_it_is_said_where_it_can_be(problem):

@@ -1,4 +1,4 @@
-"""The product is NumPy's, whatever its type, transposes, scalars, sizes, limits and ranks."""
+"""The product agrees with NumPy's for any type, transposes, scalars, sizes, limits and ranks."""
 import itertools
 import re
 
@@ -13,15 +13,15 @@ from matrices import (bound, is_out_of_core, multiply, operands, oriented, outpu
 TYPES = ["f4", "f8"]
 TRANSPOSES = ["NN", "NT", "TN", "TT"]
 SCALARS = [(1, 0), (2.5, -0.5), (0, 2), (1, 1), (-1, 0)]
-# So little that a product of 97 x 101 x 211 needs several super-blocks and slabs; with this tile
-# (the planner prefers thin ones for some transposes) it also drains in several strips.
+# So little memory that a product of 97 x 101 x 211 needs several super-blocks and slabs.  With this tile it
+# also drains in several strips (the planner prefers thin ones for some transposes).
 TINY = ["--gpu-memory", "40K", "--host-memory", "16M"]
 STRIPS = ["--gpu-memory", "104K", "--host-memory", "16M", "--tile", "96x48x16"]
 OUT_OF_CORE = (97, 101, 211)
 
 
 def assert_is_product(source, dtype, a, b, c, **problem):
-    """Elementwise, within what rounding may do."""
+    """Elements agree within the rounding error bound."""
     got, expected = read(output_of(source)), product(a, b, c, **problem)
     assert got.dtype == dtype and got.shape == expected.shape
     error = np.abs(got - expected)
@@ -48,7 +48,7 @@ def test_every_kind_out_of_core(tmp_path, device, dtype, trans, alpha, beta):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("alpha, beta", SCALARS)
 def test_single_slab_by_strips(tmp_path, device, dtype, alpha, beta):
-    """Strips of a tile leave while those of the next one, of another height, take their place."""
+    """Strips of a tile are drained while those of the next tile, of another height, reuse their memory."""
     source, problem = tmp_path / "input.h5", dict(alpha=alpha, beta=beta)
     matrices = operands(source, 209, 101, 16, dtype, kind=whole)
     plan = multiply(source, *scalars(**problem), *STRIPS, device=device)["plan"]
@@ -63,7 +63,7 @@ SIZES = [(1, 1, 1), (1, 37, 5), (41, 1, 7), (1, 1, 53), (13, 17, 1), (31, 37, 41
 KINDS = list(itertools.product(TYPES, TRANSPOSES, SCALARS))
 
 
-@pytest.mark.parametrize("size, kind", [  # 7 steps through the 40 kinds: all come up in turn
+@pytest.mark.parametrize("size, kind", [  # 7 steps through the 40 kinds, so that each occurs in turn
     pytest.param(size, KINDS[7 * i % len(KINDS)], id="x".join(map(str, size)))
     for i, size in enumerate(SIZES)])
 def test_ragged_sizes_exactly(tmp_path, device, size, kind):
@@ -126,7 +126,7 @@ def test_nan_and_inf_travel_as_numpy_lets_them(tmp_path, device, trans, beta):
     report = multiply(source, *scalars(trans, 1, beta), *TINY, device=device)
     expected = product(a, b, c, trans, 1, beta)
     np.testing.assert_allclose(read(output_of(source)), expected, rtol=1e-12, atol=1e-12)
-    # 3 rows of A and 3 columns of B, which all rows share
+    # 3 rows of A, and 3 columns of B that affect all rows
     assert report["elements_not_finite"] >= 3 * 45 and report["elements_not_judged"] == 0
 
 

@@ -1,5 +1,5 @@
-"""Many ranks as one machine: each byte is read once, whoever needs it, and the bits are those of one
-rank, on any number of ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
+"""Many ranks act as one machine: each byte is read once, and the bits are those of one rank, for any number of
+ranks and nodes and any grid.  Nodes are groups of ranks of this machine."""
 import json
 import os
 import re
@@ -24,7 +24,7 @@ def problem(tmp_path_factory):
 
 
 def product(problem, ranks, node, *options, **how):
-    """Multiply on nodes of so many ranks."""
+    """Multiply on nodes of `node` ranks."""
     return same_product(problem, *options, ranks=ranks, DGEMM_OOC_TEST_NODE=str(node), **how)
 
 
@@ -47,7 +47,7 @@ GRIDS = [(7, "7x1"), (7, "1x7"), (8, "8x1"), (8, "1x8"), (8, "2x4"), (8, "4x2"),
 @pytest.mark.parametrize("ranks, grid", GRIDS)
 @pytest.mark.parametrize("node", [3, 5, 7])
 def test_grids_across_nodes(problem, ranks, grid, node):
-    """Nodes begin within rows of the grid, and the last has fewer ranks than the others."""
+    """Nodes begin within rows of the grid, and the last node has fewer ranks."""
     product(problem, ranks, node, *LIMITS, "--grid", grid)
 
 
@@ -59,7 +59,7 @@ def test_gpus_of_grids_across_nodes(problem, gpu, ranks, grid, node):
 
 @pytest.mark.parametrize("node", [4, 13])
 def test_a_rank_that_the_planner_leaves_out(problem, tmp_path, node):
-    """Of 13, where the bus is slow: all in one row or column would take more over it."""
+    """With 13 ranks and a slow bus, a grid of a single row or column would take longer over the bus."""
     machine = tmp_path / "machine.json"
     machine.write_text(json.dumps({"in_bytes_per_s": 1e6}))
     report = product(problem, 13, node, "--machine", machine, "--host-memory", "24M")
@@ -72,7 +72,7 @@ def test_a_rank_that_the_planner_leaves_out(problem, tmp_path, node):
     (40, 30, ["--grid", "1x2"], "2 ranks without a tile: left out of the grid"), (40, 30, [], None)])
 @pytest.mark.parametrize("node", [1, 4])
 def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
-    """The plan says how many have none; they wait for the others, and the product is right."""
+    """The plan states how many ranks have no tile; they wait for the others, and the product is right."""
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, m, n, 50, kind=whole)
     done = run("dgemm_ooc", source, *options, ranks=4, timeout=60, DGEMM_OOC_TEST_NODE=str(node))
@@ -89,12 +89,12 @@ def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
     ids=lambda options: " ".join(options))
 @pytest.mark.parametrize("memory", ["8M", "12M", "64M"])
 def test_ragged_tiles_and_kept_panels(problem, node, options, memory):
-    """Ranks that have no tile in some super-blocks; hosts that keep some panels, or all."""
+    """Some ranks have no tile in some super-blocks; hosts cache some panels, or all."""
     product(problem, 4, node, *options, "--host-memory", memory)
 
 
 def test_a_node_reads_once(problem):
-    """With room to keep panels, four ranks read from the disk what one does: all of it, once."""
+    """If the panels fit the cache, four ranks together read everything once, as one rank does."""
     report = product(problem, 4, 4, "--gpu-memory", "90K", "--host-memory", "64M")
     assert report["plan"]["read_bytes"] == 8 * (M * K + N * K + M * N)
 
@@ -106,7 +106,7 @@ def test_nodes_read_once_between_them(problem):
 
 
 def test_nodes_over_tcp(problem):
-    """What nodes send each other goes through sockets, as between computers."""
+    """Nodes communicate through sockets, as between computers."""
     report = product(problem, 4, 2, *LIMITS, "--grid", "2x2", **SOCKETS)
     assert report["plan"]["sent_bytes"] > 0
 
@@ -125,7 +125,7 @@ def test_chunked(tmp_path, node):
 
 @pytest.mark.parametrize("node", [1, 2, 4])
 def test_an_error_ends_all_ranks(tmp_path, node):
-    """Whichever rank meets it first: one message, one code, soon."""
+    """Whichever rank fails first, there is one message and one exit code, soon."""
     source = tmp_path / "input.h5"
     process = begin(source, DGEMM_OOC_TEST_NODE=str(node))
     os.truncate(source, 8192)
@@ -141,7 +141,8 @@ def test_an_error_ends_all_ranks(tmp_path, node):
     (1, 3, r"rank [0-2] .*has waited . s for (., slab .*, from rank 3|rank 3 to (take|send)|other ranks)")],
     ids=["one node", "two", "four"])
 def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
-    """Of a rank that is stopped; when it runs again the run goes on, until it is to save and end."""
+    """A rank is suspended and reported as the cause of the stall; when it continues, so does the run, until it
+    is stopped with a checkpoint."""
     process = begin(tmp_path / "input.h5", DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_WAIT="1")
     said, rank = "", processes(process)[victim]
     os.kill(rank, signal.SIGSTOP)
@@ -158,7 +159,7 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
 
 
 def test_it_is_said_who_keeps_the_others_from_the_end(tmp_path):
-    """Of a rank that writes when all others are through."""
+    """One rank is still writing when all others have finished."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     operands(tmp_path / "input.h5", 300, 200, 300)
@@ -173,12 +174,12 @@ def test_it_is_said_who_keeps_the_others_from_the_end(tmp_path):
 @pytest.mark.parametrize("node", [2, 4])
 @pytest.mark.parametrize("at", [3, 4, 5, 6])
 def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):
-    """Also those that wait in a meeting for the ranks that lack what was to be read."""
+    """This includes ranks that wait in a vote for the ranks that need the data."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     source, machine = tmp_path / "input.h5", tmp_path / "machine.json"
     operands(source, 300, 280, 260)
-    machine.write_text(json.dumps({"gemm_double_flops_per_s": 1e5}))  # they meet at every slab
+    machine.write_text(json.dumps({"gemm_double_flops_per_s": 1e5}))  # they vote at every slab
     before = set(tmp_path.iterdir())
     done = run(FAULTY, source, "--machine", machine, "--tile", "64x64x16", "--io", "buffered",
                ranks=4, timeout=30, DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_FAULT_RANK="3",
@@ -190,23 +191,23 @@ def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):
 
 
 def test_ranks_that_are_numbered_apart_are_not_taken_for_dead(tmp_path):
-    """Each in a process space of its own, as in containers."""
+    """Each rank has its own PID namespace, as in containers."""
     apart = ["unshare", "--fork", "--pid", "--mount-proc"]
     if subprocess.run([*apart, "true"], capture_output=True).returncode:
         pytest.skip("a process cannot have a process space of its own here")
     operands(tmp_path / "input.h5", 1200, 1000, 1100)
-    line = ["mpirun", "-n", "2", *apart, "sh", "-c",  # of which one has other numbers than the other
+    line = ["mpirun", "-n", "2", *apart, "sh", "-c",  # the two ranks have different process ids
             f'[ "{RANK}" = 0 ] || for i in 1 2 3 4; do true & wait; done; "$@"; exit $?',
             "sh", BUILD / "dgemm_ooc", tmp_path / "input.h5", *SLOW]
     began = time.monotonic()
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, env=environment(
         DGEMM_OOC_DEVICE="cpu", **APART))
     assert done.returncode == 0 and "RESULT: C complete" in done.stdout, done.stderr
-    assert "has died" not in done.stderr and time.monotonic() - began > 1.5  # they have looked
+    assert "has died" not in done.stderr and time.monotonic() - began > 1.5  # long enough for a check of the ranks
 
 
 def test_ranks_with_host_names_of_their_own_share(tmp_path):
-    """As in containers: they are on one computer."""
+    """The ranks have different host names on one computer, as in containers."""
     named = ["unshare", "--uts", "sh", "-c", f'hostname "own{RANK}" && exec "$@"', "sh"]
     if subprocess.run([*named, "true"], capture_output=True).returncode:
         pytest.skip("a process cannot have a host name of its own here")
@@ -241,4 +242,4 @@ def test_a_killed_rank_is_named_where_the_launcher_goes_on(tmp_path, victim):
     lines = complaints(process)
     assert [line for line in lines if f"rank {victim} (process" in line and "has died" in line]
     assert not output_of(source).exists()
-    assert victim == 0 or not list(tmp_path.glob("*.part"))  # rank 0 has made it
+    assert victim == 0 or not list(tmp_path.glob("*.part"))  # rank 0 has created it

@@ -1,5 +1,5 @@
-"""What is measured or stated of the machine steers the plan, never the bits: the same files on the
-same ranks give one C, whatever the rates and the limits."""
+"""Measured or given rates of the machine affect the plan, never the bits: the same files on the same ranks give
+the same C for any rates and limits."""
 import hashlib
 import json
 
@@ -9,7 +9,7 @@ from launch import BUILD, FAULTY, run
 from matrices import multiply, operands, output_of, read
 
 RANKS = 4
-M, N, K = 64, 64, 30_000  # a C so small that ranks would rather share k
+M, N, K = 64, 64, 30_000  # C is so small that splitting k would be faster
 SLOW, FAST = 1e6, 1e12
 RATES = ["disk_read_bytes_per_s", "disk_write_bytes_per_s", "in_bytes_per_s", "out_bytes_per_s",
          "device_bytes_per_s", "network_bytes_per_s", "node_disk_bytes_per_s",
@@ -38,7 +38,7 @@ def reference(source):
 
 
 def product_of(source, *options, rates=None):
-    """The bits of C, and in how many parts k was."""
+    """The bits of C, and the number of parts of k."""
     if rates:
         machine = source.with_name("machine.json")
         machine.write_text(json.dumps(rates))
@@ -60,7 +60,7 @@ def test_limits(source, reference, limits, rates):
 
 
 def test_only_auto_lets_the_rates_decide(source, reference):
-    """It splits k where the bus is said to be slow, as some of the machines above say."""
+    """It splits k if the bus is stated to be slow, as by some of the machines above."""
     bits, parts = product_of(source, "--split-k", "auto", rates={"in_bytes_per_s": SLOW})
     assert parts > 1 and bits != reference
 
@@ -77,7 +77,7 @@ def test_a_sum_of_parts_is_not_what_is_asked_for_without(tmp_path):
 
 
 def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
-    """All is multiplied and saved in two parts, and C does not get its name."""
+    """All is multiplied and saved with two parts, but C does not get its final name."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     source = tmp_path / "input.h5"

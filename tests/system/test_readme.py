@@ -1,4 +1,4 @@
-"""What the documents say to type works as it is there."""
+"""The commands in the documents work as printed."""
 import re
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ PROGRAMS = "dgemm_ooc", "h5mat", "gemm_bench"
 
 
 def blocks(text):
-    """Indented lines, as they would be typed."""
+    """Indented blocks, as they would be typed."""
     for block in re.findall(r"(?:^    .*\n)+", text, re.M):
         yield re.sub(r"^    ", "", block, flags=re.M)
 
@@ -33,7 +33,7 @@ def bash(text, folder, env):
 
 
 def shell(text, folder):
-    """Run it in a folder; programs are found as after an installation, srun is mpirun."""
+    """Run commands in a folder; programs are found as after an installation, and mpirun replaces srun."""
     bin = folder / "bin"
     command(bin / "srun", 'exec mpirun "$@"')
     for name in PROGRAMS:
@@ -50,7 +50,7 @@ def has_h5py(python):
 
 @pytest.fixture
 def clone(tmp_path, device):
-    """Where all is built and nothing installed."""
+    """A folder in which everything is built and nothing is installed."""
     (tmp_path / "build").mkdir()
     for name in PROGRAMS:
         (tmp_path / "build" / name).symlink_to(built(name, device))
@@ -60,7 +60,8 @@ def clone(tmp_path, device):
 
 @pytest.mark.parametrize("first", ["python3 has h5py", "python3 has none"])
 def test_quick_start(clone, device, first):
-    """From the first line to a product on two ranks, by a user or by root, whom mpirun asks for more."""
+    """From the first command to a product on two ranks, as a user or as root, for whom mpirun needs more
+    options."""
     if first == "python3 has h5py":
         command(clone / "bin/python3", f"exec '{sys.executable}' \"$@\"")
     elif has_h5py("/usr/bin/python3"):
@@ -70,7 +71,7 @@ def test_quick_start(clone, device, first):
     section = README.split("\n## Quick start\n")[1].split("\nFrom a release")[0]
     typed = list(blocks(section))
     assert len(typed) == 3 and max(len(block.splitlines()) for block in typed) <= 10
-    if device == "gpu" and not GPU:  # an emulated one takes a minute for it; half as long is still out of core
+    if device == "gpu" and not GPU:  # with an emulated one this takes a minute; half of k is still out of core
         typed = [re.sub(r"\b[1-3]000\b", lambda size: str(int(size[0]) // 2), block) for block in typed]
         assert "rand(1500, 1000)" in typed[1] and "rand(1000, 500)" in typed[1]
     env = environment(2, DGEMM_OOC_DEVICE=device)

@@ -1,4 +1,4 @@
-"""What a run says of itself: while it goes on, at its end, and to programs."""
+"""The output of a run: its progress, its summary, and its report for programs."""
 import fcntl
 import json
 import os
@@ -44,7 +44,7 @@ def tell(source, *options, **how):
     return run("dgemm_ooc", source, "--report", source.parent / "report.json", *options, **how)
 
 
-# While it goes on.
+# Progress.
 
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
@@ -52,7 +52,7 @@ def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
     with start_late(source, "--tile", tile, "--progress", "always", ranks=ranks) as process:
         _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
-    assert err.endswith("\n\033[K")  # nothing is left of it; the \r is read as \n
+    assert err.endswith("\n\033[K")  # the line is cleared; the \r is read as \n
     shown = [line.removesuffix("\033[K") for line in err.split("\n")[1:-1]]
     percents = [float(LINE.match(line)[1]) for line in shown]
     assert percents and percents == sorted(percents) and percents[-1] <= 100
@@ -67,7 +67,7 @@ def test_progress_is_shown_at_most_four_times_a_second(source):
 
 
 def test_what_is_busiest_must_be_busy(source):
-    """A run in which nothing is busy half of the time is not told that the device, say, is."""
+    """If no stage is busy half of the time, none is reported as the limit."""
     out = run("dgemm_ooc", source).stdout
     line = r"Overlap     ([\d.]+) of the wall is the busiest stage, [\w ]+:\n +(.+)"
     share, said = re.search(line, out).groups()
@@ -81,7 +81,7 @@ def test_a_short_run_has_no_line_for_a_log(source, options):
 
 
 def on_terminal(columns, *arguments):
-    """What a terminal of so many columns gets to see of standard error."""
+    """The standard error of a command on a terminal of that many columns."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     with subprocess.Popen(command("dgemm_ooc", *arguments), stderr=its, stdout=subprocess.DEVNULL,
@@ -110,7 +110,7 @@ def test_quiet_says_nothing_to_a_terminal(source):
     assert on_terminal(80, source, "-q", "--tile", "20x20x16") == ""
 
 
-# At its end.
+# The summary.
 
 def test_header_and_table_fit_80_columns(source):
     done = run("dgemm_ooc", source, *SLOW, ranks=2)
@@ -130,7 +130,7 @@ def test_verbose_has_every_rank(source):
     assert "Ranks, busy" not in run("dgemm_ooc", source, "-f", "-v", "-q").stdout
 
 
-# To programs.
+# The report for programs.
 
 def keys_of(tree, prefix=""):
     for key, value in tree.items():
@@ -163,7 +163,7 @@ def test_all_keys_are_documented_and_there(source):
     stated = {f"machine.{name}" for name in documented("MACHINE FILES")}
     assert stated - members == {"machine.compute_capability", "machine.int8_ops_per_s",
                                 "machine.node_disk_bytes_per_s"}
-    assert members <= stated  # without what a CPU does not have, and what is not limited
+    assert members <= stated  # some keys do not apply to a CPU, or without limits
     found = found - members | {"machine.MEMBER"}
     found = {re.sub(r"^predicted\.resources\.[^.]+", "predicted.resources.RESOURCE", key)
              for key in found}
@@ -179,7 +179,7 @@ def test_a_run_that_is_complete(source):
 
 
 def test_ranks_without_tiles_are_no_part_of_the_mean(source):
-    """Two of four; they read for the others."""
+    """Two of four ranks have no tile; they read for the others."""
     stages = multiply(source, "--tile", "300x500x64", ranks=4)["stages"]
     assert 0 < stages["gemm"]["busy_min_s"]
     for name, s in stages.items():
@@ -268,7 +268,7 @@ def test_names_that_are_no_utf_8(source):
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("option", ["--trace", "--html"])
 def test_complete_but_for_the_page(source, option, ranks):
-    """What was saved meanwhile goes."""
+    """The checkpoint is removed."""
     (source.parent / "paper.part").mkdir()
     done = tell(source, *SLOW, "--checkpoint", "0.001s", option, source.parent / "paper", ranks=ranks)
     (source.parent / "paper.part").rmdir()
@@ -281,7 +281,7 @@ def test_complete_but_for_the_page(source, option, ranks):
 
 @pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
 def test_no_link_is_written_through(source, option):
-    """Not one that is there by the temporary name, nor one that is replaced."""
+    """Links at the temporary name or at the final name are replaced and not followed."""
     other, path = source.parent / "other", source.parent / "paper"
     other.write_text("mine")
     part = source.parent / "paper.part"

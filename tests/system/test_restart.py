@@ -1,5 +1,5 @@
-"""Runs that are stopped or killed, and continued: by any number of ranks, with any tiles, to the bits of
-a run that was not.  `make soak` kills many, at random."""
+"""Runs that are stopped or killed, and resumed by any number of ranks with any tiles, give the bits of an
+uninterrupted run.  `make soak` kills many runs at random."""
 import fcntl
 import json
 import os
@@ -34,7 +34,7 @@ def reference(tmp_path_factory):
 
 @pytest.fixture
 def source(reference, tmp_path):
-    """With its times, which say that it is the same file."""
+    """A copy of the operands with its original times, which identify it as the same file."""
     return shutil.copy2(reference[0], tmp_path / "input.h5") and tmp_path / "input.h5"
 
 
@@ -45,7 +45,7 @@ def finish(source, *options, ranks=0, **env):
 
 
 def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, **env):
-    """Start, signal one rank while C is being written, and wait for the end."""
+    """Start a run, signal one rank while C is being written, and wait for its end."""
     with start_late(source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(after)
@@ -61,7 +61,7 @@ def done_percent(text):
 
 
 def assert_whole(source, expected):
-    """The bits, the checksum of them, and nothing beside them."""
+    """C has the expected bits and their checksum, and no other file is left behind."""
     assert np.array_equal(read(output_of(source)), expected)
     done = run("dgemm_ooc", "--check-only", source)
     assert done.returncode == 0 and "checksum equal" in done.stdout, done.stderr
@@ -74,7 +74,7 @@ def test_stop_and_go_on(source, reference, number):
     code, _, err = stop(source, "--progress", "always", number=number)
     assert code == 75 and f"stopped by {number.name}" in err
     says = rf"^dgemm_ooc: stopping \({number.name}\): saving takes about .*; a second signal ends the run at once"
-    lines = re.split(r"\n(?:\x1b\[K)?", err)  # that of the progress has been taken away; \r is read as \n
+    lines = re.split(r"\n(?:\x1b\[K)?", err)  # the progress line has been cleared; \r is read as \n
     assert sum(bool(re.search(says, line)) for line in lines) == 1, err
     done = done_percent(err)
     out = finish(source, *SLOW)
@@ -129,7 +129,7 @@ WHOLE = ["--tile", "400x380x16", "--alpha", "0.5", "--split-k", "off"]
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory):
-    """All of C at once, in a thousand slabs."""
+    """The operands of a product with one tile and a thousand slabs."""
     source = tmp_path_factory.mktemp("deep") / "input.h5"
     operands(source, *DEEP)
     multiply(source, "--alpha", "0.5")
@@ -137,7 +137,7 @@ def deep(tmp_path_factory):
 
 
 def test_a_signal_again_leaves_nothing(tmp_path):
-    """Of what was never saved, not even the sums that are being written."""
+    """No file is left, since no checkpoint was taken, not even the sums that are being written."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     source = tmp_path / "input.h5"
@@ -159,7 +159,7 @@ def test_a_signal_again_leaves_nothing(tmp_path):
 
 
 def stop_within_k(source, ranks, *options, **env):
-    """Once it has saved at least twice; what is left then."""
+    """Stop a run after at least two checkpoints; return the remaining pieces."""
     with start("dgemm_ooc", source, *options, "--checkpoint", "0.05s", ranks=ranks,
                **env) as process:
         sums = [part_of(source).with_name(f"input-C.h5.part.sums{i}") for i in (0, 1)]
@@ -175,7 +175,7 @@ def stop_within_k(source, ranks, *options, **env):
 @pytest.mark.parametrize("ranks, node, grid, later", [
     (0, 1, "1x1", 0), (3, 3, "3x1", 3), (4, 1, "4x1", 4), (4, 2, "2x2", 1), (1, 1, "1x1", 2)])
 def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
-    """It is within k that it stops, and goes on."""
+    """The run stops within k, and resumes there."""
     source = tmp_path / "input.h5"
     shutil.copy2(deep[0], source)
     env = {"DGEMM_OOC_TEST_NODE": str(node)}
@@ -189,7 +189,7 @@ def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
 
 
 def test_sums_by_ranks_with_less_memory(deep, tmp_path):
-    """Saved of one tile, gone on with by many, stopped once more, and damaged in between."""
+    """Sums saved for one tile are resumed with many tiles; that run is stopped once more."""
     source = tmp_path / "input.h5"
     shutil.copy2(deep[0], source)
     stop_within_k(source, 0, *WHOLE)
@@ -227,7 +227,7 @@ def test_damaged_sums_are_not_used(deep, tmp_path):
 
 
 def test_a_stop_while_it_starts(source):
-    """Before anything is there, it is heard."""
+    """The signal is handled before any file has been created."""
     with start("dgemm_ooc", source, *SCALARS, *SLOW) as process:
         wait_until(lambda: catches(process.pid, signal.SIGUSR2), process)
         assert not part_of(source).exists()
@@ -238,7 +238,7 @@ def test_a_stop_while_it_starts(source):
 
 
 def test_a_stop_of_a_check(source):
-    """Says so, and tells nothing of what it did not read."""
+    """The check says that it was stopped, and gives no verdict on what it did not read."""
     finish(source)
     path = source.with_name("check.json")
     with start("dgemm_ooc", source, "--check-only", "--report", path) as process:
@@ -253,11 +253,11 @@ def test_a_stop_of_a_check(source):
 
 @pytest.mark.smoke
 def test_save_and_go_on(source, reference):
-    """SIGUSR1 saves; what is done then is not done again after a kill."""
+    """SIGUSR1 takes a checkpoint; work saved in it is not repeated after a kill."""
     with start_late(source, *SCALARS, "--tile", "20x20x16") as process:
         journal, saved = source.with_name("input-C.h5.journal"), set()
 
-        def saved_thrice():  # the first time perhaps before anything is done
+        def saved_thrice():  # the first one may come before any work is done
             process.send_signal(signal.SIGUSR1)
             time.sleep(0.3)
             saved.add(journal.read_text() if journal.exists() else "")
@@ -273,8 +273,8 @@ def test_save_and_go_on(source, reference):
 
 
 def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
-    """C is three tiles wide, the grid two: the second rank has none at the right edge, but at once
-    again on the way back.  Its first panels fill the ring while a save waits for both."""
+    """C is three tiles wide and the grid two: the second rank has no tile at the right edge, but has one at
+    once on the way back.  Its first panels fill the ring while a checkpoint waits for both ranks."""
     path = tmp_path / "input.h5"
     a, b, _ = operands(path, 256, 192, 8192)
     done = run("dgemm_ooc", path, "--grid", "1x2", "--tile", "64x64x4096", "--host-memory", "16M",
@@ -300,7 +300,7 @@ def test_end_of_the_job(source):
 
 @pytest.mark.parametrize("ranks, then", [(0, "online"), (0, "full"), (2, "full")])
 def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
-    """All is multiplied, checked, and stays; reads are late, so that there is time to stop."""
+    """All of C is multiplied, checked and kept; reads are delayed, so that there is time for the signal."""
     source = tmp_path / "input.h5"
     operands(source, 1500, 1000, 16)
     options = [source, "--verify", "full", "--host-memory", "32M", "--io", "buffered"]
@@ -333,7 +333,7 @@ def test_a_finished_run_says_so(source, reference):
 
 
 def test_what_is_saved_of_another_product_stays(source, reference):
-    """Said to be complete, an output takes nothing from the run that was to replace it."""
+    """A complete output does not use the state of the run that was to replace it."""
     finish(source)
     other = [*SCALARS, "--alpha", "3", "--force"]
     journal = source.with_name("input-C.h5.journal")
@@ -373,7 +373,7 @@ def test_restart_must_be_there(source):
 
 
 def test_a_run_that_has_not_said_who_it_is(source):
-    """Its journal is locked, and still empty."""
+    """The journal is locked by another run and still empty."""
     with open(source.with_name("input-C.h5.journal"), "w") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         done = run("dgemm_ooc", source, *SCALARS)
@@ -393,7 +393,7 @@ def test_two_runs_one_output(source):
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_journal(source, reference, cut):
-    """The last line is not whole; the one before it counts."""
+    """The last line is incomplete; the one before it is used."""
     assert stop(source)[0] == 75
     journal = source.with_name("input-C.h5.journal")
     text = journal.read_bytes()
@@ -438,7 +438,7 @@ def test_an_input_is_not_taken_for_the_runs_own(tmp_path, name):
 
 @pytest.fixture
 def virtual(tmp_path):
-    """A file that a virtual A is drawn from, and the arguments of a run that was stopped."""
+    """A file to which a virtual A maps, and the arguments of a stopped run."""
     source, journal = tmp_path / "input.h5", tmp_path / "out.h5.journal"
     operands(source, 40, 30, 50)
     with h5py.File(tmp_path / "virtual.h5", "w") as file:
@@ -459,7 +459,7 @@ def test_a_virtual_operand_goes_on(virtual):
 
 
 def test_a_source_of_a_virtual_operand_changes(virtual):
-    """What was multiplied is not known by the file that only leads to it."""
+    """The file with the virtual dataset does not change, so the source itself must be identified."""
     source, options = virtual
     os.utime(source)
     done = run("dgemm_ooc", *options)
@@ -473,7 +473,7 @@ def test_a_source_of_a_virtual_operand_changes(virtual):
 
 
 def test_nothing_to_multiply_goes_on(tmp_path):
-    """k = 0."""
+    """A product with k = 0 is resumed."""
     source = tmp_path / "input.h5"
     operands(source, 900, 800, 0)
     with start("dgemm_ooc", source, "--beta", "2", "--tile", "8x8x16") as process:
@@ -494,13 +494,13 @@ def test_elements_that_are_nan_are_counted_once(tmp_path):
     assert report["elements_not_finite"] == 150
 
 
-# A machine that is said to be so slow that ranks ask each other after every slab.
+# The stated rates are so low that ranks vote after every slab.
 SLOW_MACHINE = {"gemm_double_flops_per_s": 1e5, "gemm_float_flops_per_s": 1e5}
 
 
 @pytest.mark.parametrize("scalars", [[], ["--beta", "2"]], ids=["", "beta"])
 @pytest.mark.parametrize("ranks, options", [
-    (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and at work after it
+    (3, ["--grid", "1x3", "--tile", "64x64x16"]),  # idle at the edge of each row, and busy after it
     (3, ["--grid", "3x1", "--tile", "50x90x16", "--checkpoint", "0.001s"]),
     (6, ["--split-k", "6", "--tile", "256x250x16"]),  # the last layer has fewer slabs
     (5, ["--tile", "20x30x16", "--checkpoint", "0.001s"])])

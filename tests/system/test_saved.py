@@ -1,4 +1,5 @@
-"""What was saved is what is gone on with, or it is multiplied again; and saving never ends a run."""
+"""A saved state is resumed, or its work is repeated if it is damaged; and a failed checkpoint never ends a
+run."""
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from ranks import pids
 M, N, K = 900, 800, 1000
 OPTIONS = ["--alpha", "1.5", "--split-k", "off"]
 SMALL_TILES = ["--tile", "20x200x125"]
-DEEP = (400, 380, 20000)  # all of C is one tile, in a thousand slabs
+DEEP = (400, 380, 20000)  # all of C is one tile, with a thousand slabs
 DEEP_OPTIONS = ["--split-k", "off", "--tile", "400x380x16", "--io", "buffered"]
 INPUT, RESOURCES, VERIFY, STOPPED = 3, 4, 5, 75
 
@@ -42,7 +43,7 @@ def deep(tmp_path_factory):
 
 
 def copy(product, folder):
-    """The operands, with their times, which say that they are the same."""
+    """A copy of the operands with their original times, which identify them as the same."""
     return Path(shutil.copy2(product[0], folder / "input.h5"))
 
 
@@ -55,7 +56,7 @@ def sums_of(source):
 
 
 def left(source):
-    """What the journal says that is left: its newest line, if any that is whole."""
+    """The remaining pieces according to the newest complete line of the journal."""
     path = journal_of(source)
     text = path.read_text().split("\n")[:-1] if path.exists() else []
     lines = [line for line in text if '"left"' in line]
@@ -68,7 +69,7 @@ def some_tiles(source):
 
 
 def stop(source, *options, until=some_tiles, ranks=0):
-    """Save often, and stop when that much is saved."""
+    """Take frequent checkpoints, and stop when `until` is true."""
     with start_late(source, *OPTIONS, "--checkpoint", "0.05s", *options, ranks=ranks) as process:
         wait_until(lambda: until(source), process)
         os.kill(pids(process, ranks)[0], signal.SIGUSR2)
@@ -77,7 +78,7 @@ def stop(source, *options, until=some_tiles, ranks=0):
 
 
 def bytes_of_c(source):
-    """Where the elements of C are in the part file."""
+    """The offset of C's elements in the part file."""
     with h5py.File(part_of(source)) as file:
         return file["C"].id.get_offset()
 
@@ -126,7 +127,7 @@ def zeros(source):
 
 
 def exchange_rows(source):
-    """The checksum knows where elements are."""
+    """Exchange two rows, which the checksum must detect."""
     at = bytes_of_c(source)
     with open(part_of(source), "r+b") as file:
         file.seek(at)
@@ -157,7 +158,7 @@ def test_an_older_copy_is_mended(wide, tmp_path):
 
 
 def test_all_of_it_is_there_and_damaged(tmp_path):
-    """When nothing was left but to read it back."""
+    """Only the final check was left to do."""
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, 1500, 1000, 16)
     options = [source, "--verify", "full", "--host-memory", "32M", "--io", "buffered"]
@@ -174,12 +175,12 @@ def test_all_of_it_is_there_and_damaged(tmp_path):
 
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_c_that_cannot_be_read(wide, tmp_path, ranks):
-    """Nothing is given up."""
+    """Nothing is discarded."""
     source = copy(wide, tmp_path)
     stop(source, *SMALL_TILES)
     done = run(FAULTY, source, *OPTIONS, "--io", "buffered", ranks=ranks,
                DGEMM_OOC_TEST_FAULT_RANK="0",
-               **faulty("pread:eio@3+", "input-C.h5.part"))  # after the head of the file
+               **faulty("pread:eio@3+", "input-C.h5.part"))  # after the file's header
     assert done.returncode == 1, done.stdout + done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
     assert re.search("C cannot be read back: .*Input/output error; give --restart never to start from the beginning", lines[0])
@@ -204,7 +205,7 @@ def test_a_stop_while_c_is_read(wide, tmp_path):
 
 
 def test_trust(wide, tmp_path):
-    """C is not read back, which is said; the damage is found by whoever looks."""
+    """With --restart=trust C is not read back, and the run says so; any later check finds the damage."""
     source = copy(wide, tmp_path)
     stop(source, *SMALL_TILES)
     flip(source, 50, 70)
@@ -248,7 +249,7 @@ def stop_deep(source, ranks=0):
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
-    """Whichever time they are read wrong, these bytes are not multiplied with."""
+    """Sums that are read wrong, at any of the reads, are not used."""
     source = copy(deep, tmp_path)
     stop_deep(source)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", ranks=ranks, program=FAULTY,
@@ -259,7 +260,7 @@ def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
 
 @pytest.mark.parametrize("fault", ["pread:eio@1+", "pread:flip@1", "pread:flip@4"])
 def test_sums_that_are_split_are_what_is_read(deep, tmp_path, fault):
-    """By a run with smaller tiles, which hashes each part before it loads it."""
+    """A run with smaller tiles hashes each part before it loads it."""
     source = copy(deep, tmp_path)
     stop_deep(source)
     go_on(source, "--tile", "200x200x64", "--io", "buffered", program=FAULTY, **faulty(fault, ".sums"))
@@ -304,7 +305,7 @@ def test_c_itself_must_be_written(deep, tmp_path, fault, file):
 
 
 def test_a_stop_that_cannot_be_saved(deep, tmp_path):
-    """Is one nevertheless, and says what is lost."""
+    """The run stops nevertheless, and reports what is lost."""
     source = copy(deep, tmp_path)
     with start(FAULTY, source, *OPTIONS, *DEEP_OPTIONS, **faulty("pwrite:enospc@1+", ".sums")) as process:
         wait_until(part_of(source).exists, process)
@@ -323,7 +324,7 @@ def test_a_stop_that_cannot_be_saved(deep, tmp_path):
     ("pwrite:enospc%10", ".sums"), ("fdatasync:eio%40", ".sums"),
     ("write:short%30,write:enospc%30", ".journal"), ("fdatasync:eio%40", ".journal")])
 def test_killed_after_saves_that_failed(deep, tmp_path, faults, file):
-    """The journal speaks only of saves that did not."""
+    """The journal mentions successful checkpoints only."""
     source = copy(deep, tmp_path)
     for seed in range(4):
         with start(FAULTY, source, *OPTIONS, "--io", "buffered", "--tile", "200x380x16", "--checkpoint",
@@ -340,7 +341,7 @@ def test_killed_after_saves_that_failed(deep, tmp_path, faults, file):
 
 
 def test_room_of_saved_sums(tmp_path):
-    """Twice the tile at work, however much of C is complete."""
+    """The sums take twice the size of the current tile, however much of C is complete."""
     source, rows, cols = tmp_path / "input.h5", 50, 2048
     operands(source, 20 * rows, cols, 600)
     most, saved = [0, 0], 0
@@ -359,7 +360,7 @@ def test_room_of_saved_sums(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 20 MiB, where this user may make one."""
+    """A file system of 20 MiB; skips if this user cannot mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", folder],
@@ -371,7 +372,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("ranks, filler", [(0, 0), (0, 7 << 20), (2, 7 << 20)])
 def test_a_disk_that_is_large_enough_for_c(tmp_path, small_disk, filler, ranks):
-    """Is large enough for C and its saves, or at least for C."""
+    """There is space for C and its checkpoints, or for C only."""
     source, output = tmp_path / "input.h5", small_disk / "c.h5"
     a, b, _ = operands(source, 1200, 1200, 3000)
     (small_disk / "filler").write_bytes(bytes(filler))
@@ -402,7 +403,7 @@ def test_a_full_check_of_what_is_complete(wide, tmp_path, ranks):
 
 
 def test_papers_of_what_is_complete(wide, tmp_path):
-    """Nothing was multiplied that they could show."""
+    """The run has not multiplied anything that these could show."""
     source, page, trace = copy(wide, tmp_path), tmp_path / "p.html", tmp_path / "t.json"
     go_on(source)
     done = go_on(source, "--html", page, "--trace", trace)
@@ -415,7 +416,7 @@ def test_papers_of_what_is_complete(wide, tmp_path):
 
 
 def seconds(text):
-    """What is predicted."""
+    """The predicted time, and the number of pieces."""
     found = re.search(r"Predicted   ([\d.]+) (m?s)( for all (\d+) pieces that are left)?,", text)
     return float(found[1]) / (1000 if found[2] == "ms" else 1), int(found[4] or 1)
 
@@ -425,7 +426,7 @@ def test_all_that_is_left_is_predicted(wide, tmp_path):
     stop(source, *SMALL_TILES)
     pieces = left(source)
     share = sum(p["block"][2] * p["block"][3] * (K - p["k"]) / K for p in pieces) / (M * N)
-    machine = tmp_path / "r.json"  # of which nothing is probed anew
+    machine = tmp_path / "r.json"  # so that nothing is probed anew
     machine.write_text(json.dumps({"disk_read_bytes_per_s": 1e12, "gemm_double_flops_per_s": 1e9}))
     whole, one = seconds(go_on(source, *SMALL_TILES, "--machine", machine, "-o", tmp_path / "x.h5").stdout)
     rest, several = seconds(go_on(source, *SMALL_TILES, "--machine", machine).stdout)

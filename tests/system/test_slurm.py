@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever un
                                  reason="no Slurm and munge here (make setup)")]
 
 SIZE = (800, 800, 500)
-SLOW, SLOWER = "6x6x16", "2x2x16"  # so many small steps that this takes seconds, minutes
+SLOW, SLOWER = "6x6x16", "2x2x16"  # many small steps, so that a run takes seconds, minutes
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def started(tmp_path_factory):
 
 @pytest.mark.parametrize("interface", ["none", "cray_shasta"])
 def test_srun_needs_pmi(slurm, source, interface):
-    """Otherwise each task is alone; it is said once."""
+    """Otherwise each task is a singleton; this is reported once."""
     done = slurm.run("srun", "-n2", f"--mpi={interface}", BUILD / "dgemm_ooc", source)
     assert done.returncode == 4
     said = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
@@ -45,7 +45,7 @@ def test_ways_to_start(slurm, reference, source, ranks, words):
 
 
 def test_three_restarts(slurm, reference, source):
-    """By the script alone, once it is told to stop; to the bits of an uninterrupted run."""
+    """The script requeues itself whenever it is told to stop, until it has the bits of an uninterrupted run."""
     job, log = submit(slurm, source, SLOW)
     for stop in range(3):
         slurm.await_job(job, lambda state: are_at_work(source), log)
@@ -58,7 +58,7 @@ def test_three_restarts(slurm, reference, source):
 
 
 def test_the_time_limit(slurm, source):
-    """It comes nearer than the signal's lead, and the script comes back."""
+    """The time limit comes before the signal's lead time, and the script is requeued."""
     job, log = submit(slurm, source, SLOWER, "--time=10", "--signal=USR2@57")
     slurm.await_job(job, lambda state: are_at_work(source), log)
     slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=1")
@@ -67,7 +67,7 @@ def test_the_time_limit(slurm, source):
 
 
 def test_preempted(slurm, reference, source):
-    """Slurm sends SIGTERM twice then; what was computed until then is saved, and goes on."""
+    """Slurm then sends SIGTERM twice; the work until then is saved, and resumed."""
     job, log = submit(slurm, source, SLOW)
     slurm.await_job(job, lambda state: are_at_work(source), log)
     time.sleep(2)
@@ -84,7 +84,7 @@ def test_array(slurm, reference, source):
 
 
 def test_a_rank_dies(slurm, source):
-    """Where no other rank of its computer misses it, srun does, and ends the others."""
+    """No other rank on its computer can notice the death, but srun does, and ends the others."""
     program = source.with_name("program")
     program.write_text("#!/bin/sh\n[ $SLURM_PROCID = 1 ] && kill -KILL $$; exec sleep 1000\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A few cases of what `make soak` does at length: runs that are killed and bits that flip, at random."""
+"""A few cases of `make soak`: runs that are killed and bits that are flipped at random."""
 import json
 import subprocess
 import sys

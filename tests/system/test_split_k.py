@@ -1,5 +1,5 @@
-"""The K split: layers of ranks multiply their own parts of k and add them along a tree.  The bits are
-those of the parts' products added in that order, whatever the grid, the nodes and the limits."""
+"""The K split: layers of ranks multiply their own parts of k and add them along a tree.  The bits are those of
+the parts' products added in that order, for any grid, nodes and limits."""
 import json
 
 import h5py
@@ -18,7 +18,7 @@ def layer_edges(layers, k=K):
 
 
 def tree(parts):
-    """0 += 1, 2 += 3, then 0 += 2 and so on."""
+    """The sums are 0 += 1, 2 += 3, then 0 += 2 and so on."""
     step = 1
     while step < len(parts):
         for i in range(0, len(parts) - step, 2 * step):
@@ -64,7 +64,7 @@ def test_the_sum_of_the_parts(problem, device, ranks, layers, node):
 @pytest.mark.parametrize("grid", ["1x4", "4x1", "2x2", "1x3", "1x1"])
 @pytest.mark.parametrize("limits", [[], ["--gpu-memory", "500K", "--host-memory", "12M"]])
 def test_any_grid(problem, grid, limits):
-    """Also where ranks of a layer have nothing to do."""
+    """In some grids, ranks of a layer have no work."""
     source, sums = problem
     output = source.with_name("grid.h5")
     multiply(source, "--split-k", 2, "--grid", grid, *limits, "-o", output, "--force", ranks=8,
@@ -74,7 +74,7 @@ def test_any_grid(problem, grid, limits):
 
 @pytest.mark.parametrize("trans", ["NN", "NT", "TN", "TT"])
 def test_alpha_and_beta_once(tmp_path, trans):
-    """C0 is read and added by the first layer only."""
+    """Only the first layer reads and adds C0."""
     source = tmp_path / "input.h5"
     a, b, c = operands(source, M, N, K, "f8", trans)
     multiply(source, "--alpha", "1.7", "--beta", "-0.3", "--transa", trans[0], "--transb", trans[1],
@@ -125,8 +125,8 @@ def plan_for(tmp_path, *options, **rates):
 
 
 def test_only_where_it_wins_clearly(tmp_path):
-    """A small C on many ranks: the bus to the devices would carry A and B several times, and a
-    disk that is the limit gains nothing."""
+    """With a small C on many ranks, the buses to the devices would otherwise carry A and B several times; if
+    the disk is the limit, a split gains nothing."""
     sparse(tmp_path / "A.h5", "A", (2000, 4_000_000), "f8")
     sparse(tmp_path / "B.h5", "B", (4_000_000, 2000), "f8")
     off = plan_for(tmp_path, "--split-k", "off")
@@ -139,7 +139,7 @@ def test_only_where_it_wins_clearly(tmp_path):
 
 
 def test_one_layer_fails(tmp_path):
-    """Only the second layer reads what is damaged; the first waits for nobody."""
+    """Only the second layer reads the damaged data; the first does not hang."""
     source = tmp_path / "input.h5"
     with h5py.File(source, "w") as file:
         file["A"] = random((40, 512))
@@ -156,7 +156,7 @@ def test_one_layer_fails(tmp_path):
 @pytest.mark.parametrize("layers", [2, 3])
 @pytest.mark.parametrize("value, row", [(np.nan, 5), (np.inf, 900), (1e200, 5)])
 def test_columns_that_only_one_layer_cannot_check(tmp_path, layers, value, row):
-    """The right sum is not refused; that nothing is known of it is said."""
+    """The correct sum is not refused; the report says that it was not checked."""
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, 60, 50, 997)
     b[row, 7] = value
@@ -170,7 +170,7 @@ def test_columns_that_only_one_layer_cannot_check(tmp_path, layers, value, row):
 
 @pytest.mark.parametrize("scale", [1e-4, 0])
 def test_what_is_found_is_that_of_all_layers(tmp_path, scale):
-    """Whatever the first layer's part of k is beside the others'."""
+    """The detectable error covers all layers, whatever the scale of the first layer's part of k."""
     a, b = random((60, 997), "f4"), random((997, 50), "f4", 1)
     a[:, :512] *= scale
     source = write(tmp_path / "input.h5", A=a, B=b)

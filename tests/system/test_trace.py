@@ -1,4 +1,4 @@
-"""The timeline: what the stages did, all of it, in an order that can be."""
+"""The trace: it has all work of the stages, in a possible order."""
 import json
 from collections import defaultdict
 
@@ -14,7 +14,7 @@ OPTIONS = ["--beta", 2, "--gpu-memory", "60K", "--host-memory", "30M"]
 
 @pytest.fixture(params=[(0, 1), (3, 3), (3, 1)], ids=["alone", "one node", "three nodes"])
 def traced(tmp_path, device, request):
-    """The events of a run out of core, and its report; on so many ranks, so many on a node."""
+    """The events and the report of an out-of-core run, on `ranks` ranks with `node` of them per node."""
     ranks, node = request.param
     source, trace = tmp_path / "input.h5", tmp_path / "trace.json"
     operands(source, 150, 170, 190)
@@ -63,7 +63,7 @@ def test_lanes_are_named_and_do_one_thing_at_a_time(traced):
 def test_c_is_complete_when_one_of_its_papers_cannot_be_written(tmp_path, spoiled, ranks):
     source = tmp_path / "input.h5"
     operands(source, 30, 20, 10)
-    (tmp_path / f"{spoiled}.part").mkdir()  # what it is called at first
+    (tmp_path / f"{spoiled}.part").mkdir()  # its temporary name
     done = run("dgemm_ooc", source, "--report", tmp_path / "report", "--trace", tmp_path / "trace",
                "--html", tmp_path / "page", "--device", "cpu", ranks=ranks)
     assert done.returncode == 1 and f"cannot write the {spoiled}" in done.stderr

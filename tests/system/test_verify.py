@@ -1,4 +1,4 @@
-"""The files are read back and checked: what is right passes, what is not ends with 5."""
+"""The files are read back and checked: correct files pass, others end with exit code 5."""
 import itertools
 import json
 import subprocess
@@ -19,7 +19,7 @@ KINDS = list(itertools.product(TYPES, ["NN", "NT", "TN", "TT"], [(1, 0), (2.5, -
 
 
 def check(source, *options, ranks=0, code=0, says=()):
-    """Run --check-only; it touches nothing.  Returns its output, and what it says on failing."""
+    """Run --check-only, which changes no file.  Returns its output, and the complaint if it fails."""
     before = snapshot(source.parent)
     done = run("dgemm_ooc", source, "--check-only", *options, ranks=ranks)
     assert done.returncode == code, done.stdout + done.stderr
@@ -32,7 +32,7 @@ def check(source, *options, ranks=0, code=0, says=()):
 
 
 def flip(path, name, bit):
-    """Flip one bit of a contiguous dataset, counted from its start."""
+    """Flip one bit of a contiguous dataset, at this offset from its start."""
     with h5py.File(path) as file:
         at = file[name].id.get_offset() + bit // 8
     with open(path, "r+b") as file:
@@ -65,7 +65,7 @@ def test_every_kind(tmp_path, device, dtype, trans, factors):
 @pytest.mark.parametrize("size, dtype, trans", [
     (SIZE, "f8", "TN"), (SIZE, "f4", "NT"), ((2, 3, 50), "f8", "NN"), ((3, 1, 0), "f8", "NN")])
 def test_ranks(tmp_path, device, ranks, size, dtype, trans):
-    """However many ranks write or check, and with whatever tiles, the checksum is the same."""
+    """The checksum is the same for any number of ranks that write or check, and any tiles."""
     source = tmp_path / "input.h5"
     operands(source, *size, dtype, trans)
     options = scalars(trans, 2, 1)
@@ -107,7 +107,7 @@ def test_conversion(tmp_path):
 
 
 def test_large_enough_to_be_cut(tmp_path):
-    """Several parts for each of several threads."""
+    """There are several parts for each of several threads."""
     source = tmp_path / "input.h5"
     operands(source, 1500, 1300, 700, trans="TN")
     options = ["--transa", "T", "--beta", 1, "--host-memory", "24M", "--verify", "full"]
@@ -116,7 +116,7 @@ def test_large_enough_to_be_cut(tmp_path):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_bit_of_a_byte_position(tmp_path, dtype):
-    """Low bits of the mantissa, exponent, sign: a tolerance would miss most of them."""
+    """Low bits of the mantissa, exponent and sign: a tolerance would miss most of them."""
     source, rng = tmp_path / "input.h5", np.random.default_rng(1)
     operands(source, 20, 30, 40, dtype)
     multiply(source)
@@ -132,7 +132,7 @@ def test_every_bit_of_a_byte_position(tmp_path, dtype):
 @pytest.mark.parametrize("ranks", [0, 3])
 @pytest.mark.parametrize("name", ["A", "B", "C"])
 def test_inputs_that_changed(tmp_path, ranks, name):
-    """The checksum still holds, the product does not."""
+    """The checksum still matches, but the product does not."""
     source = tmp_path / "input.h5"
     operands(source, 40, 50, 60, trans="NT")
     multiply(source, *scalars("NT", 1, 2))
@@ -202,7 +202,8 @@ def test_c0_must_still_be_there(tmp_path):
 
 @pytest.mark.parametrize("beta", [0, 1])
 def test_nan_and_inf(tmp_path, beta):
-    """Rows with NaN or Inf have to be NaN or Inf; of C0's nobody knows what they hide.  The bits count."""
+    """Rows with NaN or Inf must be NaN or Inf; the effect of those in C0 cannot be checked.  The checksum
+    covers all bits."""
     a, b, c = random((50, 64)), random((64, 45), seed=1), random((50, 45), seed=2)
     a[3, 4], a[12, 1], c[20, 20] = np.nan, np.inf, np.nan
     source = write(tmp_path / "input.h5", A=a, B=b, C=c)
@@ -220,7 +221,7 @@ def test_nan_and_inf(tmp_path, beta):
 
 
 def test_more_columns_than_all_that_k_needs(tmp_path):
-    """Columns that are left out take no room of others."""
+    """Columns that are left out do not reduce the space of others."""
     a, b = random((50, 1)), random((1, 5000), seed=1)
     b[0, 77] = np.nan
     report = multiply(write(tmp_path / "input.h5", A=a, B=b), "--verify", "full")
@@ -238,7 +239,7 @@ def test_a_column_of_nan_leaves_c0_alone(tmp_path):
 
 @pytest.mark.parametrize("size, alpha", [(1e-22, 1e20), (1e20, 1e-20), (1e-3, 1e30)])
 def test_alpha_of_any_size(tmp_path, size, alpha):
-    """What is right is never refused; what overflows, or is nearly 0, may be NOT CHECKED."""
+    """Correct products are never refused; those that overflow or are nearly 0 may be NOT CHECKED."""
     a, b = size * random((40, 60)), size * random((60, 30), seed=1)
     source = write(tmp_path / "input.h5", A=a.astype("f4"), B=b.astype("f4"))
     done = run("dgemm_ooc", source, f"--alpha={alpha}", "--verify", "full")
@@ -246,7 +247,7 @@ def test_alpha_of_any_size(tmp_path, size, alpha):
 
 
 def test_what_alpha_makes_overflow_is_said(tmp_path):
-    """Where C is read back; the sums themselves are fine."""
+    """This is found when C is read back; the sums themselves are finite."""
     source = write(tmp_path / "input.h5", A=1e10 * random((20, 30)), B=random((30, 20), seed=1))
     done = run("dgemm_ooc", source, "--alpha=1e300", "--verify", "full")
     assert done.returncode == 6 and done.stdout.splitlines()[-1].endswith(": NOT CHECKED")
@@ -274,7 +275,7 @@ def test_rows_of_zeros_under_a_huge_alpha(tmp_path):
 
 
 def test_a_row_does_not_make_another_look_checked(tmp_path):
-    """Rows that add up to much hide nothing in those that do not: here 20 times their elements."""
+    """A row with large sums does not hide errors in a row with small ones, here 20 times its elements."""
     rng = np.random.default_rng(5)
     a = rng.standard_normal((64, 4096))
     a -= a.mean(axis=1, keepdims=True)
@@ -333,7 +334,8 @@ ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
 @pytest.mark.parametrize("verify", ["online", "full"])
 def test_a_disk_that_flips_a_bit(tmp_path, verify):
-    """While C is written: the full check keeps the output from its name; later another one finds it."""
+    """The bit flips while C is written: the full check withholds the final name; otherwise a later check finds
+    the error."""
     shim = tmp_path / "shim"
     shim.mkdir()
     (shim / "faulty.c").write_text(FAULTY_DISK)

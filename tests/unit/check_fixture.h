@@ -1,4 +1,4 @@
-/* A tile that a device multiplies and checks, as the pipeline does, with faults. */
+/* A bench: one tile multiplied and checked on a device as in the pipeline, with injected faults. */
 #pragma once
 
 #include "cpu_fixture.h"
@@ -14,7 +14,7 @@ enum kind { RANDOM, INTEGER, ONE_SIGN, CANCELLING, SCALED, TINY, HUGE_NUMBERS, M
 static const char *const kind_names[] = {"random", "integer", "one sign", "cancelling",
                                          "scaled", "tiny",    "huge",     "mixed"};
 
-/* What multiplies: benches take one of them, at random. */
+/* The devices and algorithms under test; each bench picks one at random. */
 struct target {
     enum algorithm algorithm;
     struct device *device;
@@ -23,10 +23,10 @@ struct target {
 static struct target targets[16];
 static int target_count;
 
-/* A tile that is all of C, and its check. */
+/* A tile that covers all of C, and its check. */
 struct bench {
     const struct target *target;
-    struct device *device; /* the target's */
+    struct device *device; /* that of the target */
     struct problem problem;
     struct plan plan;
     struct check check;
@@ -35,22 +35,22 @@ struct bench {
     void *device_a, *device_b, *device_acc, *memory;
 };
 
-/* What is done to the accumulators after so many products of the row; -1: nothing. */
+/* A fault that is injected after `after` products of the row; -1: never. */
 struct fault {
     int64_t after;
     int64_t row, col;
     double add;
-    void (*corrupt)(struct bench *x); /* instead, to all of them */
+    void (*corrupt)(struct bench *x); /* if set, it corrupts all sums instead */
 };
 
-/* Of everything that is drawn here. */
+/* The first seed of all random draws. */
 static inline uint64_t first_seed(void)
 {
     const char *text = getenv("DGEMM_OOC_TEST_SEED");
     return text ? (uint64_t)atoi(text) : 1;
 }
 
-/* How many to make; they begin with the first seed. */
+/* Returns the number of random cases, and resets the generator to the first seed. */
 static inline int trials(int own)
 {
     random_state = first_seed();
@@ -86,7 +86,7 @@ static inline void put(enum scalar type, void *data, int64_t at, double value)
         ((double *)data)[at] = value;
 }
 
-/* Where element (i, l) of op(A), (l, j) of op(B) lies. */
+/* The index of element (i, l) of op(A), or (l, j) of op(B). */
 static inline int64_t at_a(const struct bench *x, int64_t i, int64_t l)
 {
     return x->problem.trans[0] ? l * x->problem.m + i : i * x->problem.k + l;
@@ -120,7 +120,7 @@ static inline void *on_device(const struct bench *x, size_t bytes)
     return memory;
 }
 
-/* Once all that was given to the stream is done. */
+/* Copies, and waits until all work of the stream is done. */
 static inline void copy_bytes(const struct bench *x, enum stream stream, void *to, const void *from,
                               size_t bytes)
 {
@@ -143,7 +143,7 @@ static inline void upload_sums(const struct bench *x)
     copy_bytes(x, STREAM_IN, x->device_acc, x->acc, bytes_of(x, x->problem.m, x->problem.n));
 }
 
-/* When the device has done all that it was given. */
+/* Copies the sums to the host after the device has finished all of its work. */
 static inline void download_sums(const struct bench *x)
 {
     struct error err = {0};
@@ -170,9 +170,9 @@ static inline double draw(enum kind kind)
     return kind == ONE_SIGN ? fabs(random_real()) : random_real();
 }
 
-/* Every other row of a mixed product adds up numbers of one sign, which are much larger than what
- * the others come to.  The second half of a cancelling product takes back all but a little of the
- * first. */
+/* In a mixed product, every other row adds numbers of one sign, whose sums are much larger than
+ * those of the other rows.  In a cancelling product, the second half of k cancels all but a little
+ * of the first half. */
 static inline void fill(struct bench *x)
 {
     const struct problem *p = &x->problem;
@@ -235,7 +235,7 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
     x.device_acc = on_device(&x, bytes_of(&x, m, n));
     size_t bytes = check_device_bytes(m, n, slab, check_has_peaks(target->algorithm, type, n));
     void *nan = malloc(bytes);
-    memset(nan, 0xff, bytes); /* nothing may rely on what is there */
+    memset(nan, 0xff, bytes); /* no code may rely on zeroed memory */
     x.memory = on_device(&x, bytes);
     copy_bytes(&x, STREAM_IN, x.memory, nan, bytes);
     free(nan);
@@ -263,7 +263,7 @@ static inline void close_bench(struct bench *x)
     free(x->acc);
 }
 
-/* Returns how much the element has changed. */
+/* Injects the fault and returns by how much the element has changed. */
 static inline double strike(struct bench *x, const struct fault *fault)
 {
     int64_t at = fault->row * x->problem.n + fault->col;
@@ -277,11 +277,11 @@ static inline double strike(struct bench *x, const struct fault *fault)
     return fabs(element(x->problem.type, x->acc, at) - before);
 }
 
-/* A product in the making: how it is cut, what is to happen to it, what has. */
+/* A product in progress: its strips, its fault, and the number of products done so far. */
 struct work {
     const struct fault *fault;
     int64_t strips;
-    int64_t products; /* of the fault's row */
+    int64_t products; /* of the row with the fault */
     double change;
 };
 
@@ -317,7 +317,7 @@ static inline void multiply_steps(struct bench *x, const struct block *rows, int
     assert_int_equal(check_rows(&x->check, &product, &err), 0);
 }
 
-/* Multiply everything; false when the check failed. */
+/* Multiplies everything.  Returns false if the check failed. */
 static inline bool multiply(struct bench *x, struct work *work)
 {
     const struct problem *p = &x->problem;
@@ -346,8 +346,8 @@ static inline bool multiply(struct bench *x, struct work *work)
 
 static const struct fault no_fault = {.after = -1};
 
-/* A product of a new seed, in so many strips, with a fault; what was found of it, and by how much
- * the fault has changed the element. */
+/* Multiplies with a new seed, in `strips` strips, with a fault.  Returns whether the check passed;
+ * sets *found to its findings and *change to the change of the element. */
 static inline bool passes(struct bench *x, const struct fault *fault, int64_t strips,
                           struct findings *found, double *change)
 {

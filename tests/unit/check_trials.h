@@ -1,19 +1,19 @@
-/* Products of all kinds, right and wrong ones, checked by what multiplies them.
+/* Random products, correct and wrong ones, checked by every target.
  *
- * Goal: right products pass, whatever their data; an error in one element that is as large as the
- * check says it would have been found is found, wherever and whenever it strikes; a product that is
- * another one is.  Method: random shapes, types, slabs, transpositions, kinds of data and, where
- * there are several, kernels, from DGEMM_OOC_TEST_SEED; DGEMM_OOC_TEST_TRIALS says how many,
- * DGEMM_OOC_TEST_TABLE=1 prints what share of errors was found, by their size. */
+ * Goal: correct products pass, whatever their data; the check finds an error in one element that is
+ * as large as the error it promises to detect, wherever and whenever it occurs; it also finds a
+ * product of other operands.  Method: random shapes, types, slabs, transpositions, kinds of data
+ * and, if there are several, kernels, from DGEMM_OOC_TEST_SEED.  DGEMM_OOC_TEST_TRIALS sets the
+ * number of trials; DGEMM_OOC_TEST_TABLE=1 prints the share of errors found, by size. */
 #pragma once
 
 #include "check_fixture.h"
 
-static int trial_count;   /* how many products a test makes */
-static bool small_trials; /* none is a long one */
-static bool wide_floats;  /* all are floats, of columns enough for peaks (check_size.h) */
+static int trial_count;   /* the number of products per test */
+static bool small_trials; /* omit the long products */
+static bool wide_floats;  /* floats only, with enough columns for peaks (check_size.h) */
 
-/* One of a hundred is as long as they come: a million of k, or a hundred thousand columns. */
+/* One in a hundred products is very long: a million steps of k, or a hundred thousand columns. */
 static struct bench long_bench(void)
 {
     bool deep = random_below(2);
@@ -38,7 +38,7 @@ static struct bench random_bench(void)
                       (enum kind)random_below(KINDS));
 }
 
-/* No right product is refused. */
+/* No correct product is refused. */
 static void test_right_products_pass(void **state)
 {
     double largest[2][KINDS] = {{0}};
@@ -62,7 +62,7 @@ static void test_right_products_pass(void **state)
                           powerless[type][kind]);
 }
 
-/* Root mean square of a row of the product as it is. */
+/* The root mean square of a row of the product as computed. */
 static double typical_element(const struct bench *x, int64_t row)
 {
     double norm = 0;
@@ -71,7 +71,7 @@ static double typical_element(const struct bench *x, int64_t row)
     return norm / sqrt((double)x->problem.n);
 }
 
-/* Products of a row. */
+/* The number of products of a row. */
 static int64_t products_of(const struct bench *x)
 {
     bool has_peaks = check_has_peaks(x->target->algorithm, x->problem.type, x->problem.n);
@@ -83,7 +83,7 @@ static int64_t products_of(const struct bench *x)
 
 enum { SIZES = 24 };
 
-/* Errors from a thousandth of what the check promises to find to a thousand times of it. */
+/* Errors range from a thousandth to a thousand times the size that the check promises to detect. */
 static void test_errors_are_found(void **state)
 {
     int struck[2][SIZES] = {{0}}, found[2][SIZES] = {{0}};
@@ -102,7 +102,7 @@ static void test_errors_are_found(void **state)
                 continue;
             fault.add = pow(10, 3 * random_real()) * promised * (random_below(2) ? 1 : -1);
             bool hit = !passes(&x, &fault, 2, NULL, &change);
-            double part = change / promised; /* what rounding has left of it */
+            double part = change / promised; /* as large as rounding has left it */
             int bin = (int)(SIZES * (log10(fmax(part, 1e-9)) + 3) / 6);
             bin = bin < 0 ? 0 : bin >= SIZES ? SIZES - 1 : bin;
             struck[x.problem.type][bin]++;
@@ -121,7 +121,7 @@ static void test_errors_are_found(void **state)
                       found[1][bin], struck[1][bin]);
 }
 
-/* What is wrong with more than one element. */
+/* Faults in more than one element. */
 
 static void zero(struct bench *x)
 {
@@ -156,7 +156,7 @@ static void swap_rows(struct bench *x)
         exchange(x, i * n + col, j * n + col);
 }
 
-/* By a row and a column, as with a wrong leading dimension. */
+/* Shifts C by a row and a column, as a wrong leading dimension does. */
 static void shift(struct bench *x)
 {
     int64_t n = x->problem.n, m = x->problem.m;
@@ -164,7 +164,7 @@ static void shift(struct bench *x)
         put(x->problem.type, x->acc, i, element(x->problem.type, x->acc, i + n + 1));
 }
 
-/* Those of other operands. */
+/* Replaces the sums by those of other operands. */
 static void exchange_operands(struct bench *x)
 {
     for (int64_t i = 0; i < x->problem.m * x->problem.n; i++)
@@ -192,12 +192,13 @@ static void test_other_products_are_refused(void **state)
         bool has_power = findings_pass(&right) && right.detectable > 0;
         for (int way = 0; way < 6 && has_power && x.problem.m > 2 && x.problem.n > 2; way++) {
             const struct fault fault = {.after = products_of(&x) - 1, .corrupt = ways[way].corrupt};
-            bool all = x.kind == RANDOM || way < 2; /* others may differ less than rounding does */
+            bool all =
+                x.kind == RANDOM || way < 2; /* in other kinds the change may be below rounding */
             tried[way][x.problem.type]++;
             if (!passes(&x, &fault, 1, NULL, NULL))
                 continue;
             passed[way][x.problem.type]++;
-            bool classes = x.problem.n >= 128; /* several, which are not all alike by chance */
+            bool classes = x.problem.n >= 128; /* several classes; they do not agree by chance */
             if (all && (x.problem.type == SCALAR_DOUBLE || (way != 2 && (classes || way != 3))))
                 fail_msg("%s passed: %s, %s, %lld x %lld x %lld, and an error of %g would have "
                          "been found",

@@ -1,8 +1,7 @@
-/* What the tests of the CPU kernels share: matrices with guarded gaps, and how they are
- * compared.
+/* The fixture of the tests of the CPU kernels: matrices with guarded gaps, and their comparison.
  *
- * Columns (rows, where matrices are row-major) have gaps behind them: what reads a gap of an
- * input meets NaN, what writes into a gap of an output is caught. */
+ * There are gaps after columns (after rows, if row-major): reads of a gap in an input get NaN, and
+ * writes to a gap in an output are detected. */
 #pragma once
 
 #include <float.h>
@@ -49,7 +48,7 @@ static inline size_t matrix_bytes(const struct matrix *m)
     return (size_t)(m->ld * m->lines) * scalar_size(m->type);
 }
 
-/* Every element, gaps and all, is `value`. */
+/* Sets every element to `value`, including the gaps. */
 static inline struct matrix matrix_make(enum scalar type, int64_t length, int64_t lines,
                                         double value)
 {
@@ -70,7 +69,7 @@ static inline struct matrix matrix_copy(const struct matrix *from)
     return m;
 }
 
-/* In [-1, 1), the same sequence in every run. */
+/* A number in [-1, 1), from the same sequence in every run. */
 static inline double random_real(void)
 {
     static uint64_t state = 88172645463325252u;
@@ -105,7 +104,7 @@ static inline void assert_same_bits(const struct matrix *a, const struct matrix 
     assert_memory_equal(a->data, b->data, matrix_bytes(a));
 }
 
-/* A product of random numbers, where C has some already. */
+/* A product of random numbers, with random numbers in C. */
 struct product {
     struct gemm gemm;
     struct matrix a, b, c;
@@ -116,7 +115,7 @@ static inline struct matrix operand_make(enum scalar type, bool trans, int64_t r
     return matrix_make(type, trans ? cols : rows, trans ? rows : cols, NAN);
 }
 
-/* Bit 0 of `trans` is trans_a, bit 1 trans_b. */
+/* Bit 0 of `trans` is trans_a, bit 1 is trans_b. */
 static inline struct product product_make(enum scalar type, int trans, int64_t m, int64_t n,
                                           int64_t k)
 {

@@ -1,4 +1,4 @@
-/* Problems and machines to plan for. */
+/* Problems and machines for tests of the planner. */
 #pragma once
 
 #include "scratch.h"

@@ -1,4 +1,4 @@
-/* What tests of files share: random blocks, checked return codes, a scratch directory. */
+/* The fixture of tests with files: random blocks, checked return codes, a scratch directory. */
 #pragma once
 
 #include <setjmp.h>
@@ -24,7 +24,8 @@ static inline int64_t random_below(int64_t limit)
     return (int64_t)((random_state >> 33) % (uint64_t)limit);
 }
 
-/* How many random cases: DGEMM_OOC_TEST_TRIALS, a number or a share of a test's own (10%). */
+/* The number of random cases: DGEMM_OOC_TEST_TRIALS is a number, or a share of the default
+ * (10%). */
 static inline int tries(int own)
 {
     const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
@@ -40,7 +41,7 @@ static inline struct block random_block(int64_t rows, int64_t cols)
     return b;
 }
 
-/* Standard error, in place of which there is a file until it is read. */
+/* Standard error, redirected to a temporary file until ear_close(). */
 struct ear {
     FILE *file;
     int terminal;
@@ -54,7 +55,7 @@ static inline struct ear ear_open(void)
     return ear;
 }
 
-/* What was said since; until the next call. */
+/* Restores standard error and returns what was written to it; valid until the next call. */
 static inline const char *ear_close(struct ear *ear)
 {
     static char text[2000];

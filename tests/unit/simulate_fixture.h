@@ -1,4 +1,4 @@
-/* Plans and their simulation, which must come about; times that are near. */
+/* Plans and their simulations, both of which must succeed, and approximate comparison of times. */
 #pragma once
 
 #include "plan_fixture.h"

@@ -1,4 +1,4 @@
-/* Matrices whose elements tell where they are, in files of a scratch directory. */
+/* Matrices whose elements encode their positions, in files of a scratch directory. */
 #pragma once
 
 #include "scratch.h"
@@ -51,7 +51,7 @@ static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t 
     return info;
 }
 
-/* Make `file` anew with a dataset /g/A full of value_at. */
+/* Creates `file` with a dataset /g/A filled by value_at. */
 static inline struct matrix_info make(const char *file, int64_t rows, int64_t cols,
                                       enum scalar type, const struct matfile_layout *layout)
 {

@@ -1,4 +1,4 @@
-/* What is said about how a run was started: when, with which figures, and when nothing is. */
+/* The advice on how a run was started: when it is given, with which figures, and when it is not. */
 #include "plan_fixture.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { RANKS = 4 };
 
-/* A computer with 4 GPUs and 64 CPUs, whose files lie in memory. */
+/* A computer with 4 GPUs and 64 CPUs, whose files are in memory. */
 static struct machine host(int ranks, int threads)
 {
     struct machine m = make_machine(ranks, (size_t)100e9, (size_t)60e9, true);
@@ -23,7 +23,7 @@ struct said {
     double now;
 };
 
-/* What is said of a run of doubles on such ranks. */
+/* The advice for a run of doubles on such ranks. */
 static struct said advise(const struct machine *m, const struct place *each, int gpus)
 {
     static struct said said;
@@ -81,7 +81,7 @@ static void test_few_cpus(void **state)
     assert_non_null(strstr(said.text, "with --bind-to none about "));
     unsetenv("OMPI_MCA_orte_bound_at_launch");
 
-    few.threads = 8; /* by OMP_NUM_THREADS: as was asked */
+    few.threads = 8; /* set by OMP_NUM_THREADS, so no advice */
     said = advise(&few, &place, 1);
     assert_string_equal(said.text, "");
 }

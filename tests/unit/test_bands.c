@@ -1,5 +1,5 @@
-/* The checksum of a matrix by bands of its rows: blocks add up to it, and a damaged element is in
- * one of them, which is known. */
+/* The checksum of a matrix by bands of rows: the sums of blocks add up to it, and the band of a
+ * damaged element is identified. */
 #include "scratch.h"
 
 #include "bands.h"
@@ -61,7 +61,7 @@ static void test_blocks_add_up(void **state)
     checksum_close(&c);
 }
 
-/* Only in the band of its row, as bands_block says where that is. */
+/* Only the band of the damaged row differs, as bands_block locates it. */
 static void test_damage_is_found_where_it_is(void **state)
 {
     (void)state;

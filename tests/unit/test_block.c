@@ -1,7 +1,8 @@
-/* How blocks are cut into parts along the chunks of their matrix. */
+/* Blocks are cut along the chunks of their matrix. */
 #include "scratch.h"
 
-/* Parts cover the block once, are small enough, and share no chunk that would fit into one. */
+/* The parts cover the block once, are small enough, and share no chunk that would fit into one
+ * part. */
 static void check_cut(const struct block *b, const struct block_cut *cut)
 {
     static char seen[40][60], part_of[40][60];

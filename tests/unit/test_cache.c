@@ -1,5 +1,5 @@
-/* The host panel cache: several threads walk the schedules of random plans, and what comes from
- * the cache is what was put there. */
+/* The host panel cache: several threads walk the schedules of random plans, and each reads from the
+ * cache what was put there. */
 #include "plan_fixture.h"
 
 #include <pthread.h>

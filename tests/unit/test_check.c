@@ -1,5 +1,5 @@
-/* The online check on the CPU device, tile by tile, as the pipeline calls it: check_trials.h, and
- * what may happen to a check. */
+/* The online check on the CPU device, tile by tile as in the pipeline: check_trials.h, and special
+ * cases. */
 #include "check_trials.h"
 
 static struct bench small_bench(enum scalar type)
@@ -7,7 +7,8 @@ static struct bench small_bench(enum scalar type)
     return open_bench(type, 20, 30, 100, 48, 0, RANDOM);
 }
 
-/* NaN and Inf in A and B: the other rows and columns are checked, those have to be NaN or Inf. */
+/* With NaN and Inf in A and B, the affected rows and columns must be NaN or Inf, and the others are
+ * checked. */
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -60,7 +61,8 @@ static void test_what_must_be_finite_or_not(void **state)
     }
 }
 
-/* What overflows is not judged, and the verdict says so; what is huge hides nothing else. */
+/* Sums that overflow are not judged, and the verdict says so; huge numbers do not hide other
+ * errors. */
 static void test_overflow(void **state)
 {
     (void)state;
@@ -80,7 +82,7 @@ static void test_overflow(void **state)
     close_bench(&x);
 }
 
-/* Tiles that fail again, or too many of them: an error. */
+/* A tile that fails its check again is an error. */
 static void test_fails_again(void **state)
 {
     (void)state;
@@ -91,7 +93,7 @@ static void test_fails_again(void **state)
     assert_true(multiply(&x, &work));
     ((double *)x.acc)[5] += 1;
     upload_sums(&x);
-    x.check.compares = false; /* as if the sums were saved in the middle of a group */
+    x.check.compares = false; /* as if a checkpoint were taken in the middle of a group */
     assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
     assert_int_equal(x.check.failures, 1);
     x.check.retry_on_failure = false;
@@ -101,7 +103,8 @@ static void test_fails_again(void **state)
     close_bench(&x);
 }
 
-/* The weights: of both signs, from 1/2 to 1, others for another seed, column and check. */
+/* The weights have both signs and magnitudes from 1/2 to 1, and depend on the seed, column and
+ * check. */
 static void test_weights(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The checksum of a matrix: blocks add up to it, and no flipped bit escapes it. */
+/* The checksum of a matrix: the sums of blocks add up to it, and every flipped bit changes it. */
 #include "scratch.h"
 
 #include "checksum.h"
@@ -32,7 +32,7 @@ static uint64_t sum_block(const struct checksum *c, enum scalar type, const char
     return checksum_block(c, b, packed);
 }
 
-/* Cut at random, again and again. */
+/* The sum over random cuts of the block, recursively. */
 static uint64_t sum_parts(const struct checksum *c, enum scalar type, const char *data,
                           struct block b)
 {
@@ -70,7 +70,7 @@ static void test_blocks_add_up(void **state)
     }
 }
 
-/* Every bit alone; every bit with random others, of the same row and anywhere. */
+/* Flips every bit alone, and with random other bits in the same row and anywhere. */
 static void test_flipped_bits_are_found(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void test_flipped_bits_are_found(void **state)
     }
 }
 
-/* Signs are the highest bits, which lesser sums lose in pairs. */
+/* The sign is the highest bit; weaker sums miss sign flips in pairs. */
 static void test_flipped_signs_and_exchanged_places_are_found(void **state)
 {
     (void)state;
@@ -115,15 +115,15 @@ static void test_flipped_signs_and_exchanged_places_are_found(void **state)
         int64_t i = random_below(ROWS), j = random_below(COLS), to_i = random_below(ROWS),
                 to_j = random_below(COLS);
         switch (trial % 3) {
-        case 0: /* elements change places */
+        case 0: /* exchange two elements */
             other[i][j] = data[to_i][to_j];
             other[to_i][to_j] = data[i][j];
             break;
-        case 1: /* rows do */
+        case 1: /* exchange two rows */
             memcpy(other[i], data[to_i], sizeof data[i]);
             memcpy(other[to_i], data[i], sizeof data[i]);
             break;
-        default: /* signs of one row, of one column or of all */
+        default: /* flip the signs of a row, of a column or of all */
             for (int64_t at = 0; at < ROWS * COLS; at++)
                 if (trial % 2 ? at / COLS == i : to_i == 0 || at % COLS == j)
                     ((uint64_t *)other)[at] ^= UINT64_C(1) << 63;

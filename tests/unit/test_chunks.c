@@ -1,4 +1,4 @@
-/* Raw chunks, read and decoded without HDF5, against what HDF5 makes of the same files. */
+/* Raw chunks, read and decoded without HDF5, compared with what HDF5 reads from the same files. */
 #include "scratch.h"
 
 #include <float.h>
@@ -12,12 +12,12 @@
 
 enum { ROWS = 61, COLS = 83 };
 
-/* What a file is like. */
+/* The properties of a file. */
 struct kind {
     hsize_t chunk[2];
     hid_t type;
     const char *filters; /* in order: s shuffle, 1 or 9 gzip of that level, f fletcher32 */
-    bool latest;         /* the newest format, which has other indices of chunks */
+    bool latest;         /* the newest format, which indexes chunks differently */
 };
 
 static void check_unshuffle(size_t element, size_t bytes)
@@ -46,8 +46,7 @@ static void test_fletcher32(void **state)
 {
     (void)state;
     static const unsigned char text[] = "abcdefgh";
-    assert_int_equal(chunk_fletcher32(text, 4),
-                     UINT32_C(0x2629c4c6)); /* words of high byte first */
+    assert_int_equal(chunk_fletcher32(text, 4), UINT32_C(0x2629c4c6)); /* words are big-endian */
     unsigned char *ones = malloc(1 << 20);
     memset(ones, 0xff, 1 << 20);
     assert_int_equal(chunk_fletcher32(ones, 1 << 20), UINT32_C(0xffffffff));
@@ -64,7 +63,7 @@ static void add_filters(hid_t plist, const char *filters)
         }
 }
 
-/* Whole numbers, in part so large that a float cannot hold them, or not exactly. */
+/* Whole numbers; some are too large for a float, or not exact in it. */
 static double random_value(void)
 {
     static const double scales[] = {1, 1, 1.0 / 3, 1e30, 1e39};
@@ -86,7 +85,7 @@ static void write_block(hid_t dataset, const struct block *b)
     free(data);
 }
 
-/* Bytes as a filter makes them; returns how many. */
+/* Encodes bytes as the filter does; returns the encoded size. */
 static size_t encode(char filter, size_t element, const unsigned char *from, size_t bytes,
                      unsigned char *to, size_t room)
 {
@@ -111,7 +110,7 @@ static size_t encode(char filter, size_t element, const unsigned char *from, siz
     return made;
 }
 
-/* Store the chunk at row 0, column 0 with some of its filters left out. */
+/* Stores the chunk at row 0, column 0 with some of its filters skipped. */
 static void write_masked(hid_t dataset, const struct kind *kind)
 {
     size_t element = H5Tget_size(kind->type), bytes = kind->chunk[0] * kind->chunk[1] * element;
@@ -145,7 +144,7 @@ static hid_t create(const char *name, bool latest)
     return file;
 }
 
-/* A matrix of which some chunks are written in part and some never. */
+/* A matrix with some chunks partly written and some never written. */
 static struct matrix_info make(const char *name, const struct kind *kind, const hsize_t *most)
 {
     struct error err = {0};
@@ -185,7 +184,7 @@ static void *read_whole(const struct matrix_info *info, enum scalar type, enum s
     return data;
 }
 
-/* Blocks of all sizes, against what H5Dread gives. */
+/* Compares blocks of all sizes with what H5Dread returns. */
 static void compare(const struct matrix_info *info, enum scalar type)
 {
     struct error err = {0};
@@ -229,7 +228,7 @@ static void test_every_kind(void **state)
             }
 }
 
-/* Every way in which the library keeps the places of chunks. */
+/* Every chunk index of the library. */
 static void test_indices(void **state)
 {
     (void)state;
@@ -246,7 +245,7 @@ static void test_indices(void **state)
             }
 }
 
-/* What the pipeline is not, HDF5 reads: filters of others, edges that are stored without. */
+/* HDF5 reads what the pipeline cannot decode: other filters, and edge chunks stored unfiltered. */
 static void test_other_filters(void **state)
 {
     (void)state;
@@ -302,7 +301,8 @@ static void overwrite(const char *name, uint64_t at, const void *bytes, size_t c
     fclose(file);
 }
 
-/* Read all; whether that went well.  If not, the complaint names dataset and chunk. */
+/* Reads everything and returns whether that succeeded.  A failure must name the dataset and the
+ * chunk. */
 static bool is_readable(const struct matrix_info *info, const char *words)
 {
     struct error err = {0};
@@ -328,7 +328,7 @@ static void test_damage(void **state)
         struct kind kind = {{16, 32}, H5T_IEEE_F64LE, filters[i % 4], false};
         struct matrix_info info = make("damaged.h5", &kind, NULL);
         if (largest_chunk(&info, &chunk) == 0)
-            continue; /* whose filters may be left out */
+            continue; /* its filters may be skipped */
         unsigned char noise[8];
         for (int j = 0; j < 8; j++)
             noise[j] = (unsigned char)random_below(256);
@@ -339,7 +339,7 @@ static void test_damage(void **state)
     }
 }
 
-/* Chunks of the wrong length; without filters none is recorded. */
+/* Chunks of the wrong length; without filters no length is recorded. */
 static void test_lengths(void **state)
 {
     (void)state;
@@ -432,7 +432,7 @@ static void test_threads(void **state)
     free(expected);
 }
 
-/* Memory is counted where chunks are decoded, for each thread that may. */
+/* Memory is counted if chunks are decoded, for each thread that may do so. */
 static void test_overhead(void **state)
 {
     (void)state;
@@ -440,7 +440,7 @@ static void test_overhead(void **state)
     struct matrix_info info = make("overhead.h5", &kind, NULL);
     size_t plain = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8);
     size_t alone = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 0);
-    assert_int_equal(plain, alone + 8 * (256 << 10)); /* small ones are read together */
+    assert_int_equal(plain, alone + 8 * (256 << 10)); /* small chunks are read together */
     info.chunk_bytes = 256 << 11;
     assert_int_equal(alone, store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_READ, STORE_AUTO, 8));
     info.chunk_bytes = 16 * 32 * 8;

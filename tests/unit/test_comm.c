@@ -1,4 +1,4 @@
-/* What the ranks decide together, on one rank. */
+/* Agreement between ranks, on a single rank. */
 #include "scratch.h"
 
 #include <mpi.h>
@@ -22,7 +22,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Some MPIs compare as signed what has no sign. */
+/* Some MPIs compare unsigned values as signed. */
 static void test_least(void **state)
 {
     (void)state;
@@ -30,7 +30,7 @@ static void test_least(void **state)
     assert_true(comm_min(UINT64_MAX) == INT64_MAX);
 }
 
-/* Where many fail at once, each would otherwise tell all. */
+/* Otherwise, if many ranks failed at once, each would notify all others. */
 static void test_a_raise_after_anothers_is_silent(void **state)
 {
     struct error err = {0};

@@ -1,7 +1,7 @@
 /* combine and the CPU device, against the contracts of vector.h and device.h.
  *
- * Method: fma beside combine's result; and for the device, chains of work over all streams that
- * only events hold together, repeated until queues are full and threads race. */
+ * Method: combine is compared with fma; the device runs chains of work over all streams that only
+ * events order, repeated until queues are full and threads race. */
 #include <stdio.h>
 
 #include "cpu_fixture.h"
@@ -126,7 +126,7 @@ static void slot_free(const struct slot *s)
     dev->release(dev, s->out);
 }
 
-/* In, times two, and out again. */
+/* Copies in, multiplies by two, and copies out. */
 static void submit_round(const struct slot *s, const double *two, const double *from, double *to)
 {
     const size_t bytes = SIDE * SIDE * sizeof(double);
@@ -196,7 +196,7 @@ static void an_event_never_recorded_counts_as_reached(void **state)
     dev->event_destroy(dev, NULL);
 }
 
-/* Neither a full queue nor an event destroyed early loses anything. */
+/* Neither a full queue nor an event destroyed early loses work. */
 static void queues_are_bounded(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void the_device_describes_itself(void **state)
     assert_true(device_cpu_overhead(THREADS) >= gemm_cpu_workspace(THREADS));
     ok(dev->pin(dev, &memory, sizeof memory, &err));
     dev->unpin(dev, &memory);
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* those let no malloc fail */
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their malloc never fails */
     assert_int_equal(dev->alloc(dev, SIZE_MAX / 4, &memory, &err), EXIT_RESOURCES);
     assert_null(memory);
     assert_int_equal(err.complaints, 1);

@@ -1,9 +1,9 @@
 /* The CPU GEMM against the contract of gemm.h.
  *
- * Goal: every type, transposition and ragged size gives the running sum that the contract
- * promises, bit for bit, however the product is cut and on however many threads.  Method: each
- * product is compared with that sum, made of one fma after the other, and with a product in long
- * double. */
+ * Goal: for every type, transposition and ragged size the result is the running sum of the
+ * contract, bit for bit, however the product is cut and on any number of threads.  Method: each
+ * product is compared with that sum, computed by one fma after the other, and with a product in
+ * long double. */
 #include <stdio.h>
 
 #include "cpu_fixture.h"
@@ -28,7 +28,7 @@ static double in_type(enum scalar type, double x)
     return type == SCALAR_FLOAT ? (double)(float)x : x;
 }
 
-/* What the contract promises for one element of which C holds `c`. */
+/* The value that the contract promises for one element, if C holds `c`. */
 static double promised(const struct product *p, int64_t i, int64_t j, double c)
 {
     const struct gemm *g = &p->gemm;
@@ -46,7 +46,7 @@ static double promised(const struct product *p, int64_t i, int64_t j, double c)
                                    : fma(alpha, s, scaled);
 }
 
-/* The same in long double; *bound is how far off a sum in the type may be. */
+/* The same in long double; *bound is the error bound of a sum in the type. */
 static long double exact(const struct product *p, int64_t i, int64_t j, double c,
                          long double *bound)
 {
@@ -75,7 +75,7 @@ static void check_element(const struct product *p, int64_t i, int64_t j, double 
             g->beta, (int)i, (int)j, found, expected, nearby);
 }
 
-/* Run p and compare all of C, which it replaces, and the gaps. */
+/* Runs p and compares all of C, which it overwrites, and the gaps. */
 static void check(struct product *p, int threads)
 {
     struct matrix before = matrix_copy(&p->c);
@@ -110,7 +110,7 @@ static void sizes_around_a_tile(void **state)
     }
 }
 
-/* The blocks of the implementation end at or near powers of two. */
+/* Block sizes of the implementation are at or near powers of two. */
 static void sizes_around_a_block(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void threads_leave_no_trace(void **state)
     }
 }
 
-/* Elements [begin, end) along k, added to what C holds. */
+/* Adds elements [begin, end) along k to C. */
 static void run_slab(const struct product *p, int64_t begin, int64_t end)
 {
     struct gemm g = p->gemm;
@@ -211,7 +211,7 @@ static void slabs_leave_no_trace(void **state)
     }
 }
 
-/* The rectangle of C at (i, j), by itself. */
+/* Computes the rectangle of C at (i, j) alone. */
 static void run_tile(const struct product *p, int64_t i, int64_t j, int64_t rows, int64_t cols)
 {
     struct gemm g = p->gemm;
@@ -253,7 +253,7 @@ static void beta_zero_reads_no_c(void **state)
     }
 }
 
-/* Where no product is wanted there need be no operands. */
+/* If nothing is multiplied, the operands may be missing. */
 static void nothing_to_multiply_reads_no_operand(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void empty_c(void **state)
     }
 }
 
-/* Whether C holds the sums of one kind of step throughout. */
+/* Whether all of C holds the sums of one kind of step. */
 static bool holds(const struct product *p, bool steps_fused)
 {
     bool was_fused = fused, same = true;
@@ -292,7 +292,7 @@ static bool holds(const struct product *p, bool steps_fused)
     return same;
 }
 
-/* A block through the functions of one table.  A set without fma may multiply and add. */
+/* Multiplies a block by the functions of one table.  A set without fma may multiply and add. */
 static void check_table(const struct cpu_kernel *kernel, enum scalar type, int trans)
 {
     const int64_t rows = kernel->tile_rows - 1, cols = kernel->tile_cols - 1, k = 21;

@@ -1,4 +1,4 @@
-/* Why no GPU can be used: each reason with its remedy; and whether the computer has one. */
+/* The reasons why no GPU can be used, each with its remedy, and whether the computer has a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_presence(void **state)
     snprintf(device, sizeof device, "%s/0000:1b:00.0", root);
     assert_int_equal(mkdir(device, 0700), 0);
     write_line(device, "vendor", "0x10de");
-    write_line(device, "class", "0x040300"); /* the sound of a GPU */
+    write_line(device, "class", "0x040300"); /* the audio function of a GPU */
     assert_false(gpu_is_present(root));
     write_line(device, "class", "0x030200");
     assert_true(gpu_is_present(root));

@@ -1,4 +1,4 @@
-/* What is saved in the journal is what another run finds there. */
+/* A state saved in the journal is read back unchanged by another run. */
 #include "scratch.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static void open_journal(struct file *file)
     succeed(journal_open(&file->journal, false, &err), &err);
 }
 
-/* As a run does that resumes. */
+/* Reads the journal as a resumed run does. */
 static int read_again(const struct file *file, struct progress *found, struct error *err)
 {
     struct journal reader = file->journal;
@@ -40,8 +40,7 @@ static void close_journal(struct file *file)
 
 static struct progress random_progress(void)
 {
-    struct progress p = {
-        .findings = {0.5, 1e-9, 90, 100, 3, 4}, .seconds = 60, .layers = 1};
+    struct progress p = {.findings = {0.5, 1e-9, 90, 100, 3, 4}, .seconds = 60, .layers = 1};
     p.left.count = 2;
     p.left.pieces[0] = (struct piece){{10, 20, 30, 40}, 16, 1, true, 0xfedcba9876543210, false};
     p.left.pieces[1] = (struct piece){{40, 0, 60, 90}, 0, 0, false, 0, true};
@@ -70,7 +69,8 @@ static void test_what_is_saved_is_found(void **state)
     close_journal(&file);
 }
 
-/* With its hash, so that it is whole; but what is complete is not told as this program does. */
+/* Appends a line with a valid hash, whose format of the completed work is that of another
+ * version. */
 static void append(const struct file *file, const char *line)
 {
     FILE *journal = fopen(file->names.journal, "a");

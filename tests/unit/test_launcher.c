@@ -1,4 +1,4 @@
-/* What MPI libraries call themselves, and how Slurm starts their ranks. */
+/* The version strings of MPI libraries, and how Slurm starts their ranks. */
 #include "scratch.h"
 
 #include "launcher.h"

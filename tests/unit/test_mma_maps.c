@@ -40,7 +40,7 @@ static void test_place(void **state)
 typedef int lane_map(int lane, int h);
 static lane_map *const maps[] = {mma_row, mma_column};
 
-/* All h, s and i, from one number. */
+/* All combinations of h, s and i, encoded in one number. */
 enum { VARIANTS = 8 };
 #define H(v) ((v)&1)
 #define S(v) ((v) >> 1 & 1)
@@ -101,7 +101,8 @@ static int conflicts(int operand, int k_major, int first, int lanes, int bytes, 
     return most;
 }
 
-/* An x-major piece of A is loaded by 16 bytes, two rows at once, everything else by 8. */
+/* An x-major piece of A is loaded 16 bytes at a time, two rows at once; all others 8 bytes at a
+ * time. */
 static void test_banks(void **state)
 {
     (void)state;
@@ -119,8 +120,8 @@ static void test_banks(void **state)
 }
 
 /* Lane 4 g + t has the accumulators of the instruction's rows g and g + 8 and columns 2 t and 2 t +
- * 1; their rows and columns of C are those that the lanes of these groups hold of A and B.  Each
- * element of C has one owner. */
+ * 1.  Their rows and columns of C are those of the elements of A and B that the lanes of these
+ * groups hold.  Each element of C has one owner. */
 static void test_sums(void **state)
 {
     char owned[16][16] = {{0}};
@@ -147,7 +148,7 @@ static void check_quarters(int warps_m, int warps_n, int i0, int i1, int j0, int
     }
 }
 
-/* The warps of tensor (2 x 2) and tma (2 x 4): each row, and each half. */
+/* The warp layouts of tensor (2 x 2) and tma (2 x 4): whole rows, and half rows. */
 static void test_quarters(void **state)
 {
     (void)state;
@@ -159,7 +160,7 @@ static void test_quarters(void **state)
     }
 }
 
-/* Matrices of up to 36 x 20 tiles of 4 x 2, whole and thin at each edge. */
+/* Matrices of up to 36 x 20 tiles of 4 x 2; edge tiles may be thin. */
 enum { TILE_M = 4, TILE_N = 2, M_MAX = 36 * TILE_M, N_MAX = 20 * TILE_N };
 
 static bool is_thin(struct tile_index at, int m, int n)
@@ -167,7 +168,8 @@ static bool is_thin(struct tile_index at, int m, int n)
     return m - (int)at.i * TILE_M <= TILE_M / 2 || n - (int)at.j * TILE_N <= TILE_N / 2;
 }
 
-/* Each tile occurs once in the order: the whole ones first, by bands and by columns within them. */
+/* Each tile occurs once in the order: whole tiles come first, by bands and by columns within
+ * them. */
 static void test_order(void **state)
 {
     (void)state;
@@ -188,8 +190,8 @@ static void test_order(void **state)
         }
 }
 
-/* The time of the slowest of `blocks`, in halves of a tile.  Each half of each tile is in one turn;
- * no thin tile is halved, and none comes before a whole one. */
+/* Returns the time of the slowest of `blocks`, in halves of a tile.  Each half of each tile has one
+ * turn; no thin tile is halved, and none precedes a whole tile. */
 static int slowest(struct mma_schedule work, int m, int n, unsigned blocks)
 {
     char done[M_MAX / TILE_M][N_MAX / TILE_N][2] = {{{0}}};

@@ -1,6 +1,6 @@
-/* The exchange between nodes, as the schedule has it: who sends what to whom under which number;
- * and a model of all nodes, with the slots that they have and links that carry one part at a time.
- * It comes to its end whatever the plan, and at the rate that the plan expects. */
+/* The exchange between nodes as the schedule defines it: the sender, receiver and number of each
+ * message; and a model of all nodes, their slots, and links that carry one part at a time.  The
+ * exchange terminates for any plan, at the rate that the planner expects. */
 #include "plan_fixture.h"
 
 #include "planner_impl.h"
@@ -9,26 +9,27 @@
 
 enum { RANKS_MAX = 24, READ_STEPS = 2 };
 
-/* A transfer on its way through a node. */
+/* A transfer that passes through a node. */
 struct passage {
     struct transfer t;
-    int64_t number_from, number_to; /* of its messages, among those between two ranks */
-    struct passage *next;           /* in the node that it goes on to */
-    int64_t ready;                  /* the step from which on it is there; -1: not yet */
+    int64_t number_from, number_to; /* message numbers, counted per pair of ranks */
+    struct passage *next;           /* at the node that receives it */
+    int64_t ready;                  /* the step when it is available; -1: not yet */
     bool entered, sent, copied;
 };
 
 struct node {
-    struct passage *passages; /* its sequence */
+    struct passage *passages; /* in sequence order */
     int64_t count, entered, copied, slots;
-    int64_t sent_at, came_at; /* steps in which its link was last used */
+    int64_t sent_at, came_at; /* last steps in which its link was used */
 };
 
 struct world {
     const struct plan *plan;
     int nodes, ranks;
     struct node node[RANKS_MAX];
-    int64_t sent[RANKS_MAX][RANKS_MAX], received[RANKS_MAX][RANKS_MAX]; /* messages, by ranks */
+    int64_t sent[RANKS_MAX][RANKS_MAX],
+        received[RANKS_MAX][RANKS_MAX]; /* message counts of pairs of ranks */
 };
 
 static int server(const struct world *w, int node, const struct transfer *t)
@@ -36,7 +37,7 @@ static int server(const struct world *w, int node, const struct transfer *t)
     return schedule_server(w->plan, w->ranks, node, t);
 }
 
-/* Each end numbers the messages for itself. */
+/* Sender and receiver number the messages independently. */
 static void add_passage(struct world *w, int at, const struct transfer *t)
 {
     struct node *node = &w->node[at];
@@ -74,7 +75,7 @@ static bool is_same(const struct transfer *x, const struct transfer *y)
            x->slab == y->slab && x->part == y->part;
 }
 
-/* Find both ends of every message: in the same order, with the same number. */
+/* Matches both ends of every message, which must agree on order and number. */
 static void connect(struct world *w, int at)
 {
     int64_t reached[RANKS_MAX] = {0};
@@ -120,7 +121,8 @@ static bool is_free(const struct passage *p)
     return p->copied && (p->sent || p->t.to < 0);
 }
 
-/* Enter what there are slots for, begin to read it, and copy what has come, in order. */
+/* Enters as many transfers as slots are free, starts reading them, and copies available ones in
+ * order. */
 static void node_step(struct node *node, int64_t step)
 {
     struct passage *all = node->passages;
@@ -136,7 +138,7 @@ static void node_step(struct node *node, int64_t step)
         all[node->copied++].copied = true;
 }
 
-/* Send the earliest part that can go. */
+/* Sends the earliest part that is ready. */
 static void link_step(struct world *w, struct node *node, int64_t step)
 {
     for (int64_t i = max_i64(0, node->entered - node->slots); i < node->entered; i++) {
@@ -152,7 +154,8 @@ static void link_step(struct world *w, struct node *node, int64_t step)
     }
 }
 
-/* Steps until all have everything.  In each a link carries one part out and one in. */
+/* Returns the steps until all nodes have everything.  In each step a link carries one part in each
+ * direction. */
 static int64_t run_world(struct world *w, int64_t most)
 {
     int64_t step = 0;
@@ -178,8 +181,8 @@ static int64_t count_all(const struct world *w)
     return count;
 }
 
-/* Lines of nodes along rows and columns, of several ranks each or unequal, with panels that some
- * nodes keep, tiles that some lack, and few slots. */
+/* The plans have nodes along grid rows and columns with several or unequal numbers of ranks, panels
+ * that only some nodes cache, ranks without a tile, and few slots. */
 static void test_any_plan_ends(void **state)
 {
     (void)state;
@@ -212,8 +215,8 @@ static void test_any_plan_ends(void **state)
     assert_true(done > 1500 && sending > 500);
 }
 
-/* B goes to all nodes, each of which has rows of A for itself: the steps that this takes are those
- * of the plan, from as few slots as there may be to as many as the planner takes for that. */
+/* B is sent to all nodes, and each node has its own rows of A.  The number of steps matches the
+ * plan, from the fewest possible slots to as many as the planner uses. */
 static void test_the_rate_that_is_planned(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What was never written reads as the dataset's fill value, or zero, by whatever way: memory that
- * is read into is full of something else before. */
+/* Elements that were never written read as the fill value, or zero, by every I/O method, even if
+ * the buffer held other data before. */
 #include "store_fixture.h"
 
 #include <hdf5.h>
@@ -12,7 +12,7 @@ enum layout { CONTIGUOUS, CHUNKED, CHUNKED_GZIP, COMPACT, EXTERNAL, VIRTUAL, LAY
 struct kind {
     enum layout layout;
     hid_t stored;
-    H5D_fill_value_t fill; /* of the property list */
+    H5D_fill_value_t fill; /* as in the property list */
     H5D_fill_time_t when;
     bool half; /* whether the first rows are written */
 };
@@ -37,12 +37,12 @@ static hid_t creation(const struct kind *kind)
     return plist;
 }
 
-/* The first rows of a virtual dataset are those of another, of which nothing is written. */
+/* The first rows of a virtual dataset map to another dataset, to which nothing was written. */
 static void draw_on_another(hid_t file, const struct kind *kind, hid_t plist, hid_t space)
 {
     struct kind other = *kind;
     other.layout = CHUNKED;
-    if (other.fill == H5D_FILL_VALUE_UNDEFINED) /* which the library refuses to read */
+    if (other.fill == H5D_FILL_VALUE_UNDEFINED) /* the library refuses to read this */
         other.fill = H5D_FILL_VALUE_DEFAULT;
     hid_t of_other = creation(&other);
     hid_t source =
@@ -88,7 +88,7 @@ static void make_dataset(const struct kind *kind)
     H5Fclose(file);
 }
 
-/* External and compact storage is there from the start, full of zeros or of the fill value. */
+/* External and compact storage exists from the start, filled with zeros or with the fill value. */
 static double expected(const struct kind *kind)
 {
     if (kind->fill != H5D_FILL_VALUE_USER_DEFINED || kind->layout == EXTERNAL)
@@ -124,7 +124,8 @@ static void reads_fill(const struct kind *kind, enum scalar type, enum store_way
     store_close(store);
 }
 
-/* What the library cannot make: an undefined value to be filled in; virtual data to be written. */
+/* The library supports neither an undefined fill value to be filled in, nor writes to virtual
+ * data. */
 static bool is_possible(const struct kind *kind)
 {
     if (kind->fill == H5D_FILL_VALUE_UNDEFINED && kind->when == H5D_FILL_TIME_ALLOC)

@@ -1,8 +1,8 @@
 /* Products in residues on the CPU (ozaki.h).
  *
- * Goal: every element is within the error that can be proven of it, integers are exact, rows that
- * are not finite are the running sums of gemm.h, and the bits depend on nothing but the operands
- * and the number of moduli. Method: products in two doubles; and the same product whole and in
+ * Goal: every element is within its proven error bound, integers are exact, rows that are not
+ * finite are the running sums of gemm.h, and the bits depend only on the operands and the number of
+ * moduli.  Method: products in double-double arithmetic, and the same product computed whole and in
  * parts. */
 #include <stdio.h>
 
@@ -46,7 +46,7 @@ static double spread_real(void)
     return random_real() * exp(spread * normal);
 }
 
-/* What is known of a row in a block. */
+/* The scaling of a row in a block. */
 struct row {
     int shift;
     double sum; /* of magnitudes */
@@ -62,7 +62,7 @@ static struct row row_of(const struct residues *r, const double *x, int64_t coun
     return row;
 }
 
-/* A sum in two doubles. */
+/* A double-double sum. */
 struct pair {
     double high, low;
 };
@@ -78,8 +78,8 @@ static double smallest(enum scalar type)
     return type == SCALAR_FLOAT ? 0x1p-149 : 0x1p-1074;
 }
 
-/* One element, and how far off it may be: what rounding to integers can do in each block, and one
- * unit in the last place for each rounded number.  Returns the error. */
+/* Checks one element against its error bound: the rounding to integers in each block, and one unit
+ * in the last place for each rounded number.  Returns the error. */
 static double check_element(const struct product *p, int moduli, int64_t i, int64_t j,
                             double before)
 {
@@ -100,7 +100,7 @@ static double check_element(const struct product *p, int moduli, int64_t i, int6
         const struct row row = row_of(&r, a, count), col = row_of(&r, b, count);
         bound += ldexp(col.sum, -row.shift - 1) + ldexp(row.sum, -col.shift - 1) +
                  ldexp((double)count, -row.shift - col.shift - 2);
-        bound += u * partial; /* of C's element so far */
+        bound += u * partial; /* C's partial sum */
         partial = fabs(exact.high) + bound;
         bound += 3 * u * partial;
     }
@@ -113,7 +113,7 @@ static double check_element(const struct product *p, int moduli, int64_t i, int6
     return error;
 }
 
-/* The elements of a row of a product in one block, and the norm of their errors. */
+/* Checks each element of a row of a one-block product, and the norm of the row's errors. */
 static void check_row(const struct product *p, int moduli, int64_t i)
 {
     const struct gemm *g = &p->gemm;
@@ -165,8 +165,8 @@ static void test_errors_are_within_what_is_proven(void **state)
     spread = 0;
 }
 
-/* Numbers of all kinds, in a row or column of op(A) or op(B): spread, one of them huge, some so
- * small that their products are subnormal or 0, zeros, and such that cancel in pairs. */
+/* Fills a row or column of op(A) or op(B) with numbers of one kind: spread, with one huge number,
+ * so small that products are subnormal or 0, with zeros, or cancelling in pairs. */
 static void fill_kind(struct product *p, bool of_a, int64_t at, int kind)
 {
     static const int scales[] = {0, 300, -300, -700};
@@ -185,7 +185,8 @@ static void fill_kind(struct product *p, bool of_a, int64_t at, int kind)
     }
 }
 
-/* Rows, too: DGEMM_OOC_TEST_TRIALS=62500 looks at a million elements. */
+/* Elements and whole rows are within their bounds.  DGEMM_OOC_TEST_TRIALS=62500 checks a million
+ * elements. */
 static void test_any_block_is_within_the_bounds(void **state)
 {
     enum { SIDE = 4 };
@@ -208,8 +209,8 @@ static void test_any_block_is_within_the_bounds(void **state)
     spread = 0;
 }
 
-/* With 14 moduli errors are smaller than those of running sums, and each modulus more takes nearly
- * 4 bits from them. */
+/* With 14 moduli the errors are smaller than those of running sums, and each further modulus
+ * reduces them by nearly 4 bits. */
 static void test_errors_beside_running_sums(void **state)
 {
     (void)state;
@@ -244,8 +245,8 @@ static double random_large_integer(void)
     return floor(0x1p20 * random_real());
 }
 
-/* Half a unit of the integers of a row, by its norm, is the kappa of ozaki_bound.c, and comes
- * close to it. */
+/* Half a unit of a row's integers, relative to its norm, is at most the kappa of ozaki_bound.c, and
+ * comes close to it. */
 static void test_integers_are_as_fine_as_the_bound_says(void **state)
 {
     static double x[OZAKI_BLOCK];
@@ -270,7 +271,8 @@ static void test_integers_are_as_fine_as_the_bound_says(void **state)
             assert_true(ratio <= 1);
             largest = ratio > largest ? ratio : largest;
         }
-        assert_true(largest > (moduli < 15 ? 0.95 : 0)); /* above, other terms are as large */
+        assert_true(largest >
+                    (moduli < 15 ? 0.95 : 0)); /* for more moduli, other terms are as large */
     }
 }
 
@@ -300,7 +302,7 @@ static void test_integers_are_exact(void **state)
         }
 }
 
-/* Of a part of the product: rows and columns from (i, j) on, or steps from k on. */
+/* Multiplies a part of the product: rows and columns from (i, j) on, or steps from k on. */
 static void multiply_part(const struct product *p, int moduli, int threads, const int64_t from[3],
                           const int64_t size[3])
 {
@@ -348,7 +350,7 @@ static void test_parts_have_the_same_bits(void **state)
     spread = 0;
 }
 
-/* A row and a column of C are running sums of one block, and nothing else is touched by them. */
+/* A row and a column of C are running sums in one block; the other elements are unchanged. */
 static void test_what_is_not_finite_is_a_running_sum(void **state)
 {
     (void)state;
@@ -378,7 +380,8 @@ static void test_what_is_not_finite_is_a_running_sum(void **state)
         }
 }
 
-/* Zeros, the smallest and the largest numbers, and one that is far larger than its row. */
+/* Rows of zeros, of the smallest and of the largest numbers, and one with a single dominant
+ * element. */
 static void test_extreme_rows(void **state)
 {
     (void)state;

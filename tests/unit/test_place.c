@@ -1,5 +1,5 @@
-/* Which CPUs and which GPU each rank of a computer gets; what the process may use before and after,
- * as the kernel says. */
+/* Which CPUs and which GPU each rank of a computer gets, and the affinity of the process before and
+ * after, as the kernel reports it. */
 #include "scratch.h"
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #include "place_impl.h"
 
-/* hwloc wants it whole. */
+/* The list of local CPUs; hwloc needs its complete path. */
 static const char *local_cpus(void)
 {
     static char path[4096];
@@ -31,7 +31,7 @@ static int first_cpu(const cpu_set_t *set)
     return cpu;
 }
 
-/* In a child, since a binding cannot be undone for the tests that follow. */
+/* Runs the test in a child, since a binding cannot be undone for later tests. */
 static int in_child(int (*test)(const cpu_set_t *before))
 {
     cpu_set_t before;
@@ -47,7 +47,7 @@ static int in_child(int (*test)(const cpu_set_t *before))
     return WEXITSTATUS(status);
 }
 
-/* A mask of the last CPU, in the kernel's words of 32. */
+/* Writes a mask of the last CPU, in 32-bit words like the kernel. */
 static void near_last(const cpu_set_t *set)
 {
     char mask[1024] = "";
@@ -61,7 +61,7 @@ static void near_last(const cpu_set_t *set)
     write_mask(mask);
 }
 
-/* Place this process as if it were the first of `count` ranks that claim the same. */
+/* Places this process as the first of `count` ranks with the same claim. */
 static struct place place_among(int count, const char *gpu, const char *cpus, bool wanted,
                                 bool by_default)
 {
@@ -130,7 +130,7 @@ static int leaves_what_a_default_gave_it(const cpu_set_t *before)
            place.threads != CPU_COUNT(before);
 }
 
-/* Without a cgroup, the CPUs of the others on the node are in reach. */
+/* Without a cgroup, CPUs allocated to other jobs on the node are accessible. */
 static int keeps_within_what_slurm_allocated(const cpu_set_t *before)
 {
     cpu_set_t after;
@@ -177,7 +177,7 @@ static void test_binding(void **state)
     assert_int_equal(in_child(stays_without_a_place), 0);
 }
 
-/* A node of 2 sockets with 16 cores each and 2 threads a core. */
+/* A node of 2 sockets with 16 cores each and 2 threads per core. */
 static hwloc_topology_t synthetic(void)
 {
     hwloc_topology_t topology;
@@ -217,8 +217,8 @@ static void test_shares_are_disjoint_and_all_there_is(void **state)
     hwloc_topology_destroy(topology);
 }
 
-/* Those that were bound by somebody keep what they have, and share its CPUs where they have the
- * same; more ranks than cores share them all. */
+/* Ranks that were bound externally keep their CPUs and share them with ranks of the same binding;
+ * more ranks than cores share all cores. */
 static void test_shared_cpus_count_by_parts(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_shared_cpus_count_by_parts(void **state)
     hwloc_topology_destroy(topology);
 }
 
-/* Four GPUs, numbered from the far socket. */
+/* Claims for four GPUs, the first of which are on the far socket. */
 static void claim_gpus(struct claim claims[4], unsigned long now, bool moves)
 {
     const unsigned long near[] = {high, high, low, low};

@@ -7,7 +7,7 @@
 #include "quantity.h"
 #include "schedule.h"
 
-/* Mark what the tiles of all ranks cover; every element of C exactly once. */
+/* The tiles of all ranks cover every element of C exactly once. */
 static void check_cover(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     unsigned char *count = calloc((size_t)(p->m * p->n), 1);
@@ -58,7 +58,7 @@ static void check_strips(const struct plan *plan, const struct block *tile)
     assert_true(block_empty(&beyond));
 }
 
-/* The panels and strips of C0 that a rank needs, in the order in which the pipeline takes them. */
+/* The panels and strips of C0 that a rank needs, in pipeline order. */
 struct wanted {
     struct {
         enum operand operand;
@@ -103,8 +103,8 @@ static void want_all(struct wanted *w, const struct problem *p, const struct pla
     }
 }
 
-/* Every rank finds in its node's sequence what it needs, in order, part by part, and nothing
- * else; all parts of all panels have as many users as they say. */
+/* Every rank finds what it needs in its node's sequence, in order, part by part, and nothing else;
+ * each part of each panel has the stated number of users. */
 static void check_order(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     static struct wanted w;
@@ -132,7 +132,7 @@ static void check_order(const struct problem *p, const struct machine *m, const 
     }
 }
 
-/* The lines of a slab's panels take turns, part by part. */
+/* The grid lines of a slab's panels alternate, part by part. */
 static void check_turns(const struct transfer *before, const struct transfer *t)
 {
     if (t->operand == OPERAND_C || t->operand != before->operand || t->super != before->super ||
@@ -141,7 +141,7 @@ static void check_turns(const struct transfer *before, const struct transfer *t)
     assert_true(t->part == before->part ? t->line > before->line : t->part == before->part + 1);
 }
 
-/* What the nodes' sequences read, send and copy is what the plan promised, slot by slot. */
+/* The nodes' sequences read, send and copy exactly what the plan promised, slot by slot. */
 static void check_traffic(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     uint64_t read = 0, sent = 0, copied = 0, element = scalar_size(p->type);
@@ -171,10 +171,10 @@ static void check_traffic(const struct problem *p, const struct machine *m, cons
     assert_int_equal(sent, plan->sent_bytes);
     assert_int_equal(copied, plan->total.in_bytes);
     assert_int_equal(plan->total.write_bytes, (uint64_t)(p->m * p->n) * element);
-    assert_true(plan->factor >= 0.9); /* of so small matrices; the bound leaves out terms of S */
+    assert_true(plan->factor >= 0.9); /* the matrices are small; the bound omits terms of S */
 }
 
-/* The ranks of the grid have one place each, those of a node few rows and columns. */
+/* Each rank of the grid has one position, and a node covers few rows and columns. */
 static void check_grid(const struct plan *plan)
 {
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
@@ -225,7 +225,7 @@ static bool limit_named(const struct error *err, const char *option, size_t *byt
     return at && sscanf(at + strlen(option), " %zu", bytes) == 1;
 }
 
-/* The limits that the message names are enough, and one byte less is not. */
+/* The limits in the message are sufficient, and one byte less is not. */
 static void check_refusal(const struct problem *p, const struct machine *machine,
                           const struct plan_request *request, const struct error *why)
 {
@@ -284,7 +284,7 @@ static void test_random_plans(void **state)
     assert_true(planned > (count < ALL ? count / 5 : ALL / 4) && refused > count / 40);
 }
 
-/* At each turn of the serpentine one panel is the one before, and is not read again. */
+/* At each turn of the serpentine one panel is reused and not read again. */
 static void test_serpentine(void **state)
 {
     (void)state;
@@ -301,8 +301,8 @@ static void test_serpentine(void **state)
         struct block two = schedule_tile(&p, &plan, 0, super);
         assert_true((one.row == two.row) != (one.col == two.col));
     }
-    /* A once; B four times less the three turns' panels: from the disk where that is memory, and
-     * from the host's memory where the disk is slow. */
+    /* A is read once, and B four times less the panels of the three turns: from the disk if files
+     * are in memory, and from the host cache if the disk is slow. */
     const uint64_t once = 8 * (64 * 16 + 16 * 64), serpentine = 8 * (64 * 16 + 16 * (64 + 3 * 48));
     assert_int_equal(plan.total.in_bytes, serpentine);
     assert_int_equal(plan.read_bytes, once);
@@ -311,7 +311,7 @@ static void test_serpentine(void **state)
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.read_bytes, serpentine);
     assert_int_equal(plan.cache_bytes, 0);
-    /* In a single column of tiles B's panel stays on the device. */
+    /* With a single column of tiles, B's panel is kept on the device. */
     m.files_in_memory = false;
     request.tile_cols = 64;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
@@ -319,9 +319,9 @@ static void test_serpentine(void **state)
     assert_int_equal(plan.cache_bytes, 0);
 }
 
-/* With room for some panels only, those of A are kept first: they serve all tiles of a row.  With
- * more room on the device they stay there, and the host keeps those of B alone; what is left there
- * holds two more of these. */
+/* If only some panels fit the cache, those of A are kept first, since all tiles of a row use them.
+ * With more device memory A is kept there instead, and the host caches only B's panels; it then has
+ * room for two more of them. */
 static void test_kept_panels(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static void test_kept_panels(void **state)
     }
 }
 
-/* Large problems are planned in no time, with 64-bit counts, and the traffic comes near the
+/* Large problems are planned quickly, with 64-bit counts, and the traffic is near the lower
  * bound. */
 static void test_large(void **state)
 {
@@ -373,13 +373,13 @@ static void test_large(void **state)
     assert_true(plan.total.flops == 2.0 * 1000000 * 900001 * 1100000);
 
     m.ranks = 1;
-    m.host_memory = (size_t)8 << 30; /* too little to keep much */
+    m.host_memory = (size_t)8 << 30; /* too little to cache much */
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_true(plan.factor < 1.25);
     assert_true(plan.slab >= 128);
 }
 
-/* The ranks together copy more than 2^64 bytes. */
+/* All ranks together copy more than 2^64 bytes. */
 static void test_a_month_of_work(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void test_a_month_of_work(void **state)
     assert_true(fabs(plan.total.in_bytes / (8 * 10000 * 2000.0 * (double)p.k) - 1) < 1e-9);
 }
 
-/* What fits in device memory is read once, in slabs so that reading and computing overlap. */
+/* Operands that fit in device memory are read once, in slabs so that reading overlaps computing. */
 static void test_small_fits(void **state)
 {
     (void)state;
@@ -409,7 +409,7 @@ static void test_small_fits(void **state)
     assert_true(plan.factor < 1.001);
 }
 
-/* All cores decode where a GPU multiplies, as far as memory holds chunks for them. */
+/* On a GPU, all CPU cores decode, as far as memory holds their chunks. */
 static void test_decoders(void **state)
 {
     (void)state;
@@ -443,8 +443,8 @@ static void test_decoders(void **state)
     }
 }
 
-/* Files in memory: panels are not kept on the host a second time, slots fit a cache, and tiles are
- * small enough that they leave beside the product.  Elsewhere the same rate is that of disks. */
+/* If files are in memory, the host does not cache panels, slots fit the CPU cache, and tiles are
+ * small enough that their drain overlaps compute.  Otherwise the same rates are those of disks. */
 static void test_files_in_memory(void **state)
 {
     (void)state;
@@ -471,10 +471,10 @@ static void test_files_in_memory(void **state)
     m.device_memory = (size_t)1 << 28;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_true(plan.cache_bytes > 0);
-    assert_int_equal(plan.slot_bytes, 8 << 20); /* more of them: for 16 nodes */
+    assert_int_equal(plan.slot_bytes, 8 << 20); /* larger slots, for 16 nodes */
 }
 
-/* Nobody waits for a plan of more tiles than can be counted. */
+/* A plan with more tiles than can be counted is refused at once. */
 static void test_too_many_tiles(void **state)
 {
     (void)state;

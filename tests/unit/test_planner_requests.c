@@ -1,9 +1,9 @@
-/* What the user forces, where that is impossible. */
+/* Impossible requests of the user are refused. */
 #include "plan_fixture.h"
 
 #include "error.h"
 
-/* The complaint has these words and no other line. */
+/* The complaint contains these words and is the only one. */
 static void assert_refused(const struct plan_request *request, int code, const char *words)
 {
     struct problem p = make_problem(1000, 1000, 1000, 1);
@@ -25,7 +25,7 @@ static void test_impossible_requests(void **state)
     assert_refused(&request, EXIT_USAGE, "C is only 1000x1000");
 }
 
-/* Of layers, too; these need more memory only where nothing else is wrong. */
+/* Requests for layers fail likewise; lack of memory is reported only if nothing else is wrong. */
 static void test_impossible_layers(void **state)
 {
     (void)state;

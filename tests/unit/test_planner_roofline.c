@@ -1,9 +1,9 @@
-/* The roofline that plans are ranked by, and the plans that it chooses: against times known by hand
- * or measured, and against the simulation, which predicts. */
+/* The roofline that ranks plans, and the plans chosen by it, compared with known or measured times
+ * and with the simulation, which makes the predictions. */
 #include "simulate_fixture.h"
 
-/* Two tiles, one above the other, from a slow disk; B stays on the device.  The first tile is
- * written while the second one's A is read, and the second when nothing is read any more. */
+/* Two tiles in one column, on a slow disk, with B kept on the device.  The first tile is written
+ * while A of the second is read; the second is written after all reads. */
 static void test_last_tile(void **state)
 {
     (void)state;
@@ -51,8 +51,8 @@ static void assert_limits(const struct plan_request *request)
     }
 }
 
-/* One and the same product, from a slow disk, through a slow bus, on a slow device; piece by piece,
- * and where nothing begins before all has come. */
+/* The same product, limited by a slow disk, a slow bus or a slow device, with overlap and
+ * without. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -63,8 +63,8 @@ static void test_limit(void **state)
     assert_limits(&request);
 }
 
-/* Panels that the host keeps come once from the disk, too: the first super-block waits for nearly
- * all that is read, and the others not. */
+/* Panels in the host cache are still read once from the disk: the first super-block waits for
+ * nearly all reads, and the others do not. */
 static void test_kept(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_kept(void **state)
     assert_near(plan.roofline_s, simulated(&p, &m, &request, &plan).wall_s, 0.05);
 }
 
-/* A cluster: 4 GPUs on a node, a file system for all, a link to it for each node. */
+/* A cluster with 4 GPUs per node and a shared file system, to which each node has a link. */
 static struct machine cluster(int ranks, size_t device_memory)
 {
     struct machine m = make_machine(ranks, device_memory, (size_t)120e9, true);
@@ -98,8 +98,8 @@ static struct machine cluster(int ranks, size_t device_memory)
     return m;
 }
 
-/* The planner's choice is simulated to take no longer than another grid, more or less, and about
- * as long as by the roofline. */
+/* The simulated time of the planner's choice is about the shortest of all grids, and close to its
+ * roofline. */
 static void test_chosen_grid(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void test_chosen_grid(void **state)
     }
 }
 
-/* Of a number of ranks without a good divisor a few are left out of the grid, where the others then
- * take clearly less; of others none. */
+/* If the number of ranks has no good divisor, a few are left out of the grid provided that this is
+ * clearly faster; otherwise none. */
 static void test_ranks_left_out(void **state)
 {
     (void)state;
@@ -164,8 +164,8 @@ static void test_ranks_left_out(void **state)
     }
 }
 
-/* Nodes whose ranks are in different numbers of the grid's lines, on a slow network: the one with
- * most of them counts. */
+/* Nodes cover different numbers of grid rows and columns on a slow network: the largest number
+ * counts. */
 static void test_uneven_nodes(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void test_uneven_nodes(void **state)
     }
 }
 
-/* The host of an H200, with files in memory. */
+/* A host with an H200, and files in memory. */
 static struct machine in_memory(size_t device, double part)
 {
     struct machine m = make_machine(1, device, (size_t)60e9, true);
@@ -196,8 +196,8 @@ static struct machine in_memory(size_t device, double part)
     return m;
 }
 
-/* Plans that are made for rates that are wrong by a quarter: what they take under the true ones is
- * little more than the best takes. */
+/* Plans for rates that are off by a quarter take little longer at the true rates than the best
+ * plan. */
 static void test_wrong_rates(void **state)
 {
     (void)state;
@@ -224,9 +224,9 @@ static void test_wrong_rates(void **state)
     }
 }
 
-/* Ten tiles of 49152 x 49152 x 49152 doubles on an H200, measured one after the other.  What
- * writing costs beside reading was set by these and others, so this keeps it there; it does not
- * show that others come out. */
+/* Ten tiles of 49152 x 49152 x 49152 doubles on an H200, measured one after the other.  The model's
+ * cost of writing beside reading was fitted to these and other runs, so this is a regression test;
+ * it does not validate other predictions. */
 static void test_measured_in_memory(void **state)
 {
     (void)state;

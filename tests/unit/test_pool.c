@@ -1,4 +1,4 @@
-/* The pool of I/O threads: what is asked of it is done, once, and by how many at a time. */
+/* The pool of I/O threads: each request is served once, with bounded concurrency. */
 #include "scratch.h"
 
 #include <dirent.h>
@@ -12,20 +12,20 @@
 
 enum { CALLERS = 40, REQUESTS = 500, NONE = -1, FEW = POOL_WIDTH - 3, WAIT_S = 60 };
 
-/* All requests of a test, whoever asked for them. */
+/* All requests of a test, from all callers. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int active, most, meeting; /* requests; so many are to meet before one of them ends */
-    bool late;                 /* they did not */
-    char *buffers[POOL_WIDTH]; /* of those that are active */
+    int active, most, meeting; /* requests; `meeting`: must be in flight together before one ends */
+    bool late;                 /* they were not, in time */
+    char *buffers[POOL_WIDTH]; /* of active requests */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Those of one caller. */
+/* The requests of one caller. */
 struct asked {
-    int64_t count, bad; /* which one fails */
+    int64_t count, bad; /* the one that fails */
     atomic_int done[REQUESTS];
-    atomic_int total, wrong; /* wrong: a buffer that is another's, or not as promised */
+    atomic_int total, wrong; /* wrong: the buffer is in use or not as promised */
     struct error err;
 };
 
@@ -116,7 +116,7 @@ static void acquire(void)
 
 static int threads(void)
 {
-    int count = -2; /* . and .. */
+    int count = -2; /* exclude . and .. */
     DIR *tasks = opendir("/proc/self/task");
     while (readdir(tasks))
         count++;
@@ -124,7 +124,7 @@ static int threads(void)
     return count;
 }
 
-/* Of one caller, many are in flight together. */
+/* Many requests of one caller are in flight together. */
 static void test_one_caller(void **state)
 {
     (void)state;
@@ -153,7 +153,8 @@ static void join(const pthread_t *ids, int callers)
         pthread_join(ids[i], NULL);
 }
 
-/* Of many callers, as many are in flight as of one, and no more; each has its own error. */
+/* With many callers, as many requests are in flight as with one, and no more; each caller gets its
+ * own error. */
 static void test_many_callers(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void fail_first(void *context, int64_t index, char *buffer, struct error 
         error_add(err, EXIT_RESOURCES, "the first one fails");
 }
 
-/* After a failure no request begins, and the pool is as good as new. */
+/* After a failure no further request starts, and the pool remains usable. */
 static void test_failure(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void test_failure(void **state)
     pool_release();
 }
 
-/* What holds some of the pool up leaves the rest of it to others. */
+/* Slow requests on some threads do not block the other threads. */
 static void test_one_that_is_slow(void **state)
 {
     (void)state;
@@ -246,11 +247,11 @@ enum { MANY = 3000000 };
 
 static struct {
     atomic_bool asked, served;
-    atomic_int begun; /* requests of the long run */
-    int before;       /* of these, when the short run's only request began */
+    atomic_int begun; /* of the long run */
+    int before;       /* value of `begun` when the short run's request started */
 } turns;
 
-/* A request of the long run, which is in the pool before there is a short one and ends with it. */
+/* A request of the long run, which is queued before the short run starts, and ends with it. */
 static void long_request(void *context, int64_t index, char *buffer, struct error *err)
 {
     (void)context, (void)index, (void)buffer;
@@ -276,7 +277,7 @@ static void *run_long(void *context)
     return NULL;
 }
 
-/* A run of few requests takes its turn, although a long one came before. */
+/* A short run is served although a long one was queued before it. */
 static void test_turns(void **state)
 {
     (void)state;
@@ -293,7 +294,7 @@ static void test_turns(void **state)
     pool_release();
 }
 
-/* All users share one set of threads, which is there as long as there are users. */
+/* All users share one set of threads, which exists as long as there are users. */
 static void test_users(void **state)
 {
     (void)state;
@@ -314,7 +315,7 @@ static void test_users(void **state)
         pool_release();
     }
     for (int i = 0; i < WAIT_S && threads() > before; i++)
-        sleep(1); /* a thread that was joined is in /proc for a moment yet */
+        sleep(1); /* a joined thread may still be in /proc for a moment */
     assert_int_equal(threads(), before);
     assert_true(pool_bytes() >= (size_t)POOL_WIDTH * POOL_BUFFER);
 }

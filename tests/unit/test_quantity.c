@@ -1,4 +1,4 @@
-/* Sizes and times as people write and read them. */
+/* Parsing and printing of sizes and times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* What a report advises: that the device computes nearly all the time only where it does. */
+/* The advice in a report: it says that the device computes nearly all the time only if that is
+ * true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Residues and the Chinese remainder theorem (residues.h, ozaki_scheme.h).
  *
- * Goal: the constants of every number of moduli bring integers back from their residues, rounded as
- * a conversion rounds; quotients by multiplication are right where they are used; a shift is the
- * largest that its proof allows.  Method: 128-bit integers. */
+ * Goal: for every number of moduli the constants reconstruct integers from their residues, rounded
+ * as in a conversion; quotients by multiplication are correct over the range in use; each shift is
+ * the largest that the proof allows.  Method: 128-bit integers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "ozaki_scheme.h"
 #include "scratch.h"
 
-enum { WIDE_MOST = 16 }; /* moduli of which P fits 128 bits */
+enum { WIDE_MOST = 16 }; /* the most moduli whose product P fits 128 bits */
 
 static uint64_t random_bits(void)
 {
@@ -55,15 +55,15 @@ static double brought_back(const struct residues *r, __int128 x)
     return ozaki_value(r, r->parts, sums);
 }
 
-/* Of any number of bits; those that a double holds come back as they are, others as one of the two
- * doubles around them. */
+/* Integers of any number of bits: those that a double can represent are reconstructed exactly,
+ * others as one of the two nearest doubles. */
 static void test_integers_come_back(void **state)
 {
     (void)state;
     for (int n = RESIDUES_LEAST; n <= RESIDUES_MOST; n++) {
         struct residues r;
         residues_make(n, &r);
-        const int most = n <= WIDE_MOST ? r.limit_log2 : 125; /* with a sign */
+        const int most = n <= WIDE_MOST ? r.limit_log2 : 125; /* including the sign */
         for (int bits = 0; bits <= most; bits++)
             for (int trial = tries(400); trial > 0; trial--) {
                 const __int128 wide = random_wide(bits),
@@ -76,7 +76,7 @@ static void test_integers_come_back(void **state)
     }
 }
 
-/* The largest that there can be; what is more than P/2 comes back as another number. */
+/* The largest integers in range; a number above P/2 is reconstructed as another one. */
 static void test_ends_of_the_range_come_back(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_residues_of_operands(void **state)
     }
 }
 
-/* Wherever the sum of eight bytes times powers can be. */
+/* All values that a sum of eight bytes times powers can have. */
 static void test_quotients_of_operands(void **state)
 {
     (void)state;
@@ -138,7 +138,8 @@ static void test_quotients_of_operands(void **state)
     }
 }
 
-/* Quotients change in the middle between two multiples of p: all of these, and both neighbours. */
+/* Quotients change halfway between two multiples of p; these midpoints and both neighbours are
+ * tested. */
 static void test_quotients_of_sums(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void test_quotients_of_sums(void **state)
     }
 }
 
-/* 2^(2(s+E-15)) S <= P/2 (1 - 2^-7), and not with s + 1. */
+/* The shift s satisfies 2^(2(s+E-15)) S <= P/2 (1 - 2^-7), and s + 1 does not. */
 static void test_shifts_are_the_largest(void **state)
 {
     (void)state;
@@ -180,7 +181,8 @@ static void test_shifts_are_the_largest(void **state)
     }
 }
 
-/* Rounded up to 15 bits below the row's exponent, so that sums of squares are bounds. */
+/* Coarse numbers are rounded up, to 15 bits below the row's exponent, so sums of squares are
+ * bounds. */
 static void test_coarse_numbers_are_upper_bounds(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* The index maps of the kernels without tensor cores, in all cases.
  *
- * Goal: in every shape of a kernel, threads cover C, and the loads of A and B, without gaps or
- * overlaps, and warps have no bank conflicts.  Method: enumerate threads, elements and turns as the
- * kernels do; count how often each element or bank is accessed. */
+ * Goal: for every shape of a kernel, the threads cover C, and the loads cover A and B, without gaps
+ * or overlaps, and warps have no bank conflicts.  Method: enumerate threads, elements and turns as
+ * the kernels do; count how often each element or bank is accessed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 enum { SIDE_MAX = 256, STEP_MAX = 16, WARP = 32, BANKS = 32, VECTOR = 16 };
 
-/* A kernel's blocks for elements of `size` bytes. */
+/* The block shape of a kernel for elements of `size` bytes. */
 struct kernel {
     struct simt_shape s;
     int size, run; /* run: adjacent elements of C, and of a row of a piece, per access */
@@ -54,7 +54,7 @@ static struct simt_place first_of(const struct kernel *k, int thread)
     return at;
 }
 
-/* Each element of the tile has one thread, and runs begin at multiples of their length. */
+/* Each element of the tile is owned by one thread, and runs begin at multiples of their length. */
 static void check_share(const struct kernel *k)
 {
     static char owned[SIDE_MAX][SIDE_MAX];
@@ -74,7 +74,7 @@ static void check_share(const struct kernel *k)
                 assert_int_equal((x - u) % k->run, 0);
                 assert_int_equal((y - v) % k->run, 0);
             }
-    /* So many owners, each of its own: all. */
+    /* There are as many owners as elements, so all are covered. */
     assert_int_equal(simt_threads(s) * s.each_m * s.each_n, s.tile_m * s.tile_n);
     assert_int_equal(simt_threads(s) % WARP, 0);
     assert_in_range(simt_threads(s), WARP, 1024);
@@ -86,13 +86,13 @@ static void test_shares(void **state)
     each_kernel(check_share);
 }
 
-/* How a block loads a piece of an operand: in runs of `run`, `depth` steps of k per turn. */
+/* How a block loads a piece of an operand: in runs of `run`, with `depth` steps of k per turn. */
 struct loader {
     int threads, side, step, depth, run;
     bool k_major;
 };
 
-/* `wide`: kernels with warp tiles copy 16 bytes at once, if k is not contiguous. */
+/* `wide`: kernels with warp tiles copy 16 bytes at once if k is not contiguous. */
 static struct loader loader_of(const struct kernel *k, int side, bool k_major, bool wide)
 {
     struct loader l = {simt_threads(k->s), side, k->s.step, k->s.step, k->run, k_major};
@@ -109,7 +109,7 @@ static int turns_of(const struct loader *l)
     return (each + l->threads - 1) / l->threads * (l->step / l->depth);
 }
 
-/* False where the thread has nothing to do in this turn. */
+/* Returns false if the thread is idle in this turn. */
 static bool place_of(const struct loader *l, int thread, int turn, struct piece_place *place)
 {
     const int a_depth = turns_of(l) / (l->step / l->depth);
@@ -140,13 +140,13 @@ static void check_loader(const struct loader *l)
     assert_int_equal(count, l->side * l->step);
 }
 
-/* Addresses in shared memory of the lanes of a warp; -1: none. */
+/* The shared-memory addresses of the lanes of a warp; -1: none. */
 struct request {
     int at[WARP], bytes;
 };
 
-/* The most accesses to one bank at once.  Shared memory serves as many lanes at once as move 128
- * bytes, with `more` twice as many; lanes that read the same word share the access. */
+/* Returns the most simultaneous accesses to one bank.  Shared memory serves 128 bytes at once, or
+ * with `more` twice as many; lanes that read the same word share the access. */
 static int conflicts(const struct request *r, bool more)
 {
     const int together = (more ? 256 : 128) / r->bytes;
@@ -174,9 +174,8 @@ static int pitch_of(const struct kernel *k, int side)
     return side * k->size + (k->run > 1 ? SIMT_PADDING_WIDE : SIMT_PADDING);
 }
 
-/* The claim: stores to a piece have no bank conflicts, except where a warp stores two rows of 16
- * floats (the padding for stores along k makes them overlap).  A run along k is stored element by
- * element. */
+/* Stores to a piece have no bank conflicts, except if a warp stores two rows of 16 floats (the
+ * padding for stores along k makes them overlap).  A run along k is stored element by element. */
 static void check_stores(const struct kernel *k, const struct loader *l)
 {
     const int parts = l->k_major ? l->run : 1, pitch = pitch_of(k, l->side);
@@ -211,9 +210,9 @@ static void test_loaders(void **state)
     each_kernel(check_loaders);
 }
 
-/* The claim: loads of rows of a piece of A or B have no bank conflicts, and with compact warp tiles
- * shared memory serves twice as many lanes at once, since lanes read the same words in the pairs
- * that it can combine. */
+/* Loads of rows of a piece of A or B have no bank conflicts.  With compact warp tiles shared memory
+ * serves twice as many lanes at once, since lanes read the same words in pairs that it can
+ * combine. */
 static void check_reads(const struct kernel *k)
 {
     for (int warp = 0; warp < simt_threads(k->s); warp += WARP) {
@@ -238,7 +237,7 @@ static void test_reads(void **state)
     each_kernel(check_reads);
 }
 
-/* Each tile has its block. */
+/* Each tile is computed by one block. */
 static void test_tiles(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The simulated run: against times and bytes worked out by hand, and what holds for all of them. */
+/* The simulated run, compared with times and bytes computed by hand, and checked for general
+ * invariants. */
 #include "simulate_fixture.h"
 
 #include <time.h>
@@ -8,7 +9,7 @@
 
 static const struct plan_request plain = {.layers = 1, .algorithm = ALGORITHM_CPU};
 
-/* Rates at which nothing takes long. */
+/* A machine so fast that nothing limits the run. */
 static struct machine fast_machine(int ranks, int ranks_per_node)
 {
     struct machine m = make_machine(ranks, (size_t)16 << 30, (size_t)32 << 30, true);
@@ -21,7 +22,7 @@ static struct machine fast_machine(int ranks, int ranks_per_node)
     return m;
 }
 
-/* Slow down one thing after the other: the run takes what that takes. */
+/* Slows down one resource at a time; the run takes the time of that resource. */
 static void test_one_limit(void **state)
 {
     (void)state;
@@ -46,12 +47,13 @@ static void test_one_limit(void **state)
     plan = planned(&p, &m, &request);
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_READ);
-    assert_true(s.usage[RESOURCE_READ].amount == 2 * matrix); /* the host keeps what comes again */
+    assert_true(s.usage[RESOURCE_READ].amount ==
+                2 * matrix); /* repeated panels come from the host cache */
     /* The first two tiles of four are written while the disk is read. */
     assert_near(s.wall_s, 2.5 * matrix / 2e8, 0.03);
     m.files_in_memory = true;
     s = simulated(&p, &m, &request, &plan);
-    assert_near(s.wall_s, 2 * matrix / 2e8, 0.03); /* writing takes little time there */
+    assert_near(s.wall_s, 2 * matrix / 2e8, 0.03); /* writing is cheap there */
 
     m = fast_machine(1, 1);
     m.disk_write_bytes_per_s = 1e8;
@@ -72,7 +74,7 @@ static void test_one_limit(void **state)
     plan = planned(&p, &m, &request);
     s = simulated(&p, &m, &request, &plan);
     assert_int_equal(s.limit, RESOURCE_LINK_IN);
-    /* Reading ends with the third of four tiles; two leave after that. */
+    /* Reading ends with the third of four tiles; two tiles are drained after that. */
     assert_near(s.wall_s, 2 * matrix / 2e8 + matrix / 2 / 2e8, 0.01);
 }
 
@@ -99,7 +101,7 @@ static void test_two_slabs(void **state)
     }
 }
 
-/* What two ranks of a node need both is read once, and copied by each. */
+/* A panel that two ranks of a node need is read once, and copied by each. */
 static void test_shared_on_a_node(void **state)
 {
     (void)state;
@@ -116,7 +118,7 @@ static void test_shared_on_a_node(void **state)
     assert_true(s.usage[RESOURCE_IN].amount == 2 * a + b);
     assert_true(s.usage[RESOURCE_SEND].amount == 0);
 
-    /* On two nodes each reads half of A and sends it to the other. */
+    /* With two nodes, each reads half of A and sends it to the other. */
     m.ranks_per_node = 1;
     m.network_bytes_per_s = 1e6;
     plan = planned(&p, &m, &request);
@@ -130,7 +132,7 @@ static void test_shared_on_a_node(void **state)
 }
 
 /* Four nodes of four ranks, grid 4 x 4: a node has a quarter of C, so each panel is needed by two
- * nodes, which read half of it each. */
+ * nodes, and each of them reads half of it. */
 static void test_four_nodes(void **state)
 {
     (void)state;
@@ -152,7 +154,7 @@ static void test_four_nodes(void **state)
     assert_true(s.usage[RESOURCE_IN].count == 16 && s.usage[RESOURCE_SEND].count == 4);
 }
 
-/* Nodes read side by side: links that are as slow together as the file system cost nothing. */
+/* Nodes read in parallel: links with the file system's total rate cost nothing. */
 static void test_side_by_side(void **state)
 {
     (void)state;
@@ -169,12 +171,12 @@ static void test_side_by_side(void **state)
     struct simulation s = simulated(&p, &m, &request, &plan);
     const double matrix = 8.0 * 4096 * 4096;
     assert_int_equal(plan.slabs, 1);
-    /* All of A and B, then all of C through the links. */
+    /* All of A and B pass through the links, then all of C. */
     assert_near(s.wall_s, 2 * matrix / 1e8 + matrix / 1e8, 0.02);
 }
 
-/* A rate between 1e5 and 1e8, so that anything may be the limit of a small problem; below those at
- * which files are in memory, which is another plan. */
+/* A random rate between 1e5 and 1e8, so that any resource may limit a small problem, and below the
+ * rates of files in memory, which have other plans. */
 static double random_rate(void)
 {
     return 1e5 * pow(10, (double)random_below(3000) / 1000);
@@ -197,7 +199,8 @@ static struct machine random_machine(void)
     return m;
 }
 
-/* Every byte and operation of the plan is there, and nothing takes less time than it must. */
+/* All bytes and operations of the plan are simulated, and nothing is faster than its lower
+ * bound. */
 static void check_amounts(const struct problem *p, const struct plan *plan,
                           const struct simulation *s)
 {
@@ -223,7 +226,7 @@ static void assert_no_slower(double wall_s, double before)
         fail_msg("%.9g s, but %.9g s before", wall_s, before);
 }
 
-/* The same plan with one rate doubled, or with more slots. */
+/* The same plan with one rate doubled, or with more slots, is not slower. */
 static void check_monotone(const struct problem *p, const struct machine *machine,
                            const struct plan_request *request, const struct plan *plan,
                            double wall_s)
@@ -278,14 +281,14 @@ static void test_random(void **state)
         done++;
     }
     assert_true(done > count / 2);
-    /* The host's copies are never that slow here; a node sends as much as it receives. */
+    /* Copies within the host are never the limit here; a node sends as much as it receives. */
     for (int i = 0; i < RESOURCE_COUNT && count >= ALL; i++)
         if (limits[i] == 0 && i != RESOURCE_CACHE && i != RESOURCE_RECEIVE)
             fail_msg("never limited by %s", resource_names[i]);
 }
 
-/* B comes first and goes to all devices at once, then A's rows in turns: no device waits for the
- * others' rows, nor does its bus stand still meanwhile. */
+/* B is read first and copied to all devices at once, then the rows of A in turns: no device waits
+ * for the rows of another, and no bus idles meanwhile. */
 static void test_turns(void **state)
 {
     (void)state;
@@ -299,14 +302,14 @@ static void test_turns(void **state)
     struct machine m = fast_machine(4, 4);
     const double matrix = 8.0 * 1024 * 16384, seconds = 10;
     m.node_disk_bytes_per_s = 2 * matrix / seconds;
-    m.in_bytes_per_s = 1.25 * matrix / (0.8 * seconds); /* a quarter of A, and B */
+    m.in_bytes_per_s = 1.25 * matrix / (0.8 * seconds); /* a quarter of A, and all of B */
     struct plan plan = planned(&p, &m, &request);
     double wall_s = simulated(&p, &m, &request, &plan).wall_s;
     assert_int_equal(plan.slabs, 4);
     assert_near(wall_s, seconds + 8.0 * 1024 * 1024 / m.node_disk_bytes_per_s, 0.03);
 }
 
-/* A disk that is read half of the time has the other half for the tile before. */
+/* While a disk reads half of the time, it writes the previous tile in the other half. */
 static void test_beside_writing(void **state)
 {
     (void)state;
@@ -316,12 +319,12 @@ static void test_beside_writing(void **state)
     request.tile_cols = 4096;
     request.slab = 256;
     struct machine m = fast_machine(1, 1);
-    m.device_memory = (size_t)128 << 20; /* too little to keep B */
+    m.device_memory = (size_t)128 << 20; /* too small to keep B */
     m.disk_read_bytes_per_s = 1e8;
     const double read = 8.0 * (2048 + 4096) * 4096 / m.disk_read_bytes_per_s;
     m.gemm_flops_per_s[SCALAR_DOUBLE] = 2.0 * 4096 * 4096 * 2048 * 1.25 / (2 * read);
     struct plan plan = planned(&p, &m, &request);
-    plan.slots_in = 1; /* reading is hardly ahead */
+    plan.slots_in = 1; /* so that reads are hardly ahead */
     plan.kept[OPERAND_B] = 0;
     assert_int_equal(plan.supers_down * plan.slabs, 32);
     struct simulation s = simulated(&p, &m, &request, &plan);
@@ -329,7 +332,7 @@ static void test_beside_writing(void **state)
     assert_near(s.wall_s, read / 16 + s.usage[RESOURCE_GEMM].busy_s, 0.01);
 }
 
-/* A node with fewer ranks than others would have all of its link for them. */
+/* A node with fewer ranks than allowed per node has its whole link for them. */
 static void test_few_ranks(void **state)
 {
     (void)state;
@@ -348,7 +351,8 @@ static void test_few_ranks(void **state)
     }
 }
 
-/* Many ranks and slabs: several slabs make a step, which costs neither time nor truth. */
+/* With many ranks and slabs, several slabs form a simulation step, which stays fast and
+ * accurate. */
 static void test_many_ranks(void **state)
 {
     (void)state;
@@ -375,7 +379,7 @@ static void test_many_ranks(void **state)
     assert_near(s.wall_s, plan.link_s[STAGE_GEMM], 0.03);
 }
 
-/* Too many super-blocks for the time that there is: the first ones show what the others take. */
+/* With too many super-blocks to simulate, the others are extrapolated from the first ones. */
 static void test_many_supers(void **state)
 {
     (void)state;
@@ -401,7 +405,7 @@ static void test_many_supers(void **state)
     }
 }
 
-/* Pieces one after the other. */
+/* The times of consecutive pieces add up. */
 static void test_sum(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is said of a rank alone on its node that waits. */
+/* The stall messages of a rank that is alone on its node. */
 #include "scratch.h"
 
 #include "comm.h"
@@ -6,7 +6,7 @@
 #include "stalls.h"
 #include "waits.h"
 
-/* After it has begun to wait, since no time. */
+/* Checks the message of a rank that has just begun to wait. */
 static void assert_said(const char *words)
 {
     struct ear ear = ear_open();
@@ -50,7 +50,7 @@ static void test_words(void **state)
     stalls_close();
 }
 
-/* A device may take its time, and so may who does not wait. */
+/* No stall is reported while waiting for the device, or when not waiting. */
 static void test_silence(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Matrix files and byte movers, on real files in a scratch directory. */
+/* Matrix files and their I/O, on real files in a scratch directory. */
 #include "store_fixture.h"
 
 #include <hdf5.h>
@@ -307,7 +307,7 @@ static void test_names(void **state)
     (void)state;
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
     static const struct {
-        const char *text, *file, *dataset; /* null file: refused */
+        const char *text, *file, *dataset; /* file is null: refused */
     } cases[] = {
         {"none.h5", "none.h5", "A"},
         {"none.h5:/x", "none.h5", "/x"},

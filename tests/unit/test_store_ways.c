@@ -1,4 +1,4 @@
-/* The ways of moving bytes by offset, on plain files, where a matrix may begin at any byte. */
+/* The methods of I/O by offset, on plain files in which a matrix may begin at any byte. */
 #include "store_fixture.h"
 
 #include <linux/magic.h>
@@ -31,7 +31,7 @@ static size_t matrix_bytes(const struct matrix_info *info, enum scalar type)
     return (size_t)(info->rows * info->cols) * scalar_size(type);
 }
 
-/* A matrix at byte `offset` of a file of guards, `tail` bytes before its end. */
+/* A matrix at byte `offset` of a file of guard bytes, `tail` bytes before its end. */
 static struct matrix_info plain(const char *file, uint64_t offset, int64_t rows, int64_t cols,
                                 enum scalar type, size_t tail)
 {
@@ -68,8 +68,8 @@ static void check_guards(const struct matrix_info *info, enum scalar type)
     free(bytes);
 }
 
-/* All blocks of a matrix, of height x width, moved by several threads at once, from and to memory
- * of various alignments. */
+/* All blocks of a matrix, of height x width, transferred by several threads at once between the
+ * file and memory of various alignments. */
 struct sweep {
     struct store *store;
     const struct matrix_info *info;
@@ -132,7 +132,8 @@ static void sweep(const struct matrix_info *info, enum scalar type, enum store_m
     store_close(s.store);
 }
 
-/* Every way reads what every way has written, in whatever blocks, and touches nothing else. */
+/* Every method reads what any method has written, in blocks of any size, and changes nothing
+ * else. */
 static void test_ways(void **state)
 {
     (void)state;
@@ -161,8 +162,8 @@ static void test_ways(void **state)
         }
 }
 
-/* Rows are made ready where that is of use, before and after they are written, and stay as they
- * are; what a file has no memory for gets some. */
+/* Rows are prepared if that is useful, before and after they are written, and keep their data;
+ * holes of the file get memory. */
 static void prepares(const char *file)
 {
     struct statfs fs;
@@ -223,7 +224,7 @@ static void test_file_cut_short(void **state)
     }
 }
 
-/* A failure to write through a mapping is an error, not a signal. */
+/* A failed write through a mapping is an error, not a signal. */
 static void test_mapping_of_a_file_cut_short(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-/* How far a run is said to be: when, and in which words. */
+/* The progress display: when it is printed, and its text. */
 #include "scratch.h"
 
 #include "meter.h"
 #include "ticker.h"
 
-/* What is printed while `time` passes once for each tally, as if the clock were set forward. */
+/* Returns what is printed while the clock advances by `time` for each tally. */
 static const char *told(struct ticker *t, double time, const struct tally *tallies, int count)
 {
     struct ear ear = ear_open();
@@ -25,7 +25,7 @@ static struct tally at(double tflop, double read_gb)
     return tally;
 }
 
-/* On standard error that is no terminal, as here under the tests. */
+/* If standard error is not a terminal, as in these tests, a line is printed every minute. */
 static void test_a_line_a_minute(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void test_a_line_a_minute(void **state)
     assert_ptr_equal(strstr(next, "[2:00] 37.0%  eta 10:35  1.00 TFLOP/s  "), next);
 }
 
-/* What happened last counts most. */
+/* The rate follows the most recent work. */
 static void test_rates_follow(void **state)
 {
     (void)state;
@@ -63,8 +63,8 @@ static void test_rates_follow(void **state)
     assert_true(rates[3] > 9.9 && rates[3] < 10.1);
 }
 
-/* Of so many ranks, each after so long at so many operations a second: added up as a meeting does,
- * number by number. */
+/* The sum of the tallies of all ranks, each after `seconds` at the given rate, added number by
+ * number as in the ranks' vote. */
 static struct tally of_all(int ranks, double seconds, double flops_per_s)
 {
     struct tally sum = {0}, mine = {.ranks = 1, .tiles = 1};
@@ -80,7 +80,7 @@ static struct tally of_all(int ranks, double seconds, double flops_per_s)
     return sum;
 }
 
-/* The last of some lines, a minute apart, when the ranks come to that part of the product. */
+/* The last of some lines, one per minute, when the ranks reach that fraction of the product. */
 static const char *at_part(double part, int ranks, double flops, double seconds)
 {
     enum { LINES = 10 };
@@ -96,7 +96,7 @@ static const char *at_part(double part, int ranks, double flops, double seconds)
     return last;
 }
 
-/* More operations, and nanoseconds of all ranks, than 64 bits count. */
+/* Operations and nanoseconds, summed over all ranks, exceed 64 bits. */
 static void test_long_runs_of_many_ranks(void **state)
 {
     (void)state;

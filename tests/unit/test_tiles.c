@@ -1,4 +1,4 @@
-/* The map of C: every tile in its cell, few tiles or many, in one piece or several. */
+/* The map of C: every tile is in its cell, for few or many tiles, in one piece or several. */
 #include "plan_fixture.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "schedule.h"
 #include "tiles.h"
 
-/* Of which only the cut counts. */
+/* A plan in which only the partition matters. */
 static struct plan make_plan(const struct problem *p, int rows, int cols, int64_t tile_rows,
                              int64_t tile_cols)
 {
@@ -34,8 +34,8 @@ static double ratio_of(const struct block *tile)
     return (double)((tile->row * 31 + tile->col * 17) % 101);
 }
 
-/* Judge all tiles of a piece; each lies in one of its cells, which has the largest ratio of
- * those in it and the rank of the first. */
+/* Judges all tiles of a piece.  Each lies in one cell of the piece; the cell has the largest ratio
+ * of its tiles and the rank of the first. */
 static void check_piece(struct tiles *tiles, const struct problem *p, const struct plan *plan,
                         int left)
 {
@@ -91,7 +91,7 @@ static void test_many_tiles_make_a_cell(void **state)
     assert_true(tiles.merged > 1 && tiles.count > CELLS_MAX / 8 && tiles.count <= CELLS_MAX / 2);
 }
 
-/* Pieces beside each other share the room; when there is none left, the rest is left out. */
+/* Pieces of C share the cells; when there are none left, further pieces are omitted. */
 static void test_pieces(void **state)
 {
     (void)state;

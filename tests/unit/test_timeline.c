@@ -1,4 +1,4 @@
-/* The timeline's bins: nothing is lost when they become wider, and everything is where it was. */
+/* The timeline's bins: when they become wider, no time is lost and all work stays in its place. */
 #include "scratch.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static void test_sums(void **state)
     assert_near(sum(t.amount[STAGE_READ], 0, TIMELINE_BINS), amount[0]);
     assert_near(sum(t.amount[STAGE_GEMM], 0, TIMELINE_BINS), amount[1]);
     assert_true(TIMELINE_BINS * t.width > end - begin);
-    assert_true(TIMELINE_BINS * t.width < 2 * (end - begin) + 1); /* and not much more */
+    assert_true(TIMELINE_BINS * t.width < 2 * (end - begin) + 1); /* but not much more */
     for (int i = 0; i < TIMELINE_BINS; i++)
         assert_true(t.busy_s[STAGE_READ][i] + t.busy_s[STAGE_GEMM][i] <= t.width * (1 + 1e-9));
 }

@@ -1,5 +1,5 @@
-/* When the stages did what, after a month: the device's clock is as CUDA's, whose time between two
- * events is a float of milliseconds. */
+/* The times of spans after a month: like CUDA's, the device's clock gives the time between two
+ * events as a float of milliseconds. */
 #include "scratch.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ struct event {
 
 static struct event events[EVENTS];
 static int created, anchored;
-static double clock_rate = 1; /* of the device's clock, beside the host's */
+static double clock_rate = 1; /* relative to the host's clock */
 
 static int create(struct device *dev, struct event **event, struct error *err)
 {
@@ -63,7 +63,7 @@ static struct device device = {.event_create = create,
                                .sync = sync_event,
                                .elapsed = elapsed};
 
-/* As if so much time had passed since. */
+/* Moves the start of the trace back in time. */
 static void set_back(struct trace *t, double seconds)
 {
     t->start -= seconds;
@@ -73,8 +73,8 @@ static void set_back(struct trace *t, double seconds)
     }
 }
 
-/* Spans of 100 us, one after the other, beginning now; how far one of them is from where it should
- * be, and from the end of the one before. */
+/* Traces consecutive spans of 100 us, beginning now.  Sets *off to the largest error of a start
+ * time, and *uneven to the largest gap between neighbours. */
 static void trace_some(struct trace *t, double *off, double *uneven)
 {
     double now = clock_now();
@@ -108,12 +108,12 @@ static void test_a_month_later(void **state)
     set_back(&t, month);
     trace_some(&t, &off, &uneven);
     assert_true(t.spans[0].begin > month - 1);
-    assert_true(off < 1e-3); /* the host may be late to see an anchor */
+    assert_true(off < 1e-3); /* the host may notice an anchor late */
     assert_true(uneven < 1e-5);
     trace_close(&t);
 }
 
-/* Whatever the device's clock does meanwhile; and without a new anchor for every span. */
+/* Spans stay accurate while the clocks drift apart, without a new anchor for every span. */
 static void test_clocks_that_part(void **state)
 {
     (void)state;

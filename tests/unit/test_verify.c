@@ -1,4 +1,4 @@
-/* The full check as a function: files that are right pass, and no flipped bit of C does. */
+/* The full check as a function: correct files pass, and every flipped bit of C is found. */
 #include "store_fixture.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void flip(const struct matrix_info *info, int64_t bit)
     close(file);
 }
 
-/* C = A B of random numbers, in files, and what their check expects. */
+/* Writes C = A B of random numbers to files, with the checksum that the check expects. */
 static void make_product(struct problem *p, struct matrix_info *c, uint64_t *sum)
 {
     double a[M][K], b[K][N], product[M][N];
@@ -88,7 +88,7 @@ static void test_every_flip_is_caught(void **state)
     }
 }
 
-/* Without a checksum, the residual finds what is large. */
+/* Without a checksum, the residual detects large errors. */
 static void test_residual_alone(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is left of C, after any number of interruptions with any plans: every element once. */
+/* The remaining work after any number of interruptions with any plans covers every element once. */
 #include "plan_fixture.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { ROWS = 60, COLS = 50, DEPTH = 40 };
 
-/* How far each element is: k of it; DEPTH: complete. */
+/* The progress of each element along k; DEPTH: complete. */
 struct picture {
     int64_t k[ROWS][COLS];
 };
@@ -21,7 +21,7 @@ static void paint(struct picture *picture, const struct block *b, int64_t k)
             picture->k[i][j] = k;
 }
 
-/* The pieces and what is complete make up C; each piece is as far as its elements are. */
+/* The pieces and the complete part cover C; the progress of each piece is that of its elements. */
 static void check_pieces(const struct work *work, const struct picture *picture)
 {
     static int covered[ROWS][COLS];
@@ -45,7 +45,7 @@ static void check_pieces(const struct work *work, const struct picture *picture)
     assert_true(fabs(work_done(work, &whole) - 1 + left / (ROWS * COLS)) < 1e-9);
 }
 
-/* A plan for a piece, of which only the cut counts. */
+/* A plan for a piece, in which only the partition matters. */
 static struct plan random_plan(const struct block *piece)
 {
     struct plan plan = {.grid_rows = 1 + (int)random_below(3),
@@ -74,7 +74,7 @@ static struct plan one_super_block(const struct block *piece)
                          .slabs = 1};
 }
 
-/* What the ranks have done of a piece: the schedule itself says where. */
+/* Marks the work of the ranks on a piece, as the schedule places it. */
 static void work_on(struct picture *picture, const struct problem *p, const struct plan *plan,
                     int64_t supers, int64_t k)
 {
@@ -85,7 +85,7 @@ static void work_on(struct picture *picture, const struct problem *p, const stru
         }
 }
 
-/* What is complete of a part of C: every such element once, and no other. */
+/* The complete part of a block of C is covered once, and nothing else is. */
 static void check_complete(const struct work *work, const struct picture *picture,
                            const struct block *part)
 {
@@ -106,7 +106,7 @@ static void check_complete(const struct work *work, const struct picture *pictur
         }
 }
 
-/* Some of what is complete was damaged. */
+/* Some complete elements were damaged. */
 static void damage(struct work *work, struct picture *picture)
 {
     struct block part = {random_below(ROWS), random_below(COLS), 0, 0}, blocks[BLOCKS_MAX];
@@ -155,7 +155,7 @@ static void test_interrupted_at_random(void **state)
     }
 }
 
-/* A piece of which nothing new was done is as it was, with its hash. */
+/* A piece without new progress keeps its state and its hash. */
 static void test_nothing_done(void **state)
 {
     (void)state;
@@ -180,13 +180,13 @@ static void test_too_many_pieces(void **state)
     for (int i = 1; i < PIECES_MAX; i++)
         assert_true(work_again(&work, &tile));
     assert_false(work_again(&work, &tile));
-    assert_true(work_put_back(&work, &(struct block){0, 0, ROWS, COLS})); /* none is complete */
+    assert_true(work_put_back(&work, &(struct block){0, 0, ROWS, COLS})); /* nothing is complete */
     work.pieces[0].block.rows = ROWS - 1;
     assert_false(work_put_back(&work, &(struct block){0, 0, ROWS, COLS}));
     assert_int_equal(work.count, PIECES_MAX);
     struct plan plan = random_plan(&work.pieces[0].block);
     assert_false(work_advance(&work, &plan, 0, &(struct piece){.k = 16}));
-    assert_int_equal(work.count, PIECES_MAX); /* nothing is lost, and it is done again */
+    assert_int_equal(work.count, PIECES_MAX); /* nothing is lost; the work is repeated */
     assert_true(work_advance(&work, &plan, schedule_supers(&plan), &(struct piece){0}));
     assert_int_equal(work.count, PIECES_MAX - 1);
 }
