@@ -55,7 +55,8 @@ def measure(folder, rng, k, phi, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--type", choices="ds", default="d")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
