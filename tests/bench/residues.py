@@ -69,8 +69,8 @@ def main():
             for phi in SPREADS:
                 for row in measure(Path(folder), rng, k, phi, options):
                     rows.append(row)
-                    print("k {k} phi {phi} {given} {algorithm}: {median:.2g} / {max:.2g}, proven {proven}".format(**row),
-                          flush=True)
+                    print("k {k} phi {phi} {given} {algorithm}: {median:.2g} / {max:.2g}, "
+                          "proven {proven}".format(**row), flush=True)
                 options.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 

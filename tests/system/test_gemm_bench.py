@@ -43,8 +43,9 @@ def test_products_in_residues(tmp_path):
     assert many < usual < cpu < few / 1e6
 
 
-@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"], ["--size", "3x4"], ["--trans", "NX"],
-                                       ["--type", "z"], ["--repeat", "0"], ["more"]])
+@pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
+                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "z"],
+                                       ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2
 
