@@ -46,7 +46,7 @@ int64_t findings_collect(struct findings *f, const double *verdicts, int64_t row
         collect_row(f, verdicts + i, rows, cols, classes);
         others += states[i] != ROW_NOT_FINITE;
     }
-    f->not_judged += left_out[0] * others;
+    f->not_judged += left_out[0] * (double)rows;
     f->not_finite += left_out[1] * others;
     return -1;
 }
