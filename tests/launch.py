@@ -16,6 +16,7 @@ PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_COMPUTER", "DGEMM_OOC_TEST_W
 EMULATED = "emulated/dgemm_ooc"  # with an emulated GPU, for machines without one
 AS_BUILT = ["--old-file=all", f"BUILD={BUILD}"]  # lets `make install` use this build without rebuilding it
 LARGE = os.environ.get("DGEMM_OOC_TEST_LARGE") == "1"
+PATIENCE = 300  # seconds that a test waits for a program to end: on a busy machine it takes ten times as long
 
 
 def mpi():
@@ -108,7 +109,7 @@ def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def run(program, *args, timeout=300, **how):
+def run(program, *args, timeout=PATIENCE, **how):
     """Start a program and wait until it ends.  Returns the completed process."""
     with start(program, *args, **how) as process:
         try:

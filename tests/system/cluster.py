@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 
-from launch import environment
+from launch import PATIENCE, environment
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch"]
 
@@ -93,7 +93,7 @@ class Slurm:
 
     def run(self, *words, cwd=None):
         return subprocess.run([*self.way, *map(str, words)], cwd=cwd, env=self.env, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=PATIENCE)
 
     def ask(self, *words, cwd=None):
         """Run a command up to five times: a busy controller closes a connection before it has read the request,

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, environment, run, start
+from launch import BUILD, FAULTY, PATIENCE, environment, run, start
 
 
 def random(shape, dtype="f8", seed=0):
@@ -121,7 +121,7 @@ def start_late(*args, late="1", **how):
 
 def wait_until(condition, process):
     """Wait for a condition while the process runs."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from launch import BUILD, ROOT, environment
+from launch import BUILD, PATIENCE, ROOT, environment
 
 M, N, K = 300, 200, 400
 STAGES = {"read", "in", "gemm", "out", "write"}
@@ -25,7 +25,7 @@ def bench(tmp_path_factory):
     """The table and JSON of a small bench, run once."""
     folder, answer = tmp_path_factory.mktemp("bench"), tmp_path_factory.mktemp("answer") / "x.json"
     process = start(folder, "--sizes", f"{M}x{N}x{K}", "--repeat", "2", "--json", answer)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert not list(folder.iterdir())
     return out, json.loads(answer.read_text())
@@ -75,7 +75,7 @@ def test_alone(tmp_path):
     answer = tmp_path / "x.json"
     process = start(tmp_path, "--sizes", f"{M}x{N}x{K}", "--repeat", "1", "--only", "compute",
                     "--alone", "--json", answer)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     case, = json.loads(answer.read_text())["cases"]
     assert case["rivals"] == {} and set(case["program"]["stages"]) == STAGES
@@ -100,7 +100,7 @@ def test_leaves_nothing_when_interrupted(tmp_path, number, code):
     while not list(tmp_path.rglob("*.h5")) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, err
     assert out == "" and "Traceback" not in err and not list(tmp_path.iterdir())
 
@@ -108,5 +108,5 @@ def test_leaves_nothing_when_interrupted(tmp_path, number, code):
 @pytest.mark.parametrize("option", ["--sizes=3x4", "--sizes=0", "--gpu-memory=much", "--only=none"])
 def test_usage(tmp_path, option):
     process = start(tmp_path, option)
-    err = process.communicate(timeout=60)[1]
+    err = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 2 and "usage" in err

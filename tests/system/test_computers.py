@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from launch import BUILD, FAULTY, GOES_ON, MPI, SOCKETS, environment, start
+from launch import BUILD, FAULTY, GOES_ON, MPI, PATIENCE, SOCKETS, environment, start
 from matrices import operands, output_of
 from ranks import (SOON, begin, complaints, descendants, environment_in, kill, limits, on_one_rank,
                    processes, same_product)
@@ -54,11 +54,11 @@ def folder(tmp_path_factory):
     for program in "unshare", "hostname", "mpirun":
         if not shutil.which(program):
             pytest.skip(f"no {program} here")
-    done = subprocess.run([agent, "first", "hostname"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([agent, "first", "hostname"], capture_output=True, text=True, timeout=PATIENCE)
     if done.stdout != "first\n":
         pytest.skip(f"a process cannot have a host name of its own here: {done.stderr.strip()}")
     done = subprocess.run(["mpirun", "-n", "2", "hostname"], capture_output=True, text=True,
-                          timeout=60, env=environment(**environment_of(folder, (1, 1))))
+                          timeout=PATIENCE, env=environment(**environment_of(folder, (1, 1))))
     if sorted(done.stdout.split()) != ["first", "second"]:
         pytest.skip(f"this mpirun starts nothing by another agent: {done.stderr.strip()}")
     return folder

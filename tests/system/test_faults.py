@@ -83,7 +83,7 @@ def meet(problem, faults, *options, ranks=0, seed=0, **env):
     output, log = folder / "out.h5", folder / "log"
     log.unlink(missing_ok=True)
     before = snapshot(folder)
-    done = run(FAULTY, source, *OPTIONS, *options, "-o", output, ranks=ranks, timeout=60,
+    done = run(FAULTY, source, *OPTIONS, *options, "-o", output, ranks=ranks,
                DGEMM_OOC_TEST_FAULTS=faults, DGEMM_OOC_TEST_SEED=str(seed),
                DGEMM_OOC_TEST_FAULT_LOG=str(log), **env)
     lines = log.read_text().splitlines() if log.exists() else []
@@ -252,10 +252,10 @@ def test_a_run_that_saves_goes_on_after_a_fault(problem, call, ranks):
     rng = chance.Random(call + str(ranks))
     for _ in range(2 * SEEDS):
         fault = f"{call}@{rng.randint(1, 60)}"
-        done = run(FAULTY, *saving, ranks=ranks, timeout=60, DGEMM_OOC_TEST_FAULTS=fault)
+        done = run(FAULTY, *saving, ranks=ranks, DGEMM_OOC_TEST_FAULTS=fault)
         assert done.returncode in (0, RUNTIME, INPUT, RESOURCES), f"{fault}\n{done.stderr}"
         assert (done.returncode == 0) == output.exists(), f"{fault}\n{done.stderr}"
-    done = run(FAULTY, *saving, ranks=ranks, timeout=60)
+    done = run(FAULTY, *saving, ranks=ranks)
     assert done.returncode == 0, done.stderr
     done = run(FAULTY, source, *OPTIONS, "--check-only", "-o", output)
     assert done.returncode == 0, done.stderr

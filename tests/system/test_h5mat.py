@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, environment
+from launch import BUILD, PATIENCE, environment
 
 USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
 
@@ -19,7 +19,7 @@ USAGE, INPUT, RESOURCES, DIFFERENT = 2, 3, 4, 5
 def h5mat(*args, code=0, **options):
     """Run h5mat; returns its standard output, or standard error if it must fail."""
     command = [BUILD / "h5mat", *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **options)
     assert done.returncode == code, done.stdout + done.stderr
     if code in (0, DIFFERENT):
         assert done.stderr == ""
@@ -185,7 +185,7 @@ def interrupt(name, number, *options):
         time.sleep(0.01)
     time.sleep(0.3)
     process.send_signal(number)
-    return process.wait(timeout=60), process.stderr.read()
+    return process.wait(timeout=PATIENCE), process.stderr.read()
 
 
 SLOW = ["--gzip", "9", "--chunk", "100x100"]

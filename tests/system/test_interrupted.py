@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, WAYS, run, start
+from launch import BUILD, FAULTY, PATIENCE, WAYS, run, start
 from matrices import at_work, multiply, operands, output_of, read, snapshot, sparse, wait_until
 
 SIZE = (1500, 1500, 500)
@@ -28,7 +28,7 @@ def interrupt(source, number, **how):
         at_work(source, process)
         wait_until(output_of(source).with_name("input-C.h5.journal").exists, process)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0 and "RESULT" not in out
     after = snapshot(source.parent)
     assert before.items() <= after.items()
@@ -58,7 +58,7 @@ def signalled_twice(number, seconds, source, *options, **how):
         process.send_signal(number)
         time.sleep(seconds)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert "RESULT" not in out
     return process.returncode
 
@@ -114,7 +114,7 @@ def test_failing_disk(source, faulty, way, ranks, fault, code, words):
 def test_the_disk_of_all_ranks_is_full(source, faulty, attempt):
     """Each rank has a complaint, and may receive others' before or after it; only one is printed."""
     before = snapshot(source.parent)
-    done = run(faulty, source, "--tile", "16x16x500", ranks=4, timeout=60,
+    done = run(faulty, source, "--tile", "16x16x500", ranks=4,
                DGEMM_OOC_TEST_FAULTS=f"{NO_FALLOCATE},{FULL.format(300)}")
     assert done.returncode == 4, done.stderr
     assert len(re.findall("dgemm_ooc: .*No space left", done.stderr)) == 1, done.stderr

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from launch import BUILD, MPI, environment
+from launch import BUILD, MPI, PATIENCE, environment
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
@@ -34,7 +34,7 @@ def launch(tmp_path):
     def start(*launcher, options=(), **env):
         done = subprocess.run([*launcher, BUILD / "dgemm_ooc", source, "--force", "--report", report, *options],
                               env=environment(DGEMM_OOC_DEVICE="cpu", **env), capture_output=True,
-                              text=True, timeout=120)
+                              text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         said = json.loads(report.read_text())
         assert said["machine"]["threads"] >= 1

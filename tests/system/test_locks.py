@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from launch import run, start
+from launch import PATIENCE, run, start
 from matrices import assert_whole, at_work, names, operands, output_of, part_of, read, start_late, wait_until
 
 INPUT, RUNTIME = 3, 1
@@ -65,7 +65,7 @@ def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, ver
         at_work(source, first)
         second = run("dgemm_ooc", source, "--verify", verify, **how)
         assert first.poll() is None
-        first.communicate(timeout=60)
+        first.communicate(timeout=PATIENCE)
     assert first.returncode == 0 and second.returncode == INPUT
     assert f"another run is at work on this output: process {first.pid} on {socket.gethostname()}" \
         in second.stderr
@@ -76,7 +76,7 @@ def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, ver
 @pytest.mark.parametrize("count", [2, 3])
 def test_runs_that_start_together(source, reference, without, count, verify):
     runs = [start_late(source, "--verify", verify, *SLOW, **without) for _ in range(count)]
-    said = [process.communicate(timeout=60)[1] for process in runs]
+    said = [process.communicate(timeout=PATIENCE)[1] for process in runs]
     codes = [process.returncode for process in runs]
     assert codes.count(0) >= 1 and set(codes) <= {0, INPUT}, said
     assert_whole(source, reference)
@@ -86,7 +86,7 @@ def test_runs_that_take_over_together(source, reference, without, lock):
     """The lock is left from a killed run."""
     lock.write_text(f"2147483646 {socket.gethostname()} then {boot()} {space()} 1\n")
     runs = [start_late(source, *SLOW, **without) for _ in range(3)]
-    said = [process.communicate(timeout=60)[1] for process in runs]
+    said = [process.communicate(timeout=PATIENCE)[1] for process in runs]
     codes = [process.returncode for process in runs]
     assert codes.count(0) >= 1 and set(codes) <= {0, INPUT}, said
     assert_whole(source, reference)
@@ -120,7 +120,7 @@ def test_a_signal_again_leaves_no_lock(tmp_path, without):
         time.sleep(2.1)
         assert process.poll() is None
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGTERM and names(source) == {"input.h5"}
 
 
@@ -173,7 +173,7 @@ def test_a_lock_counts_where_there_are_locks(source, lock):
 @pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to(path.with_name("input.h5"))])
 def test_a_lock_that_is_no_file(source, without, lock, plant):
     plant(lock)
-    done = run("dgemm_ooc", source, timeout=60, **without)
+    done = run("dgemm_ooc", source, **without)
     assert done.returncode == INPUT and "is a link, or no regular file; remove it" in done.stderr
     assert names(source) == {"input.h5", "input-C.h5.lock"}
 
@@ -195,7 +195,7 @@ def test_a_run_whose_lock_was_taken_over_touches_nothing(source, without, lock, 
         lock.write_text(other)
         sums = source.with_name("input-C.h5.part.sums0")
         sums.write_text("another's")
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == RUNTIME, err
     assert ("has taken" if saved else "is not this run's any more") in err
     assert lock.read_text() == other and not output_of(source).exists()
@@ -211,6 +211,6 @@ def test_a_part_that_was_replaced_gets_no_name(source, verify):
         other = source.with_name("other")
         shutil.copy(part_of(source), other)
         other.replace(part_of(source))
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == RUNTIME, err
     assert not output_of(source).exists() and part_of(source).exists()

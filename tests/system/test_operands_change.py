@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, run, start
+from launch import BUILD, FAULTY, PATIENCE, run, start
 from matrices import (multiply, operands, output_of, part_of, random, read, start_late, wait_until,
                       write)
 from test_bad_input import INPUT
@@ -89,7 +89,7 @@ def begin(source, *options, late="2", **how):
     return process
 
 
-def assert_given_up(process, how, file="b.h5", operand="B is", timeout=120):
+def assert_given_up(process, how, file="b.h5", operand="B is", timeout=PATIENCE):
     with process:
         try:
             out, err = process.communicate(timeout=timeout)
@@ -182,7 +182,7 @@ def stop_with_something_saved(source, m, n, k):
     with begin(source, "--checkpoint", "0.2s") as process:
         wait_until(lambda: saved(source), process)
         process.send_signal(signal.SIGUSR2)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75, out + err
 
 
@@ -213,7 +213,7 @@ def test_a_change_in_the_middle_that_no_sample_shows(tmp_path, ranks):
     operands_apart(source, M, LARGE, K)
     with begin(source, "--verify", "full", ranks=ranks) as process:
         flip_unnoticed(b_of(source))
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == VERIFY and "the full check failed" in err, out + err
     assert {path.name for path in tmp_path.iterdir()} == {"input.h5", "b.h5"}
 
@@ -263,6 +263,6 @@ def test_what_is_no_change(source):
     with h5py.File(b, "r") as file:
         file["B"][()]
     with process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "PASSED" in out, out + err
     np.testing.assert_allclose(read(output_of(source)), read(source, "A") @ read(b, "B"), atol=1e-9)

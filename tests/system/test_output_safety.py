@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, command, environment, run, start
+from launch import BUILD, FAULTY, PATIENCE, command, environment, run, start
 from matrices import (assert_whole, at_work, multiply, names, operands, output_of, part_of, read, snapshot, start_late, wait_until,
                       write)
 from test_bad_input import INPUT, assert_refused
@@ -48,7 +48,7 @@ def stop(source, *options):
         wait_until(lambda: journal_of(source).exists() and '"left"' in journal_of(source).read_text(),
                    process)
         process.send_signal(signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED, err
 
 
@@ -267,7 +267,7 @@ def appear(source, make, *options):
     with start_late(source, *SLOW, *options) as process:
         at_work(source, process)
         make(output_of(source))
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     return process.returncode, err
 
 
@@ -338,7 +338,7 @@ def test_no_way_to_give_a_name_overwrites(source, faulty, how):
     with start(FAULTY, source, *SLOW, DGEMM_OOC_TEST_FAULTS=f"pread:delay%1,{RENAMES[how]}") as process:
         at_work(source, process)
         output_of(source).write_text("precious")
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == INPUT and "has appeared" in err, err
     assert output_of(source).read_text() == "precious" and part_of(source).exists()
 
@@ -367,7 +367,7 @@ def test_the_mode_of_a_replaced_output_stays(source, mode):
             if part_of(source).exists():
                 modes.add(stat.S_IMODE(part_of(source).stat().st_mode))
         assert modes and not any(seen & ~(mode | 0o600) for seen in modes), modes
-        process.communicate(timeout=240)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert stat.S_IMODE(output_of(source).stat().st_mode) == mode
 
@@ -475,7 +475,7 @@ sys.exit(done.returncode)"""
 def test_a_journal_that_is_none(source, make, says):
     make(journal_of(source))
     peak = source.with_name("peak")
-    done = run("dgemm_ooc", source, timeout=60, wrapper=[sys.executable, "-c", PEAK, peak])
+    done = run("dgemm_ooc", source, wrapper=[sys.executable, "-c", PEAK, peak])
     assert done.returncode == INPUT and any(words in done.stderr for words in says.split("|")), done.stderr
     assert "remove it" in done.stderr
     assert int(peak.read_text()) < 1 << 20

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from browser import CHROMIUM, Browser
-from launch import run, start
+from launch import PATIENCE, run, start
 from matrices import multiply, operands, part_of, wait_until, write
 
 STAGES = {"disk read": "read", "host cache": "cache", "network": "network", "host to device": "in",
@@ -467,7 +467,7 @@ def test_run_that_went_on(tmp_path, show):
     with start("dgemm_ooc", source, "--tile", "40x40x16") as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     path = source.with_suffix(".json")
     done = run("dgemm_ooc", source, "--tile", "40x40x16", "--html", page, "--trace", trace,

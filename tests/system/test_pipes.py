@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from launch import BUILD, command, environment, run
+from launch import BUILD, PATIENCE, command, environment, run
 from matrices import (catches, operands, output_of, part_of, product, read, snapshot, wait_until)
 
 FAILED, STOPPED = 1, 75
@@ -40,7 +40,7 @@ def assert_is_product(source, right):
 def test_it_comes_to_its_end(problem, options):
     source, right = problem
     with into_a_closed_pipe(source, *options) as process:
-        assert process.wait(timeout=60) == FAILED  # the verdict on C could not be printed
+        assert process.wait(timeout=PATIENCE) == FAILED  # the verdict on C could not be printed
     assert_is_product(source, right)
     assert run("dgemm_ooc", source).returncode == 0  # C is complete
 
@@ -48,7 +48,7 @@ def test_it_comes_to_its_end(problem, options):
 def test_it_is_said_where_it_can_be(problem):
     source, right = problem
     with into_a_closed_pipe(source, stderr=subprocess.PIPE) as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == FAILED
     assert "cannot write to standard output; C is complete" in err
     assert_is_product(source, right)
@@ -71,7 +71,7 @@ def test_it_saves_and_goes_on(tmp_path):
     with into_a_closed_pipe(source, *SLOW) as process:
         wait_until(lambda: part_of(source).exists() and catches(process.pid, signal.SIGTERM), process)
         process.send_signal(signal.SIGUSR2)
-        assert process.wait(timeout=60) == STOPPED
+        assert process.wait(timeout=PATIENCE) == STOPPED
     done = run("dgemm_ooc", source)
     assert done.returncode == 0, done.stderr
     assert_is_product(source, product(a, b))
@@ -80,4 +80,4 @@ def test_it_saves_and_goes_on(tmp_path):
 def test_what_only_prints_ends_with_its_reader(problem):
     source, _ = problem
     with into_a_closed_pipe("info", source, program="h5mat") as process:
-        assert process.wait(timeout=60) == -signal.SIGPIPE
+        assert process.wait(timeout=PATIENCE) == -signal.SIGPIPE

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import APART, BUILD, FAULTY, GOES_ON, MPI, RANK, SOCKETS, STOP, environment, run
+from launch import (APART, BUILD, FAULTY, GOES_ON, MPI, PATIENCE, RANK, SOCKETS, STOP, environment,
+                    run)
 from matrices import multiply, operands, output_of, read, whole
 from ranks import (K, LIMITS, M, N, SLOW, begin, complaints, kill, limits, on_one_rank, processes,
                    same_product)
@@ -75,7 +76,7 @@ def test_more_ranks_than_tiles(tmp_path, m, n, options, said, node):
     """The plan states how many ranks have no tile; they wait for the others, and the product is right."""
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, m, n, 50, kind=whole)
-    done = run("dgemm_ooc", source, *options, ranks=4, timeout=60, DGEMM_OOC_TEST_NODE=str(node))
+    done = run("dgemm_ooc", source, *options, ranks=4, DGEMM_OOC_TEST_NODE=str(node))
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if "without a tile" in line]
     assert len(lines) == (said is not None) and all(said in line for line in lines)
@@ -154,7 +155,7 @@ def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
         os.kill(rank, signal.SIGCONT)
     process.send_signal(STOP)
     with process:
-        assert "resumes from there" in process.communicate(timeout=60)[1]
+        assert "resumes from there" in process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 75 or (MPI == "MPICH" and process.returncode == 0)  # hydra loses it after TERM
 
 
@@ -164,7 +165,7 @@ def test_it_is_said_who_keeps_the_others_from_the_end(tmp_path):
         pytest.skip("the program with faults is not built: make test")
     operands(tmp_path / "input.h5", 300, 200, 300)
     done = run(FAULTY, tmp_path / "input.h5", "--tile", "50x50x48", "--grid", "2x2",
-               "--io", "buffered", ranks=4, timeout=60, DGEMM_OOC_TEST_WAIT="1",
+               "--io", "buffered", ranks=4, DGEMM_OOC_TEST_WAIT="1",
                DGEMM_OOC_TEST_FAULT_RANK="3", DGEMM_OOC_TEST_FAULTS="pwrite:delay%100")
     assert done.returncode == 0
     assert re.search(r"rank 0 has waited . s for other ranks .*; on its node:\n"
@@ -182,7 +183,7 @@ def test_a_read_that_fails_ends_all_ranks(tmp_path, node, at):
     machine.write_text(json.dumps({"gemm_double_flops_per_s": 1e5}))  # they vote at every slab
     before = set(tmp_path.iterdir())
     done = run(FAULTY, source, "--machine", machine, "--tile", "64x64x16", "--io", "buffered",
-               ranks=4, timeout=30, DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_FAULT_RANK="3",
+               ranks=4, DGEMM_OOC_TEST_NODE=str(node), DGEMM_OOC_TEST_FAULT_RANK="3",
                DGEMM_OOC_TEST_FAULTS=f"pread:eio@{at}+,pread:delay%100")
     lines = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc:")]
     assert done.returncode in (1, 3) and len(lines) == 2, done.stderr
@@ -200,7 +201,7 @@ def test_ranks_that_are_numbered_apart_are_not_taken_for_dead(tmp_path):
             f'[ "{RANK}" = 0 ] || for i in 1 2 3 4; do true & wait; done; "$@"; exit $?',
             "sh", BUILD / "dgemm_ooc", tmp_path / "input.h5", *SLOW]
     began = time.monotonic()
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, env=environment(
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, env=environment(
         DGEMM_OOC_DEVICE="cpu", **APART))
     assert done.returncode == 0 and "RESULT: C complete" in done.stdout, done.stderr
     assert "has died" not in done.stderr and time.monotonic() - began > 1.5  # long enough for a check of the ranks
@@ -214,7 +215,7 @@ def test_ranks_with_host_names_of_their_own_share(tmp_path):
     source, report = tmp_path / "input.h5", tmp_path / "report.json"
     operands(source, 300, 200, 250)
     done = subprocess.run(["mpirun", "-n", "2", *named, BUILD / "dgemm_ooc", source, "--report", report],
-                          capture_output=True, text=True, timeout=120,
+                          capture_output=True, text=True, timeout=PATIENCE,
                           env=environment(DGEMM_OOC_DEVICE="cpu"))
     assert done.returncode == 0, done.stderr
     report = json.loads(report.read_text())

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from launch import GPU, ROOT, built, environment, run
+from launch import GPU, PATIENCE, ROOT, built, environment, run
 from matrices import operands, output_of
 
 README = (ROOT / "README.md").read_text()
@@ -29,7 +29,7 @@ def command(path, text):
 
 def bash(text, folder, env):
     return subprocess.run(["bash", "-euc", text], cwd=folder, env=env, capture_output=True, text=True,
-                          timeout=300)
+                          timeout=PATIENCE)
 
 
 def shell(text, folder):

@@ -12,7 +12,7 @@ import termios
 import h5py
 import pytest
 
-from launch import ROOT, command, environment, run, start
+from launch import PATIENCE, ROOT, command, environment, run, start
 from matrices import multiply, operands, output_of, part_of, start_late, wait_until
 from ranks import pids
 
@@ -50,7 +50,7 @@ def tell(source, *options, **how):
 def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
     tile = "40x40x16" if ranks else "20x20x16"
     with start_late(source, "--tile", tile, "--progress", "always", ranks=ranks) as process:
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert err.endswith("\n\033[K")  # the line is cleared; the \r is read as \n
     shown = [line.removesuffix("\033[K") for line in err.split("\n")[1:-1]]
@@ -199,7 +199,7 @@ def test_one_that_is_stopped_and_goes_on(source, ranks):
                source.parent / "report.json", ranks=ranks) as process:
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     report = report_of(source)
     assert report["status"] == "stopped" and report["exit_status"] == process.returncode == 75
     assert "stopped by " in report["errors"][0] and report["saves"]["count"] >= 2

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, run, start
+from launch import BUILD, FAULTY, PATIENCE, run, start
 from matrices import (catches, multiply, operands, output_of, part_of, read, snapshot, start_late,
                       wait_until)
 from ranks import pids
@@ -52,7 +52,7 @@ def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW,
         running = pids(process, ranks)
         if process.poll() is None and running:
             os.kill(running[-1], number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
 
@@ -116,7 +116,7 @@ def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
 
         wait_until(some_tiles_are_there, process)
         os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75 and 0 < done_percent(err) < 100, err
     out = finish(source, ranks=later, DGEMM_OOC_DEVICE="gpu" if first == "cpu" else "cpu")
     assert "% is done" in out
@@ -153,7 +153,7 @@ def test_a_signal_again_leaves_nothing(tmp_path):
         time.sleep(2.1)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGINT
     assert list(tmp_path.iterdir()) == [source]
 
@@ -166,7 +166,7 @@ def stop_within_k(source, ranks, *options, **env):
         wait_until(lambda: all(path.exists() for path in sums), process)
         for rank in pids(process, ranks):
             os.kill(rank, signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75, err
     newest = source.with_name("input-C.h5.journal").read_text().splitlines()[-1]
     return json.loads(newest.split(" ", 1)[1])["left"]
@@ -203,7 +203,7 @@ def test_sums_by_ranks_with_less_memory(deep, tmp_path):
                "0.01s") as process:
         wait_until(lambda: len(left()) > 1, process)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     assert len(left()) > 1 and all(piece["hashed"] for piece in left() if piece["k"])
     done = run("dgemm_ooc", source, *WHOLE, ranks=2)
@@ -232,7 +232,7 @@ def test_a_stop_while_it_starts(source):
         wait_until(lambda: catches(process.pid, signal.SIGUSR2), process)
         assert not part_of(source).exists()
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     finish(source)
 
@@ -244,7 +244,7 @@ def test_a_stop_of_a_check(source):
     with start("dgemm_ooc", source, "--check-only", "--report", path) as process:
         wait_until(lambda: catches(process.pid, signal.SIGUSR2), process)
         process.send_signal(signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     report = json.loads(path.read_text())
     path.unlink()
     assert process.returncode == 75 and "SIGUSR2 before all was read" in err, err
@@ -278,7 +278,7 @@ def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
     path = tmp_path / "input.h5"
     a, b, _ = operands(path, 256, 192, 8192)
     done = run("dgemm_ooc", path, "--grid", "1x2", "--tile", "64x64x4096", "--host-memory", "16M",
-               "--split-k", "off", "--checkpoint", "0.001s", ranks=2, timeout=60)
+               "--split-k", "off", "--checkpoint", "0.001s", ranks=2)
     assert done.returncode == 0 and "Saved" in done.stdout, done
     assert np.allclose(read(output_of(path)), a @ b)
 
@@ -308,7 +308,7 @@ def test_a_stop_while_files_are_read_back(tmp_path, ranks, then):
     with start_late(*options, ranks=ranks, late="100") as process:
         wait_until(lambda: journal.exists() and '"left":[]' in journal.read_text(), process)
         os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75 and "with 100.0 % done" in err, err
     assert not output_of(source).exists() and part_of(source).exists()
     done = run("dgemm_ooc", *options, "--verify", then, ranks=ranks)
@@ -340,7 +340,7 @@ def test_what_is_saved_of_another_product_stays(source, reference):
     with start_late(source, *other, *SLOW, "--checkpoint", "0.05s") as process:
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     before = snapshot(source.parent)
     assert "made from these operands already" in finish(source)
@@ -382,10 +382,10 @@ def test_a_run_that_has_not_said_who_it_is(source):
 
 
 def test_two_runs_one_output(source):
-    with start_late(source, *SCALARS, *SLOW) as process:
+    with start_late(source, *SCALARS, "--tile", "80x80x16") as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         done = run("dgemm_ooc", source, *SCALARS)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert done.returncode == 3 and f"another run is at work on this output: process {process.pid} on " \
         in done.stderr
     assert process.returncode == 0 and len(done.stderr.splitlines()) == 1
@@ -479,7 +479,7 @@ def test_nothing_to_multiply_goes_on(tmp_path):
     with start("dgemm_ooc", source, "--beta", "2", "--tile", "8x8x16") as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     done = run("dgemm_ooc", source, "--beta", "2")
     assert done.returncode == 0, done.stderr
     assert np.array_equal(read(output_of(source)), 2 * read(source, "C"))
@@ -510,7 +510,7 @@ def test_meetings_wait_for_nobody(tmp_path, ranks, options, node, scalars):
     operands(source, 256, 250, 250)
     machine = tmp_path / "machine.json"
     machine.write_text(json.dumps(SLOW_MACHINE))
-    done = run("dgemm_ooc", source, "--machine", machine, *options, *scalars, ranks=ranks, timeout=60,
+    done = run("dgemm_ooc", source, "--machine", machine, *options, *scalars, ranks=ranks,
                DGEMM_OOC_TEST_NODE=str(node))
     assert done.returncode == 0, done.stderr
     done = run("dgemm_ooc", "--check-only", source)

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, run, start
+from launch import BUILD, FAULTY, PATIENCE, run, start
 from matrices import multiply, operands, output_of, part_of, read, start_late, wait_until
 from ranks import pids
 
@@ -73,7 +73,7 @@ def stop(source, *options, until=some_tiles, ranks=0):
     with start_late(source, *OPTIONS, "--checkpoint", "0.05s", *options, ranks=ranks) as process:
         wait_until(lambda: until(source), process)
         os.kill(pids(process, ranks)[0], signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED, err
 
 
@@ -93,7 +93,7 @@ def flip(source, row, col, n=N):
 
 
 def go_on(source, *options, ranks=0, program="dgemm_ooc", **env):
-    done = run(program, source, *OPTIONS, *options, ranks=ranks, timeout=120, **env)
+    done = run(program, source, *OPTIONS, *options, ranks=ranks, timeout=PATIENCE, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -165,7 +165,7 @@ def test_all_of_it_is_there_and_damaged(tmp_path):
     with start_late(*options, late="100") as process:
         wait_until(lambda: left(source) == [], process)
         process.send_signal(signal.SIGUSR2)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED
     flip(source, 1499, 999, 1000)
     done = run("dgemm_ooc", *options)
@@ -197,7 +197,7 @@ def test_a_stop_while_c_is_read(wide, tmp_path):
                **faulty("pread:delay%100", "input-C.h5.part")) as process:
         wait_until(lambda: journal_of(source).read_text().count('"owner"') == 2, process)
         process.send_signal(signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED and "% done; the same command resumes" in err, err
     assert left(source) == before
     go_on(source)
@@ -311,7 +311,7 @@ def test_a_stop_that_cannot_be_saved(deep, tmp_path):
         wait_until(part_of(source).exists, process)
         time.sleep(0.3)
         process.send_signal(signal.SIGUSR2)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED, err
     assert re.search(r"cannot save the sums at work: .*; the last [\d.:]+( m?s)? are lost$", err, re.M), err
     assert "stopped by SIGUSR2 before there was anything to save" in err
