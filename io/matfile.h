@@ -29,6 +29,7 @@ enum element_class { ELEMENT_FLOAT, ELEMENT_DOUBLE, ELEMENT_OTHER_REAL, ELEMENT_
 struct matrix_info {
     char file[PATH_MAX]; /* the target's file, if the dataset is behind an external link */
     char dataset[MATFILE_NAME_MAX];
+    uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
     int64_t rows, cols;             /* row-major extents, as h5py shows them */
     enum element_class elements;    /* FLOAT and DOUBLE in either byte order */
     uint64_t element_bytes;         /* of one element in the file */
@@ -68,6 +69,9 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
 typedef void matfile_source(const char *file, void *context);
 int matfile_each_source(const struct matrix_info *info, matfile_source *visit, void *context,
                         struct error *err);
+
+/* Whether both are the same dataset, by whatever names. */
+bool matfile_is_same(const struct matrix_info *a, const struct matrix_info *b);
 
 /* Whether the matrix is read from `file`. */
 bool matfile_draws_on(const struct matrix_info *info, const char *file);

@@ -147,6 +147,33 @@ static bool is_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+bool matfile_is_same(const struct matrix_info *a, const struct matrix_info *b)
+{
+    return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0;
+}
+
+/* Where the dataset is, behind all links. */
+static void find_object(hid_t dataset, struct matrix_info *info)
+{
+    char file[PATH_MAX];
+    struct stat status;
+    ssize_t length = H5Fget_name(dataset, file, PATH_MAX);
+#if H5_VERSION_GE(1, 12, 0)
+    H5O_info2_t object;
+    bool found = H5Oget_info3(dataset, &object, H5O_INFO_BASIC) >= 0;
+    const void *address = &object.token;
+#else
+    H5O_info_t object;
+    bool found = H5Oget_info(dataset, &object) >= 0;
+    const void *address = &object.addr;
+#endif
+    if (!found || length <= 0 || length >= PATH_MAX || stat(file, &status))
+        return;
+    info->object[0] = status.st_dev;
+    info->object[1] = status.st_ino;
+    memcpy(&info->object[2], address, sizeof info->object[2]);
+}
+
 static bool is_at(const char *file, const char *path, haddr_t address)
 {
     struct error ignored = {0};
@@ -237,6 +264,7 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     info->by_chunks = !reason && info->chunk_rows > 0;
     info->file_bytes = h5_file_bytes(info->file);
     h5_netcdf(dataset, info);
+    find_object(dataset, info);
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)
         h5_append(layout, sizeof layout, ": read by HDF5 (%s)", reason);

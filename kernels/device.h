@@ -78,6 +78,8 @@ struct device {
                  struct error *err);
     int (*combine)(struct device *dev, const struct combine *combine,
                    struct error *err); /* STREAM_OUT, which has priority over STREAM_COMPUTE */
+    int (*mirror)(struct device *dev, const struct mirror *mirror,
+                  struct error *err); /* likewise */
     /* The product check (freivalds.h), on STREAM_COMPUTE. */
     int (*sketch)(struct device *dev, const struct sketch *sketch, struct error *err);
     int (*retire)(struct device *dev, const struct retire *retire, struct error *err);

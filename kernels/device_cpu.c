@@ -29,6 +29,7 @@ enum action {
     ACTION_GEMM,
     ACTION_OZAKI,
     ACTION_COMBINE,
+    ACTION_MIRROR,
     ACTION_SKETCH,
     ACTION_RETIRE,
     ACTION_PROJECT,
@@ -48,6 +49,7 @@ struct operation {
             struct ozaki ozaki;
         };
         struct combine combine;
+        struct mirror mirror;
         struct sketch sketch;
         struct retire retire;
         struct project project;
@@ -122,6 +124,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
     case ACTION_OZAKI: ozaki_cpu(&o->product, &o->ozaki, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
+    case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
@@ -216,6 +219,13 @@ static int cpu_combine(struct device *dev, const struct combine *combine, struct
 {
     (void)err;
     submit(dev, STREAM_OUT, (struct operation){.action = ACTION_COMBINE, .combine = *combine});
+    return 0;
+}
+
+static int cpu_mirror(struct device *dev, const struct mirror *mirror, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_OUT, (struct operation){.action = ACTION_MIRROR, .mirror = *mirror});
     return 0;
 }
 
@@ -402,6 +412,7 @@ static const struct device cpu_functions = {
     .gemm = cpu_gemm,
     .ozaki = cpu_ozaki,
     .combine = cpu_combine,
+    .mirror = cpu_mirror,
     .sketch = cpu_sketch,
     .retire = cpu_retire,
     .project = cpu_project,

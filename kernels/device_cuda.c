@@ -196,6 +196,13 @@ static int gpu_combine(struct device *dev, const struct combine *combine, struct
                   combine_cuda(combine, gpu->streams[STREAM_OUT]), err);
 }
 
+static int gpu_mirror(struct device *dev, const struct mirror *mirror, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "transposing a tile",
+                  mirror_cuda(mirror, gpu->streams[STREAM_OUT]), err);
+}
+
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -261,6 +268,7 @@ static const struct device gpu_functions = {
     .gemm = gpu_gemm,
     .ozaki = gpu_ozaki,
     .combine = gpu_combine,
+    .mirror = gpu_mirror,
     .sketch = gpu_sketch,
     .retire = gpu_retire,
     .project = gpu_project,

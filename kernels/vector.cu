@@ -1,4 +1,4 @@
-/* combine on the GPU: one pass over memory, limited by its bandwidth. */
+/* combine and mirror on the GPU: one pass over memory, limited by its bandwidth. */
 #include "launch.cuh"
 
 __device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
@@ -9,6 +9,15 @@ __device__ __forceinline__ float combined(float alpha, float acc, float beta, fl
 __device__ __forceinline__ double combined(double alpha, double acc, double beta, double c0)
 {
     return fma(alpha, acc, beta * c0);
+}
+
+/* alpha acc + beta c0, of which neither is read where its factor is 0. */
+template <typename T>
+__device__ __forceinline__ T combined_at(T alpha, const T *acc, T beta, const T *c0)
+{
+    if (alpha == T(0))
+        return beta == T(0) ? T(0) : beta * *c0;
+    return beta == T(0) ? alpha * *acc : combined(alpha, *acc, beta, *c0);
 }
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
@@ -26,10 +35,7 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_kernel(const str
          i += (int64_t)gridDim.y * COMBINE_Y) {
         T *acc = static_cast<T *>(p.acc) + i * p.ld_acc + j;
         const T *c0 = static_cast<const T *>(p.c0) + i * p.ld_c0 + j;
-        if (alpha == T(0))
-            *acc = beta == T(0) ? T(0) : beta * *c0;
-        else
-            *acc = beta == T(0) ? alpha * *acc : combined(alpha, *acc, beta, *c0);
+        *acc = combined_at(alpha, acc, beta, c0);
     }
 }
 
@@ -43,4 +49,44 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
               (unsigned)(bands < GRID_Y_MAX ? bands : GRID_Y_MAX));
     auto kernel = combine->type == SCALAR_FLOAT ? combine_kernel<float> : combine_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *combine);
+}
+
+constexpr int MIRROR_SIDE = 32, MIRROR_ROWS = 8;
+
+/* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
+ * both sides are accessed along rows. */
+template <typename T>
+__global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const struct mirror p)
+{
+    __shared__ T piece[MIRROR_SIDE][MIRROR_SIDE + 1];
+    const T alpha = (T)p.alpha, beta = (T)p.beta;
+    const int64_t left = (int64_t)blockIdx.x * MIRROR_SIDE;
+    for (int64_t top = (int64_t)blockIdx.y * MIRROR_SIDE; top < p.rows;
+         top += (int64_t)gridDim.y * MIRROR_SIDE) {
+        for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS)
+            if (top + y < p.rows && left + threadIdx.x < p.cols)
+                piece[y][threadIdx.x] =
+                    static_cast<const T *>(p.acc)[(top + y) * p.ld_acc + left + threadIdx.x];
+        __syncthreads();
+        for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS) {
+            const int64_t row = left + y, col = top + threadIdx.x;
+            if (row < p.cols && col < p.rows)
+                static_cast<T *>(p.to)[row * p.ld_to + col] =
+                    combined_at(alpha, &piece[threadIdx.x][y], beta,
+                                static_cast<const T *>(p.c0) + row * p.ld_c0 + col);
+        }
+        __syncthreads();
+    }
+}
+
+cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
+{
+    if (mirror->rows == 0 || mirror->cols == 0)
+        return cudaSuccess;
+    int64_t pieces = (mirror->rows + MIRROR_SIDE - 1) / MIRROR_SIDE;
+    dim3 block(MIRROR_SIDE, MIRROR_ROWS);
+    dim3 grid((unsigned)((mirror->cols + MIRROR_SIDE - 1) / MIRROR_SIDE),
+              (unsigned)(pieces < GRID_Y_MAX ? pieces : GRID_Y_MAX));
+    auto kernel = mirror->type == SCALAR_FLOAT ? mirror_kernel<float> : mirror_kernel<double>;
+    return start_kernel(kernel, grid, block, 0, stream, *mirror);
 }

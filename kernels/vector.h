@@ -19,5 +19,17 @@ struct combine {
     int64_t ld_acc, ld_c0; /* leading dimensions: elements between rows */
 };
 
-/* Run combine on at most `threads` threads of the CPU.  Blocks until it is done. */
+/* The transpose of what combine gives, elsewhere: to[j][i] := alpha acc[i][j] + beta c0[j][i], with
+ * the same roundings.  acc is rows x cols; `to` and c0 are cols x rows and do not overlap it. */
+struct mirror {
+    enum scalar type;
+    int64_t rows, cols;
+    double alpha, beta;
+    const void *acc, *c0;
+    void *to;
+    int64_t ld_acc, ld_c0, ld_to;
+};
+
+/* The operations on at most `threads` threads of the CPU.  They block until they are done. */
 void combine_cpu(const struct combine *c, int threads);
+void mirror_cpu(const struct mirror *m, int threads);

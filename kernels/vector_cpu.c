@@ -1,4 +1,4 @@
-/* combine on the CPU. */
+/* combine and mirror on the CPU. */
 #include "vector.h"
 
 #include <math.h>
@@ -22,4 +22,48 @@ void combine_cpu(const struct combine *c, int threads)
         const char *c0 = with_c0 ? (const char *)c->c0 + i * c0_bytes : NULL;
         kernel->combine(c->cols, c->alpha, with_acc ? acc : NULL, c->beta, c0, acc);
     }
+}
+
+enum { SIDE = 32 }; /* of the blocks that are transposed one by one: two of them fit the L1 cache */
+
+static void transpose_float(int64_t rows, int64_t cols, const float *from, int64_t ld_from,
+                            float *to, int64_t ld_to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            to[j * ld_to + i] = from[i * ld_from + j];
+}
+
+static void transpose_double(int64_t rows, int64_t cols, const double *from, int64_t ld_from,
+                             double *to, int64_t ld_to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            to[j * ld_to + i] = from[i * ld_from + j];
+}
+
+/* Columns [first, first + cols) of acc, which become as many rows. */
+static void transpose_columns(const struct mirror *m, int64_t first, int64_t cols)
+{
+    for (int64_t i = 0; i < m->rows; i += SIDE) {
+        int64_t rows = m->rows - i < SIDE ? m->rows - i : SIDE;
+        int64_t from = i * m->ld_acc + first, to = first * m->ld_to + i;
+        if (m->type == SCALAR_FLOAT)
+            transpose_float(rows, cols, (const float *)m->acc + from, m->ld_acc,
+                            (float *)m->to + to, m->ld_to);
+        else
+            transpose_double(rows, cols, (const double *)m->acc + from, m->ld_acc,
+                             (double *)m->to + to, m->ld_to);
+    }
+}
+
+void mirror_cpu(const struct mirror *m, int threads)
+{
+    const struct combine combine = {m->type, m->cols, m->rows,  m->alpha, m->beta,
+                                    m->to,   m->c0,   m->ld_to, m->ld_c0};
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t j = 0; j < m->cols; j += SIDE)
+        transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
+    if (m->alpha != 1 || m->beta != 0)
+        combine_cpu(&combine, threads);
 }

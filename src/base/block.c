@@ -5,6 +5,21 @@
 
 #include "quantity.h"
 
+static void common(int64_t a, int64_t a_length, int64_t b, int64_t b_length, int64_t *start,
+                   int64_t *length)
+{
+    *start = max_i64(a, b);
+    *length = max_i64(0, min_i64(a + a_length, b + b_length) - *start);
+}
+
+struct block block_common(const struct block *a, const struct block *b)
+{
+    struct block both;
+    common(a->row, a->rows, b->row, b->rows, &both.row, &both.rows);
+    common(a->col, a->cols, b->col, b->cols, &both.col, &both.cols);
+    return both;
+}
+
 /* One direction: parts of `size`, the first of which begins at `origin`, maybe before the block. */
 struct axis {
     int64_t origin, size, count;

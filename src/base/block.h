@@ -8,6 +8,9 @@ struct block {
     int64_t row, col, rows, cols;
 };
 
+/* What both have in common; no rows or no columns where that is nothing. */
+struct block block_common(const struct block *a, const struct block *b);
+
 /* How a block is cut: into parts of at most `elements` elements.  Where the matrix is chunked, into
  * whole chunks or, where none fits, so that the parts of one chunk follow each other; otherwise
  * into whole rows or, where none fits, pieces of a row. */

@@ -161,8 +161,12 @@ static bool read_piece(json_t *json, struct piece *piece)
                     &again) ||
         row < 0 || col < 0 || rows < 1 || cols < 1 || k < 0 || place < 0 || place >= PLACES)
         return false;
-    *piece =
-        (struct piece){{row, col, rows, cols}, k, place, hashed, strtoull(sum, NULL, 16), again};
+    *piece = (struct piece){.block = {row, col, rows, cols},
+                            .k = k,
+                            .place = place,
+                            .hashed = hashed,
+                            .sum = strtoull(sum, NULL, 16),
+                            .again = again};
     return true;
 }
 
@@ -195,16 +199,17 @@ static bool read_progress(json_t *line, struct progress *progress)
     struct progress found = {.saved = true};
     json_t *left, *piece, *bands;
     struct findings *f = &found.findings;
-    int trusted;
+    int trusted, symmetric = 0;
     size_t i;
-    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F], s:F, s:i, s:b}", "left", &left, "checksums",
-                    &bands, "findings", &f->ratio, &f->detectable, &f->rows, &f->weak,
+    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F], s:F, s:i, s:b, s?b}", "left", &left,
+                    "checksums", &bands, "findings", &f->ratio, &f->detectable, &f->rows, &f->weak,
                     &f->not_finite, &f->not_judged, "seconds", &found.seconds, "layers",
-                    &found.layers, "trusted", &trusted) ||
+                    &found.layers, "trusted", &trusted, "symmetric", &symmetric) ||
         json_array_size(left) > PIECES_MAX || !read_bands(bands, &found.bands))
         return false;
     json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return false;
     found.left.count = (int)json_array_size(left);
+    found.left.symmetric = symmetric;
     found.trusted = trusted;
     *progress = found;
     return true;
@@ -216,11 +221,11 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     for (int i = 0; i < progress->left.count; i++)
         json_array_append_new(left, piece_json(&progress->left.pieces[i]));
     const struct findings *f = &progress->findings;
-    json_t *line =
-        json_pack("{s:o, s:o, s:[f,f,f,f,f,f], s:f, s:i, s:b}", "left", left, "checksums",
-                  bands_json(&progress->bands), "findings", f->ratio, f->detectable, f->rows,
-                  f->weak, f->not_finite, f->not_judged, "seconds", progress->seconds, "layers",
-                  progress->layers, "trusted", progress->trusted);
+    json_t *line = json_pack("{s:o, s:o, s:[f,f,f,f,f,f], s:f, s:i, s:b, s:b}", "left", left,
+                             "checksums", bands_json(&progress->bands), "findings", f->ratio,
+                             f->detectable, f->rows, f->weak, f->not_finite, f->not_judged,
+                             "seconds", progress->seconds, "layers", progress->layers, "trusted",
+                             progress->trusted, "symmetric", progress->left.symmetric);
     if (append(journal, line, err) == 0)
         journal->saved = true;
     return err->code;

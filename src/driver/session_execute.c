@@ -108,6 +108,8 @@ static int open_run(struct session *s)
     comm_form_layers(&s->comm, a->plan.layers, a->plan.ranks_per_node);
     a->layer = plan_layer_problem(&a->problem, &a->plan, s->comm.layer);
     a->layer_plan = plan_layer(&a->plan, &a->layer);
+    struct block tile = schedule_tile(&a->layer, &a->layer_plan, comm_place(&s->comm), 0);
+    a->layer_plan.ld[OPERAND_C] = plan_tile_ld(&a->layer, &a->layer_plan, &tile);
     s->progress.layers = a->plan.layers;
     a->before = s->progress;
     a->run = (struct run){.problem = &a->layer,
@@ -143,25 +145,63 @@ static void discard_sums(struct session *s)
     session_plan(s);
 }
 
+/* Collective.  The checksum of a block of saved sums. */
+static uint64_t hash_block(struct session *s, int place, const struct block *block,
+                           struct error *cannot)
+{
+    const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
+    const struct reading part = {&info, s->problem.type, block, 1, 1, false};
+    struct bands bands;
+    bands_read(&part, &s->comm, &bands, cannot);
+    return bands_total(&bands);
+}
+
 /* Collective.  Compute the checksum of each of the pieces that a piece was split into, from its
  * saved sums.  False where these cannot be read, or are not together what was saved. */
 static bool hash_parts(struct session *s, struct piece *parts, int count, const struct piece *whole)
 {
-    const struct matrix_info info =
-        save_matrix(&s->output.info, s->output.names.sums[whole->place]);
     struct error cannot = {0};
     uint64_t total = 0;
     if (!s->attempt.request.verify)
         return true;
     for (int i = 0; i < count; i++) {
-        const struct reading part = {&info, s->problem.type, &parts[i].block, 1, 1, false};
-        struct bands bands;
-        bands_read(&part, &s->comm, &bands, &cannot);
-        parts[i].sum = bands_total(&bands);
+        parts[i].sum = hash_block(s, whole->place, &parts[i].block, &cannot);
         parts[i].hashed = true;
         total += parts[i].sum;
     }
     return comm_min(!cannot.code) && (!whole->hashed || total == whole->sum);
+}
+
+/* Collective.   Likewise, of the pieces of a triangle that was halved: the square that was saved
+ * holds the mirrors of rectangles, too.   Where it is damaged, they begin anew. */
+static int hash_halves(struct session *s)
+{
+    struct work *left = &s->progress.left;
+    struct error cannot = {0};
+    uint64_t total = 0, saved = 0;
+    bool hashed = false, any = false;
+    for (int i = 0; i < left->count && s->attempt.request.verify; i++) {
+        struct piece *piece = &left->pieces[i];
+        const struct block mirror = work_mirror(&piece->block);
+        if (!piece->halved)
+            continue;
+        any = true;
+        hashed = piece->hashed;
+        saved = piece->sum;
+        piece->sum = hash_block(s, piece->place, &piece->block, &cannot);
+        total += piece->sum;
+        if (piece->block.row != piece->block.col)
+            total += hash_block(s, piece->place, &mirror, &cannot);
+    }
+    bool whole = !any || (comm_min(!cannot.code) && (!hashed || total == saved));
+    for (int i = 0; i < left->count; i++) {
+        struct piece *piece = &left->pieces[i];
+        piece->k = piece->halved && !whole ? 0 : piece->k;
+        piece->halved = false;
+    }
+    if (!whole)
+        discard_sums(s);
+    return comm_agree(&s->comm, &s->err);
 }
 
 /* Collective.  Split the first piece, where sums of it were saved by ranks with more memory, until
@@ -205,10 +245,13 @@ struct failures {
     char device[96];
 };
 
-/* Collective.  Take a tile out of what is complete, and leave it to be done. */
+/* Collective.   Take a tile out of what is complete, and its mirror where it has one, and leave
+ * it to be done. */
 static void requeue(struct session *s, const struct block *tile)
 {
-    const struct reading what = {&s->output.info, s->problem.type, tile, 1, 1, false};
+    const struct block blocks[] = {*tile, work_mirror(tile)};
+    const int count = s->problem.symmetric && tile->row != tile->col ? 2 : 1;
+    const struct reading what = {&s->output.info, s->problem.type, blocks, count, 1, false};
     struct progress *now = &s->progress;
     struct bands bands;
     struct error why = {0};
@@ -241,7 +284,9 @@ static int requeue_failed(struct session *s)
         snprintf(f.device, sizeof f.device, "%s", s->hardware.device->info.name);
         comm_share(&f, sizeof f, rank);
         for (int i = 0; i < f.count; i++) {
-            const struct block *tile = &f.tiles[i];
+            const struct problem *p = &s->attempt.problem;
+            const struct block all = {p->row, p->col, p->m, p->n};
+            const struct block *tile = problem_is_triangle(p) ? &all : &f.tiles[i];
             if (work_has(&s->progress.left, tile)) /* another layer's product of it failed, too */
                 continue;
             if (s->comm.rank == 0)
@@ -290,7 +335,7 @@ static int attempt_piece(struct session *s)
 {
     struct attempt *a = &s->attempt;
     struct record *record = &s->record;
-    if (split_piece(s) || open_attempt(s))
+    if (hash_halves(s) || split_piece(s) || open_attempt(s))
         return s->err.code;
     const struct plan *plan = &a->plan;
     report_plan(plan, a->predicted.wall_s, &record->report);
@@ -326,7 +371,7 @@ int session_execute(struct session *s)
         return session_check_operands(s);
     if (s->comm.rank == 0)
         ticker_open(&record->ticker, s->options.progress, s->options.quiet,
-                    problem_reads_ab(p) ? 2 * (double)p->m * (double)p->n * (double)p->k : 0,
+                    problem_reads_ab(p) ? 2 * problem_products(p) * (double)p->k : 0,
                     attempt_save_seconds(&s->attempt, &s->hardware.machine));
     s->safe_s = clock_now();
     s->durable = s->progress.left;

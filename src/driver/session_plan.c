@@ -5,6 +5,9 @@
 #include "session.h"
 #include "verify.h"
 
+static const double piece_seconds = 0.3; /* from a piece to the first product of the next one */
+static const double clearly = 0.95;      /* of the time that the other way takes */
+
 /* Host memory of the trace, and of what the page shows. */
 static size_t record_bytes(const struct options *o)
 {
@@ -12,7 +15,8 @@ static size_t record_bytes(const struct options *o)
            (o->html[0] ? sizeof(struct timeline) + sizeof(struct tiles) : 0);
 }
 
-static void plan_piece(struct session *s, const struct piece *piece, struct attempt *attempt)
+static void plan_piece(struct session *s, const struct piece *piece, struct attempt *attempt,
+                       struct error *err)
 {
     const struct options *o = &s->options;
     const struct machine *m = &s->hardware.machine;
@@ -36,25 +40,86 @@ static void plan_piece(struct session *s, const struct piece *piece, struct atte
         request->tile_rows = min_i64(o->tile_rows, p->m);
         request->tile_cols = min_i64(o->tile_cols, p->n);
     }
-    plan_make(p, m, request, &attempt->plan, &s->err);
-    if (s->comm.rank == 0 && !s->err.code)
-        simulate(p, m, request, &attempt->plan, &attempt->predicted);
+    plan_make(p, m, request, &attempt->plan, err);
+}
+
+/* Whether a triangle is better halved: where the devices cannot hold it at once or, unless sums of
+ * it have been saved, where its halves and the rectangle between them take clearly less time, since
+ * it leaves room for short slabs only. */
+static bool is_better_halved(struct session *s, const struct attempt *whole,
+                             const struct error *why)
+{
+    struct work halves = {0};
+    double seconds = 2 * piece_seconds, most = clearly * whole->plan.roofline_s;
+    if (!problem_is_triangle(&whole->problem) || why->code)
+        return problem_is_triangle(&whole->problem) && why->code == EXIT_RESOURCES;
+    if (seconds > most || whole->problem.continues)
+        return false;
+    work_begin(&halves, &whole->problem);
+    for (work_halve(&halves); halves.count > 0 && seconds < most; work_drop(&halves)) {
+        struct attempt part;
+        struct error ignored = {0};
+        plan_piece(s, &halves.pieces[0], &part, &ignored);
+        seconds += ignored.code ? most : part.plan.roofline_s;
+    }
+    return seconds < most;
+}
+
+/* Plan the first piece, a triangle as a whole or halved. */
+static void plan_first(struct session *s, struct work *left, struct attempt *attempt)
+{
+    struct piece *first = &left->pieces[0];
+    struct error why = {0};
+    plan_piece(s, first, attempt, &why);
+    while (is_better_halved(s, attempt, &why) && work_halve(left)) {
+        why = (struct error){0};
+        plan_piece(s, first, attempt, &why);
+    }
+    if (why.code)
+        s->err = why;
+    if (s->comm.rank == 0 && !why.code)
+        simulate(&attempt->problem, &s->hardware.machine, &attempt->request, &attempt->plan,
+                 &attempt->predicted);
 }
 
 void session_plan(struct session *s)
 {
-    plan_piece(s, &s->progress.left.pieces[0], &s->attempt);
+    plan_first(s, &s->progress.left, &s->attempt);
     if (s->options.verify == VERIFY_FULL)
         verify_fits(&s->problem, &s->hardware.machine, &s->err);
 }
 
+/* A new symmetric product is made as a general one where that is clearly faster, as where little
+ * but the writing of C takes time: of the general one it goes on beside the products of later
+ * tiles. */
+static void choose_symmetry(struct session *s)
+{
+    const struct piece all = {.block = {0, 0, s->problem.m, s->problem.n}};
+    struct attempt part;
+    struct error cannot = {0};
+    double seconds = 0;
+    for (struct work left = s->progress.left; left.count > 0 && !s->err.code; work_drop(&left)) {
+        plan_first(s, &left, &part);
+        seconds += part.plan.roofline_s + (left.count > 1 ? piece_seconds : 0);
+    }
+    s->problem.symmetric = false;
+    plan_piece(s, &all, &part, &cannot);
+    s->problem.symmetric =
+        !s->err.code && (cannot.code || part.plan.roofline_s > clearly * seconds);
+    s->err = (struct error){0};
+    work_begin(&s->progress.left, &s->problem);
+}
+
 void session_plan_all(struct session *s)
 {
+    if (s->problem.symmetric && s->options.symmetric == SYMMETRIC_AUTO && !s->progress.saved)
+        choose_symmetry(s);
     session_plan(s);
     s->record.predicted = s->attempt.predicted;
-    for (int i = 1; i < s->progress.left.count && !s->err.code; i++) {
+    struct work others = s->progress.left;
+    for (work_drop(&others); others.count > 0 && !s->err.code; work_drop(&others)) {
         struct attempt other;
-        plan_piece(s, &s->progress.left.pieces[i], &other);
+        plan_first(s, &others, &other);
         if (s->comm.rank == 0 && !s->err.code)
             simulation_add(&s->record.predicted, &other.predicted);
     }

@@ -149,7 +149,9 @@ static void look_back(struct session *s)
         error_add(&s->err, EXIT_INPUT,
                   "what was saved is of --split-k %d; give that, or --restart never to start again",
                   s->progress.layers);
-    if (!s->progress.saved)
+    if (s->progress.saved)
+        s->problem.symmetric = s->progress.left.symmetric; /* its pieces go on as they are */
+    else
         work_begin(&s->progress.left, p);
 }
 

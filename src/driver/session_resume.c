@@ -8,6 +8,19 @@
 #include "quantity.h"
 #include "session.h"
 
+/* What is damaged of a symmetric product has mirrors in other bands: begin anew. */
+static int64_t put_all_back(struct session *s)
+{
+    struct progress *progress = &s->progress;
+    progress->bands = (struct bands){0};
+    progress->findings = (struct findings){0};
+    work_begin(&progress->left, &s->problem);
+    if (s->comm.rank == 0)
+        fprintf(stderr, "dgemm_ooc: what is complete of C is not what was written; all of C is "
+                        "multiplied again\n");
+    return s->problem.m;
+}
+
 /* Leave damaged bands to be done, as many together as follow each other.  Returns their rows. */
 static int64_t put_back(struct session *s, const struct bands *now)
 {
@@ -79,7 +92,7 @@ static int compare(struct session *s, const struct reading *what)
         printf("            %s of C read back and compared in %s\n",
                quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
     if (memcmp(&now, &progress->bands, sizeof now) != 0) {
-        r->damaged_rows = put_back(s, &now);
+        r->damaged_rows = progress->left.symmetric ? put_all_back(s) : put_back(s, &now);
         if (!s->err.code)
             session_plan(s);
     }

@@ -1,6 +1,7 @@
 #include "check_size.h"
 
 #include "freivalds.h"
+#include "plan.h"
 
 enum {
     FEW_CLASSES = 4,     /* that rows may not all be alike in, by chance */
@@ -53,12 +54,18 @@ size_t check_parts(int64_t slab)
     return (size_t)(slab / GROUP_LEAST + 1);
 }
 
-size_t check_device_bytes(int64_t rows, int64_t cols, int64_t slab, bool has_peaks)
+int check_passes(const struct problem *p)
+{
+    return problem_is_triangle(p) ? STRIPS_MAX : 1;
+}
+
+size_t check_device_bytes(int64_t rows, int64_t cols, int64_t slab, int passes, bool has_peaks)
 {
     size_t classes = (size_t)check_classes(cols), parts = check_parts(slab);
-    size_t numbers = 2 * ((size_t)cols + 1) + 2 * (size_t)slab * classes + parts * classes +
-                     ROW_SUMS * (size_t)rows * classes + (size_t)rows +
-                     project_partials(rows, slab, (int)classes) + 2 * check_verdicts(rows);
+    size_t numbers = 2 * ((size_t)cols + 1) + 2 * (size_t)slab * classes +
+                     (size_t)passes * parts * classes + ROW_SUMS * (size_t)rows * classes +
+                     (size_t)rows + project_partials(rows, slab, (int)classes) +
+                     2 * check_verdicts(rows);
     return (numbers + (has_peaks ? check_peak_numbers(rows, cols) : 0)) * sizeof(double);
 }
 

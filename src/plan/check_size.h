@@ -19,8 +19,12 @@ int64_t check_group_steps(const struct problem *p, bool has_peaks);
 /* Groups of steps that a slab can have, at most. */
 size_t check_parts(int64_t slab);
 
+/* Passes over the columns of a slab, each of which goes on from the one before. */
+int check_passes(const struct problem *p);
+
 /* Bytes of device memory, and of pinned host memory, that tiles and slabs of this size need. */
-size_t check_device_bytes(int64_t tile_rows, int64_t tile_cols, int64_t slab, bool has_peaks);
+size_t check_device_bytes(int64_t tile_rows, int64_t tile_cols, int64_t slab, int passes,
+                          bool has_peaks);
 size_t check_host_bytes(int64_t tile_rows, int64_t tile_cols);
 
 /* The room of their peaks, in doubles. */

@@ -79,7 +79,7 @@ static struct block line_panel(const struct cursor *c, const struct transfer *t)
 {
     int rank = schedule_rank_in_line(c->plan, t->operand, t->line, 0);
     struct block tile = schedule_tile(c->problem, c->plan, rank, t->super);
-    return schedule_panel(c->problem, c->plan, t->operand, &tile, t->slab);
+    return schedule_line_panel(c->problem, c->plan, t->operand, &tile, t->slab);
 }
 
 /* Make a slab's panel for a line of the grid the newest one; it has no parts when nobody on the
@@ -125,8 +125,8 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     }
 }
 
-/* The next part of a strip of C0, of the tiles that are read between this super-block and the next;
- * `at` counts the strips of all the node's ranks. */
+/* The next part of a strip of C0, or of its mirror, which comes first, of the tiles that are read
+ * between this super-block and the next; `at` counts those of all the node's ranks. */
 static bool part_of_strip(struct cursor *c, int64_t at)
 {
     const struct stretch all = schedule_ranks(c->plan, c->node);
@@ -136,8 +136,10 @@ static bool part_of_strip(struct cursor *c, int64_t at)
     if (c->super >= 0)
         tile = schedule_tile(c->problem, c->plan, rank, c->super);
     struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
-    if (at / ranks < schedule_strips(c->plan, &tile))
-        strip = schedule_strip(c->plan, &tile, at / ranks);
+    int64_t index = at / ranks / 2;
+    if (index < schedule_strips(c->plan, &tile))
+        strip = at / ranks % 2 ? schedule_strip(c->problem, c->plan, &tile, index)
+                               : schedule_mirror(c->problem, c->plan, &tile, index);
     c->newest = (struct transfer){.operand = OPERAND_C,
                                   .whole = strip,
                                   .line = rank,
@@ -161,7 +163,7 @@ static void next_super(struct cursor *c)
 static bool next_part(struct cursor *c)
 {
     int64_t later = later_panels(c->plan), panels = 2 * c->plan->slabs;
-    int64_t strips = problem_reads_c(c->problem) ? STRIPS_MAX * c->plan->ranks_per_node : 0;
+    int64_t strips = problem_reads_c(c->problem) ? 2 * STRIPS_MAX * c->plan->ranks_per_node : 0;
     int64_t supers = schedule_supers(c->plan);
     for (;;) {
         bool follows = c->next == c->super + 1, more = false;

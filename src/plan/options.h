@@ -12,6 +12,7 @@ enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
 enum verification { VERIFY_OFF, VERIFY_ONLINE, VERIFY_FULL };
 enum progress_choice { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
 enum restart { RESTART_AUTO, RESTART_NEVER, RESTART_REQUIRE, RESTART_TRUST };
+enum symmetric { SYMMETRIC_AUTO, SYMMETRIC_ON, SYMMETRIC_OFF };
 enum { ALGORITHM_AUTO = -1 };
 
 struct operand_name {
@@ -30,6 +31,7 @@ struct options {
     enum scalar type;
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */
     int moduli;    /* of ALGORITHM_OZAKI; 0: as many as suit the type */
+    enum symmetric symmetric;
     enum device_choice device;
     bool bind;                        /* each rank's threads near its GPU */
     uint64_t gpu_memory, host_memory; /* bytes a rank; 0: from the machine */

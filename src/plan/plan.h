@@ -76,6 +76,13 @@ static inline bool plan_holds(const struct plan *plan, enum operand operand)
     return plan->buffers[operand] > plan->slabs;
 }
 
+/* Device panels of each operand that has any of its own. */
+static inline int64_t plan_depth(const struct plan *plan)
+{
+    int64_t a = plan->buffers[OPERAND_A], b = plan->buffers[OPERAND_B];
+    return a > 0 && a < b ? a : b;
+}
+
 /* Whether something is added to the product on the device: C0, or another layer's. */
 static inline bool plan_adds(const struct problem *problem, const struct plan *plan)
 {

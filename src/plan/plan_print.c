@@ -41,6 +41,8 @@ static void print_problem(const struct problem *p)
         printf(" + %g C", p->beta);
     printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", scalar_name(p->type), p->m, p->n,
            p->k);
+    if (p->symmetric)
+        printf("            symmetric: half of the products, those on and below the diagonal\n");
     for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
         print_operand(p, operand);
 }

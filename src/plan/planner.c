@@ -7,6 +7,7 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "triangle.h"
 
 enum {
     TILES_MAX = 1 << 28, /* of all ranks: more take too long even to count */
@@ -23,7 +24,7 @@ static int64_t widest_tile(const struct query *q, struct plan *plan)
     plan_set_held(plan, OPERAND_COUNT);
     while (low < high) {
         plan->tile_cols = low + (high - low + 1) / 2;
-        plan_set_counts(q->p, plan);
+        plan_set_counts(q, plan);
         if (plan_fits(q, plan))
             low = plan->tile_cols;
         else
@@ -105,7 +106,7 @@ static void search_widths(const struct query *q, struct plan *plan, struct plan 
     int64_t last = q->request->whole ? 1 : most;
     for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
         plan->tile_cols = min_i64(piece(q->p->n, plan->grid_cols * across), widest);
-        plan_set_counts(q->p, plan);
+        plan_set_counts(q, plan);
         double now = compare(q, plan, best);
         if (now >= before)
             return;
@@ -144,6 +145,16 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
+/* The triangle with one slab: its panels of A are parts of those of B. */
+static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
+{
+    plan_set_held(plan, OPERAND_COUNT);
+    plan->buffers[OPERAND_A] = 0;
+    plan_set_counts(q, plan);
+    if (plan_fits(q, plan))
+        keep_better(q, plan, best);
+}
+
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
  * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
@@ -154,7 +165,10 @@ static void search_slabs(const struct query *q, struct plan *plan, struct plan *
     do {
         pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
         plan->slab = whole_chunks(q->p, whole_slab(q->p, quantum * ceil_div(most, pieces)));
-        search_tiles(q, plan, best);
+        if (problem_is_triangle(q->p))
+            try_triangle(q, plan, best);
+        else
+            search_tiles(q, plan, best);
     } while (pieces < most);
 }
 
@@ -191,7 +205,7 @@ static void search_grid(const struct query *q, struct plan *plan, struct plan *b
     plan->tile_rows = request->tile_rows;
     plan->tile_cols = request->tile_cols;
     plan->slab = whole_slab(q->p, request->slab);
-    plan_set_counts(q->p, plan);
+    plan_set_counts(q, plan);
     compare(q, plan, best);
 }
 
@@ -217,8 +231,23 @@ static void search_smaller_grids(const struct query *q, struct plan *plan, struc
         *best = smaller;
 }
 
+/* A triangle is one super-block, a band a rank. */
+static void set_triangle(const struct query *q, struct plan *plan)
+{
+    plan->grid_rows = q->machine->ranks;
+    plan->grid_cols = 1;
+    plan->tile_rows = triangle_height(q->p->m, q->machine->ranks);
+    plan->tile_cols = q->p->m;
+    set_nodes(q, plan);
+}
+
 static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
+    if (problem_is_triangle(q->p)) {
+        set_triangle(q, plan);
+        search_slabs(q, plan, best);
+        return;
+    }
     if (q->request->grid_rows) {
         plan->grid_rows = q->request->grid_rows;
         plan->grid_cols = q->request->grid_cols;
@@ -240,14 +269,19 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
 {
     const struct machine *machine = q->machine;
     const struct plan_request *request = q->request;
+    struct plan none = {0};
     plan->grid_rows = request->grid_rows ? request->grid_rows : 1;
     plan->grid_cols = request->grid_rows ? request->grid_cols : machine->ranks;
     plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
     plan->tile_cols = request->tile_rows ? request->tile_cols : 1;
     set_nodes(q, plan);
     plan->slab = whole_slab(q->p, request->tile_rows ? request->slab : 1);
-    plan_set_counts(q->p, plan);
+    plan_set_counts(q, plan);
     plan_set_held(plan, OPERAND_COUNT);
+    if (problem_is_triangle(q->p)) {
+        set_triangle(q, plan);
+        try_triangle(q, plan, &none);
+    }
     plan_fits(q, plan);
     if (plan->device_bytes > machine->device_memory)
         error_add(
@@ -312,10 +346,14 @@ void plan_account(const struct query *q, struct plan *plan)
     double fast =
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
         element;
-    double c_in = problem_reads_c(p) ? m * n : 0;
-    double bound = 2 * m * n * k / sqrt(fast) + m * n + c_in;
-    double once =
-        m * k + k * n + m * n + c_in; /* each matrix once: the bound when all of it fits */
+    double c_in = problem_reads_c(p) ? problem_elements(p) : 0;
+    double c = problem_elements(p) + c_in, ab = m * k + k * n;
+    double bound = 2 * m * n * k / sqrt(fast) + c;
+    if (problem_is_triangle(p)) {
+        bound = m * n * k / sqrt(2 * fast) + c;
+        ab = m * k;
+    }
+    double once = ab + c; /* each matrix once: the bound when all of it fits */
     plan->bound_bytes = element * fmax(bound, once);
     plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }

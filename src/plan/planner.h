@@ -1,13 +1,14 @@
-/* The planner: a pure function from problem and machine to a plan.  No MPI, no CUDA, no files.
+/* The planner: a pure function from problem and machine to a plan.   No MPI, no CUDA, no files.
  *
  * C is cut into super-blocks, each a grid of P x Q tiles, one a rank; a tile's accumulators stay
  * in device memory while slabs of k stream past, so that C is written once and A and B are read
- * once per super-block column and row.  The planner looks at every grid of all ranks, and at some
- * that leave a few out, at slabs from one quantum to all of k and at tiles from all of C down to
- * what the memory holds, and takes the one with the least roofline (planner_roofline.c), under the
- * machine's rates and under lower ones; it never takes more memory than the machine's limits.
- * Traffic is judged against 2mnk/sqrt(S) + mn, the lower bound for a fast memory of S elements
- * (Smith et al., arXiv:1702.02017; Kwasniewski et al., arXiv:1908.09606). */
+ * once per super-block column and row.   The planner looks at every grid of all ranks, and at
+ * some that leave a few out, at slabs from one quantum to all of k and at tiles from all of C
+ * down to what the memory holds, and takes the one with the least roofline (planner_roofline.c),
+ * under the machine's rates and under lower ones; it never takes more memory than the machine's
+ * limits.  Traffic is judged against 2mnk/sqrt(S) + mn, the lower bound for a fast memory of S
+ * elements (Smith et al., arXiv:1702.02017; Kwasniewski et al., arXiv:1908.09606); that of a
+ * triangle against nnk/sqrt(2S) + nn (Beaumont et al., arXiv:2202.10217). */
 #pragma once
 
 #include "plan.h"
@@ -38,6 +39,10 @@ struct plan plan_layer(const struct plan *plan, const struct problem *part);
 /* The largest panel of an operand on the device, in bytes. */
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
+
+/* Elements between the rows of the accumulators of a tile. */
+int64_t plan_tile_ld(const struct problem *problem, const struct plan *plan,
+                     const struct block *tile);
 
 /* What the online check (check.h) takes of the device, in bytes. */
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm);

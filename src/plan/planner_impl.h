@@ -37,7 +37,7 @@ void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t byte
 void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 
 /* Counts that follow from tile and slab. */
-void plan_set_counts(const struct problem *p, struct plan *plan);
+void plan_set_counts(const struct query *q, struct plan *plan);
 
 /* Panels that later tiles need again stay in what is left of the host's memory: of A those of a row
  * of super-blocks, which every tile of the row needs; with what is then left, those of B.  An
@@ -93,6 +93,10 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
 struct tile_product {
     int64_t rows, cols, k, slabs;
 };
+
+/* The tile that takes longest, in all slabs; and what most is written of a tile, in elements. */
+struct tile_product plan_tile_product(const struct problem *p, const struct plan *plan);
+double plan_tile_written(const struct problem *p, const struct plan *plan);
 
 /* Seconds that it takes, the online check included. */
 double plan_product_seconds(const struct problem *p, const struct machine *machine,

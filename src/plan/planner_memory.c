@@ -1,9 +1,12 @@
 /* What a plan takes of device and host: panels, slots, what is kept. */
+#include <math.h>
 
 #include "check_size.h"
 #include "checksum.h"
 #include "planner_impl.h"
 #include "quantity.h"
+#include "schedule.h"
+#include "triangle.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -17,7 +20,8 @@ enum {
     STRIP_SLOTS = 2, /* a strip fills at least so many */
     STRIPS_FEW = 4,  /* strips at least, if these are not too small: a tile leaves meanwhile */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
-    STRIP_ROWS = 256,         /* a multiple of which large strips have: whole blocks of threads */
+    STRIP_ELEMENTS_LEAST = 1 << 22, /* of a strip in a triangle, on a GPU */
+    STRIP_ROWS = 256,  /* a multiple of which large strips have: whole blocks of threads */
     RESIDUES_PART = 3, /* products in residues work in at most this part of the device's memory */
     READERS_MAX = 16,
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
@@ -62,11 +66,31 @@ static void set_lds(const struct problem *p, struct plan *plan)
         plan_panel_extents(p, plan, operand, &rows, &cols);
         plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
     }
+    if (problem_is_triangle(p)) /* its panel is a part of B's */
+        plan->ld[OPERAND_A] = plan->ld[OPERAND_B];
+}
+
+int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
+{
+    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(p->type)) : plan->ld[OPERAND_C];
+}
+
+/* Of the largest band. */
+static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < plan->grid_rows; rank++) {
+        struct block band = triangle_band(p, plan, rank);
+        most = max_i64(most, band.rows * plan_tile_ld(p, plan, &band));
+    }
+    return plan_buffer_bytes((size_t)most * scalar_size(p->type));
 }
 
 size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
 {
     int64_t rows, cols;
+    if (operand == OPERAND_C && problem_is_triangle(p))
+        return triangle_bytes(p, plan);
     plan_panel_extents(p, plan, operand, &rows, &cols);
     return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
 }
@@ -74,8 +98,8 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
 {
     bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
-    return plan_buffer_bytes(
-        check_device_bytes(plan->tile_rows, plan->tile_cols, plan->slab, has_peaks));
+    return plan_buffer_bytes(check_device_bytes(plan->tile_rows, plan->tile_cols, plan->slab,
+                                                check_passes(p), has_peaks));
 }
 
 /* With the table of C's checksum. */
@@ -115,6 +139,8 @@ static size_t device_bytes(const struct query *q, const struct plan *plan)
     }
     if (plan_adds(p, plan))
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
+    if (p->symmetric)
+        bytes += plan_buffer_bytes(plan->slot_bytes);
     return bytes;
 }
 
@@ -293,15 +319,27 @@ static int64_t choose_strip_rows(const struct plan *plan)
     return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
 }
 
-void plan_set_counts(const struct problem *p, struct plan *plan)
+/* A triangle is multiplied strip by strip in every slab: the more strips, the less above the
+ * diagonal, but a GPU needs some blocks for all of its multiprocessors. */
+static int64_t triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
+    int64_t rows = ceil_div(plan->tile_rows, STRIPS_MAX);
+    if (q->machine->gpu)
+        rows = max_i64(rows, STRIP_ELEMENTS_LEAST / plan->tile_cols);
+    return round_up(rows, rows < 4 * STRIP_ROWS ? PEAK_ROWS : STRIP_ROWS);
+}
+
+void plan_set_counts(const struct query *q, struct plan *plan)
+{
+    const struct problem *p = q->p;
     plan->supers_down = ceil_div(p->m, plan->tile_rows * plan->grid_rows);
     plan->supers_across = ceil_div(p->n, plan->tile_cols * plan->grid_cols);
     plan->slabs = problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0;
 
     plan_set_turns(p, plan);
 
-    plan->strip_rows = choose_strip_rows(plan);
+    plan->strip_rows =
+        problem_is_triangle(p) ? triangle_strip_rows(q, plan) : choose_strip_rows(plan);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
     int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);
@@ -347,12 +385,39 @@ void plan_set_held(struct plan *plan, enum operand held)
         plan->buffers[i] = held == i ? max_i64(PANEL_BUFFERS, plan->slabs + 1) : PANEL_BUFFERS;
 }
 
+struct tile_product plan_tile_product(const struct problem *p, const struct plan *plan)
+{
+    struct tile_product most = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
+    double elements = 0;
+    for (int rank = 0; rank < plan->grid_rows && problem_is_triangle(p); rank++) {
+        struct block band = triangle_band(p, plan, rank);
+        double now = schedule_multiplied(p, plan, &band);
+        if (now > elements) {
+            elements = now;
+            most.rows = band.rows;
+            most.cols = (int64_t)(now / (double)band.rows);
+        }
+    }
+    return most;
+}
+
+double plan_tile_written(const struct problem *p, const struct plan *plan)
+{
+    const struct block tile = {p->row, p->col, plan->tile_rows, plan->tile_cols};
+    double most = problem_is_triangle(p) ? 0 : schedule_written(p, plan, &tile);
+    for (int rank = 0; rank < plan->grid_rows && problem_is_triangle(p); rank++) {
+        struct block band = triangle_band(p, plan, rank);
+        most = fmax(most, schedule_written(p, plan, &band));
+    }
+    return most;
+}
+
 void plan_deepen(const struct query *q, struct plan *plan)
 {
     for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
         struct plan deeper = *plan;
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
-            if (!plan_holds(plan, i))
+            if (!plan_holds(plan, i) && plan->buffers[i] > 0)
                 deeper.buffers[i] = depth;
         deeper.device_bytes = device_bytes(q, &deeper);
         deeper.host_bytes += q->machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;

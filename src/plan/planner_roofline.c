@@ -30,7 +30,7 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     const struct problem *p = q->p;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
     const double down = (double)plan->supers_down, across = (double)plan->supers_across;
-    const double elements[] = {m / down * k, k * n / across, m / down * n / across};
+    const double elements[] = {m / down * k, k * n / across, problem_elements(p) / (down * across)};
     const double panels[] = {(double)plan->slabs, (double)plan->slabs * across};
     const double pieces[] = {down, across, down * across};
     const bool new[] = {first_col, first_row, true};
@@ -42,7 +42,8 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         double bytes = elements[operand] * (double)scalar_size(p->type);
-        if (!problem_reads(p, operand) || (!new[operand] && held[operand]))
+        bool is_part = operand == OPERAND_A && problem_is_triangle(p); /* of B's */
+        if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || is_part)
             continue;
         double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
         s.part[operand] = (1 - kept) / pieces[operand];
@@ -70,10 +71,10 @@ static struct common set_common(const struct query *q, struct plan *plan)
 {
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
-    const struct tile_product product = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
+    const struct tile_product product = plan_tile_product(p, plan);
     double supers = (double)schedule_supers(plan), element = (double)scalar_size(p->type);
-    double tile = (double)plan->tile_rows * (double)plan->tile_cols * element;
-    double of_c = (double)p->m * (double)p->n * element;
+    double tile = plan_tile_written(p, plan) * element;
+    double of_c = problem_elements(p) * element;
     double bytes = fmin(of_c, tile * plan->grid_rows * plan->grid_cols);
     double rate = through_links(machine, plan, plan_write_rate(p, machine, plan));
     struct common each = {.out = tile / machine->out_bytes_per_s, .write = bytes / rate};
@@ -91,10 +92,11 @@ static struct common set_common(const struct query *q, struct plan *plan)
 /* Seconds of the device for a super-block.  A tile leaves it beside its last slab and the next
  * tile's first one: into slots where there are enough, at the pace of the disk otherwise.  On the
  * CPU the cores that multiply move every byte twice. */
-static double device_seconds(const struct machine *machine, const struct plan *plan,
+static double device_seconds(const struct query *q, const struct plan *plan,
                              const struct common *each, double in)
 {
-    double tile = (double)plan->tile_rows * (double)plan->tile_cols;
+    const struct machine *machine = q->machine;
+    double tile = plan_tile_written(q->p, plan);
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
     double leave = fmax(each->out, each->write * fmax(0, 1 - slots / tile));
     double moving = machine->gpu ? 0 : 2 * (in + each->out) / machine->threads;
@@ -137,7 +139,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
         plan->link_s[STAGE_IN] += count * s.in;
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->passes[i] = (first ? 0 : plan->passes[i]) + count * s.part[i];
-        double device = device_seconds(q->machine, plan, &each, s.in);
+        double device = device_seconds(q, plan, &each, s.in);
         double read = s.read + (first ? 0 : each.lost);
         double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
         plan->roofline_s +=

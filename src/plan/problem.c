@@ -112,6 +112,38 @@ static void check_scalar(const struct problem *p, const char *name, double value
                   value);
 }
 
+double problem_products(const struct problem *p)
+{
+    double m = (double)p->m, n = (double)p->n;
+    return problem_is_triangle(p) ? m * (m + 1) / 2 : m * n;
+}
+
+double problem_elements(const struct problem *p)
+{
+    bool twice = p->symmetric && !problem_is_triangle(p);
+    return (twice ? 2 : 1) * (double)p->m * (double)p->n;
+}
+
+bool problem_is_of_one_matrix(const struct problem *p)
+{
+    return p->trans[0] != p->trans[1] && matfile_is_same(&p->matrix[0], &p->matrix[1]);
+}
+
+/* Where the user asks for a grid, tiles or parts of k, these are of the general product. */
+static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
+{
+    bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
+    if (o->symmetric == SYMMETRIC_ON && !one)
+        error_add(err, EXIT_INPUT,
+                  "--symmetric on: op(B) is not the transpose of op(A); give -b the dataset that A "
+                  "is, and --transa T or --transb T");
+    if (o->symmetric == SYMMETRIC_ON && forced)
+        error_add(err, EXIT_USAGE,
+                  "--symmetric on does not go with --grid, --tile or --split-k: they are of the "
+                  "general product");
+}
+
 static int moduli_of(const struct options *options, enum scalar type)
 {
     if (options->algorithm != ALGORITHM_OZAKI)
@@ -153,6 +185,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
     check_types(p, options, end, err);
     p->moduli = moduli_of(options, p->type);
+    set_symmetric(p, options, err);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);

@@ -23,6 +23,7 @@ struct problem {
     int64_t n_whole, k_whole;  /* n and k of the whole product */
     bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
+    bool symmetric;            /* op(B) is the transpose of op(A) (triangle.h) */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
@@ -49,6 +50,22 @@ static inline bool problem_reads(const struct problem *p, enum operand operand)
 {
     return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
 }
+
+/* Whether it is a triangle (triangle.h): all of a symmetric product, or a square on its
+ * diagonal. */
+static inline bool problem_is_triangle(const struct problem *p)
+{
+    return p->symmetric && p->row == p->col;
+}
+
+/* Elements of C that are multiplied out, and those that are written: a rectangle below the diagonal
+ * of a symmetric product also gives its mirror. */
+double problem_products(const struct problem *p);
+double problem_elements(const struct problem *p);
+
+/* Whether op(A) and op(B) are one matrix and its transpose: the same dataset, by whatever names.
+ * Reads no file. */
+bool problem_is_of_one_matrix(const struct problem *p);
 
 /* Slabs begin at multiples of this, in k. */
 static inline int64_t problem_quantum(const struct problem *p)

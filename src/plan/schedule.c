@@ -2,6 +2,7 @@
 
 #include "quantity.h"
 #include "schedule_impl.h"
+#include "triangle.h"
 
 int64_t schedule_supers(const struct plan *plan)
 {
@@ -63,6 +64,8 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     struct block tile = {0};
     if (rank >= plan->grid_rows * plan->grid_cols)
         return tile;
+    if (problem_is_triangle(p))
+        return triangle_band(p, plan, rank);
     int64_t down = super / plan->supers_across, across = schedule_across(plan, super);
     cut(p->m, plan->tile_rows, down * plan->grid_rows + schedule_row(plan, rank), &tile.row,
         &tile.rows);
@@ -87,11 +90,62 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
     return panel;
 }
 
-struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index)
+struct block schedule_line_panel(const struct problem *p, const struct plan *plan,
+                                 enum operand operand, const struct block *tile, int64_t slab)
 {
-    int64_t start, rows;
+    const struct block whole = {p->row, p->col, p->m, p->n};
+    return schedule_panel(p, plan, operand, problem_is_triangle(p) ? &whole : tile, slab);
+}
+
+struct block schedule_strip(const struct problem *p, const struct plan *plan,
+                            const struct block *tile, int64_t index)
+{
+    int64_t start, rows, cols = tile->cols;
     cut(tile->rows, plan->strip_rows, index, &start, &rows);
-    return (struct block){tile->row + start, tile->col, rows, tile->cols};
+    if (problem_is_triangle(p))
+        cols = triangle_columns(tile, tile->row + start + rows - 1);
+    return (struct block){tile->row + start, tile->col, rows, cols};
+}
+
+struct block schedule_mirror(const struct problem *p, const struct plan *plan,
+                             const struct block *tile, int64_t index)
+{
+    const struct block strip = schedule_strip(p, plan, tile, index);
+    int64_t end = min_i64(strip.col + strip.cols, strip.row);
+    if (!p->symmetric || strip.rows == 0 || end <= strip.col)
+        return (struct block){0};
+    return (struct block){strip.col, strip.row, end - strip.col, strip.rows};
+}
+
+double schedule_multiplied(const struct problem *p, const struct plan *plan,
+                           const struct block *tile)
+{
+    double elements = 0;
+    if (!problem_is_triangle(p))
+        return (double)tile->rows * (double)tile->cols;
+    for (int64_t i = 0; i < schedule_strips(plan, tile); i++) {
+        struct block strip = schedule_strip(p, plan, tile, i);
+        elements += (double)(strip.rows * strip.cols);
+    }
+    return elements;
+}
+
+double schedule_written(const struct problem *p, const struct plan *plan, const struct block *tile)
+{
+    double elements = schedule_multiplied(p, plan, tile);
+    if (!problem_is_triangle(p))
+        return p->symmetric ? 2 * elements : elements;
+    for (int64_t i = 0; i < schedule_strips(plan, tile); i++) {
+        struct block mirror = schedule_mirror(p, plan, tile, i);
+        elements += (double)(mirror.rows * mirror.cols);
+    }
+    return elements;
+}
+
+double schedule_products(const struct problem *p, const struct block *rows)
+{
+    return problem_is_triangle(p) ? triangle_area(p, rows)
+                                  : (double)rows->rows * (double)rows->cols;
 }
 
 int64_t schedule_strips(const struct plan *plan, const struct block *tile)
@@ -136,7 +190,8 @@ bool schedule_needs(const struct problem *p, const struct plan *plan, enum opera
                     int rank, int64_t super)
 {
     struct block tile = schedule_tile(p, plan, rank, super);
-    if (block_empty(&tile) || plan->slabs == 0)
+    bool is_part = problem_is_triangle(p) && operand == OPERAND_A; /* of B's */
+    if (block_empty(&tile) || plan->slabs == 0 || is_part)
         return false;
     if (!plan_holds(plan, operand))
         return true;
@@ -240,25 +295,27 @@ int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t sla
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    double element = (double)scalar_size(p->type), copied = 0, written = 0;
+    double element = (double)scalar_size(p->type), copied = 0, written = 0, products = 0;
     struct block last = {0};
     int64_t k = plan->slabs ? p->k : 0;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        if (!schedule_held(plan, OPERAND_A, &last, &tile))
+        if (!schedule_held(plan, OPERAND_A, &last, &tile) && !problem_is_triangle(p))
             copied += (double)(tile.rows * k);
         if (!schedule_held(plan, OPERAND_B, &last, &tile))
             copied += (double)(k * tile.cols);
+        double out = schedule_written(p, plan, &tile);
         if (problem_reads_c(p))
-            copied += (double)(tile.rows * tile.cols);
-        written += (double)(tile.rows * tile.cols);
+            copied += out;
+        written += out;
+        products += schedule_products(p, &tile);
         last = tile;
     }
     t.in_bytes = element * copied;
     t.write_bytes = t.out_bytes = element * written;
-    t.flops = plan->slabs > 0 ? 2 * written * (double)p->k : 0;
+    t.flops = plan->slabs > 0 ? 2 * products * (double)p->k : 0;
     return t;
 }
 
@@ -268,6 +325,8 @@ static int64_t line_extent(const struct problem *p, const struct plan *plan, enu
 {
     struct block tile =
         schedule_tile(p, plan, schedule_rank_in_line(plan, operand, line, 0), super);
+    if (problem_is_triangle(p))
+        return operand == OPERAND_A ? 0 : p->n;
     return operand == OPERAND_A ? tile.rows : tile.cols;
 }
 
@@ -291,7 +350,7 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
 
 void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent)
 {
-    *read = problem_reads_c(p) ? (double)(p->m * p->n) : 0;
+    *read = problem_reads_c(p) ? problem_elements(p) : 0;
     *sent = 0;
     for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
         for (int row = 0; row < plan->grid_rows; row++)

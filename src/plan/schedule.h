@@ -37,12 +37,30 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab);
 
+/* The panel that all ranks of the tile's line of the grid share: the tile's own, but in a triangle,
+ * where each rank needs a part of it. */
+struct block schedule_line_panel(const struct problem *p, const struct plan *plan,
+                                 enum operand operand, const struct block *tile, int64_t slab);
+
 /* Of k, what the first `slabs` slabs hold. */
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs);
 
 /* Strip `index` of a tile, the rows that leave the device together; empty beyond the last. */
-struct block schedule_strip(const struct plan *plan, const struct block *tile, int64_t index);
+struct block schedule_strip(const struct problem *p, const struct plan *plan,
+                            const struct block *tile, int64_t index);
 int64_t schedule_strips(const struct plan *plan, const struct block *tile);
+
+/* The block of C that the strip's transpose is, in a symmetric product: empty where there is
+ * none. */
+struct block schedule_mirror(const struct problem *p, const struct plan *plan,
+                             const struct block *tile, int64_t index);
+
+/* Elements of a tile that the kernels compute; that are written, with their mirrors; and of some of
+ * its rows, those that are asked for: on and below the diagonal. */
+double schedule_multiplied(const struct problem *p, const struct plan *plan,
+                           const struct block *tile);
+double schedule_written(const struct problem *p, const struct plan *plan, const struct block *tile);
+double schedule_products(const struct problem *p, const struct block *rows);
 
 static inline bool block_equal(const struct block *x, const struct block *y)
 {

@@ -202,7 +202,8 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
         const struct need *need = &node->need[rank->need[operand]];
         if (!rank->copies[operand])
             continue;
-        double bytes = panel_bytes(s, need, step);
+        double extent = (double)(operand == OPERAND_A ? rank->tile.rows : rank->tile.cols);
+        double bytes = extent * (double)step->k * s->element;
         double takes = bytes / s->machine->in_bytes_per_s;
         struct interval copy =
             serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
@@ -219,7 +220,9 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
                           struct interval come, double moving)
 {
     double slabs = (double)max_i64(step->slabs, 1), seconds = moving;
-    struct tile_product product = {rank->tile.rows, rank->tile.cols, step->k, step->slabs};
+    int64_t cols =
+        (int64_t)(schedule_multiplied(s->p, s->plan, &rank->tile) / (double)rank->tile.rows);
+    struct tile_product product = {rank->tile.rows, cols, step->k, step->slabs};
     if (step->slabs > 0)
         seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);
     struct interval feed = {come.start + (come.end - come.start) / slabs,
@@ -228,11 +231,10 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     if (step->first == 0)
         feed = (struct interval){fmax(feed.start, rank->draining.start),
                                  fmax(feed.end, rank->draining.end)};
-    double flops = 2 * (double)product.rows * (double)product.cols * (double)product.k;
+    double flops = 2 * schedule_products(s->p, &rank->tile) * (double)step->k;
     rank->product = serve(&rank->gemm, feed, flops, seconds);
     /* The buffers of all but the newest slabs are free again. */
-    int64_t buffers = min_i64(s->plan->buffers[OPERAND_A], s->plan->buffers[OPERAND_B]);
-    double ahead = fmin(1, (double)(buffers - 1) / slabs);
+    double ahead = fmin(1, (double)(plan_depth(s->plan) - 1) / slabs);
     rank->gate = rank->product.end - (rank->product.end - rank->product.start) * ahead;
 }
 
@@ -251,7 +253,7 @@ static struct interval c0_come(struct sim *s, struct node_state *node, struct ra
 static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
                        const struct sim_step *step)
 {
-    double bytes = (double)rank->tile.rows * (double)rank->tile.cols * s->element;
+    double bytes = schedule_written(s->p, s->plan, &rank->tile) * s->element;
     struct interval feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
     feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
     if (problem_reads_c(s->p)) {
@@ -290,7 +292,7 @@ static void node_work(struct sim *s, struct node_state *node, const struct sim_s
         if (seconds > 0)
             copied = fmax(copied, come.end);
         if (step->last)
-            seconds += (double)rank->tile.rows * (double)rank->tile.cols * s->element /
+            seconds += schedule_written(s->p, s->plan, &rank->tile) * s->element /
                        s->machine->out_bytes_per_s;
         rank_multiply(s, rank, step, come, moving_seconds(s, seconds));
         if (step->last)

@@ -90,11 +90,14 @@ static void rank_enter(struct sim *s, struct node_state *node, int index, int64_
     rank->tile = schedule_tile(s->p, s->plan, index, super);
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct need *need = &node->need[rank->need[operand]];
-        rank->copies[operand] = problem_reads_ab(s->p) && !block_empty(&rank->tile) &&
+        bool is_part = operand == OPERAND_A && problem_is_triangle(s->p); /* of B's */
+        rank->copies[operand] = problem_reads_ab(s->p) && !block_empty(&rank->tile) && !is_part &&
                                 !schedule_held(s->plan, operand, &rank->before, &rank->tile);
         if (!rank->copies[operand])
             continue;
         need->extent = operand == OPERAND_A ? rank->tile.rows : rank->tile.cols;
+        if (problem_is_triangle(s->p)) /* the line's panel, of which the rank copies a part */
+            need->extent = s->p->n;
         need->again = schedule_had(s->p, s->plan, operand, (int)(node - s->nodes),
                                    schedule_line(s->plan, operand, index), super);
     }

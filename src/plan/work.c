@@ -4,10 +4,22 @@
 
 #include "quantity.h"
 #include "schedule.h"
+#include "triangle.h"
 
 void work_begin(struct work *work, const struct problem *p)
 {
-    *work = (struct work){.pieces = {{.block = {0, 0, p->m, p->n}}}, .count = 1};
+    *work = (struct work){
+        .pieces = {{.block = {0, 0, p->m, p->n}}}, .count = 1, .symmetric = p->symmetric};
+}
+
+struct block work_mirror(const struct block *b)
+{
+    return (struct block){b->col, b->row, b->cols, b->rows};
+}
+
+static bool is_triangle(const struct work *work, const struct block *b)
+{
+    return work->symmetric && b->row == b->col;
 }
 
 static bool overlap(const struct block *x, const struct block *y)
@@ -16,13 +28,21 @@ static bool overlap(const struct block *x, const struct block *y)
            y->col < x->col + x->cols;
 }
 
+/* Whether it is a triangle or below the diagonal. */
+static bool fits_symmetric(const struct block *b)
+{
+    return b->row == b->col ? b->rows == b->cols : b->row >= b->col + b->cols;
+}
+
 bool work_is_valid(const struct work *work, const struct problem *p)
 {
+    if (work->symmetric && !problem_is_of_one_matrix(p))
+        return false;
     for (int i = 0; i < work->count; i++) {
         const struct piece *piece = &work->pieces[i];
         const struct block *b = &piece->block;
         if (b->row > p->m - b->rows || b->col > p->n - b->cols ||
-            (piece->k > 0 && piece->k >= p->k))
+            (piece->k > 0 && piece->k >= p->k) || (work->symmetric && !fits_symmetric(b)))
             return false;
         for (int j = 0; j < i; j++)
             if (overlap(b, &work->pieces[j].block))
@@ -51,6 +71,36 @@ static void add(struct work *work, struct block block, const struct piece *like)
     struct piece *piece = &work->pieces[work->count++];
     *piece = *like;
     piece->block = block;
+}
+
+/* The others stay behind what the first piece has become. */
+static void add_others(struct work *work, const struct work *before)
+{
+    for (int i = 1; i < before->count; i++)
+        add(work, before->pieces[i].block, &before->pieces[i]);
+}
+
+bool work_halve(struct work *work)
+{
+    const struct work before = *work;
+    struct piece first = before.pieces[0];
+    const struct block *b = &before.pieces[0].block;
+    int64_t half = triangle_half(b->rows), rest = b->rows - half;
+    if (rest == 0 || before.count + MORE_PIECES > PIECES_MAX)
+        return false;
+    work->count = 0;
+    first.halved = first.k > 0;
+    add(work, (struct block){b->row, b->col, half, half}, &first);
+    add(work, (struct block){b->row + half, b->col, rest, half}, &first);
+    add(work, (struct block){b->row + half, b->col + half, rest, rest}, &first);
+    add_others(work, &before);
+    return true;
+}
+
+void work_drop(struct work *work)
+{
+    work->count--;
+    memmove(&work->pieces[0], &work->pieces[1], (size_t)work->count * sizeof work->pieces[0]);
 }
 
 bool work_has(const struct work *work, const struct block *tile)
@@ -93,21 +143,30 @@ static int subtract(const struct block *from, const struct block *hole, struct b
     return count;
 }
 
+/* Take a block out of `blocks`.  Their number then, or -1 when there would be too many. */
+static int take_out(struct block blocks[BLOCKS_MAX], int count, const struct block *hole)
+{
+    struct block before[BLOCKS_MAX];
+    int left = 0;
+    memcpy(before, blocks, sizeof before);
+    for (int i = 0; i < count; i++) {
+        if (left > BLOCKS_MAX - 4)
+            return -1;
+        left += subtract(&before[i], hole, &blocks[left]);
+    }
+    return left;
+}
+
 int work_complete(const struct work *work, const struct block *part,
                   struct block blocks[BLOCKS_MAX])
 {
     int count = block_empty(part) ? 0 : 1;
     blocks[0] = *part;
-    for (int i = 0; i < work->count; i++) {
-        struct block before[BLOCKS_MAX];
-        int had = count;
-        memcpy(before, blocks, sizeof before);
-        count = 0;
-        for (int j = 0; j < had; j++) {
-            if (count > BLOCKS_MAX - 4)
-                return -1;
-            count += subtract(&before[j], &work->pieces[i].block, &blocks[count]);
-        }
+    for (int i = 0; i < work->count && count > 0; i++) {
+        const struct block *b = &work->pieces[i].block, mirror = work_mirror(b);
+        count = take_out(blocks, count, b);
+        if (work->symmetric && !is_triangle(work, b) && count > 0)
+            count = take_out(blocks, count, &mirror);
     }
     return count;
 }
@@ -149,13 +208,6 @@ static struct cut cut_piece(const struct block *all, const struct plan *plan, in
                  down % 2 ? left : all->cols - right},
         .below = {all->row + bottom, all->col, all->rows - bottom, all->cols},
     };
-}
-
-/* The others stay behind what the first piece has become. */
-static void add_others(struct work *work, const struct work *before)
-{
-    for (int i = 1; i < before->count; i++)
-        add(work, before->pieces[i].block, &before->pieces[i]);
 }
 
 bool work_advance(struct work *work, const struct plan *plan, int64_t supers,
@@ -202,11 +254,11 @@ bool work_split(struct work *work, const struct plan *plan)
 
 double work_done(const struct work *work, const struct problem *p)
 {
-    double left = 0, all = (double)p->m * (double)p->n;
+    double left = 0, all = problem_products(p);
     for (int i = 0; i < work->count; i++) {
-        const struct piece *piece = &work->pieces[i];
-        double k_left = p->k > 0 ? (double)(p->k - piece->k) / (double)p->k : 1;
-        left += (double)piece->block.rows * (double)piece->block.cols * k_left;
+        const struct problem part = work_problem(p, &work->pieces[i]);
+        double k_left = p->k > 0 ? (double)part.k / (double)p->k : 1;
+        left += problem_products(&part) * k_left;
     }
     return all > 0 ? 1 - left / all : 0;
 }

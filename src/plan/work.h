@@ -20,18 +20,28 @@ struct piece {
     bool hashed;        /* `sum` is known */
     uint64_t sum;       /* the checksum of what was saved (checksum.h) */
     bool again;         /* it failed its check once */
+    bool halved;        /* `sum` is that of the triangle that it was a part of when it was saved */
 };
 
 /* Plain data; the same on all ranks. */
 struct work {
     struct piece pieces[PIECES_MAX];
     int count;
+    bool symmetric; /* each piece is a triangle, or a rectangle that stands for its mirror, too */
 };
 
 void work_begin(struct work *work, const struct problem *problem);
 
 /* Whether all pieces are parts of C and of k, and none overlaps another. */
 bool work_is_valid(const struct work *work, const struct problem *problem);
+
+/* Halve the first piece, a triangle, into two triangles and the rectangle between them.  The saved
+ * sums of a triangle are those of the whole square, so that they serve all three.  False, and
+ * nothing is changed, where it is a single element, or that would be too many pieces. */
+bool work_halve(struct work *work);
+
+/* Take the first piece out. */
+void work_drop(struct work *work);
 
 /* A piece as a problem of its own: its part of C, and what is left of k. */
 struct problem work_problem(const struct problem *problem, const struct piece *piece);
@@ -50,6 +60,9 @@ int work_complete(const struct work *work, const struct block *part,
 /* Add what is complete of a part of C, which was damaged, to what is left.  False, and nothing is
  * changed, when that would be too many pieces. */
 bool work_put_back(struct work *work, const struct block *part);
+
+/* The mirror of a block above the diagonal. */
+struct block work_mirror(const struct block *block);
 
 /* Whether a piece has saved sums in that file. */
 bool work_refers(const struct work *work, int place);

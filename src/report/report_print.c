@@ -64,7 +64,7 @@ static void print_disk(const struct report *r, const struct problem *p)
     double size = (double)scalar_size(p->type);
     least += size * (double)p->m * (double)p->n;
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
-        if (problem_reads(p, i))
+        if (problem_reads(p, i) && !(p->symmetric && i == OPERAND_B)) /* which is A */
             least += size * (double)p->matrix[i].rows * (double)p->matrix[i].cols;
     printf("Disk        %s read, %s written: %.2f times the matrices\n",
            quantity_bytes(r->stages[STAGE_READ].amount),

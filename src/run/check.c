@@ -12,89 +12,13 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "tiles.h"
+#include "triangle.h"
 
 double check_weight(uint64_t seed, enum check_kind kind, int64_t col)
 {
     uint64_t bits = mix_number(mix_number(seed, (uint64_t)kind), (uint64_t)col);
     double magnitude = 0.5 + 0.5 * (double)(bits >> 11) * 0x1p-53;
     return bits & 1 ? magnitude : -magnitude;
-}
-
-static double *carve(double **memory, size_t count)
-{
-    double *part = *memory;
-    *memory += count;
-    return part;
-}
-
-static void carve_memory(struct check *c, double *memory, bool has_peaks)
-{
-    const struct plan *plan = c->plan;
-    size_t classes = (size_t)c->classes, sums = (size_t)plan->tile_rows * classes;
-    c->weights = carve(&memory, (size_t)plan->tile_cols);
-    c->left_out = (int *)carve(&memory, (size_t)plan->tile_cols + 2);
-    c->t = carve(&memory, 2 * (size_t)plan->slab * classes);
-    c->y = carve(&memory, sums);
-    c->before = carve(&memory, sums);
-    c->z = carve(&memory, sums);
-    c->squares = carve(&memory, sums);
-    c->odd = carve(&memory, sums);
-    c->row_squares = carve(&memory, (size_t)plan->tile_rows);
-    c->norms = carve(&memory, classes * check_parts(plan->slab));
-    c->parts = carve(&memory, project_partials(plan->tile_rows, plan->slab, c->classes));
-    if (has_peaks)
-        c->peaks = (float *)carve(&memory, check_peak_numbers(plan->tile_rows, plan->tile_cols));
-    c->verdicts[0] = carve(&memory, check_verdicts(plan->tile_rows)) + 1;
-    c->verdicts[1] = memory + 1;
-}
-
-int check_open(struct check *c, const struct problem *p, const struct plan *plan,
-               enum algorithm algorithm, struct device *device, void *memory, struct error *err)
-{
-    bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
-    struct residues residues;
-    if (p->moduli > 0)
-        residues_make(p->moduli, &residues);
-    *c = (struct check){.problem = p,
-                        .plan = plan,
-                        .device = device,
-                        .on = memory != NULL && plan->slabs > 0,
-                        .running = p->moduli > 0 || algorithm_is_running_sum(algorithm),
-                        .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
-                        .classes = check_classes(plan->tile_cols),
-                        .deal = has_peaks ? PEAK_ROWS : 1,
-                        .group_steps = check_group_steps(p, has_peaks)};
-    if (!c->on)
-        return 0;
-    carve_memory(c, memory, has_peaks);
-    size_t bytes = check_host_bytes(plan->tile_rows, plan->tile_cols);
-    void *host = aligned_alloc(4096, bytes);
-    if (!host)
-        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
-    memset(host, 0, bytes);
-    if (device->pin(device, host, bytes, err)) {
-        free(host);
-        return err->code;
-    }
-    c->host = host;
-    if (device->event_create(device, &c->ready, err) ||
-        device->event_create(device, &c->summed, err) ||
-        device->event_create(device, &c->done, err))
-        return err->code;
-    return 0;
-}
-
-void check_close(struct check *c)
-{
-    struct device *dev = c->device;
-    struct event *events[] = {c->ready, c->summed, c->done};
-    for (int i = 0; i < 3; i++)
-        if (events[i])
-            dev->event_destroy(dev, events[i]);
-    if (c->host)
-        dev->unpin(dev, c->host);
-    free(c->host);
-    *c = (struct check){0};
 }
 
 /* The last word of left_out. */
@@ -152,6 +76,21 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     return 0;
 }
 
+/* Columns of the tile that are multiplied for some of its rows. */
+static int64_t columns_of(const struct check *c, int64_t skip, int64_t rows)
+{
+    return problem_is_triangle(c->problem)
+               ? triangle_columns(&c->tile, c->tile.row + skip + rows - 1)
+               : c->tile.cols;
+}
+
+/* The tile's row `skip` of the accumulators. */
+static const void *row_of(const struct check *c, const void *acc, int64_t skip)
+{
+    return (const char *)acc +
+           (size_t)(skip * c->plan->ld[OPERAND_C]) * scalar_size(c->problem->type);
+}
+
 /* The sketch of some rows of the tile, from row `skip` on, into sums, squares and odd. */
 static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *acc, double *sums,
                        double *squares, struct error *err)
@@ -159,7 +98,7 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
     int64_t at = skip * c->classes;
     struct sketch sketch = {.type = c->problem->type,
                             .rows = rows,
-                            .cols = c->tile.cols,
+                            .cols = columns_of(c, skip, rows),
                             .matrix = acc,
                             .ld = c->plan->ld[OPERAND_C],
                             .classes = c->classes,
@@ -173,12 +112,24 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
     return c->device->sketch(c->device, &sketch, err);
 }
 
+/* Likewise, of a strip; `acc` is all of the tile. */
+static int sketch_strip(struct check *c, int64_t index, const void *acc, double *sums,
+                        double *squares, struct error *err)
+{
+    struct block strip = schedule_strip(c->problem, c->plan, &c->tile, index);
+    int64_t skip = strip.row - c->tile.row;
+    return sketch_rows(c, skip, strip.rows, row_of(c, acc, skip), sums, squares, err);
+}
+
 int check_resume(struct check *c, const void *acc, struct error *err)
 {
     if (!c->on)
         return 0;
     c->expects = c->resumed = true;
-    return sketch_rows(c, 0, c->tile.rows, acc, c->y, c->before, err);
+    for (int64_t i = 0; i < schedule_strips(c->plan, &c->tile); i++)
+        if (sketch_strip(c, i, acc, c->y, c->before, err))
+            return err->code;
+    return 0;
 }
 
 int64_t check_part(const struct check *c, int64_t k)
@@ -197,48 +148,87 @@ struct peaks check_peaks(const struct check *c, const struct block *rows, int64_
     return peaks;
 }
 
-/* t = op(B) x of a slab, without the columns that are to be left out because of it. */
-static int sketch_columns(struct check *c, int64_t slab, const void *panel_b, const void *acc,
+/* Of one pass over the slab's columns, which is that of the strip that begins with row `skip`. */
+static double *norms_of(const struct check *c, int64_t skip, int64_t part)
+{
+    int64_t pass = problem_is_triangle(c->problem) ? skip / c->plan->strip_rows : 0;
+    return c->norms + (pass * (int64_t)check_parts(c->plan->slab) + part) * c->classes;
+}
+
+/* Add the columns from `first` to `end` to t = op(B) x, but for those that are to be left out
+ * because of this slab.  The rows from `skip` on are still to be multiplied by them. */
+static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t end,
                           struct error *err)
 {
     struct device *dev = c->device;
-    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
+    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
+    bool trans = c->problem->trans[OPERAND_B];
+    int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
+    size_t size = scalar_size(c->problem->type);
     struct sketch sketch = {.type = c->problem->type,
-                            .trans = c->problem->trans[OPERAND_B],
-                            .rows = b.rows,
-                            .cols = b.cols,
-                            .matrix = panel_b,
+                            .trans = trans,
+                            .accumulate = first > 0,
+                            .rows = trans ? end - first : b.rows,
+                            .cols = trans ? b.cols : end - first,
+                            .matrix = (const char *)c->panel_b + (size_t)at * size,
                             .ld = c->plan->ld[OPERAND_B],
                             .classes = c->classes,
                             .deal = c->deal,
-                            .weights = c->weights,
-                            .left_out = c->left_out,
+                            .first = first,
+                            .weights = c->weights + first,
+                            .left_out = c->left_out + first,
                             .sums = c->t,
                             .squares = c->t + c->plan->slab * c->classes,
                             .found = found_of(c),
                             .tag = ++c->tag};
     struct retire retire = {.type = c->problem->type,
-                            .rows = c->tile.rows,
-                            .cols = c->tile.cols,
-                            .acc = c->expects ? acc : NULL,
+                            .rows = c->tile.rows - skip,
+                            .cols = end,
+                            .acc = c->expects ? row_of(c, c->acc, skip) : NULL,
                             .ld = c->plan->ld[OPERAND_C],
                             .classes = c->classes,
                             .deal = c->deal,
                             .weights = c->weights,
                             .left_out = c->left_out,
-                            .y = c->y,
+                            .y = c->y + skip * c->classes,
                             .found = found_of(c),
                             .tag = c->tag};
     if (dev->sketch(dev, &sketch, err) || dev->retire(dev, &retire, err))
         return err->code;
-    sketch.only_found = true;
+    sketch.only_found = true; /* once more, from the first column on */
+    sketch.accumulate = false;
+    sketch.first = 0;
+    sketch.matrix = c->panel_b;
+    sketch.weights = c->weights;
+    sketch.left_out = c->left_out;
+    *(trans ? &sketch.rows : &sketch.cols) = end;
     return dev->sketch(dev, &sketch, err);
 }
 
-int check_columns(struct check *c, int64_t slab, const void *panel_b, const void *acc,
-                  struct error *err)
+int check_columns(struct check *c, const struct block *rows, struct error *err)
 {
     struct device *dev = c->device;
+    int64_t skip = rows->row - c->tile.row, end = columns_of(c, skip, rows->rows);
+    if (!c->on || end <= c->passed)
+        return 0;
+    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
+    int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
+    if (sketch_columns(c, skip, c->passed, end, err))
+        return err->code;
+    for (int64_t first = 0; first < k; first += part) {
+        const double *squares = c->t + (c->plan->slab + first) * c->classes;
+        struct norms norms = {min_i64(part, k - first), c->classes, squares,
+                              norms_of(c, skip, first / part), first > 0 || c->begins};
+        if (dev->norms(dev, &norms, err))
+            return err->code;
+    }
+    c->passed = end;
+    return 0;
+}
+
+int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *acc,
+               struct error *err)
+{
     if (!c->on)
         return 0;
     if (c->compares) { /* the slab before ended a group */
@@ -246,23 +236,16 @@ int check_columns(struct check *c, int64_t slab, const void *panel_b, const void
         c->judged_before = true;
     }
     c->expects |= c->slab >= 0;
-    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
-    int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
-    if (sketch_columns(c, slab, panel_b, acc, err))
-        return err->code;
-    for (int64_t first = 0; first < k; first += part) {
-        const double *squares = c->t + (c->plan->slab + first) * c->classes;
-        struct norms norms = {min_i64(part, k - first), c->classes, squares,
-                              c->norms + first / part * c->classes, first > 0 || c->steps == 0};
-        if (dev->norms(dev, &norms, err))
-            return err->code;
-    }
     c->slab = slab;
+    c->panel_b = panel_b;
+    c->acc = acc;
+    c->passed = 0;
     c->begins = c->steps == 0;
-    c->steps += k;
+    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
+    c->steps += c->problem->trans[OPERAND_B] ? b.cols : b.rows;
     c->slabs++;
     c->compares = c->steps >= c->group_steps || slab + 1 == c->plan->slabs;
-    return 0;
+    return problem_is_triangle(c->problem) ? 0 : check_columns(c, &c->tile, err);
 }
 
 static struct judge judge_of(const struct check *c)
@@ -315,7 +298,8 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.odd += at;
     judge.verdicts += end->skip;
     judge.row_squares = c->row_squares + end->skip;
-    judge.norms = c->norms + end->part * c->classes;
+    judge.norms = norms_of(c, end->skip, end->part);
+    judge.cols = columns_of(c, end->skip, end->rows);
     judge.steps = (double)end->steps;
     judge.rounded = roundings_of(c, end->steps);
     judge.inputs = c->inputs;
@@ -396,7 +380,14 @@ static int look(struct check *c, bool whole, struct error *err)
         return 0;
     if (c->device->sync(c->device, c->done, err))
         return err->code;
-    int64_t wrong = findings_collect(&found, host_verdicts(c), tile.rows, tile.cols, c->classes);
+    const struct judged judged = {.rows = tile.rows,
+                                  .cols = tile.cols,
+                                  .classes = c->classes,
+                                  .symmetric = c->problem->symmetric,
+                                  .strip_rows =
+                                      problem_is_triangle(c->problem) ? c->plan->strip_rows : 0,
+                                  .before = tile.row - tile.col};
+    int64_t wrong = findings_collect(&found, host_verdicts(c), &judged);
     if (wrong >= 0)
         return fail(c, &tile, wrong, found.ratio, err);
     if (host_wrong(c) > 0)
@@ -440,13 +431,17 @@ static int fetch_now(struct check *c, struct error *err)
 
 int check_now(struct check *c, const void *acc, struct error *err)
 {
-    struct group_end end = {0, c->tile.rows, 0, c->steps};
     if (!c->on || c->slab < 0)
         return 0;
     if (check_judge(c, err))
         return err->code;
-    if (!c->compares && judge_rows(c, &end, acc, err))
-        return err->code;
+    for (int64_t i = 0; i < schedule_strips(c->plan, &c->tile) && !c->compares; i++) {
+        struct block strip = schedule_strip(c->problem, c->plan, &c->tile, i);
+        int64_t skip = strip.row - c->tile.row;
+        const struct group_end end = {skip, strip.rows, 0, c->steps};
+        if (judge_rows(c, &end, row_of(c, acc, skip), err))
+            return err->code;
+    }
     c->compares = true; /* this is the end of a group */
     return fetch_now(c, err);
 }

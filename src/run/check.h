@@ -55,13 +55,16 @@ struct check {
                           * to the host */
     int turn;            /* whose the newest tile's are */
 
-    double *host;          /* pinned: weights, and zeros for left_out; then the verdicts */
-    struct event *ready;   /* the weights are on the device */
-    struct event *summed;  /* the tile has been judged, and its weights are free */
-    struct event *done;    /* the verdicts are on the host */
-    struct block tile;     /* that is being multiplied */
-    struct block judged;   /* whose verdicts are on their way to the host; empty: none */
-    int64_t slab;          /* the newest; -1: none of this tile */
+    double *host;         /* pinned: weights, and zeros for left_out; then the verdicts */
+    struct event *ready;  /* the weights are on the device */
+    struct event *summed; /* the tile has been judged, and its weights are free */
+    struct event *done;   /* the verdicts are on the host */
+    struct block tile;    /* that is being multiplied */
+    struct block judged;  /* whose verdicts are on their way to the host; empty: none */
+    int64_t slab;         /* the newest; -1: none of this tile */
+    const void *panel_b;  /* its panel of op(B), and the accumulators of the tile */
+    const void *acc;
+    int64_t passed;        /* columns of it that t has */
     int64_t steps, slabs;  /* of its group so far */
     bool begins, compares; /* the newest slab begins, ends a group */
     int tag, first_tag;    /* of the newest slab, and of the tile's first */
@@ -102,14 +105,18 @@ struct check_product {
  * device.
  *   check_begin     before the first slab
  *   check_resume    then, where the accumulators begin with saved sums, once `acc` has these
- *   check_columns   before the products of each slab; `acc` is all of the tile
+ *   check_slab      before the products of each slab; `acc` is all of the tile, and both stay in
+ *                   place until the products are done
+ *   check_columns   before the products of some rows: for the columns that these have and the rows
+ *                   above do not, in a triangle
  *   check_part      the most steps of k that one product may have
  *   check_peaks     what the product that begins with step `first` is to report of its sums
  *   check_rows      after each product */
 int check_begin(struct check *check, const struct block *tile, struct error *err);
 int check_resume(struct check *check, const void *acc, struct error *err);
-int check_columns(struct check *check, int64_t slab, const void *panel_b, const void *acc,
-                  struct error *err);
+int check_slab(struct check *check, int64_t slab, const void *panel_b, const void *acc,
+               struct error *err);
+int check_columns(struct check *check, const struct block *rows, struct error *err);
 int64_t check_part(const struct check *check, int64_t k);
 struct peaks check_peaks(const struct check *check, const struct block *rows, int64_t first);
 int check_rows(struct check *check, const struct check_product *product, struct error *err);

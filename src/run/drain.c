@@ -66,15 +66,66 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
     return problem_reads_c(p) ? dev->record(dev, d->c0_used[buffer], STREAM_OUT, err) : 0;
 }
 
+/* What a part of the strip's mirror is made of: alpha acc^T + beta C0. */
+static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
+                       double alpha, double beta, struct error *err)
+{
+    struct device *dev = d->device;
+    int buffer = (int)(d->parts % 2);
+    struct mirror mirror = {
+        .type = d->problem->type,
+        .rows = part->cols,
+        .cols = part->rows,
+        .alpha = alpha,
+        .beta = beta,
+        .acc = matrix_at(acc, part->col - acc->block.row, part->row - acc->block.col),
+        .c0 = d->c0[buffer],
+        .to = d->mirror,
+        .ld_acc = acc->ld,
+        .ld_c0 = part->cols,
+        .ld_to = part->cols};
+    struct matrix to = {d->problem->type, d->mirror, part->cols, *part};
+    if (beta != 0) {
+        d->parts++;
+        if (load_c0(d, part, buffer, err))
+            return err->code;
+    }
+    if (dev->mirror(dev, &mirror, err) ||
+        (beta != 0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
+        return err->code;
+    return drain_copy(d, &to, part, err);
+}
+
+static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index, double alpha,
+                        double beta, struct error *err)
+{
+    struct block all = schedule_mirror(d->problem, d->plan, &acc->block, index);
+    struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
+    int64_t parts = block_cut_parts(&all, &cut);
+    for (int64_t i = 0; i < parts; i++) {
+        struct block part = block_cut_part(&all, &cut, i);
+        if (mirror_part(d, acc, &part, alpha, beta, err))
+            return err->code;
+    }
+    return 0;
+}
+
+int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
+{
+    return drain_mirror(d, acc, index, 1, 0, err);
+}
+
 int drain_strip(struct drain *d, int64_t index, struct error *err)
 {
     struct device *dev = d->device;
-    struct block strip = schedule_strip(d->plan, &d->tile.block, index);
-    struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
+    const struct problem *p = d->problem;
+    struct block strip = schedule_strip(p, d->plan, &d->tile.block, index);
+    struct block_cut cut = schedule_cut(p, d->plan, OPERAND_C);
     int64_t parts = block_cut_parts(&strip, &cut);
     if (parts == 0)
         return 0;
-    if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err))
+    if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err) ||
+        drain_mirror(d, &d->tile, index, p->alpha, p->beta, err))
         return err->code;
     for (int64_t i = 0; i < parts; i++) {
         struct block part = block_cut_part(&strip, &cut, i);

@@ -19,7 +19,8 @@ struct drain {
     struct check *check;
     struct matrix tile; /* the finished tile, whose block the caller sets when its products are
                          * enqueued; empty from when all of its strips are out */
-    void *c0[2];        /* two parts of C0 on the device, set by the caller; they take turns */
+    void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
+    void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
     struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
     struct event *drained[STRIPS_MAX];    /* a strip has left the device */
@@ -39,6 +40,10 @@ int drain_strip(struct drain *drain, int64_t index, struct error *err);
 /* All strips that are not drained yet.  Ends early with ERROR_ELSEWHERE when another rank has
  * failed. */
 int drain_rest(struct drain *drain, struct error *err);
+
+/* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, likewise. */
+int drain_sums_mirror(struct drain *drain, const struct matrix *acc, int64_t index,
+                      struct error *err);
 
 /* Copy a part of the accumulators into a slot of the outlet, and on to whatever is written now.
  * Blocks until a slot is free. */

@@ -19,35 +19,71 @@ static void add_row(struct findings *f, double undetectable, double norm, double
     f->weak += !(size <= 1);
 }
 
-static void collect_row(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
-                        int classes)
+/* What one row is of. */
+struct row {
+    double cols;    /* that it was multiplied with */
+    double written; /* its elements in C, with their mirrors */
+};
+
+static struct row row_of(const struct judged *j, int64_t row)
 {
-    double width = ceil((double)cols / classes);
-    double lost = fmin(verdicts[VERDICT_CLASSES * rows] * width, (double)cols);
-    double judged = (double)cols - lost;
-    if (verdicts[VERDICT_STATE * rows] == ROW_NOT_FINITE)
-        f->not_finite += (double)cols;
-    else if (judged > 0)
-        add_row(f, verdicts[VERDICT_SIZE * rows], verdicts[VERDICT_NORM * rows], judged);
-    f->not_judged += lost;
+    double cols = (double)j->cols;
+    if (j->strip_rows == 0)
+        return (struct row){cols, j->symmetric ? 2 * cols : cols};
+    int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
+    end = end < j->rows ? end : j->rows;
+    return (struct row){(double)(j->before + end), (double)(2 * j->before + strip + end)};
 }
 
-int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
-                         int classes)
+static void collect_row(struct findings *f, const double *verdicts, const struct judged *j,
+                        const struct row *row)
 {
+    double width = ceil((double)j->cols / j->classes);
+    double lost = fmin(verdicts[VERDICT_CLASSES * j->rows] * width, row->cols);
+    double judged = row->cols - lost;
+    if (verdicts[VERDICT_STATE * j->rows] == ROW_NOT_FINITE)
+        f->not_finite += row->written;
+    else if (judged > 0)
+        add_row(f, verdicts[VERDICT_SIZE * j->rows], verdicts[VERDICT_NORM * j->rows], judged);
+    f->not_judged += lost * row->written / row->cols;
+}
+
+/* Columns with NaN or Inf among those that a row has in C, with their mirrors.  In a triangle the
+ * columns of a tile's own rows are as these rows are. */
+static double columns_not_finite(const double *states, const struct judged *j, int64_t row,
+                                 double all)
+{
+    if (j->strip_rows == 0)
+        return j->symmetric ? 2 * all : all;
+    double before = all, here[2] = {0, 0}; /* of the strips above, and of this one */
+    int64_t strip = row - row % j->strip_rows;
+    for (int64_t i = 0; i < j->rows; i++) {
+        bool bad = states[i] == ROW_NOT_FINITE;
+        before -= bad;
+        if (i < strip + j->strip_rows)
+            here[i >= strip] += bad;
+    }
+    return 2 * (before + here[0]) + here[1];
+}
+
+int64_t findings_collect(struct findings *f, const double *verdicts, const struct judged *j)
+{
+    const int64_t rows = j->rows;
     const double *ratios = verdicts + VERDICT_RATIO * rows, *left_out = verdicts + VERDICTS * rows;
     const double *states = verdicts + VERDICT_STATE * rows;
-    double others = 0; /* rows whose elements may be finite */
+    double columns = 0; /* with NaN or Inf, of the strip at work */
     for (int64_t i = 0; i < rows; i++) {
+        const struct row row = row_of(j, i);
         if (!(ratios[i] <= f->ratio))
             f->ratio = ratios[i];
         if (!(ratios[i] <= 1))
             return i;
-        collect_row(f, verdicts + i, rows, cols, classes);
-        others += states[i] != ROW_NOT_FINITE;
+        collect_row(f, verdicts + i, j, &row);
+        if (i == 0 || (j->strip_rows > 0 && i % j->strip_rows == 0))
+            columns = left_out[1] > 0 ? columns_not_finite(states, j, i, left_out[1]) : 0;
+        f->not_finite += states[i] == ROW_NOT_FINITE ? 0 : columns;
+        f->not_judged += left_out[0] * row.written / row.cols;
     }
-    f->not_judged += left_out[0] * (double)rows;
-    f->not_finite += left_out[1] * others;
     return -1;
 }
 

@@ -19,10 +19,19 @@ struct findings {
     double not_judged; /* elements that were not, since something near them overflows */
 };
 
+/* What verdicts are of.   A tile of a symmetric product (triangle.h) stands for its mirror, too;
+ * in a triangle it has strips, each of which ends at the diagonal, and so many columns `before`
+ * that of its first row. */
+struct judged {
+    int64_t rows, cols;
+    int classes;
+    bool symmetric;
+    int64_t strip_rows, before; /* of a triangle; else 0 */
+};
+
 /* Add the verdicts of judge (freivalds.h) on the rows of a tile.  Returns the first row that is
  * wrong for certain, at which it ends, or -1. */
-int64_t findings_collect(struct findings *f, const double *verdicts, int64_t rows, int64_t cols,
-                         int classes);
+int64_t findings_collect(struct findings *f, const double *verdicts, const struct judged *judged);
 
 void findings_merge(struct findings *to, const struct findings *other);
 

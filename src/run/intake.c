@@ -340,7 +340,9 @@ int intake_copy(struct intake *in, const struct matrix *to, struct error *err)
     struct slot *slot;
     if (take(in, &slot, err))
         return err->code;
-    struct copy copy = matrix_copy_in(to, &slot->transfer.block, slot->memory);
+    struct block part;
+    struct copy copy = matrix_copy_common(to, &slot->transfer.block, slot->memory, &part);
+    slot->transfer.block = part;
     if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;

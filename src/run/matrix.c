@@ -28,6 +28,20 @@ struct copy matrix_copy_in(const struct matrix *to, const struct block *part, co
                          .rows = (size_t)part->rows};
 }
 
+struct copy matrix_copy_common(const struct matrix *to, const struct block *packed,
+                               const void *from, struct block *part)
+{
+    size_t size = scalar_size(to->type);
+    *part = block_common(&to->block, packed);
+    if (part->rows == 0 || part->cols == 0)
+        return (struct copy){.dst = to->memory, .src = from};
+    struct copy copy = matrix_copy_in(to, part, from);
+    int64_t skip = (part->row - packed->row) * packed->cols + part->col - packed->col;
+    copy.src = (const char *)from + (size_t)skip * size;
+    copy.src_pitch = (size_t)packed->cols * size;
+    return copy;
+}
+
 struct copy matrix_copy_out(void *to, const struct matrix *from, const struct block *part)
 {
     size_t size = scalar_size(from->type), width = (size_t)part->cols * size;

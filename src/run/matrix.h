@@ -18,6 +18,9 @@ void *matrix_at(const struct matrix *matrix, int64_t row, int64_t col);
 /* The copy of a part of the block between the matrix and packed host memory.  `part` is in the
  * coordinates of `block` and lies within it. */
 struct copy matrix_copy_in(const struct matrix *to, const struct block *part, const void *from);
+/* Likewise, of what of `packed`, which is in host memory, lies in the block; *part becomes that. */
+struct copy matrix_copy_common(const struct matrix *to, const struct block *packed,
+                               const void *from, struct block *part);
 struct copy matrix_copy_out(void *to, const struct matrix *from, const struct block *part);
 
 /* Create `count` events, or destroy those of them that were created. */

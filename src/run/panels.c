@@ -16,10 +16,15 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         .problem = problem, .plan = plan, .device = device, .in = in, .steps = steps};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
-        feed->ring = calloc((size_t)plan->buffers[operand], sizeof *feed->ring);
+        feed->buffers = plan->buffers[operand];
+        feed->part.matrix.type = problem->type;
+        feed->part.matrix.ld = plan->ld[operand];
+        feed->current = &feed->part;
+        if (feed->buffers == 0)
+            continue;
+        feed->ring = calloc((size_t)feed->buffers, sizeof *feed->ring);
         if (!feed->ring)
             return error_add(err, EXIT_RESOURCES, "out of host memory");
-        feed->buffers = plan->buffers[operand];
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
             feed->ring[i].matrix.type = problem->type;
@@ -58,6 +63,7 @@ static int feed_begin(struct panels *p, enum operand operand, struct error *err)
     if (steps_await(p->steps, panel->used, err) || steps_retire(p->steps, panel->steps, err))
         return err->code;
     panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
+    panel->whole = schedule_line_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
     panel->parts = 0;
     feed->newest = panel;
     feed->begun = true;
@@ -76,7 +82,7 @@ static int panel_add(struct panels *p, struct panel *panel, struct error *err)
 static int panel_fill(struct panels *p, enum operand operand, struct panel *panel, int64_t rows,
                       struct error *err)
 {
-    const struct block *block = &panel->matrix.block;
+    const struct block *block = &panel->whole;
     struct block_cut cut = schedule_cut(p->problem, p->plan, operand);
     bool by_rows = operand == OPERAND_A && !p->problem->trans[OPERAND_A];
     int64_t end = block_cut_parts(block, &cut), before = panel->parts;
@@ -90,6 +96,8 @@ static int panel_fill(struct panels *p, enum operand operand, struct panel *pane
 
 int panels_fill_a(struct panels *p, int64_t rows, struct error *err)
 {
+    if (p->feeds[OPERAND_A].buffers == 0)
+        return 0;
     return panel_fill(p, OPERAND_A, p->feeds[OPERAND_A].current, rows, err);
 }
 
@@ -129,7 +137,7 @@ static int bring(struct panels *p, const struct block *tile, int64_t slab, int64
     for (int i = OPERAND_B; i >= OPERAND_A; i--) {
         enum operand operand = (enum operand)i;
         struct feed *feed = &p->feeds[operand];
-        if (is_held(p, operand, tile))
+        if (feed->buffers == 0 || is_held(p, operand, tile))
             continue;
         if ((!feed->begun && feed_begin(p, operand, err)) ||
             panel_fill(p, operand, feed->newest, a_rows, err))
@@ -140,8 +148,19 @@ static int bring(struct panels *p, const struct block *tile, int64_t slab, int64
 
 int panels_prefetch(struct panels *p, const struct block *next, struct error *err)
 {
-    int64_t buffers = min_i64(p->feeds[OPERAND_A].buffers, p->feeds[OPERAND_B].buffers);
-    return block_empty(next) || buffers < DEEP ? 0 : bring(p, next, 0, next->rows, err);
+    return block_empty(next) || plan_depth(p->plan) < DEEP ? 0 : bring(p, next, 0, next->rows, err);
+}
+
+/* The panel of op(A) in a triangle: the columns of op(B)'s, as rows, that are the tile's rows. */
+static struct panel part_of_b(const struct panels *p, const struct block *tile, int64_t slab)
+{
+    const struct matrix *b = &p->feeds[OPERAND_B].current->matrix;
+    struct panel part = *p->feeds[OPERAND_B].current;
+    int64_t skip = tile->row - tile->col;
+    bool across = p->problem->trans[OPERAND_A]; /* the tile's rows are columns of the panel */
+    part.matrix.memory = matrix_at(b, across ? 0 : skip, across ? skip : 0);
+    part.matrix.block = schedule_panel(p->problem, p->plan, OPERAND_A, tile, slab);
+    return part;
 }
 
 int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_t a_rows,
@@ -154,9 +173,12 @@ int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_
     for (int i = OPERAND_A; i <= OPERAND_B; i++) {
         enum operand operand = (enum operand)i;
         struct feed *feed = &p->feeds[operand];
-        feed->current =
-            is_held(p, operand, tile) ? held_panel(p, operand, tile, slab) : feed->newest;
+        if (feed->buffers > 0)
+            feed->current =
+                is_held(p, operand, tile) ? held_panel(p, operand, tile, slab) : feed->newest;
     }
+    if (p->feeds[OPERAND_A].buffers == 0)
+        p->feeds[OPERAND_A].part = part_of_b(p, tile, slab);
     if (!block_equal(tile, &p->tile))
         p->before = p->tile;
     p->tile = *tile;

@@ -9,6 +9,7 @@
 
 struct panel {
     struct matrix matrix;
+    struct block whole; /* what comes: the panel or, in a triangle, that of all ranks */
     int64_t parts;      /* of it, as it is cut into slots, whose copies are enqueued */
     struct event *full; /* these copies are done */
     struct event *used; /* the last product that reads it is done */
@@ -21,6 +22,7 @@ struct feed {
     struct panel *newest;  /* the one filled last */
     struct panel *current; /* the one that the next product reads */
     bool begun;            /* the newest is that of the slab that is wanted */
+    struct panel part;     /* of the other feed's panel: of A in a triangle, which has no ring */
 };
 
 struct panels {

@@ -15,7 +15,8 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
                                 .workspace = run->workspace,
                                 .bytes = run->plan->residues_bytes,
                                 .cols = run->plan->tile_rows,
-                                .same_a = rows->row > run->acc.block.row,
+                                .same_a = rows->row > run->acc.block.row &&
+                                          !problem_is_triangle(run->problem),
                                 .wrong = check_wrong(&run->check),
                                 .seed = run->seed};
     return run->workspace ? run->device->ozaki(run->device, gemm, &ozaki, err)
@@ -51,7 +52,7 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .peaks = check_peaks(&run->check, rows, first),
     };
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
-    double flops = 2 * (double)(rows->rows * rows->cols) * (double)k;
+    double flops = 2 * schedule_products(p, rows) * (double)k;
     struct step *step;
     if (steps_begin(&run->steps, flops, &step, err) || multiply(run, &gemm, rows, err) ||
         dev->record(dev, step->points[STEP_MULTIPLIED], STREAM_COMPUTE, err) ||
@@ -81,8 +82,10 @@ int run_warm_up(struct run *run, struct error *err)
     struct block corner = {0, 0, 1, 1};
     struct combine combine = {p->type,          1,           1, p->alpha, p->beta, run->acc.memory,
                               run->drain.c0[0], run->acc.ld, 1};
-    if (dev->combine(dev, &combine, err) || dev->record(dev, combined, STREAM_OUT, err) ||
-        dev->sync(dev, combined, err))
+    const struct mirror mirror = {p->type,           1, 1, p->alpha, 0, run->acc.memory, NULL,
+                                  run->drain.mirror, 1, 1, 1};
+    if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
+        dev->record(dev, combined, STREAM_OUT, err) || dev->sync(dev, combined, err))
         return err->code;
     if (run->plan->slabs == 0)
         return 0;
@@ -93,8 +96,8 @@ int run_warm_up(struct run *run, struct error *err)
             schedule_panel(p, run->plan, (enum operand)i, &corner, last);
     void *panel_b = panels_current(&run->panels, OPERAND_B)->matrix.memory;
     if (check_begin(&run->check, &corner, err) ||
-        check_columns(&run->check, last, panel_b, run->acc.memory, err) ||
-        rows_multiply(run, &corner, 0, err))
+        check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
+        check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
         return err->code;
     struct event *done = run->steps.ring[0].points[STEP_CHECKED];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
@@ -115,7 +118,7 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
     if (slab == 0 && run->plan->slabs > 1)
         panels_want(&run->panels, tile, 1);
     for (int64_t i = 0; i < strips || !block_empty(&drain->tile.block); i++) {
-        struct block strip = schedule_strip(run->plan, tile, i);
+        struct block strip = schedule_strip(run->problem, run->plan, tile, i);
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         if (slab == 0 && drain_strip(drain, i, err))
@@ -124,7 +127,7 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
             continue;
         if (panels_fill_a(&run->panels, strip.row - tile->row + strip.rows, err) ||
             dev->wait(dev, STREAM_COMPUTE, panels_current(&run->panels, OPERAND_A)->full, err) ||
-            rows_multiply(run, &strip, slab, err) ||
+            check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err) ||
             dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
             return err->code;
     }
@@ -136,10 +139,10 @@ static int slab_multiply(struct run *run, int64_t slab, struct error *err)
     struct panel *a = panels_current(&run->panels, OPERAND_A);
     struct panel *b = panels_current(&run->panels, OPERAND_B);
     struct device *dev = run->device;
-    bool by_strips = slab == 0 || slab + 1 == run->plan->slabs;
+    bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
     if (dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
         (!by_strips && dev->wait(dev, STREAM_COMPUTE, a->full, err)) ||
-        check_columns(&run->check, slab, b->matrix.memory, run->acc.memory, err))
+        check_slab(&run->check, slab, b->matrix.memory, run->acc.memory, err))
         return err->code;
     if (by_strips ? slab_by_strips(run, slab, err) : rows_multiply(run, &run->acc.block, slab, err))
         return err->code;

@@ -50,12 +50,18 @@ static void *carve_memory(struct run *run)
                                .memory = carve(run, plan_panel_bytes(p, plan, OPERAND_C)),
                                .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;
-    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
+    for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)
             run->panels.feeds[operand].ring[i].matrix.memory =
                 carve(run, plan_panel_bytes(p, plan, (enum operand)operand));
+        struct feed *feed = &run->panels.feeds[operand];
+        if (feed->buffers == 0) /* for run_warm_up */
+            feed->part.matrix.memory = run->memory;
+    }
     for (int i = 0; i < 2 && plan_adds(p, plan); i++)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
+    if (p->symmetric)
+        run->drain.mirror = carve(run, plan->slot_bytes);
     if (plan->residues_bytes > 0) {
         residues_make(p->moduli, &run->residues);
         run->workspace = carve(run, plan->residues_bytes);

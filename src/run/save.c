@@ -169,7 +169,9 @@ static int write_sums(struct run *run, struct error *err)
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
-        struct block strip = schedule_strip(run->plan, tile, i);
+        struct block strip = schedule_strip(run->problem, run->plan, tile, i);
+        if (problem_is_triangle(run->problem) && drain_sums_mirror(&run->drain, &run->acc, i, err))
+            return err->code;
         for (int64_t j = 0; j < block_cut_parts(&strip, &cut); j++) {
             struct block part = block_cut_part(&strip, &cut, j);
             if (drain_copy(&run->drain, &run->acc, &part, err))

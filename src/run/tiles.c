@@ -14,6 +14,16 @@ static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
     return merged;
 }
 
+/* A cell for each rank's band; they have their tiles' blocks. */
+static void begin_triangle(struct tiles *t, const struct problem *p, const struct plan *plan)
+{
+    for (int rank = 0; rank < plan->grid_rows; rank++) {
+        struct block tile = schedule_tile(p, plan, rank, 0);
+        if (!block_empty(&tile))
+            t->cells[t->count++] = (struct cell){.block = tile, .rank = rank, .ratio = -1};
+    }
+}
+
 void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *plan, int left)
 {
     int64_t room = (CELLS_MAX - t->count) / (left + 1); /* tiles that failed are multiplied again */
@@ -21,8 +31,14 @@ void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *pl
     t->block = (struct block){p->row, p->col, p->m, p->n};
     t->first = &t->cells[t->count];
     t->cell_rows = t->cell_cols = 0;
+    t->by_rank = false;
     if (room == 0)
         return;
+    t->by_rank = problem_is_triangle(p) && plan->grid_rows <= room;
+    if (t->by_rank) {
+        begin_triangle(t, p, plan);
+        return;
+    }
     int64_t merged = tiles_a_side(down, across, room);
     t->merged = max_i64(t->merged, merged);
     t->cell_rows = merged * plan->tile_rows;
@@ -38,14 +54,24 @@ void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *pl
         }
 }
 
+static struct cell *cell_of(const struct tiles *t, const struct block *tile)
+{
+    if (t->by_rank) {
+        struct cell *cell = t->first;
+        while (!block_equal(&cell->block, tile))
+            cell++;
+        return cell;
+    }
+    int64_t across = ceil_div(t->block.cols, t->cell_cols);
+    return &t->first[(tile->row - t->block.row) / t->cell_rows * across +
+                     (tile->col - t->block.col) / t->cell_cols];
+}
+
 void tiles_judge(struct tiles *t, const struct block *tile, double ratio, double not_finite)
 {
-    if (t->cell_rows == 0)
+    if (t->cell_rows == 0 && !t->by_rank)
         return;
-    int64_t across = ceil_div(t->block.cols, t->cell_cols);
-    int64_t index = (tile->row - t->block.row) / t->cell_rows * across +
-                    (tile->col - t->block.col) / t->cell_cols;
-    struct cell *cell = &t->first[index];
+    struct cell *cell = cell_of(t, tile);
     cell->ratio = fmax(cell->ratio, ratio);
     cell->not_finite += not_finite;
 }

@@ -24,6 +24,7 @@ struct tiles {
     /* The piece at work: */
     struct block block;
     int64_t cell_rows, cell_cols; /* elements of C in a cell; 0: the map has no room for them */
+    bool by_rank;                 /* instead, each rank's tile is a cell */
     struct cell *first;
 };
 

@@ -372,7 +372,8 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
                           .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8,
                           .begin = true};
     judge_cpu(&judge, f->threads);
-    return findings_collect(&v->findings, f->verdicts, p->m, p->n, f->classes);
+    const struct judged judged = {.rows = p->m, .cols = p->n, .classes = f->classes};
+    return findings_collect(&v->findings, f->verdicts, &judged);
 }
 
 static int check_all(struct full_check *f, const struct matrix_info *c, struct verify *v,

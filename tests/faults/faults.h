@@ -47,6 +47,7 @@ enum call {
     CALL_COPY,
     CALL_GEMM,
     CALL_COMBINE,
+    CALL_MIRROR,
     CALL_SKETCH,
     CALL_RETIRE,
     CALL_PROJECT,

@@ -146,6 +146,12 @@ static int faulty_combine(struct device *dev, const struct combine *combine, str
                                                                   : real.combine(dev, combine, err);
 }
 
+static int faulty_mirror(struct device *dev, const struct mirror *mirror, struct error *err)
+{
+    return fail_on(dev, CALL_MIRROR, STREAM_OUT, "mirror", err) ? err->code
+                                                                : real.mirror(dev, mirror, err);
+}
+
 static int faulty_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     return fail_on(dev, CALL_SKETCH, STREAM_COMPUTE, "sketch", err) ? err->code
@@ -195,6 +201,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->gemm = faulty_gemm;
     d->ozaki = faulty_ozaki;
     d->combine = faulty_combine;
+    d->mirror = faulty_mirror;
     d->sketch = faulty_sketch;
     d->retire = faulty_retire;
     d->project = faulty_project;

@@ -1,4 +1,4 @@
-/* The GPU as a device, and its combine (exit 77 without a GPU).
+/* The GPU as a device, and its combine and mirror (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
  * formula.  Data that must not be read is NaN. */
@@ -74,11 +74,62 @@ static void try_combine(enum scalar type, int64_t rows, int64_t cols, double alp
     matrix_free(&c0);
 }
 
+static void try_mirror(enum scalar type, int64_t rows, int64_t cols, double alpha, double beta)
+{
+    struct matrix acc = random_rows(type, rows, cols, guard);
+    struct matrix c0 = random_rows(type, cols, rows, NAN),
+                  to = random_rows(type, cols, rows, guard);
+    if (alpha == 0)
+        fill(&acc, NAN);
+    if (beta == 0)
+        fill(&c0, NAN);
+    upload(&acc);
+    upload(&c0);
+    upload(&to);
+    struct mirror m = {.type = type,
+                       .rows = rows,
+                       .cols = cols,
+                       .alpha = alpha,
+                       .beta = beta,
+                       .acc = device_at(&acc, 0, 0),
+                       .c0 = device_at(&c0, 0, 0),
+                       .to = device_at(&to, 0, 0),
+                       .ld_acc = acc.ld,
+                       .ld_c0 = c0.ld,
+                       .ld_to = to.ld};
+    ok(devices[0]->mirror(devices[0], &m, &err));
+    finish(devices[0], STREAM_OUT);
+    download(&to);
+    check_guards(&to);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            double sum = raw_get(&acc, index_of(&acc, j, i));
+            double addend = raw_get(&c0, index_of(&c0, i, j));
+            double want = combined(type, alpha, sum, beta, addend);
+            assert_true(same_bits(raw_get(&to, index_of(&to, i, j)), want));
+        }
+    matrix_free(&acc);
+    matrix_free(&c0);
+    matrix_free(&to);
+}
+
+static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {64, 64}, {65, 63},
+                                   {5, 1000}, {300001, 2}, {0, 5},   {5, 0}};
+static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.3}, {0, 2}, {0, 0}};
+
+static void test_mirror(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+                if (affordable(sizes[i][0] * sizes[i][1]))
+                    try_mirror((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
+                               scalars[s][1]);
+}
+
 static void test_combine(void **state)
 {
-    static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {64, 64}, {65, 63},
-                                       {5, 1000}, {300001, 2}, {0, 5},   {5, 0}};
-    static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.3}, {0, 2}, {0, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
@@ -180,9 +231,10 @@ static void test_pin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy), cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),  cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info), cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_copy),   cmocka_unit_test(test_events),
+        cmocka_unit_test(test_pin),    cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info),   cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_mirror),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

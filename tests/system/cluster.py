@@ -114,7 +114,7 @@ class Slurm:
         return dict(re.findall(r"(\w+)=(\S+)", self.ask("scontrol", "show", "job", number)))
 
     def await_job(self, number, condition, log):
-        await_that(lambda: condition(self.job(number)), 120,
+        await_that(lambda: condition(self.job(number)), PATIENCE,
                    lambda: f"{self.job(number)}\n{log.exists() and log.read_text()}")
 
     def clear(self):

@@ -233,7 +233,8 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
     x.device_a = on_device(&x, bytes_of(&x, m, k));
     x.device_b = on_device(&x, bytes_of(&x, k, n));
     x.device_acc = on_device(&x, bytes_of(&x, m, n));
-    size_t bytes = check_device_bytes(m, n, slab, check_has_peaks(target->algorithm, type, n));
+    size_t bytes = check_device_bytes(m, n, slab, check_passes(&x.problem),
+                                      check_has_peaks(target->algorithm, type, n));
     void *nan = malloc(bytes);
     memset(nan, 0xff, bytes); /* no code may rely on zeroed memory */
     x.memory = on_device(&x, bytes);
@@ -331,7 +332,7 @@ static inline bool multiply(struct bench *x, struct work *work)
         int64_t part = check_part(&x->check, k);
         char *b =
             (char *)x->device_b + (size_t)at_b(x, slab * x->plan.slab, 0) * scalar_size(p->type);
-        assert_int_equal(check_columns(&x->check, slab, b, x->device_acc, &err), 0);
+        assert_int_equal(check_slab(&x->check, slab, b, x->device_acc, &err), 0);
         for (int64_t row = 0; row < p->m; row += strip) {
             struct block rows = {row, 0, min_i64(strip, p->m - row), p->n};
             for (int64_t first = 0; first < k; first += part)

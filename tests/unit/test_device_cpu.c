@@ -69,6 +69,40 @@ static void combine_is_one_fma(void **state)
                       cols[trial / 6 % 6]);
 }
 
+/* Matrices are column-major here: what combine and mirror call rows are their columns. */
+static void check_mirror(enum scalar type, double alpha, double beta, int64_t rows, int64_t cols)
+{
+    struct matrix acc = matrix_make(type, cols, rows, guard),
+                  c0 = matrix_make(type, rows, cols, NAN),
+                  to = matrix_make(type, rows, cols, guard);
+    if (beta != 0)
+        matrix_fill(&c0, random_real);
+    matrix_fill(&acc, random_real);
+    struct mirror m = {type,    rows,    cols,   alpha, beta, acc.data,
+                       c0.data, to.data, acc.ld, c0.ld, to.ld};
+    mirror_cpu(&m, THREADS);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            double expected = combined(type, alpha, get(&acc, j, i), beta, get(&c0, i, j));
+            assert_true(get(&to, i, j) == expected);
+        }
+    assert_gaps_are(&to, guard);
+    free(acc.data);
+    free(c0.data);
+    free(to.data);
+}
+
+static void mirror_is_the_transpose_of_combine(void **state)
+{
+    (void)state;
+    const double factors[][2] = {{1, 0}, {0.3, 0}, {0.3, 0.7}, {-1.5, 1}, {0, 0.3}, {0, 0}};
+    const int64_t cols[] = {0, 1, 7, 32, 33, 100}, rows[] = {1, 31, 70};
+    for (int trial = 0; trial < 6 * 6 * 2; trial++)
+        for (int i = 0; i < 3; i++)
+            check_mirror((enum scalar)(trial / 36), factors[trial % 6][0], factors[trial % 6][1],
+                         rows[i], cols[trial / 6 % 6]);
+}
+
 static void combine_is_the_same_in_every_instruction_set(void **state)
 {
     (void)state;
@@ -293,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(combine_is_one_fma),
+        cmocka_unit_test(mirror_is_the_transpose_of_combine),
         cmocka_unit_test(combine_is_the_same_in_every_instruction_set),
         cmocka_unit_test(streams_are_ordered_by_events),
         cmocka_unit_test(an_event_never_recorded_counts_as_reached),

@@ -163,7 +163,8 @@ static void test_nothing_done(void **state)
     const struct piece none = {0};
     struct work work;
     work_begin(&work, &whole);
-    work.pieces[0] = (struct piece){{0, 0, ROWS, COLS}, 16, 1, true, 77, false};
+    work.pieces[0] =
+        (struct piece){.block = {0, 0, ROWS, COLS}, .k = 16, .place = 1, .hashed = true, .sum = 77};
     struct plan plan = random_plan(&work.pieces[0].block);
     work_advance(&work, &plan, 0, &none);
     assert_int_equal(work.count, 1);

@@ -1,0 +1,274 @@
+/* What holds for every plan: its schedule covers C and k, brings each rank what it needs, in order,
+ * and moves what the plan says. */
+#pragma once
+
+#include "plan_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "quantity.h"
+#include "schedule.h"
+#include "triangle.h"
+
+/* Count the elements of a block of C, which has `n` columns. */
+static inline void count_block(unsigned char *count, int64_t n, const struct block *block)
+{
+    for (int64_t i = block->row; i < block->row + block->rows; i++)
+        for (int64_t j = block->col; j < block->col + block->cols; j++)
+            count[i * n + j]++;
+}
+
+/* Count what all ranks write of the piece `p` of a C of `n` columns: the strips of their tiles, and
+ * the mirrors of these. */
+static inline void count_written(unsigned char *count, int64_t n, const struct problem *p,
+                                 const struct plan *plan)
+{
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++)
+        for (int64_t super = 0; super < schedule_supers(plan); super++) {
+            struct block tile = schedule_tile(p, plan, rank, super);
+            assert_true(tile.rows <= plan->tile_rows && tile.cols <= plan->tile_cols);
+            for (int64_t i = 0; i < schedule_strips(plan, &tile); i++) {
+                struct block strip = schedule_strip(p, plan, &tile, i),
+                             mirror = schedule_mirror(p, plan, &tile, i);
+                count_block(count, n, &strip);
+                count_block(count, n, &mirror);
+            }
+        }
+}
+
+/* The tiles of all ranks cover every element of C exactly once. */
+static inline void check_cover(const struct problem *p, const struct plan *plan)
+{
+    unsigned char *count = calloc((size_t)(p->m * p->n), 1);
+    count_written(count, p->n, p, plan);
+    for (int64_t i = 0; i < p->m * p->n; i++)
+        assert_int_equal(count[i], 1);
+    free(count);
+}
+
+/* The slabs of a panel cover k in ascending order, edges at multiples of the quantum. */
+static inline void check_slabs(const struct problem *p, const struct plan *plan,
+                               const struct block *tile)
+{
+    int64_t reached = 0;
+    for (int64_t slab = 0; slab < plan->slabs; slab++) {
+        struct block a = schedule_panel(p, plan, OPERAND_A, tile, slab);
+        struct block b = schedule_panel(p, plan, OPERAND_B, tile, slab);
+        assert_int_equal(reached % GEMM_QUANTUM, 0);
+        assert_int_equal(p->trans[0] ? a.row : a.col, reached);
+        assert_int_equal(p->trans[1] ? b.col : b.row, reached);
+        reached += p->trans[0] ? a.rows : a.cols;
+        assert_int_equal(p->trans[0] ? a.cols : a.rows, tile->rows);
+        assert_int_equal(p->trans[1] ? b.rows : b.cols, tile->cols);
+    }
+    if (plan->slabs)
+        assert_int_equal(reached, p->k);
+}
+
+/* The strips of a tile are its rows, from the first to the last. */
+static inline void check_strips(const struct problem *p, const struct plan *plan,
+                                const struct block *tile)
+{
+    int64_t strips = schedule_strips(plan, tile), reached = tile->row;
+    assert_in_range(strips, 1, STRIPS_MAX);
+    for (int64_t i = 0; i < strips; i++) {
+        struct block strip = schedule_strip(p, plan, tile, i);
+        assert_true(strip.row == reached && strip.rows > 0);
+        reached += strip.rows;
+        int64_t diagonal = problem_is_triangle(p) ? reached - tile->col : tile->cols;
+        assert_true(strip.col == tile->col && strip.cols == diagonal);
+    }
+    struct block beyond = schedule_strip(p, plan, tile, strips);
+    assert_int_equal(reached, tile->row + tile->rows);
+    assert_true(block_empty(&beyond));
+}
+
+/* The panels and strips of C0 that a rank needs, in pipeline order. */
+struct wanted {
+    struct {
+        enum operand operand;
+        struct block block;
+    } items[1 << 19];
+    int64_t count;
+};
+
+static inline void want(struct wanted *w, enum operand operand, struct block block)
+{
+    assert_in_range(w->count, 0, (1 << 19) - 1);
+    w->items[w->count].operand = operand;
+    w->items[w->count++].block = block;
+}
+
+static inline void want_slab(struct wanted *w, const struct problem *p, const struct plan *plan,
+                             const struct block *before, const struct block *tile, int64_t slab)
+{
+    for (int operand = OPERAND_B; operand >= OPERAND_A && slab < plan->slabs; operand--)
+        if (!block_empty(tile) && !schedule_held(plan, (enum operand)operand, before, tile) &&
+            !(operand == OPERAND_A && problem_is_triangle(p)))
+            want(w, (enum operand)operand,
+                 schedule_line_panel(p, plan, (enum operand)operand, tile, slab));
+}
+
+static inline void want_all(struct wanted *w, const struct problem *p, const struct plan *plan,
+                            int rank)
+{
+    int64_t super = 0;
+    struct block before = {0}, next, tile = schedule_next_tile(p, plan, rank, &super);
+    w->count = 0;
+    want_slab(w, p, plan, &before, &tile, 0);
+    for (; !block_empty(&tile); before = tile, tile = next) {
+        int64_t after = super + 1;
+        next = schedule_next_tile(p, plan, rank, &super);
+        for (int64_t slab = 1; slab < plan->slabs; slab++)
+            want_slab(w, p, plan, &before, &tile, slab);
+        if (super == after)
+            want_slab(w, p, plan, &tile, &next, 0);
+        for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, &tile); i++) {
+            struct block mirror = schedule_mirror(p, plan, &tile, i);
+            if (!block_empty(&mirror))
+                want(w, OPERAND_C, mirror);
+            want(w, OPERAND_C, schedule_strip(p, plan, &tile, i));
+        }
+        if (super != after)
+            want_slab(w, p, plan, &tile, &next, 0);
+    }
+}
+
+/* Every rank finds what it needs in its node's sequence, in order, part by part, and nothing else;
+ * each part of each panel has the stated number of users. */
+static inline void check_order(const struct problem *p, const struct machine *m,
+                               const struct plan *plan)
+{
+    static struct wanted w;
+    for (int rank = 0; rank < m->ranks; rank++) {
+        struct cursor cursor;
+        struct transfer t;
+        int64_t at = 0, part = 0, elements = 0;
+        want_all(&w, p, plan, rank);
+        cursor_start(&cursor, p, plan, schedule_node(plan, rank));
+        while (cursor_next(&cursor, &t)) {
+            if (!schedule_is_for(p, plan, &t, rank))
+                continue;
+            assert_true(at < w.count && t.operand == w.items[at].operand);
+            assert_true(block_equal(&t.whole, &w.items[at].block));
+            assert_int_equal(t.part, part++);
+            assert_int_equal(t.skip, elements);
+            elements += t.block.rows * t.block.cols;
+            if (part < t.parts)
+                continue;
+            assert_int_equal(elements, t.whole.rows * t.whole.cols);
+            part = elements = 0;
+            at++;
+        }
+        assert_int_equal(at, w.count);
+    }
+}
+
+/* The grid lines of a slab's panels alternate, part by part. */
+static inline void check_turns(const struct transfer *before, const struct transfer *t)
+{
+    if (t->operand == OPERAND_C || t->operand != before->operand || t->super != before->super ||
+        t->slab != before->slab)
+        return;
+    assert_true(t->part == before->part ? t->line > before->line : t->part == before->part + 1);
+}
+
+/* Elements of a transfer that the node's ranks copy: all of it, each that needs it; but in a
+ * triangle as much as its band is wide. */
+static inline int64_t copied_elements(const struct problem *p, const struct plan *plan, int node,
+                                      const struct transfer *t)
+{
+    const struct stretch ranks = schedule_ranks(plan, node);
+    int64_t all = t->block.rows * t->block.cols * t->users, copied = 0;
+    if (!problem_is_triangle(p) || t->operand == OPERAND_C)
+        return all;
+    for (int rank = ranks.first; rank < ranks.end; rank++) {
+        struct block tile = schedule_tile(p, plan, rank, t->super);
+        struct block panel = schedule_panel(p, plan, t->operand, &tile, t->slab);
+        struct block part = block_common(&panel, &t->block);
+        copied += block_empty(&tile) ? 0 : part.rows * part.cols;
+    }
+    return copied;
+}
+
+/* The nodes' sequences read, send and copy exactly what the plan promised, slot by slot. */
+static inline void check_traffic(const struct problem *p, const struct machine *m,
+                                 const struct plan *plan)
+{
+    uint64_t read = 0, sent = 0, copied = 0, element = scalar_size(p->type);
+    int nodes = (int)ceil_div(m->ranks, plan->ranks_per_node);
+    for (int node = 0; node < nodes; node++) {
+        struct cursor cursor;
+        struct transfer t, before = {.super = -1};
+        cursor_start(&cursor, p, plan, node);
+        for (; cursor_next(&cursor, &t); before = t) {
+            check_turns(&before, &t);
+            uint64_t bytes = (uint64_t)(t.block.rows * t.block.cols) * element;
+            assert_true(bytes > 0 && bytes <= plan->slot_bytes);
+            assert_true(t.block.row >= 0 &&
+                        t.block.row + t.block.rows <= p->matrix[t.operand].rows);
+            assert_true(t.block.col >= 0 &&
+                        t.block.col + t.block.cols <= p->matrix[t.operand].cols);
+            assert_true(problem_reads(p, t.operand));
+            assert_true(t.users >= 1 && t.users <= plan->ranks_per_node);
+            copied += (uint64_t)copied_elements(p, plan, node, &t) * element;
+            if (t.again)
+                continue;
+            read += t.from < 0 ? bytes : 0;
+            sent += t.to >= 0 ? bytes : 0;
+        }
+    }
+    assert_int_equal(read, plan->read_bytes);
+    assert_int_equal(sent, plan->sent_bytes);
+    assert_int_equal(copied, plan->total.in_bytes);
+    assert_int_equal(plan->total.write_bytes, (uint64_t)problem_elements(p) * element);
+    assert_true(plan->factor >= 0.9); /* the matrices are small; the bound omits terms of S */
+}
+
+/* Each rank of the grid has one position, and a node covers few rows and columns. */
+static inline void check_grid(const struct plan *plan)
+{
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        int row = schedule_row(plan, rank), col = schedule_col(plan, rank);
+        assert_in_range(row, 0, plan->grid_rows - 1);
+        assert_in_range(col, 0, plan->grid_cols - 1);
+        assert_int_equal(schedule_rank(plan, row, col), rank);
+        const struct stretch node = schedule_ranks(plan, schedule_node(plan, rank));
+        assert_in_range(rank, node.first, node.end - 1);
+        int64_t rows = 0, cols = 0;
+        for (int line = 0; line < plan->grid_rows + plan->grid_cols; line++) {
+            bool row_here = false, col_here = false;
+            for (int other = node.first; other < node.end; other++) {
+                row_here |= schedule_row(plan, other) == line;
+                col_here |= schedule_col(plan, other) == line;
+            }
+            rows += row_here;
+            cols += col_here;
+        }
+        assert_true(rows <= plan->node_lines[OPERAND_A] && cols <= plan->node_lines[OPERAND_B]);
+    }
+}
+
+static inline void check_plan(const struct problem *p, const struct machine *m,
+                              const struct plan *plan)
+{
+    assert_true(plan->device_bytes <= m->device_memory);
+    assert_true(plan->host_bytes <= m->host_memory);
+    assert_true(plan->grid_rows * plan->grid_cols <= m->ranks);
+    assert_int_equal(plan->slab % GEMM_QUANTUM, 0);
+    assert_int_equal(plan->slabs, problem_reads_ab(p) ? ceil_div(p->k, plan->slab) : 0);
+    assert_true(plan->slots_in >= 4 && plan->slots_out >= 2);
+    check_grid(plan);
+    if (problem_is_triangle(p) || !p->symmetric)
+        check_cover(p, plan);
+    check_order(p, m, plan);
+    check_traffic(p, m, plan);
+    for (int64_t super = 0; super < schedule_supers(plan); super++) {
+        struct block tile = schedule_tile(p, plan, 0, super);
+        if (block_empty(&tile))
+            continue;
+        check_slabs(p, plan, &tile);
+        check_strips(p, plan, &tile);
+    }
+}

@@ -1,0 +1,175 @@
+/* Symmetric products: triangles, rectangles and the plans for them, over random problems. */
+#include "plan_checks.h"
+
+#include "work.h"
+
+/* A product of a matrix and its transpose, of size n. */
+static struct problem make_symmetric(int64_t n, int64_t k, int flags)
+{
+    struct problem p = make_problem(n, n, k, (flags & ~(2 | 4 | 8)) | (flags & 2 ? 2 : 4));
+    p.symmetric = true;
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        p.matrix[i].object[1] = 1;
+    return p;
+}
+
+/* Move a piece to the origin, where the checks of plans expect C. */
+static struct problem at_origin(const struct problem *p)
+{
+    struct problem moved = *p;
+    moved.row = moved.col = 0;
+    return moved;
+}
+
+/* Plan the first piece, halved until it fits.  False where not even one element does. */
+static bool plan_first(const struct problem *p, const struct machine *m, struct work *work,
+                       struct problem *part, struct plan *plan)
+{
+    const struct plan_request request = {
+        .layers = 1, .verify = true, .algorithm = m->gpu ? ALGORITHM_TMA : ALGORITHM_CPU};
+    for (;;) {
+        struct error err = {0};
+        *part = work_problem(p, &work->pieces[0]);
+        if (plan_make(part, m, &request, plan, &err) == 0)
+            return true;
+        assert_int_equal(err.code, EXIT_RESOURCES);
+        if (!problem_is_triangle(part) || !work_halve(work))
+            return false;
+    }
+}
+
+/* All pieces together write every element of C once, a triangle's plan is as any plan, and as many
+ * products are asked for as there are elements on and below the diagonal. */
+static bool check_product(const struct problem *p, const struct machine *m)
+{
+    unsigned char *count = calloc((size_t)(p->m * p->n), 1);
+    struct work work;
+    double products = 0;
+    bool fits = true;
+    work_begin(&work, p);
+    while (work.count > 0 && fits) {
+        struct problem part;
+        struct plan plan;
+        assert_true(work_is_valid(&work, p));
+        fits = plan_first(p, m, &work, &part, &plan);
+        if (!fits)
+            break;
+        struct problem moved = at_origin(&part);
+        if (problem_is_triangle(&part))
+            check_plan(&moved, m, &plan);
+        count_written(count, p->n, &part, &plan);
+        products += plan.total.flops / 2 / (double)p->k;
+        assert_true(work_advance(&work, &plan, schedule_supers(&plan), &(struct piece){0}));
+    }
+    for (int64_t i = 0; i < p->m * p->n && fits; i++)
+        assert_int_equal(count[i], 1);
+    assert_true(!fits || products == problem_products(p));
+    free(count);
+    return fits;
+}
+
+static void test_random_products(void **state)
+{
+    (void)state;
+    const int count = tries(600);
+    int planned = 0;
+    for (int trial = 0; trial < count; trial++) {
+        int64_t n = random_below(3) ? 1 + random_below(500) : 1 + random_below(70);
+        struct problem p = make_symmetric(n, 1 + random_below(200), (int)random_below(64));
+        struct machine m =
+            make_machine(1 + (int)random_below(12), (size_t)1 << (18 + random_below(8)),
+                         (size_t)1 << (25 + random_below(6)), random_below(2));
+        m.ranks_per_node = 1 + (int)random_below(m.ranks);
+        planned += check_product(&p, &m);
+    }
+    assert_true(planned > count / 2);
+}
+
+/* On 1 to 64 ranks the busiest one multiplies at most 5 % more than the average, and all of them
+ * together little more than half of the general product. */
+static void test_balance(void **state)
+{
+    (void)state;
+    const struct problem p = make_symmetric(131072, 65536, 1 | 2);
+    for (int ranks = 1; ranks <= 64; ranks++) {
+        struct machine m = make_machine(ranks, (size_t)140 << 30, (size_t)200 << 30, true);
+        struct work work;
+        struct problem part;
+        struct plan plan;
+        double most = 0, all = 0;
+        m.ranks_per_node = ranks < 8 ? ranks : 8;
+        work_begin(&work, &p);
+        assert_true(plan_first(&p, &m, &work, &part, &plan));
+        assert_int_equal(work.count, 1);
+        for (int rank = 0; rank < ranks; rank++) {
+            struct block tile = schedule_tile(&part, &plan, rank, 0);
+            double now = schedule_multiplied(&part, &plan, &tile);
+            most = fmax(most, now);
+            all += now;
+        }
+        if (most > 1.05 * all / ranks || all > 0.54 * (double)p.m * (double)p.n)
+            fail_msg("%d ranks: busiest %g of the average, %g of the general product", ranks,
+                     most / all * ranks, all / (double)p.m / (double)p.n);
+        assert_int_equal(plan.read_bytes, (uint64_t)(p.n * p.k * 8));
+    }
+}
+
+/* What is complete is what no piece is, nor the mirror of a rectangle. */
+static void test_complete(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    const struct problem p = make_symmetric(N, 10, 1);
+    unsigned char count[N * N];
+    for (int halvings = 0; halvings < 5; halvings++) {
+        struct block blocks[BLOCKS_MAX], all = {0, 0, N, N};
+        struct work work;
+        memset(count, 0, sizeof count);
+        work_begin(&work, &p);
+        for (int i = 0; i < halvings; i++)
+            assert_true(work_halve(&work));
+        for (int done = 0; done < halvings; done++) {
+            struct block block = work.pieces[0].block, mirror = work_mirror(&block);
+            count_block(count, N, &block);
+            if (block.row != block.col)
+                count_block(count, N, &mirror);
+            work_drop(&work);
+        }
+        int blocks_count = work_complete(&work, &all, blocks);
+        assert_true(blocks_count >= 0);
+        for (int i = 0; i < blocks_count; i++)
+            count_block(count, N, &blocks[i]);
+        for (int64_t i = 0; i < p.m * p.n; i++)
+            assert_true(count[i] == 0 || count[i] == 2);
+    }
+}
+
+/* Pieces that are neither triangles nor below the diagonal are no work of a symmetric product. */
+static void test_validity(void **state)
+{
+    (void)state;
+    struct problem p = make_symmetric(100, 10, 1);
+    struct work work;
+    work_begin(&work, &p);
+    assert_true(work_is_valid(&work, &p));
+    work.pieces[0].block.rows = 99;
+    assert_false(work_is_valid(&work, &p));
+    work.pieces[0].block = (struct block){40, 0, 20, 40};
+    assert_true(work_is_valid(&work, &p));
+    work.pieces[0].block = (struct block){0, 40, 40, 20};
+    assert_false(work_is_valid(&work, &p));
+    work_begin(&work, &p);
+    p.matrix[OPERAND_B].object[2] = 1; /* another dataset */
+    assert_false(work_is_valid(&work, &p));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_products),
+        cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_complete),
+        cmocka_unit_test(test_validity),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
