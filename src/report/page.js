@@ -6,7 +6,7 @@
 function formula(problem) {
     const factor = (name, transposed) => [name, transposed && html("sup", {}, "T"), " "];
     return ["C = ", problem.alpha !== 1 && `${digits(problem.alpha, 6)} `,
-            factor("A", problem.trans_a), factor("B", problem.trans_b),
+            factor("A", problem.trans_a), factor(problem.symmetric ? "A" : "B", problem.trans_b),
             problem.beta !== 0 && [`+ ${digits(problem.beta, 6)} C`, html("sub", {}, "0")]];
 }
 
@@ -45,7 +45,8 @@ function figures() {
 
 /* Another process may have done some before, and tiles may have been multiplied again. */
 function shareOfAll() {
-    const { m, n, k, alpha } = report.problem, all = 2 * m * n * k;
+    const { m, n, k, alpha, symmetric } = report.problem;
+    const all = (symmetric ? m * (m + 1) : 2 * m * n) * k;
     if (!(report.wall_s > 0) || all === 0 || alpha === 0)
         return null;
     const part = report.stages.gemm.flops / all, pieces = report.pieces;
@@ -287,12 +288,14 @@ function residualScale(largest) {
 function drawTiles(into) {
     if (!course)
         return;
-    const { m, n } = report.problem, { merged } = course.tiles, largest = report.residual || 0;
+    const { m, n, symmetric } = report.problem, { merged } = course.tiles;
+    const largest = report.residual || 0;
     const note = words => html("p", { class: "note" }, words);
     const byResidual = ([, , , , , residual]) => residual === null ? { class: "unchecked" }
         : { class: "residual", "fill-opacity": opacity(largest > 0 ? residual / largest : 0) };
     into.append(html("h2", {}, "Tiles of C"),
-        html("p", {}, `${m} rows from top to bottom, ${n} columns from left to right.`),
+        html("p", {}, `${m} rows from top to bottom, ${n} columns from left to right.` +
+                      (symmetric ? " Above the diagonal C mirrors what is below it." : "")),
         html("div", { class: "maps" },
              drawMap("by rank", cell => ({ class: `rank${cell[4] % COLOURS}` }), true),
              drawMap("by residual", byResidual, false)));
