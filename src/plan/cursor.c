@@ -3,6 +3,8 @@
 #include "schedule.h"
 #include "schedule_impl.h"
 
+enum { PER_STRIP = MIRRORS + 1 }; /* blocks of C0 */
+
 /* Panels of a tile that are read after those of its first slab. */
 static int64_t later_panels(const struct plan *plan)
 {
@@ -125,7 +127,7 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
     }
 }
 
-/* The next part of a strip of C0, or of its mirror, which comes first, of the tiles that are read
+/* The next part of a strip of C0, or of its mirrors, which come first, of the tiles that are read
  * between this super-block and the next; `at` counts those of all the node's ranks. */
 static bool part_of_strip(struct cursor *c, int64_t at)
 {
@@ -136,10 +138,11 @@ static bool part_of_strip(struct cursor *c, int64_t at)
     if (c->super >= 0)
         tile = schedule_tile(c->problem, c->plan, rank, c->super);
     struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
-    int64_t index = at / ranks / 2;
+    int64_t index = at / ranks / PER_STRIP;
+    int which = (int)(at / ranks % PER_STRIP);
     if (index < schedule_strips(c->plan, &tile))
-        strip = at / ranks % 2 ? schedule_strip(c->problem, c->plan, &tile, index)
-                               : schedule_mirror(c->problem, c->plan, &tile, index);
+        strip = which == MIRRORS ? schedule_strip(c->problem, c->plan, &tile, index)
+                                 : schedule_mirror(c->problem, c->plan, &tile, index, which);
     c->newest = (struct transfer){.operand = OPERAND_C,
                                   .whole = strip,
                                   .line = rank,
@@ -163,7 +166,8 @@ static void next_super(struct cursor *c)
 static bool next_part(struct cursor *c)
 {
     int64_t later = later_panels(c->plan), panels = 2 * c->plan->slabs;
-    int64_t strips = problem_reads_c(c->problem) ? 2 * STRIPS_MAX * c->plan->ranks_per_node : 0;
+    int64_t strips =
+        problem_reads_c(c->problem) ? PER_STRIP * STRIPS_MAX * c->plan->ranks_per_node : 0;
     int64_t supers = schedule_supers(c->plan);
     for (;;) {
         bool follows = c->next == c->super + 1, more = false;

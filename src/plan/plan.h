@@ -32,6 +32,7 @@ struct traffic {
 struct plan {
     int layers;                 /* of ranks (layers.h); what follows is of each layer */
     int64_t layer_k;            /* its part of k; the last layer may have less */
+    bool triangle;              /* it is the plan of one (triangle.h) */
     int grid_rows, grid_cols;   /* ranks over C's rows and columns */
     int ranks_per_node;         /* consecutive ranks, which share what they read */
     int block_rows, block_cols; /* the block of the grid that these are; 1 x 1: they are none */

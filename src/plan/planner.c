@@ -145,11 +145,12 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
-/* The triangle with one slab: its panels of A are parts of those of B. */
+/* The triangle with one slab.  Where bands are not cut, panels of A are parts of those of B. */
 static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
     plan_set_held(plan, OPERAND_COUNT);
-    plan->buffers[OPERAND_A] = 0;
+    if (plan->grid_cols == 1)
+        plan->buffers[OPERAND_A] = 0;
     plan_set_counts(q, plan);
     if (plan_fits(q, plan))
         keep_better(q, plan, best);
@@ -231,21 +232,36 @@ static void search_smaller_grids(const struct query *q, struct plan *plan, struc
         *best = smaller;
 }
 
-/* A triangle is one super-block, a band a rank. */
-static void set_triangle(const struct query *q, struct plan *plan)
+/* A triangle is one super-block, of a tile a rank. */
+static void set_triangle(const struct query *q, int rows, int cols, struct plan *plan)
 {
-    plan->grid_rows = q->machine->ranks;
-    plan->grid_cols = 1;
-    plan->tile_rows = triangle_height(q->p->m, q->machine->ranks);
-    plan->tile_cols = q->p->m;
+    plan->triangle = true;
+    plan->grid_rows = rows;
+    plan->grid_cols = cols;
     set_nodes(q, plan);
+    plan->node_lines[0] = plan->node_lines[1] = 1;
+    plan->tile_rows = triangle_height(q->p->m, rows);
+    plan->strip_rows = plan_triangle_strip_rows(q, plan);
+    plan->tile_cols = 0;
+    for (int rank = 0; rank < rows * cols; rank++) {
+        struct block tile = triangle_tile(q->p, plan, rank);
+        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
+    }
+}
+
+static void search_triangles(const struct query *q, struct plan *plan, struct plan *best)
+{
+    for (int cols = 1; cols <= q->machine->ranks; cols++)
+        if (q->machine->ranks % cols == 0) {
+            set_triangle(q, q->machine->ranks / cols, cols, plan);
+            search_slabs(q, plan, best);
+        }
 }
 
 static void search_grids(const struct query *q, struct plan *plan, struct plan *best)
 {
     if (problem_is_triangle(q->p)) {
-        set_triangle(q, plan);
-        search_slabs(q, plan, best);
+        search_triangles(q, plan, best);
         return;
     }
     if (q->request->grid_rows) {
@@ -279,7 +295,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     plan_set_counts(q, plan);
     plan_set_held(plan, OPERAND_COUNT);
     if (problem_is_triangle(q->p)) {
-        set_triangle(q, plan);
+        set_triangle(q, machine->ranks, 1, plan);
         try_triangle(q, plan, &none);
     }
     plan_fits(q, plan);

@@ -36,6 +36,9 @@ void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t byte
 
 void plan_set_threads(const struct query *q, struct plan *plan, int compute_threads, int readers);
 
+/* The height of the strips of a triangle's tiles, by the grid and the height of these. */
+int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan);
+
 /* Counts that follow from tile and slab. */
 void plan_set_counts(const struct query *q, struct plan *plan);
 

@@ -66,7 +66,7 @@ static void set_lds(const struct problem *p, struct plan *plan)
         plan_panel_extents(p, plan, operand, &rows, &cols);
         plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
     }
-    if (problem_is_triangle(p)) /* its panel is a part of B's */
+    if (plan->buffers[OPERAND_A] == 0) /* its panel is a part of B's */
         plan->ld[OPERAND_A] = plan->ld[OPERAND_B];
 }
 
@@ -75,13 +75,13 @@ int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const str
     return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(p->type)) : plan->ld[OPERAND_C];
 }
 
-/* Of the largest band. */
+/* Of the largest tile. */
 static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
 {
     int64_t most = 0;
-    for (int rank = 0; rank < plan->grid_rows; rank++) {
-        struct block band = triangle_band(p, plan, rank);
-        most = max_i64(most, band.rows * plan_tile_ld(p, plan, &band));
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        struct block tile = triangle_tile(p, plan, rank);
+        most = max_i64(most, tile.rows * plan_tile_ld(p, plan, &tile));
     }
     return plan_buffer_bytes((size_t)most * scalar_size(p->type));
 }
@@ -321,11 +321,11 @@ static int64_t choose_strip_rows(const struct plan *plan)
 
 /* A triangle is multiplied strip by strip in every slab: the more strips, the less above the
  * diagonal, but a GPU needs some blocks for all of its multiprocessors. */
-static int64_t triangle_strip_rows(const struct query *q, const struct plan *plan)
+int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
     int64_t rows = ceil_div(plan->tile_rows, STRIPS_MAX);
     if (q->machine->gpu)
-        rows = max_i64(rows, STRIP_ELEMENTS_LEAST / plan->tile_cols);
+        rows = max_i64(rows, STRIP_ELEMENTS_LEAST / ceil_div(q->p->m, plan->grid_cols));
     return round_up(rows, rows < 4 * STRIP_ROWS ? PEAK_ROWS : STRIP_ROWS);
 }
 
@@ -339,7 +339,7 @@ void plan_set_counts(const struct query *q, struct plan *plan)
     plan_set_turns(p, plan);
 
     plan->strip_rows =
-        problem_is_triangle(p) ? triangle_strip_rows(q, plan) : choose_strip_rows(plan);
+        problem_is_triangle(p) ? plan_triangle_strip_rows(q, plan) : choose_strip_rows(plan);
 
     int64_t least = SLOTS_OUT_PER_WRITER * plan->writers;
     int64_t most = least + (int64_t)(plan->spare_bytes / plan->slot_bytes);
@@ -389,13 +389,13 @@ struct tile_product plan_tile_product(const struct problem *p, const struct plan
 {
     struct tile_product most = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
     double elements = 0;
-    for (int rank = 0; rank < plan->grid_rows && problem_is_triangle(p); rank++) {
-        struct block band = triangle_band(p, plan, rank);
-        double now = schedule_multiplied(p, plan, &band);
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols && plan->triangle; rank++) {
+        struct block tile = triangle_tile(p, plan, rank);
+        double now = schedule_multiplied(p, plan, &tile);
         if (now > elements) {
             elements = now;
-            most.rows = band.rows;
-            most.cols = (int64_t)(now / (double)band.rows);
+            most.rows = tile.rows;
+            most.cols = (int64_t)(now / (double)tile.rows);
         }
     }
     return most;
@@ -403,11 +403,11 @@ struct tile_product plan_tile_product(const struct problem *p, const struct plan
 
 double plan_tile_written(const struct problem *p, const struct plan *plan)
 {
-    const struct block tile = {p->row, p->col, plan->tile_rows, plan->tile_cols};
-    double most = problem_is_triangle(p) ? 0 : schedule_written(p, plan, &tile);
-    for (int rank = 0; rank < plan->grid_rows && problem_is_triangle(p); rank++) {
-        struct block band = triangle_band(p, plan, rank);
-        most = fmax(most, schedule_written(p, plan, &band));
+    const struct block general = {p->row, p->col, plan->tile_rows, plan->tile_cols};
+    double most = plan->triangle ? 0 : schedule_written(p, plan, &general);
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols && plan->triangle; rank++) {
+        struct block tile = triangle_tile(p, plan, rank);
+        most = fmax(most, schedule_written(p, plan, &tile));
     }
     return most;
 }

@@ -20,6 +20,8 @@ double plan_nodes(const struct plan *plan)
 double plan_nodes_of_line(const struct plan *plan, enum operand operand)
 {
     double rows = plan->grid_rows, cols = plan->grid_cols, node = plan->ranks_per_node;
+    if (plan->triangle)
+        return plan_nodes(plan);
     if (plan->block_rows * plan->block_cols == plan->ranks_per_node)
         return operand == OPERAND_A ? cols / plan->block_cols : rows / plan->block_rows;
     /* Ranks go row by row; a line's first and last are so far apart, and it begins anywhere on a
@@ -32,6 +34,8 @@ double plan_nodes_of_line(const struct plan *plan, enum operand operand)
 double plan_part_received(const struct plan *plan, enum operand operand)
 {
     double lines = operand == OPERAND_A ? plan->grid_rows : plan->grid_cols;
+    if (plan->triangle)
+        lines = 1;
     return (double)plan->node_lines[operand] / lines * (1 - 1 / plan_nodes_of_line(plan, operand));
 }
 
@@ -40,6 +44,8 @@ static double parts_of(const struct problem *p, const struct plan *plan, enum op
 {
     int64_t rows, cols;
     plan_panel_extents(p, plan, operand, &rows, &cols);
+    if (plan->triangle)
+        return operand == OPERAND_B ? (double)ceil_div(p->n * plan->slab, plan->slot_elements) : 0;
     return (double)ceil_div(rows * cols, plan->slot_elements);
 }
 

@@ -6,6 +6,7 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "triangle.h"
 
 /* What all nodes together get of a file system's rate, each through its own link. */
 static double through_links(const struct machine *machine, const struct plan *plan, double rate)
@@ -20,6 +21,20 @@ struct pace {
     double read, network, again, in;
     double part[OPERAND_COUNT];
 };
+
+/* Bytes of C0, or of the panel that all ranks share, that the busiest rank copies. */
+static double triangle_in(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    const bool rows = plan->buffers[OPERAND_A] > 0; /* and not only the columns' panel */
+    int64_t most = 0;
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        struct block tile = triangle_tile(p, plan, rank);
+        most = max_i64(most, tile.cols + (rows ? tile.rows : 0));
+    }
+    double elements =
+        operand == OPERAND_C ? plan_tile_written(p, plan) : (double)most * (double)p->k;
+    return elements * (double)scalar_size(p->type);
+}
 
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
  * device holds are there already, A's in the rest of the row, B's where a new row begins; those
@@ -47,7 +62,8 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
             continue;
         double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
         s.part[operand] = (1 - kept) / pieces[operand];
-        s.in += bytes / (lines[operand] * q->machine->in_bytes_per_s);
+        s.in += (plan->triangle ? triangle_in(p, plan, operand) : bytes / lines[operand]) /
+                q->machine->in_bytes_per_s;
         s.read += (1 - kept) * bytes /
                   through_links(q->machine, plan, plan_read_rate(p, q->machine, plan, operand));
         if (operand == OPERAND_C)

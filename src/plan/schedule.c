@@ -65,7 +65,7 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     if (rank >= plan->grid_rows * plan->grid_cols)
         return tile;
     if (problem_is_triangle(p))
-        return triangle_band(p, plan, rank);
+        return triangle_tile(p, plan, rank);
     int64_t down = super / plan->supers_across, across = schedule_across(plan, super);
     cut(p->m, plan->tile_rows, down * plan->grid_rows + schedule_row(plan, rank), &tile.row,
         &tile.rows);
@@ -108,13 +108,19 @@ struct block schedule_strip(const struct problem *p, const struct plan *plan,
 }
 
 struct block schedule_mirror(const struct problem *p, const struct plan *plan,
-                             const struct block *tile, int64_t index)
+                             const struct block *tile, int64_t index, int part)
 {
-    const struct block strip = schedule_strip(p, plan, tile, index);
-    int64_t end = min_i64(strip.col + strip.cols, strip.row);
-    if (!p->symmetric || strip.rows == 0 || end <= strip.col)
-        return (struct block){0};
-    return (struct block){strip.col, strip.row, end - strip.col, strip.rows};
+    const struct block none = {0}, strip = schedule_strip(p, plan, tile, index);
+    int64_t right = strip.col + strip.cols, bottom = strip.row + strip.rows;
+    if (!p->symmetric || strip.rows == 0)
+        return none;
+    if (part == 0) {
+        int64_t end = min_i64(right, strip.row);
+        return (struct block){strip.col, strip.row, max_i64(0, end - strip.col), strip.rows};
+    }
+    if (right <= strip.row || right >= bottom)
+        return none;
+    return (struct block){strip.row, right, right - strip.row, bottom - right};
 }
 
 double schedule_multiplied(const struct problem *p, const struct plan *plan,
@@ -135,8 +141,8 @@ double schedule_written(const struct problem *p, const struct plan *plan, const 
     double elements = schedule_multiplied(p, plan, tile);
     if (!problem_is_triangle(p))
         return p->symmetric ? 2 * elements : elements;
-    for (int64_t i = 0; i < schedule_strips(plan, tile); i++) {
-        struct block mirror = schedule_mirror(p, plan, tile, i);
+    for (int64_t i = 0; i < MIRRORS * schedule_strips(plan, tile); i++) {
+        struct block mirror = schedule_mirror(p, plan, tile, i / MIRRORS, (int)(i % MIRRORS));
         elements += (double)(mirror.rows * mirror.cols);
     }
     return elements;
@@ -144,8 +150,7 @@ double schedule_written(const struct problem *p, const struct plan *plan, const 
 
 double schedule_products(const struct problem *p, const struct block *rows)
 {
-    return problem_is_triangle(p) ? triangle_area(p, rows)
-                                  : (double)rows->rows * (double)rows->cols;
+    return problem_is_triangle(p) ? triangle_area(rows) : (double)rows->rows * (double)rows->cols;
 }
 
 int64_t schedule_strips(const struct plan *plan, const struct block *tile)
@@ -201,6 +206,8 @@ bool schedule_needs(const struct problem *p, const struct plan *plan, enum opera
 
 int schedule_line(const struct plan *plan, enum operand operand, int rank)
 {
+    if (plan->triangle) /* all ranks share one panel */
+        return 0;
     return operand == OPERAND_A ? schedule_row(plan, rank) : schedule_col(plan, rank);
 }
 
@@ -243,11 +250,15 @@ bool schedule_had(const struct problem *p, const struct plan *plan, enum operand
 
 static int line_length(const struct plan *plan, enum operand operand)
 {
+    if (plan->triangle)
+        return plan->grid_rows * plan->grid_cols;
     return operand == OPERAND_A ? plan->grid_cols : plan->grid_rows;
 }
 
 int schedule_rank_in_line(const struct plan *plan, enum operand operand, int line, int at)
 {
+    if (plan->triangle)
+        return at;
     return operand == OPERAND_A ? schedule_rank(plan, line, at) : schedule_rank(plan, at, line);
 }
 
@@ -302,7 +313,7 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        if (!schedule_held(plan, OPERAND_A, &last, &tile) && !problem_is_triangle(p))
+        if (!schedule_held(plan, OPERAND_A, &last, &tile) && plan->buffers[OPERAND_A] > 0)
             copied += (double)(tile.rows * k);
         if (!schedule_held(plan, OPERAND_B, &last, &tile))
             copied += (double)(k * tile.cols);
@@ -326,7 +337,7 @@ static int64_t line_extent(const struct problem *p, const struct plan *plan, enu
     struct block tile =
         schedule_tile(p, plan, schedule_rank_in_line(plan, operand, line, 0), super);
     if (problem_is_triangle(p))
-        return operand == OPERAND_A ? 0 : p->n;
+        return operand == OPERAND_B && line == 0 ? p->n : 0;
     return operand == OPERAND_A ? tile.rows : tile.cols;
 }
 

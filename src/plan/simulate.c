@@ -202,7 +202,10 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
         const struct need *need = &node->need[rank->need[operand]];
         if (!rank->copies[operand])
             continue;
-        double extent = (double)(operand == OPERAND_A ? rank->tile.rows : rank->tile.cols);
+        int64_t rows = operand == OPERAND_A || (s->plan->triangle && s->plan->buffers[0] > 0)
+                           ? rank->tile.rows
+                           : 0;
+        double extent = (double)(rows + (operand == OPERAND_B ? rank->tile.cols : 0));
         double bytes = extent * (double)step->k * s->element;
         double takes = bytes / s->machine->in_bytes_per_s;
         struct interval copy =

@@ -20,7 +20,7 @@ static void set_needs(struct sim *s, struct node_state *node)
     for (int i = 0; i < node->ranks; i++) {
         struct rank_state *rank = &s->ranks[node->first + i];
         const int at[] = {schedule_row(s->plan, node->first + i),
-                          s->plan->grid_rows + schedule_col(s->plan, node->first + i)};
+                          s->plan->grid_rows + schedule_line(s->plan, OPERAND_B, node->first + i)};
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
             int found = 0;
             while (found < node->needs && node->need[found].panel != at[operand])

@@ -3,9 +3,15 @@
 #include <math.h>
 
 #include "quantity.h"
+#include "schedule.h"
 
 /* Bands end at multiples of this, so that the kernels' blocks and the check's do. */
 enum { BAND_STEP = PEAK_ROWS };
+
+static int64_t nearest(double at, int64_t step)
+{
+    return ((int64_t)at + step / 2) / step * step;
+}
 
 /* Of the first band the largest part lies above the diagonal: so much as its strips are high,
  * half of which counts for each row. */
@@ -14,8 +20,7 @@ int64_t triangle_edge(int64_t side, int ranks, int rank)
     double all = (double)side, strip = all / (STRIPS_MAX * sqrt(ranks));
     double area = all * (all + strip) * rank / ranks;
     double at = (sqrt(strip * strip + 4 * area) - strip) / 2;
-    int64_t nearest = ((int64_t)at + BAND_STEP / 2) / BAND_STEP * BAND_STEP;
-    return rank == ranks ? side : min_i64(side, nearest);
+    return rank == ranks ? side : min_i64(side, nearest(at, BAND_STEP));
 }
 
 int64_t triangle_height(int64_t side, int ranks)
@@ -27,11 +32,31 @@ int64_t triangle_height(int64_t side, int ranks)
     return height;
 }
 
-struct block triangle_band(const struct problem *p, const struct plan *plan, int rank)
+/* Where part `index` of `parts` begins of the columns of a band, rows [first, end): parts of equal
+ * areas. */
+static int64_t column_edge(int64_t first, int64_t end, int parts, int index, int64_t strip)
 {
-    int64_t first = triangle_edge(p->m, plan->grid_rows, rank);
-    int64_t end = triangle_edge(p->m, plan->grid_rows, rank + 1);
-    return (struct block){p->row + first, p->col, end - first, first < end ? end : 0};
+    double height = (double)(end - first), left = (double)first * height;
+    double all = left + height * (height + (double)strip) / 2, area = all * index / parts;
+    if (index == parts)
+        return end;
+    if (area <= left)
+        return min_i64(first, nearest(height > 0 ? area / height : 0, BAND_STEP));
+    double right = sqrt(2 * (all - area)); /* of the triangle, up to the last row */
+    return min_i64(end, nearest(fmax((double)first, (double)end - right), BAND_STEP));
+}
+
+struct block triangle_tile(const struct problem *p, const struct plan *plan, int rank)
+{
+    int row = schedule_row(plan, rank), col = schedule_col(plan, rank);
+    int64_t first = triangle_edge(p->m, plan->grid_rows, row),
+            end = triangle_edge(p->m, plan->grid_rows, row + 1);
+    int64_t left = column_edge(first, end, plan->grid_cols, col, plan->strip_rows),
+            right = column_edge(first, end, plan->grid_cols, col + 1, plan->strip_rows);
+    int64_t top = max_i64(first, left);
+    if (top >= end || left >= right)
+        return (struct block){p->row, p->col, 0, 0};
+    return (struct block){p->row + top, p->col + left, end - top, right - left};
 }
 
 int64_t triangle_half(int64_t side)
@@ -45,8 +70,11 @@ int64_t triangle_columns(const struct block *tile, int64_t last)
     return min_i64(tile->cols, last + 1 - tile->col);
 }
 
-double triangle_area(const struct problem *p, const struct block *rows)
+double triangle_area(const struct block *b)
 {
-    double first = (double)(rows->row - p->row), end = first + (double)rows->rows;
-    return (end * (end + 1) - first * (first + 1)) / 2;
+    double left = (double)b->col, right = left + (double)b->cols;
+    double first = (double)b->row, end = first + (double)b->rows;
+    double full = fmin(end, fmax(first, right)); /* from this row on all columns */
+    return (full * (full + 1) - first * (first + 1)) / 2 - (full - first) * left +
+           (end - full) * (right - left);
 }

@@ -148,10 +148,16 @@ struct peaks check_peaks(const struct check *c, const struct block *rows, int64_
     return peaks;
 }
 
-/* Of one pass over the slab's columns, which is that of the strip that begins with row `skip`. */
+/* Of one pass over the slab's columns: that of the strip that begins with row `skip` or, where that
+ * strip and those above it have all columns, of the first of them that has. */
 static double *norms_of(const struct check *c, int64_t skip, int64_t part)
 {
-    int64_t pass = problem_is_triangle(c->problem) ? skip / c->plan->strip_rows : 0;
+    int64_t pass = 0;
+    if (problem_is_triangle(c->problem)) {
+        int64_t beside = c->tile.col + c->tile.cols - c->tile.row; /* columns of its own rows */
+        int64_t last = max_i64(0, ceil_div(beside, c->plan->strip_rows) - 1);
+        pass = min_i64(skip / c->plan->strip_rows, last);
+    }
     return c->norms + (pass * (int64_t)check_parts(c->plan->slab) + part) * c->classes;
 }
 

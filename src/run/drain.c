@@ -35,7 +35,7 @@ static int load_c0(struct drain *d, const struct block *part, int buffer, struct
 {
     struct device *dev = d->device;
     struct matrix c0 = {d->problem->type, d->c0[buffer], part->cols, *part};
-    if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, err) ||
+    if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
         return err->code;
     return dev->wait(dev, STREAM_OUT, d->c0_used[buffer], err);
@@ -99,13 +99,14 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
 static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index, double alpha,
                         double beta, struct error *err)
 {
-    struct block all = schedule_mirror(d->problem, d->plan, &acc->block, index);
     struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
-    int64_t parts = block_cut_parts(&all, &cut);
-    for (int64_t i = 0; i < parts; i++) {
-        struct block part = block_cut_part(&all, &cut, i);
-        if (mirror_part(d, acc, &part, alpha, beta, err))
-            return err->code;
+    for (int i = 0; i < MIRRORS; i++) {
+        struct block all = schedule_mirror(d->problem, d->plan, &acc->block, index, i);
+        for (int64_t j = 0; j < block_cut_parts(&all, &cut); j++) {
+            struct block part = block_cut_part(&all, &cut, j);
+            if (mirror_part(d, acc, &part, alpha, beta, err))
+                return err->code;
+        }
     }
     return 0;
 }

@@ -32,7 +32,9 @@ static struct row row_of(const struct judged *j, int64_t row)
         return (struct row){cols, j->symmetric ? 2 * cols : cols};
     int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
     end = end < j->rows ? end : j->rows;
-    return (struct row){(double)(j->before + end), (double)(2 * j->before + strip + end)};
+    double here = fmin(cols, (double)(j->before + end));
+    double left = fmin(cols, (double)(j->before + strip)); /* of the square of the strip's rows */
+    return (struct row){here, here + (j->before + row < j->cols ? left : here)};
 }
 
 static void collect_row(struct findings *f, const double *verdicts, const struct judged *j,
@@ -48,22 +50,31 @@ static void collect_row(struct findings *f, const double *verdicts, const struct
     f->not_judged += lost * row->written / row->cols;
 }
 
-/* Columns with NaN or Inf among those that a row has in C, with their mirrors.  In a triangle the
- * columns of a tile's own rows are as these rows are. */
-static double columns_not_finite(const double *states, const struct judged *j, int64_t row,
-                                 double all)
+/* Columns with NaN or Inf of the rows of one strip: left of the square of these rows, and in it. */
+struct odd_columns {
+    double left, here;
+};
+
+/* In a triangle the columns of a tile's own rows are as these rows are; `all` has the tile. */
+static struct odd_columns odd_columns(const double *states, const struct judged *j, int64_t row,
+                                      double all)
+{
+    struct odd_columns odd = {.left = all};
+    int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
+    for (int64_t i = 0; i < j->rows && j->before + i < j->cols; i++) {
+        bool bad = states[i] == ROW_NOT_FINITE;
+        odd.left -= bad && i >= strip;
+        odd.here += bad && i >= strip && i < end;
+    }
+    return odd;
+}
+
+/* Elements of a row in these columns, with their mirrors. */
+static double odd_elements(const struct judged *j, int64_t row, const struct odd_columns *odd)
 {
     if (j->strip_rows == 0)
-        return j->symmetric ? 2 * all : all;
-    double before = all, here[2] = {0, 0}; /* of the strips above, and of this one */
-    int64_t strip = row - row % j->strip_rows;
-    for (int64_t i = 0; i < j->rows; i++) {
-        bool bad = states[i] == ROW_NOT_FINITE;
-        before -= bad;
-        if (i < strip + j->strip_rows)
-            here[i >= strip] += bad;
-    }
-    return 2 * (before + here[0]) + here[1];
+        return (j->symmetric ? 2 : 1) * odd->left;
+    return 2 * odd->left + (j->before + row < j->cols ? 1 : 2) * odd->here;
 }
 
 int64_t findings_collect(struct findings *f, const double *verdicts, const struct judged *j)
@@ -71,7 +82,7 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
     const int64_t rows = j->rows;
     const double *ratios = verdicts + VERDICT_RATIO * rows, *left_out = verdicts + VERDICTS * rows;
     const double *states = verdicts + VERDICT_STATE * rows;
-    double columns = 0; /* with NaN or Inf, of the strip at work */
+    struct odd_columns odd = {.left = left_out[1]};
     for (int64_t i = 0; i < rows; i++) {
         const struct row row = row_of(j, i);
         if (!(ratios[i] <= f->ratio))
@@ -79,9 +90,10 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
         if (!(ratios[i] <= 1))
             return i;
         collect_row(f, verdicts + i, j, &row);
-        if (i == 0 || (j->strip_rows > 0 && i % j->strip_rows == 0))
-            columns = left_out[1] > 0 ? columns_not_finite(states, j, i, left_out[1]) : 0;
-        f->not_finite += states[i] == ROW_NOT_FINITE ? 0 : columns;
+        if (j->strip_rows > 0 && i % j->strip_rows == 0)
+            odd = odd_columns(states, j, i, left_out[1]);
+        if (states[i] != ROW_NOT_FINITE)
+            f->not_finite += odd_elements(j, i, &odd);
         f->not_judged += left_out[0] * row.written / row.cols;
     }
     return -1;

@@ -334,16 +334,22 @@ static void give(struct intake *in, struct slot *slot)
     pthread_mutex_unlock(&in->lock);
 }
 
-int intake_copy(struct intake *in, const struct matrix *to, struct error *err)
+int intake_copy(struct intake *in, const struct matrix *to, const struct matrix *other,
+                struct error *err)
 {
     struct device *dev = in->mover.device;
     struct slot *slot;
     if (take(in, &slot, err))
         return err->code;
-    struct block part;
-    struct copy copy = matrix_copy_common(to, &slot->transfer.block, slot->memory, &part);
-    slot->transfer.block = part;
-    if (dev->record(dev, slot->start, STREAM_IN, err) || dev->copy(dev, STREAM_IN, &copy, err) ||
+    const struct block *all = &slot->transfer.block;
+    struct block parts[2] = {0};
+    struct copy copies[] = {matrix_copy_common(to, all, slot->memory, &parts[0]),
+                            other ? matrix_copy_common(other, all, slot->memory, &parts[1])
+                                  : (struct copy){0}};
+    slot->copied = parts[0].rows * parts[0].cols + parts[1].rows * parts[1].cols;
+    if (dev->record(dev, slot->start, STREAM_IN, err) ||
+        dev->copy(dev, STREAM_IN, &copies[0], err) ||
+        (other && dev->copy(dev, STREAM_IN, &copies[1], err)) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;
     give(in, slot);

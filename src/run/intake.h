@@ -59,10 +59,11 @@ int intake_begin(struct intake *intake, struct error *err);
  * block. */
 const struct transfer *intake_peek(struct intake *intake);
 
-/* Take the next slot that this rank needs and enqueue the copy of it to its place in the matrix, on
- * STREAM_IN.  Blocks until the slot is full; fails without a complaint (ERROR_ELSEWHERE) when
- * another rank has stopped the ring. */
-int intake_copy(struct intake *intake, const struct matrix *to, struct error *err);
+/* Take the next slot that this rank needs and enqueue the copies of what it holds to its place in
+ * the matrix and in the other one, which may be null, on STREAM_IN.  Blocks until the slot is full;
+ * fails without a complaint (ERROR_ELSEWHERE) when another rank has stopped the ring. */
+int intake_copy(struct intake *intake, const struct matrix *to, const struct matrix *other,
+                struct error *err);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */
 int intake_check(struct intake *intake, struct error *err);

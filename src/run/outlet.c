@@ -198,6 +198,7 @@ int outlet_copy(struct outlet *o, const struct matrix *from, const struct block 
         dev->record(dev, slot->done, STREAM_OUT, err))
         return err->code;
     slot->transfer = (struct transfer){.operand = OPERAND_C, .block = *part};
+    slot->copied = part->rows * part->cols;
     give(o, slot);
     return 0;
 }

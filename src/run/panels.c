@@ -55,6 +55,12 @@ static struct panel *feed_next(const struct feed *feed)
     return &feed->ring[(feed->newest - feed->ring + 1) % feed->buffers];
 }
 
+/* Whether panels of A are filled from what comes for B, as in a triangle whose bands are cut. */
+static bool brings_both(const struct panels *p)
+{
+    return p->plan->triangle && p->feeds[OPERAND_A].buffers > 0;
+}
+
 /* Make the next buffer that of the wanted slab, once the product that last read it is done. */
 static int feed_begin(struct panels *p, enum operand operand, struct error *err)
 {
@@ -67,14 +73,24 @@ static int feed_begin(struct panels *p, enum operand operand, struct error *err)
     panel->parts = 0;
     feed->newest = panel;
     feed->begun = true;
-    return 0;
+    return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, err) : 0;
 }
 
 /* Copy the next part of a panel to the device. */
 static int panel_add(struct panels *p, struct panel *panel, struct error *err)
 {
     panel->parts++;
-    return intake_copy(p->in, &panel->matrix, err);
+    return intake_copy(p->in, &panel->matrix,
+                       brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL, err);
+}
+
+/* The copies so far make the panel full, once they are done. */
+static int record_full(struct panels *p, struct panel *panel, struct error *err)
+{
+    struct device *dev = p->device;
+    if (brings_both(p) && dev->record(dev, p->feeds[OPERAND_A].newest->full, STREAM_IN, err))
+        return err->code;
+    return dev->record(dev, panel->full, STREAM_IN, err);
 }
 
 /* Copy a panel to the device, as far as it is not there: of A the part for the first `rows` rows of
@@ -91,12 +107,12 @@ static int panel_fill(struct panels *p, enum operand operand, struct panel *pane
     while (panel->parts < end)
         if (panel_add(p, panel, err))
             return err->code;
-    return end > before ? p->device->record(p->device, panel->full, STREAM_IN, err) : 0;
+    return end > before ? record_full(p, panel, err) : 0;
 }
 
 int panels_fill_a(struct panels *p, int64_t rows, struct error *err)
 {
-    if (p->feeds[OPERAND_A].buffers == 0)
+    if (p->plan->triangle) /* it has come with that of B */
         return 0;
     return panel_fill(p, OPERAND_A, p->feeds[OPERAND_A].current, rows, err);
 }
@@ -137,7 +153,7 @@ static int bring(struct panels *p, const struct block *tile, int64_t slab, int64
     for (int i = OPERAND_B; i >= OPERAND_A; i--) {
         enum operand operand = (enum operand)i;
         struct feed *feed = &p->feeds[operand];
-        if (feed->buffers == 0 || is_held(p, operand, tile))
+        if ((operand == OPERAND_A && p->plan->triangle) || is_held(p, operand, tile))
             continue;
         if ((!feed->begun && feed_begin(p, operand, err)) ||
             panel_fill(p, operand, feed->newest, a_rows, err))
@@ -194,10 +210,11 @@ bool panels_try(struct panels *p, struct error *err)
         return false;
     struct feed *feed = &p->feeds[next->operand];
     if (!feed->begun &&
-        (!dev->reached(dev, feed_next(feed)->used) || feed_begin(p, next->operand, err)))
+        (!dev->reached(dev, feed_next(feed)->used) ||
+         (brings_both(p) && !dev->reached(dev, feed_next(&p->feeds[OPERAND_A])->used)) ||
+         feed_begin(p, next->operand, err)))
         return false;
-    return panel_add(p, feed->newest, err) == 0 &&
-           dev->record(dev, feed->newest->full, STREAM_IN, err) == 0;
+    return panel_add(p, feed->newest, err) == 0 && record_full(p, feed->newest, err) == 0;
 }
 
 int panels_release(struct panels *p, struct error *err)

@@ -22,7 +22,7 @@ struct feed {
     struct panel *newest;  /* the one filled last */
     struct panel *current; /* the one that the next product reads */
     bool begun;            /* the newest is that of the slab that is wanted */
-    struct panel part;     /* of the other feed's panel: of A in a triangle, which has no ring */
+    struct panel part;     /* of B's panel: that of A in a triangle, where A has no ring */
 };
 
 struct panels {

@@ -80,7 +80,7 @@ int mover_land(struct mover *mover, const struct slot *slot, struct error *err)
         return err->code;
     struct span span = {.stage = (uint8_t)mover->link_stage,
                         .operand = (uint8_t)slot->transfer.operand,
-                        .amount = mover_bytes(mover, &slot->transfer)};
+                        .amount = (double)slot->copied * (double)mover->element_bytes};
     trace_device(mover->trace, span, slot->start, slot->done);
     pthread_mutex_lock(&mover->lock);
     meter_add(&mover->link, dev->elapsed(dev, slot->start, slot->done), span.amount);

@@ -19,6 +19,7 @@ struct slot {
     struct event *start, *done; /* of the device's copy */
     bool pinned;                /* of the first slot of a ring, which is pinned with all others */
     struct transfer transfer;
+    int64_t copied; /* elements, by the device */
 };
 
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err);

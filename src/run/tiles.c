@@ -17,7 +17,7 @@ static int64_t tiles_a_side(int64_t down, int64_t across, int64_t room)
 /* A cell for each rank's band; they have their tiles' blocks. */
 static void begin_triangle(struct tiles *t, const struct problem *p, const struct plan *plan)
 {
-    for (int rank = 0; rank < plan->grid_rows; rank++) {
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct block tile = schedule_tile(p, plan, rank, 0);
         if (!block_empty(&tile))
             t->cells[t->count++] = (struct cell){.block = tile, .rank = rank, .ratio = -1};
@@ -34,7 +34,7 @@ void tiles_begin(struct tiles *t, const struct problem *p, const struct plan *pl
     t->by_rank = false;
     if (room == 0)
         return;
-    t->by_rank = problem_is_triangle(p) && plan->grid_rows <= room;
+    t->by_rank = problem_is_triangle(p) && plan->grid_rows * plan->grid_cols <= room;
     if (t->by_rank) {
         begin_triangle(t, p, plan);
         return;

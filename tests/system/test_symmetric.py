@@ -73,8 +73,18 @@ def test_the_run_says_so(tmp_path):
         assert "symmetric:" not in run("dgemm_ooc", source, *SQUARE, *OFF, "--force", *more).stdout
 
 
-def configuration(rng):
-    more = ["--gpu-memory", rng.choice(["1M", "2M", "4M", "64M"]), "--io", rng.choice(WAYS)]
+SLOW_BUS = {"name": "slow bus", "in_bytes_per_s": 5e7}  # for which bands are cut
+
+
+def machine(folder, rates):
+    path = folder / "machine.json"
+    path.write_text(json.dumps(rates))
+    return ["--machine", path]
+
+
+def configuration(rng, folder):
+    more = machine(folder, SLOW_BUS) if rng.random() < 0.5 else []
+    more += ["--gpu-memory", rng.choice(["1M", "2M", "4M", "64M"]), "--io", rng.choice(WAYS)]
     if rng.random() < 0.3:
         more += ["--verify", rng.choice(["full", "off"])]
     return more, rng.randint(0, 8), {"DGEMM_OOC_TEST_NODE": str(rng.randint(1, 8))} if rng.random() < 0.5 else {}
@@ -87,7 +97,7 @@ def test_the_same_bits_in_random_configurations(tmp_path, seed):
     dtype, trans = rng.choice(["f4", "f8"]), rng.choice("TN")
     storage = dict(chunks=(min(n, k, 7), min(n, k, 50)), compression="gzip") if rng.random() < 0.3 else {}
     scalars = rng.choice([[], SCALARS, ["--alpha", "-0.5"]])
-    more, ranks, env = configuration(rng)
+    more, ranks, env = configuration(rng, tmp_path)
     source = make(tmp_path / "input.h5", n, k, dtype, trans, **storage)
     reference, _ = result(source, *options(trans), *scalars, *OFF)
     if not env or not ranks or (BUILD / FAULTY).exists():
@@ -95,12 +105,16 @@ def test_the_same_bits_in_random_configurations(tmp_path, seed):
         assert got.tobytes() == reference.tobytes() and report["problem"]["symmetric"], (more, ranks, env)
 
 
-@pytest.mark.parametrize("ranks, memory", [(1, "64M"), (2, "64M"), (3, "64M"), (8, "64M"), (3, "1M")])
-def test_each_byte_is_read_as_planned(tmp_path, ranks, memory):
+@pytest.mark.parametrize("ranks, memory, rates", [
+    (1, "64M", {}), (2, "64M", {}), (3, "64M", {}), (8, "64M", {}), (3, "1M", {}), (9, "64M", SLOW_BUS),
+    (8, "64M", SLOW_BUS)])
+def test_each_byte_is_read_as_planned(tmp_path, ranks, memory, rates):
     source = make(tmp_path / "input.h5")
     for scalars in [], SCALARS:
-        report, _ = same(source, "T", "--gpu-memory", memory, scalars=scalars, ranks=ranks)
+        report, _ = same(source, "T", "--gpu-memory", memory, *machine(tmp_path, rates or {"name": "this"}),
+                         scalars=scalars, ranks=ranks)
         plan, stages = report["plan"], report["stages"]
+        assert (plan["grid"][1] > 1) == bool(rates)
         if memory == "64M":  # a single triangle: the plan is of all of C
             assert stages["read"]["bytes"] == plan["read_bytes"] == 8 * N * (K + N * bool(scalars))
             assert stages["in"]["bytes"] == plan["in_bytes"]
@@ -156,17 +170,16 @@ def test_other_products_are_general(tmp_path, more):
 def test_general_where_that_is_faster(tmp_path):
     """Writing takes all the time: of a general product it goes on beside the products."""
     source = make(tmp_path / "input.h5", 5000, 500)
-    machine = tmp_path / "machine.json"
-    machine.write_text(json.dumps({"name": "slow writer", "disk_write_bytes_per_s": 1e9}))
+    rates = machine(tmp_path, {"name": "slow writer", "disk_write_bytes_per_s": 1e9})
     said = {}
     for more in [], ON, OFF:
-        done = run("dgemm_ooc", source, "-b", "A", "--transb", "T", *more, "--dry-run", "--machine", machine)
+        done = run("dgemm_ooc", source, "-b", "A", "--transb", "T", *more, "--dry-run", *rates)
         assert done.returncode == 0, done.stderr
         said[" ".join(more)] = "symmetric: half" in done.stdout
     assert said[" ".join(ON)] and not said[" ".join(OFF)]
 
 
-@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("ranks", [0, 3, 8])
 @pytest.mark.parametrize("trans", "TN")
 def test_nan_and_inf_stay_where_they_belong(tmp_path, trans, ranks):
     source = make(tmp_path / "input.h5", 400, 300, trans=trans)
@@ -177,7 +190,8 @@ def test_nan_and_inf_stay_where_they_belong(tmp_path, trans, ranks):
     x = a if trans == "T" else a.T
     with np.errstate(invalid="ignore"):
         expected = x @ x.T
-    got, report = result(source, *options(trans), ranks=ranks)
+    got, report = result(source, *options(trans), *machine(tmp_path, SLOW_BUS if ranks == 8 else {"name": "this"}),
+                         ranks=ranks)
     assert (np.isfinite(got) == np.isfinite(expected)).all()
     assert report["elements_not_finite"] == (~np.isfinite(expected)).sum() and report["verdict"] == "PASSED"
 
@@ -301,14 +315,15 @@ def faulty_result(source, fault, *more, ranks=0, **env):
     return read(source.with_name("faulty.h5")), done.stderr
 
 
-@pytest.mark.parametrize("memory, ranks", [("64M", 0), ("64M", 3), ("1M", 0), ("1M", 2)])
+@pytest.mark.parametrize("memory, ranks", [("64M", 0), ("64M", 3), ("1M", 0), ("1M", 2), ("64M", 8)])
 def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory, ranks):
     source = make(tmp_path / "input.h5", 500, 400)
     reference, _ = result(source, *SQUARE, *SCALARS, *OFF)
     log, found = tmp_path / "log", 0
     for at in range(2, 2 + SEEDS):
         log.write_text("")
-        got, err = faulty_result(source, f"gemm:flip@{at}", "--gpu-memory", memory, ranks=ranks,
+        got, err = faulty_result(source, f"gemm:flip@{at}", "--gpu-memory", memory,
+                                 *machine(tmp_path, SLOW_BUS if ranks == 8 else {"name": "this"}), ranks=ranks,
                                  DGEMM_OOC_TEST_FAULT_RANK=str(at % max(ranks, 1)), DGEMM_OOC_TEST_FAULT_LOG=str(log))
         met = "fault in gemm" in log.read_text()
         assert got.tobytes() == reference.tobytes() and ("is multiplied again" in err) == met

@@ -29,10 +29,12 @@ static inline void count_written(unsigned char *count, int64_t n, const struct p
             struct block tile = schedule_tile(p, plan, rank, super);
             assert_true(tile.rows <= plan->tile_rows && tile.cols <= plan->tile_cols);
             for (int64_t i = 0; i < schedule_strips(plan, &tile); i++) {
-                struct block strip = schedule_strip(p, plan, &tile, i),
-                             mirror = schedule_mirror(p, plan, &tile, i);
+                struct block strip = schedule_strip(p, plan, &tile, i);
                 count_block(count, n, &strip);
-                count_block(count, n, &mirror);
+                for (int part = 0; part < MIRRORS; part++) {
+                    struct block mirror = schedule_mirror(p, plan, &tile, i, part);
+                    count_block(count, n, &mirror);
+                }
             }
         }
 }
@@ -76,7 +78,8 @@ static inline void check_strips(const struct problem *p, const struct plan *plan
         struct block strip = schedule_strip(p, plan, tile, i);
         assert_true(strip.row == reached && strip.rows > 0);
         reached += strip.rows;
-        int64_t diagonal = problem_is_triangle(p) ? reached - tile->col : tile->cols;
+        int64_t diagonal =
+            problem_is_triangle(p) ? min_i64(tile->cols, reached - tile->col) : tile->cols;
         assert_true(strip.col == tile->col && strip.cols == diagonal);
     }
     struct block beyond = schedule_strip(p, plan, tile, strips);
@@ -125,9 +128,11 @@ static inline void want_all(struct wanted *w, const struct problem *p, const str
         if (super == after)
             want_slab(w, p, plan, &tile, &next, 0);
         for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, &tile); i++) {
-            struct block mirror = schedule_mirror(p, plan, &tile, i);
-            if (!block_empty(&mirror))
-                want(w, OPERAND_C, mirror);
+            for (int part = 0; part < MIRRORS; part++) {
+                struct block mirror = schedule_mirror(p, plan, &tile, i, part);
+                if (!block_empty(&mirror))
+                    want(w, OPERAND_C, mirror);
+            }
             want(w, OPERAND_C, schedule_strip(p, plan, &tile, i));
         }
         if (super != after)
@@ -186,8 +191,12 @@ static inline int64_t copied_elements(const struct problem *p, const struct plan
     for (int rank = ranks.first; rank < ranks.end; rank++) {
         struct block tile = schedule_tile(p, plan, rank, t->super);
         struct block panel = schedule_panel(p, plan, t->operand, &tile, t->slab);
-        struct block part = block_common(&panel, &t->block);
-        copied += block_empty(&tile) ? 0 : part.rows * part.cols;
+        struct block rows = schedule_panel(p, plan, OPERAND_A, &tile, t->slab);
+        struct block part = block_common(&panel, &t->block), other = block_common(&rows, &t->block);
+        if (block_empty(&tile))
+            continue;
+        copied += part.rows * part.cols;
+        copied += plan->buffers[OPERAND_A] > 0 ? other.rows * other.cols : 0;
     }
     return copied;
 }
@@ -246,7 +255,8 @@ static inline void check_grid(const struct plan *plan)
             rows += row_here;
             cols += col_here;
         }
-        assert_true(rows <= plan->node_lines[OPERAND_A] && cols <= plan->node_lines[OPERAND_B]);
+        assert_true(plan->triangle ||
+                    (rows <= plan->node_lines[OPERAND_A] && cols <= plan->node_lines[OPERAND_B]));
     }
 }
 
