@@ -172,8 +172,8 @@ static bool hash_parts(struct session *s, struct piece *parts, int count, const 
     return comm_min(!cannot.code) && (!whole->hashed || total == whole->sum);
 }
 
-/* Collective.   Likewise, of the pieces of a triangle that was halved: the square that was saved
- * holds the mirrors of rectangles, too.   Where it is damaged, they begin anew. */
+/* Collective.  Likewise, of the pieces of a triangle that was halved: the square that was saved
+ * holds the mirrors of rectangles, too.  Where it is damaged, they begin anew. */
 static int hash_halves(struct session *s)
 {
     struct work *left = &s->progress.left;
@@ -245,7 +245,7 @@ struct failures {
     char device[96];
 };
 
-/* Collective.   Take a tile out of what is complete, and its mirror where it has one, and leave
+/* Collective.  Take a tile out of what is complete, and its mirror where it has one, and leave
  * it to be done. */
 static void requeue(struct session *s, const struct block *tile)
 {

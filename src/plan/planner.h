@@ -1,8 +1,8 @@
-/* The planner: a pure function from problem and machine to a plan.   No MPI, no CUDA, no files.
+/* The planner: a pure function from problem and machine to a plan.  No MPI, no CUDA, no files.
  *
  * C is cut into super-blocks, each a grid of P x Q tiles, one a rank; a tile's accumulators stay
  * in device memory while slabs of k stream past, so that C is written once and A and B are read
- * once per super-block column and row.   The planner looks at every grid of all ranks, and at
+ * once per super-block column and row.  The planner looks at every grid of all ranks, and at
  * some that leave a few out, at slabs from one quantum to all of k and at tiles from all of C
  * down to what the memory holds, and takes the one with the least roofline (planner_roofline.c),
  * under the machine's rates and under lower ones; it never takes more memory than the machine's

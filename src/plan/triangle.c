@@ -13,8 +13,7 @@ static int64_t nearest(double at, int64_t step)
     return ((int64_t)at + step / 2) / step * step;
 }
 
-/* Of the first band the largest part lies above the diagonal: so much as its strips are high,
- * half of which counts for each row. */
+/* A row is multiplied up to the end of its strip, on average half a strip beyond the diagonal. */
 int64_t triangle_edge(int64_t side, int ranks, int rank)
 {
     double all = (double)side, strip = all / (STRIPS_MAX * sqrt(ranks));

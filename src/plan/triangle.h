@@ -11,8 +11,8 @@
  * its last row.  Its columns are cut into as many parts of equal areas as the grid has columns.
  * All ranks need parts of the same panel, op(B)'s of the slab, for their columns and, as op(A)'s,
  * for their rows: it is read once, and each device gets what it needs of it.  A tile is multiplied
- * strip by strip, each strip up to its last row's element on the diagonal.
- * What a strip has beside the square of its own rows is written twice.
+ * strip by strip, each strip up to its last row's element on the diagonal.  What a strip has beside
+ * the square of its own rows is written twice.
  *
  * Pure. */
 #pragma once

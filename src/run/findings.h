@@ -19,7 +19,7 @@ struct findings {
     double not_judged; /* elements that were not, since something near them overflows */
 };
 
-/* What verdicts are of.   A tile of a symmetric product (triangle.h) stands for its mirror, too;
+/* What verdicts are of.  A tile of a symmetric product (triangle.h) stands for its mirror, too;
  * in a triangle it has strips, each of which ends at the diagonal, and so many columns `before`
  * that of its first row. */
 struct judged {
