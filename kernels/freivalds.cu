@@ -30,7 +30,7 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
     } else if (product && w != 0) {
         to.odd += 1;
     } else if (product && size <= DBL_MAX && s.left_out[j] == LEFT_OUT_NOT_FINITE) {
-        to.odd += FREIVALDS_WRONG;
+        to.odd += s.partial ? 0 : FREIVALDS_WRONG;
     } else if (!product && !(size <= largest)) {
         const int why = size <= DBL_MAX ? LEFT_OUT_LARGE : LEFT_OUT_NOT_FINITE;
         if (s.left_out[j] < why)

@@ -50,7 +50,8 @@ enum left_out { LEFT_OUT_NOT = 0, LEFT_OUT_LARGE = 1, LEFT_OUT_NOT_FINITE = 2 };
  * FREIVALDS_LARGEST count as 0 too, left_out[j] records the reason for either, and *found becomes
  * `tag` if a column with a weight is concerned.  Otherwise M is the product, and
  * odd[line * classes + c] counts its elements that are not finite in columns with a weight, plus
- * FREIVALDS_WRONG for each finite one in a column of LEFT_OUT_NOT_FINITE. */
+ * FREIVALDS_WRONG for each finite one in a column of LEFT_OUT_NOT_FINITE, unless the product is
+ * `partial`: what makes that column NaN or Inf is still to be multiplied. */
 struct sketch {
     enum scalar type;
     bool trans, accumulate; /* accumulate: add to sums, squares and odd */
@@ -63,6 +64,7 @@ struct sketch {
     int *left_out;
     double *sums, *squares, *odd;
     int *found, tag;
+    bool partial;
     bool only_found; /* do nothing unless *found is `tag` */
 };
 

@@ -39,7 +39,8 @@ static double oddity(const struct sketch *s, int64_t j, double element)
     bool finite = fabs(element) <= DBL_MAX;
     if (s->weights[j] != 0)
         return !finite;
-    return finite && s->left_out[j] == LEFT_OUT_NOT_FINITE ? FREIVALDS_WRONG : 0;
+    bool wrong = finite && !s->partial && s->left_out[j] == LEFT_OUT_NOT_FINITE;
+    return wrong ? FREIVALDS_WRONG : 0;
 }
 
 /* Go through class c of a line again, since the fast loop has excluded elements.  Returns what the

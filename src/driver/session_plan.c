@@ -91,21 +91,23 @@ void session_plan(struct session *s)
 
 /* A new symmetric product is made as a general one where that is clearly faster, as where little
  * but the writing of C takes time: of the general one it goes on beside the products of later
- * tiles. */
+ * tiles.  Likewise where it would be in very many pieces. */
 static void choose_symmetry(struct session *s)
 {
     const struct piece all = {.block = {0, 0, s->problem.m, s->problem.n}};
     struct attempt part;
     struct error cannot = {0};
     double seconds = 0;
-    for (struct work left = s->progress.left; left.count > 0 && !s->err.code; work_drop(&left)) {
+    int pieces = 0;
+    for (struct work left = s->progress.left; left.count > 0 && !s->err.code && pieces < PIECES_MAX;
+         work_drop(&left), pieces++) {
         plan_first(s, &left, &part);
         seconds += part.plan.roofline_s + (left.count > 1 ? piece_seconds : 0);
     }
     s->problem.symmetric = false;
     plan_piece(s, &all, &part, &cannot);
-    s->problem.symmetric =
-        !s->err.code && (cannot.code || part.plan.roofline_s > clearly * seconds);
+    s->problem.symmetric = !s->err.code && pieces < PIECES_MAX &&
+                           (cannot.code || part.plan.roofline_s > clearly * seconds);
     s->err = (struct error){0};
     work_begin(&s->progress.left, &s->problem);
 }

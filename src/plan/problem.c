@@ -129,12 +129,13 @@ bool problem_is_of_one_matrix(const struct problem *p)
     return p->trans[0] != p->trans[1] && matfile_is_same(&p->matrix[0], &p->matrix[1]);
 }
 
-/* Where the user asks for a grid, tiles or parts of k, these are of the general product. */
+/* Where the user asks for a grid, tiles or parts of k, these are of the general product.  To be
+ * called when the shapes have been checked. */
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
     bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
-    if (o->symmetric == SYMMETRIC_ON && !one)
+    if (o->symmetric == SYMMETRIC_ON && !one && !err->code)
         error_add(err, EXIT_INPUT,
                   "--symmetric on: op(B) is not the transpose of op(A); give -b the dataset that A "
                   "is, and --transa T or --transb T");
@@ -185,10 +186,10 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
     check_types(p, options, end, err);
     p->moduli = moduli_of(options, p->type);
-    set_symmetric(p, options, err);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
+    set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
                   "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);

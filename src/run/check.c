@@ -92,8 +92,8 @@ static const void *row_of(const struct check *c, const void *acc, int64_t skip)
 }
 
 /* The sketch of some rows of the tile, from row `skip` on, into sums, squares and odd. */
-static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *acc, double *sums,
-                       double *squares, struct error *err)
+static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *acc, bool partial,
+                       double *sums, double *squares, struct error *err)
 {
     int64_t at = skip * c->classes;
     struct sketch sketch = {.type = c->problem->type,
@@ -108,6 +108,7 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
                             .sums = sums + at,
                             .squares = squares + at,
                             .odd = c->odd + at,
+                            .partial = partial,
                             .found = found_of(c)};
     return c->device->sketch(c->device, &sketch, err);
 }
@@ -118,7 +119,7 @@ static int sketch_strip(struct check *c, int64_t index, const void *acc, double 
 {
     struct block strip = schedule_strip(c->problem, c->plan, &c->tile, index);
     int64_t skip = strip.row - c->tile.row;
-    return sketch_rows(c, skip, strip.rows, row_of(c, acc, skip), sums, squares, err);
+    return sketch_rows(c, skip, strip.rows, row_of(c, acc, skip), false, sums, squares, err);
 }
 
 int check_resume(struct check *c, const void *acc, struct error *err)
@@ -248,7 +249,8 @@ int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *a
     c->passed = 0;
     c->begins = c->steps == 0;
     struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
-    c->steps += c->problem->trans[OPERAND_B] ? b.cols : b.rows;
+    c->slab_steps = c->problem->trans[OPERAND_B] ? b.cols : b.rows;
+    c->steps += c->slab_steps;
     c->slabs++;
     c->compares = c->steps >= c->group_steps || slab + 1 == c->plan->slabs;
     return problem_is_triangle(c->problem) ? 0 : check_columns(c, &c->tile, err);
@@ -278,6 +280,7 @@ static struct judge judge_of(const struct check *c)
 /* Compare some rows at the end of a group, which is number `part` of the slab. */
 struct group_end {
     int64_t skip, rows, part, steps;
+    bool partial; /* other groups of the slab follow */
 };
 
 /* How often an element is rounded in so many steps.  Kernels that do not keep one running sum add
@@ -317,7 +320,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.from_zero = first && !c->resumed;
     judge.unknown_rows = c->resumed;
     judge.begin = first;
-    if (sketch_rows(c, end->skip, end->rows, acc, c->z, c->squares, err))
+    if (sketch_rows(c, end->skip, end->rows, acc, end->partial, c->z, c->squares, err))
         return err->code;
     return c->device->judge(c->device, &judge, err);
 }
@@ -346,7 +349,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
         return err->code;
     bool split = check_part(c, c->plan->slab) < c->plan->slab; /* each part is a group */
     struct group_end end = {skip, rows, split ? product->first / c->group_steps : 0,
-                            split ? k : c->steps};
+                            split ? k : c->steps, product->first + k < c->slab_steps};
     if (c->compares && judge_rows(c, &end, product->acc, err))
         return err->code;
     return c->compares ? dev->record(dev, c->summed, STREAM_COMPUTE, err) : 0;
@@ -444,7 +447,7 @@ int check_now(struct check *c, const void *acc, struct error *err)
     for (int64_t i = 0; i < schedule_strips(c->plan, &c->tile) && !c->compares; i++) {
         struct block strip = schedule_strip(c->problem, c->plan, &c->tile, i);
         int64_t skip = strip.row - c->tile.row;
-        const struct group_end end = {skip, strip.rows, 0, c->steps};
+        const struct group_end end = {skip, strip.rows, 0, c->steps, false};
         if (judge_rows(c, &end, row_of(c, acc, skip), err))
             return err->code;
     }
@@ -477,7 +480,7 @@ int check_layers(struct check *c, int layers, bool left_out, const void *acc, st
     judge.steps = judge.rounded = layers;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, layers);
     judge.unknown_rows = true;
-    if (sketch_rows(c, 0, c->tile.rows, acc, c->z, c->squares, err) ||
+    if (sketch_rows(c, 0, c->tile.rows, acc, false, c->z, c->squares, err) ||
         c->device->judge(c->device, &judge, err))
         return err->code;
     return c->device->record(c->device, c->summed, STREAM_COMPUTE, err);

@@ -65,6 +65,7 @@ struct check {
     const void *panel_b;  /* its panel of op(B), and the accumulators of the tile */
     const void *acc;
     int64_t passed;        /* columns of it that t has */
+    int64_t slab_steps;    /* of k, in it */
     int64_t steps, slabs;  /* of its group so far */
     bool begins, compares; /* the newest slab begins, ends a group */
     int tag, first_tag;    /* of the newest slab, and of the tile's first */

@@ -47,7 +47,7 @@ static void collect_row(struct findings *f, const double *verdicts, const struct
         f->not_finite += row->written;
     else if (judged > 0)
         add_row(f, verdicts[VERDICT_SIZE * j->rows], verdicts[VERDICT_NORM * j->rows], judged);
-    f->not_judged += lost * row->written / row->cols;
+    f->not_judged += (row->written > row->cols ? 2 : 1) * lost; /* with their mirrors */
 }
 
 /* Columns with NaN or Inf of the rows of one strip: left of the square of these rows, and in it. */
@@ -94,7 +94,7 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
             odd = odd_columns(states, j, i, left_out[1]);
         if (states[i] != ROW_NOT_FINITE)
             f->not_finite += odd_elements(j, i, &odd);
-        f->not_judged += left_out[0] * row.written / row.cols;
+        f->not_judged += (row.written > row.cols ? 2 : 1) * left_out[0];
     }
     return -1;
 }

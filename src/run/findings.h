@@ -3,7 +3,10 @@
  *
  * In each row of a tile the check knows the largest error that one element may have without being
  * found for certain.  It is divided by a typical element of that row: their root mean square, less
- * what such an error may have added to it.  The largest of these ratios is reported. */
+ * what such an error may have added to it.  The largest of these ratios is reported.  In a
+ * symmetric product (triangle.h) the row is that of the elements that are multiplied, up to the
+ * diagonal; what mirrors them above it is as right as they are, however small the other elements
+ * of its own row. */
 #pragma once
 
 #include <stdbool.h>

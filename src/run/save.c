@@ -348,18 +348,21 @@ int save_finish(struct run *run, struct error *err)
     return err->code;
 }
 
-static int load_part(struct run *run, struct store *store, const struct block *part, uint64_t *sum,
-                     struct error *cannot, struct error *err)
+/* `to_device`: it is of the tile, and not of a mirror, which is only compared. */
+static int load_part(struct run *run, struct store *store, const struct block *part, bool to_device,
+                     uint64_t *sum, struct error *cannot, struct error *err)
 {
     struct device *dev = run->device;
     struct slot *slot;
     if (outlet_take(&run->out, &slot, err))
         return err->code;
-    struct copy copy = matrix_copy_in(&run->acc, part, slot->memory);
     if (store_read(store, part, slot->memory, cannot) == 0) {
         if (run->c.checksum.weights)
             *sum += checksum_block(&run->c.checksum, part, slot->memory);
-        if (dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
+        struct copy copy = {0};
+        if (to_device)
+            copy = matrix_copy_in(&run->acc, part, slot->memory);
+        if (to_device && dev->copy(dev, STREAM_IN, &copy, err) == 0 &&
             dev->record(dev, slot->done, STREAM_IN, err) == 0)
             dev->sync(dev, slot->done, err);
     }
@@ -367,10 +370,20 @@ static int load_part(struct run *run, struct store *store, const struct block *p
     return err->code;
 }
 
-/* This rank's tile, of the only super-block. */
-static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struct error *err)
+static void load_block(struct run *run, struct store *store, const struct block *block,
+                       bool to_device, uint64_t *sum, struct error *cannot, struct error *err)
 {
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
+    for (int64_t i = 0; i < block_cut_parts(block, &cut) && !cannot->code && !err->code; i++) {
+        struct block part = block_cut_part(block, &cut, i);
+        load_part(run, store, &part, to_device, sum, cannot, err);
+    }
+}
+
+/* This rank's tile, of the only super-block, as write_sums has written it. */
+static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struct error *err)
+{
+    const struct problem *p = run->problem;
     int64_t super = 0;
     struct block tile = schedule_next_tile(run->problem, run->plan, comm_place(run->comm), &super);
     struct matrix_info info =
@@ -380,9 +393,13 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
         return 0;
     run->acc.block = tile;
     store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
-    for (int64_t i = 0; i < block_cut_parts(&tile, &cut) && !cannot->code && !err->code; i++) {
-        struct block part = block_cut_part(&tile, &cut, i);
-        load_part(run, store, &part, sum, cannot, err);
+    for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
+        struct block strip = schedule_strip(p, run->plan, &tile, i);
+        load_block(run, store, &strip, true, sum, cannot, err);
+        for (int j = 0; j < MIRRORS && problem_is_triangle(p); j++) {
+            struct block mirror = schedule_mirror(p, run->plan, &tile, i, j);
+            load_block(run, store, &mirror, false, sum, cannot, err);
+        }
     }
     store_close(store);
     return err->code;

@@ -181,19 +181,33 @@ def test_general_where_that_is_faster(tmp_path):
 
 @pytest.mark.parametrize("ranks", [0, 3, 8])
 @pytest.mark.parametrize("trans", "TN")
-def test_nan_and_inf_stay_where_they_belong(tmp_path, trans, ranks):
-    source = make(tmp_path / "input.h5", 400, 300, trans=trans)
+@pytest.mark.parametrize("dtype, k", [("f8", 300), ("f4", 3000)])
+def test_nan_and_inf_stay_where_they_belong(tmp_path, trans, ranks, dtype, k):
+    source = make(tmp_path / "input.h5", 400, k, dtype, trans)
     with h5py.File(source, "a") as file:
         a = file["A"][()]
-        a[3, 5], a[100, 7], a[150, 3] = np.nan, np.inf, -np.inf
+        x = a if trans == "T" else a.T
+        x[3, k // 2], x[100, 7], x[150, k - 5] = np.nan, np.inf, -np.inf
         file["A"][...] = a
-    x = a if trans == "T" else a.T
     with np.errstate(invalid="ignore"):
         expected = x @ x.T
     got, report = result(source, *options(trans), *machine(tmp_path, SLOW_BUS if ranks == 8 else {"name": "this"}),
                          ranks=ranks)
+    _, general = result(source, *options(trans), *OFF)
+    assert general["elements_not_finite"] == report["elements_not_finite"]
     assert (np.isfinite(got) == np.isfinite(expected)).all()
     assert report["elements_not_finite"] == (~np.isfinite(expected)).sum() and report["verdict"] == "PASSED"
+
+
+def test_counts_of_a_triangle_that_is_multiplied_again(tmp_path, faulty):
+    source = make(tmp_path / "input.h5", 400, 300)
+    with h5py.File(source, "a") as file:
+        file["A"][[3, 150, 390], 5] = np.nan
+    _, general = result(source, *options("T"), *OFF)
+    report = tmp_path / "faulty.json"
+    got, err = faulty_result(source, "gemm:flip@2", "--report", report, ranks=3, DGEMM_OOC_TEST_FAULT_RANK="1")
+    found = json.loads(report.read_text())
+    assert "is multiplied again" in err and found["elements_not_finite"] == general["elements_not_finite"] == 2391
 
 
 @pytest.mark.gpu
@@ -253,23 +267,26 @@ def test_interrupted_runs_leave_the_same_bits(tmp_path, faulty, seed):
         if code == 0:
             break
     done = run("dgemm_ooc", source, *SQUARE, *SCALARS, "--gpu-memory", "8M", ranks=rng.choice([0, 2]))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "damaged" not in done.stderr, done.stderr
     assert read(output_of(source)).tobytes() == reference.tobytes()
     done = run("dgemm_ooc", "--check-only", source, "-b", "A")
     assert done.returncode == 0 and "checksum equal" in done.stdout, done.stderr
 
 
-def test_saved_sums_serve_a_run_with_less_memory(tmp_path, faulty):
-    """They are of a triangle that does not fit then, and nothing of them is lost."""
+@pytest.mark.parametrize("ranks, memory, later, pieces", [
+    (0, "2M", 0, 3), (0, "64M", 3, 1), (3, "64M", 3, 1), (3, "64M", 0, 1), (3, "1M", 2, 3), (2, "64M", 8, 1)])
+def test_saved_sums_serve_other_ranks_and_less_memory(tmp_path, faulty, ranks, memory, later, pieces):
+    """They are of a triangle, which may not fit then, and nothing of them is lost."""
     source = make(tmp_path / "input.h5", 500, 30000)
     reference, _ = result(source, *SQUARE, *SCALARS, *OFF)
-    assert stop(source, 1, "--checkpoint", "0.1s", memory="64M") == 75
+    assert stop(source, 1, "--checkpoint", "0.1s", memory="64M", ranks=ranks) == 75
     journal = source.with_name("input-C.h5.journal").read_text()
     assert re.findall(r'"k":(\d+)', journal)[-1] != "0"
-    done = run("dgemm_ooc", source, *SQUARE, *SCALARS, "--gpu-memory", "2M")
-    assert done.returncode == 0 and "is damaged" not in done.stderr, done.stderr
+    done = run("dgemm_ooc", source, *SQUARE, *SCALARS, "--gpu-memory", memory, ranks=later,
+               *(machine(tmp_path, SLOW_BUS) if later == 8 else []))
+    assert done.returncode == 0 and "damaged" not in done.stderr, done.stderr
     percent = float(re.search(r"Restart     ([\d.]+) % is done", done.stdout)[1])
-    assert percent > 0 and int(re.search(r"(\d+) pieces? left", done.stdout)[1]) > 1
+    assert percent > 0 and int(re.search(r"(\d+) pieces? left", done.stdout)[1]) >= pieces
     assert read(output_of(source)).tobytes() == reference.tobytes()
 
 
@@ -291,7 +308,7 @@ def test_damage_of_what_is_complete_is_found(tmp_path, faulty):
     source = make(tmp_path / "input.h5", 600, 2000)
     reference, _ = result(source, *SQUARE, *SCALARS, *OFF)
     for attempt in range(9):
-        assert stop(source, attempt, memory="2M", after=(attempt, attempt + 1)) == 75
+        assert stop(source, attempt, memory="2M", after=(2 + attempt, 3 + attempt)) == 75
         if (read_part(source) != 0).any():
             break
     c = read_part(source)
