@@ -42,8 +42,9 @@ static struct progress random_progress(void)
 {
     struct progress p = {.findings = {0.5, 1e-9, 90, 100, 3, 4}, .seconds = 60, .layers = 1};
     p.left.count = 2;
-    p.left.pieces[0] = (struct piece){{10, 20, 30, 40}, 16, 1, true, 0xfedcba9876543210, false};
-    p.left.pieces[1] = (struct piece){{40, 0, 60, 90}, 0, 0, false, 0, true};
+    p.left.pieces[0] = (struct piece){
+        .block = {10, 20, 30, 40}, .k = 16, .place = 1, .hashed = true, .sum = 0xfedcba9876543210};
+    p.left.pieces[1] = (struct piece){.block = {40, 0, 60, 90}, .again = true};
     for (int i = 0; i < BANDS; i++)
         p.bands.sums[i] = (uint64_t)random_below(1 << 30) << 34 | (uint64_t)random_below(1 << 30);
     p.trusted = random_below(2);
