@@ -22,6 +22,14 @@ __device__ __forceinline__ T combined_at(T alpha, const T *acc, T beta, const T 
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
 
+/* Blocks of height x width elements; of very many rows each block takes several. */
+static dim3 blocks_over(int64_t rows, int height, int64_t cols, int width)
+{
+    int64_t down = (rows + height - 1) / height;
+    return dim3((unsigned)((cols + width - 1) / width),
+                (unsigned)(down < GRID_Y_MAX ? down : GRID_Y_MAX));
+}
+
 /* One element per thread, consecutive threads along a row; a grid-stride loop covers rows beyond
  * GRID_Y_MAX. */
 template <typename T>
@@ -43,10 +51,8 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
 {
     if (combine->rows == 0 || combine->cols == 0)
         return cudaSuccess;
-    int64_t bands = (combine->rows + COMBINE_Y - 1) / COMBINE_Y;
     dim3 block(COMBINE_X, COMBINE_Y);
-    dim3 grid((unsigned)((combine->cols + COMBINE_X - 1) / COMBINE_X),
-              (unsigned)(bands < GRID_Y_MAX ? bands : GRID_Y_MAX));
+    dim3 grid = blocks_over(combine->rows, COMBINE_Y, combine->cols, COMBINE_X);
     auto kernel = combine->type == SCALAR_FLOAT ? combine_kernel<float> : combine_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *combine);
 }
@@ -83,10 +89,8 @@ cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
 {
     if (mirror->rows == 0 || mirror->cols == 0)
         return cudaSuccess;
-    int64_t pieces = (mirror->rows + MIRROR_SIDE - 1) / MIRROR_SIDE;
     dim3 block(MIRROR_SIDE, MIRROR_ROWS);
-    dim3 grid((unsigned)((mirror->cols + MIRROR_SIDE - 1) / MIRROR_SIDE),
-              (unsigned)(pieces < GRID_Y_MAX ? pieces : GRID_Y_MAX));
+    dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
     auto kernel = mirror->type == SCALAR_FLOAT ? mirror_kernel<float> : mirror_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *mirror);
 }

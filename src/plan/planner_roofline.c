@@ -57,8 +57,8 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         double bytes = elements[operand] * (double)scalar_size(p->type);
-        bool is_part = operand == OPERAND_A && problem_is_triangle(p); /* of B's */
-        if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || is_part)
+        bool comes = operand == OPERAND_C || problem_has_panels(p, operand);
+        if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || !comes)
             continue;
         double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
         s.part[operand] = (1 - kept) / pieces[operand];

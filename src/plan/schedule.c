@@ -195,8 +195,7 @@ bool schedule_needs(const struct problem *p, const struct plan *plan, enum opera
                     int rank, int64_t super)
 {
     struct block tile = schedule_tile(p, plan, rank, super);
-    bool is_part = problem_is_triangle(p) && operand == OPERAND_A; /* of B's */
-    if (block_empty(&tile) || plan->slabs == 0 || is_part)
+    if (block_empty(&tile) || plan->slabs == 0 || !problem_has_panels(p, operand))
         return false;
     if (!plan_holds(plan, operand))
         return true;

@@ -90,8 +90,8 @@ static void rank_enter(struct sim *s, struct node_state *node, int index, int64_
     rank->tile = schedule_tile(s->p, s->plan, index, super);
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct need *need = &node->need[rank->need[operand]];
-        bool is_part = operand == OPERAND_A && problem_is_triangle(s->p); /* of B's */
-        rank->copies[operand] = problem_reads_ab(s->p) && !block_empty(&rank->tile) && !is_part &&
+        rank->copies[operand] = problem_reads_ab(s->p) && !block_empty(&rank->tile) &&
+                                problem_has_panels(s->p, operand) &&
                                 !schedule_held(s->plan, operand, &rank->before, &rank->tile);
         if (!rank->copies[operand])
             continue;

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, PATIENCE, WAYS, run
+from launch import BUILD, FAULTY, PATIENCE, ROOT, WAYS, run
 from matrices import multiply, output_of, part_of, read, start_late, wait_until
 from matrices import random as normal
 from ranks import pids
@@ -167,16 +167,39 @@ def test_other_products_are_general(tmp_path, more):
         assert done.returncode == (3 if more[0] == "--transa" else 2) and "--symmetric on" in done.stderr
 
 
-def test_general_where_that_is_faster(tmp_path):
-    """Writing takes all the time: of a general product it goes on beside the products."""
-    source = make(tmp_path / "input.h5", 5000, 500)
-    rates = machine(tmp_path, {"name": "slow writer", "disk_write_bytes_per_s": 1e9})
+def test_without_an_option(tmp_path):
+    """As the README says it: half of the products, and the same bits."""
+    source = make(tmp_path / "input.h5", 1500, 1500)
+    for trans in ["--transb", "T"], ["--transa", "T"]:
+        reference, general = result(source, "-b", "A", *trans, *OFF)
+        got, report = result(source, "-b", "A", *trans)
+        assert got.tobytes() == reference.tobytes() and report["problem"]["symmetric"]
+        assert report["stages"]["gemm"]["flops"] == general["stages"]["gemm"]["flops"] * 1501 / 3000
+
+
+@pytest.mark.parametrize("ranks, symmetric", [(1, True), (8, False)])
+def test_general_where_that_is_faster(tmp_path, ranks, symmetric):
+    """For eight GPUs most of the time goes into writing C, which a general product does beside later tiles."""
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file.create_dataset("A", (131072, 65536), "f8", chunks=(2048, 2048))  # takes no space
+    rates = json.loads((ROOT / "jobs/machines/h200-node.json").read_text())
+    rates |= {"disk_read_bytes_per_s": 45e9, "disk_write_bytes_per_s": 20e9}
     said = {}
     for more in [], ON, OFF:
-        done = run("dgemm_ooc", source, "-b", "A", "--transb", "T", *more, "--dry-run", *rates)
+        done = run("dgemm_ooc", tmp_path / "input.h5", "-b", "A", "--transb", "T", *more, "--dry-run", "--ranks", ranks,
+                   "--ranks-per-node", ranks, *machine(tmp_path, rates))
         assert done.returncode == 0, done.stderr
         said[" ".join(more)] = "symmetric: half" in done.stdout
-    assert said[" ".join(ON)] and not said[" ".join(OFF)]
+    assert said == {"": symmetric, " ".join(ON): True, " ".join(OFF): False}
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_the_full_check_finds_what_was_written_wrong(tmp_path, faulty, at):
+    """Mirrors, too, which no other check covers."""
+    source = make(tmp_path / "input.h5", 300, 200)
+    done = run(FAULTY, source, *SQUARE, "--verify", "full", "--io", "buffered",
+               DGEMM_OOC_TEST_FAULTS=f"pwrite:flip@{at}", DGEMM_OOC_TEST_FAULT_FILE=".part")
+    assert done.returncode == 5, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("ranks", [0, 3, 8])

@@ -108,7 +108,7 @@ static inline void want_slab(struct wanted *w, const struct problem *p, const st
 {
     for (int operand = OPERAND_B; operand >= OPERAND_A && slab < plan->slabs; operand--)
         if (!block_empty(tile) && !schedule_held(plan, (enum operand)operand, before, tile) &&
-            !(operand == OPERAND_A && problem_is_triangle(p)))
+            problem_has_panels(p, (enum operand)operand))
             want(w, (enum operand)operand,
                  schedule_line_panel(p, plan, (enum operand)operand, tile, slab));
 }
