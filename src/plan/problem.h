@@ -58,7 +58,7 @@ static inline bool problem_is_triangle(const struct problem *p)
     return p->symmetric && p->row == p->col;
 }
 
-/* Whether panels of A or B come from the file: in a triangle those of op(A) are parts of op(B)'s. */
+/* Whether panels of A or B come from the file: in a triangle op(A)'s are parts of op(B)'s. */
 static inline bool problem_has_panels(const struct problem *p, enum operand operand)
 {
     return operand == OPERAND_B || !problem_is_triangle(p);
