@@ -108,7 +108,7 @@ endif
 # The GPU kernels and the program on the CPU, for tests without a GPU: the same files as plain C++ with an emulated
 # runtime, whose fibers ThreadSanitizer does not support.
 EMULATION := tests/kernels/emulation
-EMULATED  := $(filter-out %_tma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
+EMULATED  := $(filter-out %_tma.cu %_wgmma.cu,$(wildcard kernels/*.cu)) kernels/device_cuda.c kernels/algorithm.c \
              $(wildcard $(EMULATION)/*.c $(EMULATION)/*.cpp)
 ifeq ($(findstring thread,$(SANITIZE)),)
   EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
@@ -191,8 +191,8 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@echo "  NVCC    $<"
 	$(Q)$(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# setmaxnreg needs sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
-$(BUILD)/kernels/gemm_tma.cu.o: NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
+# setmaxnreg and wgmma need sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
+$(addprefix $(BUILD)/kernels/,gemm_tma.cu.o ozaki_wgmma.cu.o): NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
 
 # The version contains the commit, so it is recompiled whenever anything is.
 $(BUILD)/src/report/version.c.o: FLAGS += $(if $(GIT),-DDGEMM_OOC_GIT='"git $(GIT)"')

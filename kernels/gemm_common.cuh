@@ -83,13 +83,13 @@ struct operand {
 /* Padding multiplies to -0 * +0 = -0, the only number whose addition changes no sum: adding +0
  * would turn a sum of -0 into +0, and the bits would depend on where a kernel's k steps end. */
 template <bool TRANS_A, typename T>
-__device__ __forceinline__ operand<T, TRANS_A> operand_a(const product<T> &g)
+__host__ __device__ __forceinline__ operand<T, TRANS_A> operand_a(const product<T> &g)
 {
     return {g.a, g.lda, g.m, g.k, -T(0)};
 }
 
 template <bool TRANS_B, typename T>
-__device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
+__host__ __device__ __forceinline__ operand<T, !TRANS_B> operand_b(const product<T> &g)
 {
     return {g.b, g.ldb, g.n, g.k, T(0)};
 }

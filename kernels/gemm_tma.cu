@@ -12,25 +12,9 @@
  * the producers give up most of theirs (setmaxnreg, in groups of four warps).  That instruction
  * exists on sm_90a only; on other GPUs algorithm 5 runs instead.  Where TMA cannot address an
  * operand (columns not aligned to 16 bytes), four warps copy with cp.async. */
-#include <cuda.h>
-
 #include "gemm_copier.cuh"
 #include "gemm_mma.cuh"
-
-/* A position in the ring of stages, with the parity of the barrier phase. */
-template <int STAGES>
-struct ring_position {
-    int stage = 0;
-    unsigned phase = 0;
-
-    __device__ __forceinline__ void advance()
-    {
-        if (++stage == STAGES) {
-            stage = 0;
-            phase ^= 1;
-        }
-    }
-};
+#include "tma.cuh"
 
 /* The layout of shared memory: the stages, then their barriers. */
 template <class SHAPE>
@@ -216,23 +200,12 @@ __global__ void __launch_bounds__(SHAPE::WARPS * 32 + PRODUCERS, 1)
 #endif
 }
 
-/* cuTensorMapEncodeTiled, without linking to the driver; null where the driver lacks it. */
-static decltype(&cuTensorMapEncodeTiled) encode_function()
-{
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                         cudaEnableDefault, &found) != cudaSuccess)
-        cudaGetLastError();
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-}
-
 /* Make the tensor map of an operand of width x depth, with boxes for a tile of side `side`.  False
  * where TMA cannot address the operand. */
 static bool describe(CUtensorMap *map, const double *memory, int64_t ld, int64_t width,
                      int64_t depth, int side, bool k_major)
 {
-    static const decltype(&cuTensorMapEncodeTiled) encode = encode_function();
+    const auto encode = tensor_map_encoder();
     const cuuint64_t sizes[2] = {(cuuint64_t)(k_major ? depth : width),
                                  (cuuint64_t)(k_major ? width : depth)};
     const cuuint64_t pitch = (cuuint64_t)ld * sizeof *memory;
@@ -280,11 +253,11 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
                         describe(&b, g.b, g.ldb, g.n, g.k, SHAPE::TILE_N, !gemm->trans_b);
     const auto kernel = engine ? function_for<tma_family<SHAPE, false>, double>(gemm)
                                : function_for<tma_family<SHAPE, true>, double>(gemm);
-    cudaFuncAttributes built;
-    cudaError_t status = cudaFuncGetAttributes(&built, kernel);
+    bool built = false;
+    cudaError_t status = built_for_sm_90a(kernel, &built);
     if (status != cudaSuccess)
         return status;
-    if (built.ptxVersion != 90 || tiles == 0 || tiles > INT_MAX || g.k == 0 ||
+    if (!built || tiles == 0 || tiles > INT_MAX || g.k == 0 ||
         g.k > INT_MAX - MMA_STEP)
         return gemm_tensor(gemm, stream);
 

@@ -169,9 +169,12 @@ static cudaError_t multiply_planes(const ozaki &o, const ozaki_planes &planes, c
 {
     ozaki_kernel kernel = o.kernel;
     if (kernel == OZAKI_FASTEST)
-        kernel = require_capability(8) == cudaSuccess ? OZAKI_MMA : OZAKI_DP4A;
-    return kernel == OZAKI_DP4A ? ozaki_product_dp4a(*o.residues, planes, stream)
-                                : ozaki_product_mma(*o.residues, planes, stream);
+        kernel = require_capability(9) == cudaSuccess   ? OZAKI_WGMMA
+                 : require_capability(8) == cudaSuccess ? OZAKI_MMA
+                                                        : OZAKI_DP4A;
+    return kernel == OZAKI_DP4A  ? ozaki_product_dp4a(*o.residues, planes, stream)
+           : kernel == OZAKI_MMA ? ozaki_product_mma(*o.residues, planes, stream)
+                                 : ozaki_product_wgmma(*o.residues, planes, stream);
 }
 
 static unsigned blocks_of(int64_t count, int64_t each)

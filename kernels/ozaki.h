@@ -31,6 +31,7 @@ enum ozaki_kernel {
     OZAKI_FASTEST, /* of this GPU */
     OZAKI_DP4A,    /* four multiply-adds an instruction, on any GPU */
     OZAKI_MMA,     /* tensor cores, by mma.sync: compute capability 8.0 up */
+    OZAKI_WGMMA,   /* those of 9.0, by wgmma; elsewhere as OZAKI_MMA */
     OZAKI_KERNELS
 };
 

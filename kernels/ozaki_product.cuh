@@ -10,6 +10,8 @@ cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &plane
                                cudaStream_t stream);
 cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
                               cudaStream_t stream);
+extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
+                                           cudaStream_t stream);
 
 /* Add to *wrong, on the device, the number of rows of planes of C that are not such products, as
  * far as signs drawn from `seed` tell. */

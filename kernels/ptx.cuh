@@ -239,14 +239,53 @@ __device__ __forceinline__ void copy_box(unsigned to, const void *map, int inner
                      : "memory");)
 }
 
+/* The same of a box of a tensor of three dimensions, to the same place in the shared memory of each
+ * block of the cluster whose bit is set in `blocks`; its bytes count at the barrier of each. */
+__device__ __forceinline__ void copy_box_to(unsigned to, const void *map, int inner, int middle,
+                                            int outer, unsigned barrier, uint16_t blocks)
+{
+    SM_90(asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                       ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                       "l"(map), "r"(inner), "r"(middle), "r"(outer), "r"(barrier), "h"(blocks)
+                       : "memory");)
+}
+
+/* This block's number in its cluster. */
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank = 0;
+    SM_90(asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));)
+    return rank;
+}
+
+/* A barrier for all threads of the cluster. */
+__device__ __forceinline__ void cluster_barrier()
+{
+    SM_90(asm volatile("barrier.cluster.arrive.aligned;\n"
+                       "barrier.cluster.wait.aligned;" ::
+                           : "memory");)
+}
+
+/* Arrive at the barrier at this address of block `rank` of the cluster. */
+__device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank)
+{
+    SM_90(asm volatile("{ .reg .b32 there;\n"
+                       "mapa.shared::cluster.u32 there, %0, %1;\n"
+                       "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
+                       "r"(rank)
+                       : "memory");)
+}
+
 /* Order this thread's accesses to shared memory before later ones of TMA. */
 __device__ __forceinline__ void copy_box_fence()
 {
     SM_90(asm volatile("fence.proxy.async.shared::cta;" ::: "memory");)
 }
 
-/* setmaxnreg: change the registers per thread of a group of four warps.  sm_90a only. */
+/* sm_90a only. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/* setmaxnreg: change the registers per thread of a group of four warps. */
 template <int REGISTERS>
 __device__ __forceinline__ void registers_decrease()
 {
@@ -257,6 +296,71 @@ template <int REGISTERS>
 __device__ __forceinline__ void registers_increase()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+/* Order a group's accesses to its sums before the products that follow. */
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* Commit the products that were started since the last commit as a batch. */
+__device__ __forceinline__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+#define PTX_8(x, i)                                                                                \
+    x(i), x(i + 1), x(i + 2), x(i + 3), x(i + 4), x(i + 5), x(i + 6), x(i + 7)
+#define PTX_64(x, i)                                                                               \
+    PTX_8(x, i), PTX_8(x, i + 8), PTX_8(x, i + 16), PTX_8(x, i + 24), PTX_8(x, i + 32),            \
+        PTX_8(x, i + 40), PTX_8(x, i + 48), PTX_8(x, i + 56)
+#define PTX_SUM(i) "+r"(d[i])
+
+/* Wait until at most the PENDING newest batches are in flight; the sums are the operands, so that
+ * no access to them moves before this. */
+template <int PENDING>
+__device__ __forceinline__ void wgmma_wait(int (&d)[128])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %128;"
+                 : PTX_64(PTX_SUM, 0), PTX_64(PTX_SUM, 64)
+                 : "n"(PENDING)
+                 : "memory");
+}
+
+/* Start D = A B, or D += A B, by a group of four warps: A of 64 x 32 bytes and B of 256 columns of
+ * 32, both in shared memory with neighbours along k, swizzled by 128 bytes (wgmma_operand).  With g
+ * and t of its lane as above, warp w has in d[4 j + 2 h + e] the sum of row 16 w + 8 h + g and
+ * column 8 j + 2 t + e. */
+__device__ __forceinline__ void wgmma_m64n256k32(int (&d)[128], uint64_t a, uint64_t b, bool add)
+{
+    asm volatile(
+        "{ .reg .pred add;\n"
+        "setp.ne.b32 add, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+        "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+        "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+        "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
+        "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
+        "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
+        "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+        "}, %128, %129, add; }"
+        : PTX_64(PTX_SUM, 0), PTX_64(PTX_SUM, 64)
+        : "l"(a), "l"(b), "r"((int)add));
+}
+
+#undef PTX_8
+#undef PTX_64
+#undef PTX_SUM
+
+/* The descriptor of such an operand whose rows, of 128 bytes each, begin at a multiple of 1024
+ * bytes; 32 bytes further along k are 2 more. */
+__device__ __forceinline__ uint64_t wgmma_operand(unsigned shared)
+{
+    constexpr uint64_t GROUP_OF_8_ROWS = 1024 / 16, SWIZZLE_128_BYTES = 1;
+    return shared >> 4 | (uint64_t)1 << 16 | GROUP_OF_8_ROWS << 32 | SWIZZLE_128_BYTES << 62;
 }
 #endif
 

@@ -177,7 +177,8 @@ static void try_product(enum scalar type, int trans, const int64_t size[3], int 
     fill_c(&expected);
     expect(&p, moduli, &expected);
     const int64_t steps = whole(size[0]) * whole(size[1]) * whole(size[2]) * moduli;
-    for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < OZAKI_KERNELS; kernel++)
+    const int kernels = emulated ? OZAKI_WGMMA : OZAKI_KERNELS;
+    for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < kernels; kernel++)
         if (!emulated || (steps < emulated_steps && (trans == 0 || steps == 0 || chosen())))
             try_kernel(&p, &expected, moduli, (enum ozaki_kernel)kernel, small ? 1 : size[0],
                        small ? 1 : size[1]);
@@ -189,7 +190,8 @@ static void test_bits(void **state)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},    {5, 3, 7},      {4, 6, 0},       {130, 2, 33},
                                        {3, 129, 65}, {127, 128, 64}, {128, 129, 200}, {2, 3, 8192},
-                                       {4, 5, 8200}, {260, 140, 20}, {1000, 700, 900}};
+                                       {4, 5, 8200}, {260, 140, 20}, {1000, 700, 900},
+                                       {1500, 1100, 8192}};
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

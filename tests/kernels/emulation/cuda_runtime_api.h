@@ -83,5 +83,6 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 #include "emulated_block.h"
 #endif
 
-/* gemm_tma is not emulated and so not linked; an undefined weak function has a null address. */
+/* These are not emulated and so not linked; an undefined weak function has a null address. */
 #pragma weak gemm_tma
+#pragma weak ozaki_product_wgmma
