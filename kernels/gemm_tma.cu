@@ -266,6 +266,8 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     status = resident(kernel, threads, layout<SHAPE>::BYTES, &blocks);
     if (status != cudaSuccess)
         return status;
+    if (gemm->leaves_room && blocks > 1)
+        blocks--;
     const mma_schedule work = mma_schedule_of(tiles_of<SHAPE>(g), blocks);
     blocks = min(work.turns, blocks);
     return start_kernel(kernel, blocks, threads, layout<SHAPE>::BYTES, stream, g, work, a, b);

@@ -103,12 +103,15 @@ __global__ void __launch_bounds__(THREADS)
     for (int pack = threadIdx.x; pack < TILE_ROWS * TILE_STEPS / PACK; pack += THREADS) {
         const int x = pack / (TILE_STEPS / PACK), p = pack % (TILE_STEPS / PACK) * PACK;
         uint32_t *to = reinterpret_cast<uint32_t *>(planes + (x0 + x) * depth + p0 + p);
+        uint64_t digits[PACK];
+#pragma unroll
+        for (int e = 0; e < PACK; e++)
+            digits[e] = ozaki_digits(integers[x][p + e]);
         for (int q = 0; q < moduli.count; q++) {
             uint32_t packed = 0;
 #pragma unroll
             for (int e = 0; e < PACK; e++)
-                packed |= (uint32_t)(uint8_t)ozaki_residue(&moduli.moduli[q], integers[x][p + e])
-                          << 8 * e;
+                packed |= (uint32_t)(uint8_t)ozaki_residue(&moduli.moduli[q], digits[e]) << 8 * e;
             to[q * height * depth / PACK] = packed;
         }
     }
@@ -174,7 +177,7 @@ static cudaError_t multiply_planes(const ozaki &o, const ozaki_planes &planes, c
                                                         : OZAKI_DP4A;
     return kernel == OZAKI_DP4A  ? ozaki_product_dp4a(*o.residues, planes, stream)
            : kernel == OZAKI_MMA ? ozaki_product_mma(*o.residues, planes, stream)
-                                 : ozaki_product_wgmma(*o.residues, planes, stream);
+                                 : ozaki_product_wgmma(*o.residues, planes, o.leaves_room, stream);
 }
 
 static unsigned blocks_of(int64_t count, int64_t each)

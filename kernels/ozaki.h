@@ -45,6 +45,7 @@ struct ozaki {
     /* op(A) is that of the call before, unchanged and in the same memory: what the workspace holds
      * of it is used again. */
     bool same_a;
+    bool leaves_room; /* as in struct gemm */
     /* On a GPU: where to count, on the device, rows of residues whose sum with random signs from
      * `seed` is not that of the operands' residues.  Null: nowhere. */
     unsigned long long *wrong;

@@ -11,7 +11,7 @@ cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &plane
 cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
                               cudaStream_t stream);
 extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
-                                           cudaStream_t stream);
+                                           bool leaves_room, cudaStream_t stream);
 
 /* Add to *wrong, on the device, the number of rows of planes of C that are not such products, as
  * far as signs drawn from `seed` tell. */

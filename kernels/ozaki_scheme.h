@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "ozaki.h"
 
@@ -38,10 +39,23 @@ OZAKI int ozaki_exponent(double x)
     return exponent;
 }
 
-/* 2^exponent x, correctly rounded. */
+/* 2^exponent, of a normal number. */
+OZAKI double ozaki_power(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* 2^exponent x, rounded once where |x| is 2^-100 or more or the result is a normal number: to those
+ * who scale less than that, numbers below 2^-1022 are alike. */
 OZAKI double ozaki_scaled(double x, int exponent)
 {
-    return ldexp(x, exponent);
+    const int most = 900;
+    const int first = exponent > most ? most : exponent < -most ? -most : exponent;
+    const int rest = exponent - first;
+    return x * ozaki_power(first) * ozaki_power(rest > most ? most : rest < -most ? -most : rest);
 }
 
 /* q_h, of a finite element of a row with this exponent. */
@@ -85,13 +99,18 @@ OZAKI int ozaki_dot(uint32_t a, int32_t b, int sum)
 #endif
 }
 
-/* The balanced residue of an integer of up to 2^62 in magnitude: of its 8 digits to the base 256,
- * which are from -128 to 127, times the residues of the powers of 256. */
-OZAKI int8_t ozaki_residue(const struct modulus *m, int64_t x)
+/* The 8 digits to the base 256, from -128 to 127, of an integer of up to 2^62 in magnitude. */
+OZAKI uint64_t ozaki_digits(int64_t x)
+{
+    const uint64_t halves = 0x8080808080808080u;
+    return ((uint64_t)x + halves) ^ halves;
+}
+
+/* The balanced residue of an integer, of its digits times the residues of the powers of 256. */
+OZAKI int8_t ozaki_residue(const struct modulus *m, uint64_t digits)
 {
     if (m->p == 256)
-        return (int8_t)(x & 255);
-    const uint64_t halves = 0x8080808080808080u, digits = ((uint64_t)x + halves) ^ halves;
+        return (int8_t)(digits & 255);
     const int low = ozaki_dot((uint32_t)digits, m->powers[0], 0);
     const int sum = ozaki_dot((uint32_t)(digits >> 32), m->powers[1], low); /* 2^17 at most */
     const int quotient = (int)(((int64_t)sum * m->inverse_32 + ((int64_t)1 << 31)) >> 32);
@@ -107,6 +126,16 @@ OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
     return (int8_t)(sum - quotient * m->p);
 }
 
+/* A residue as a double: on a GPU as the last digits of 2^52, for conversions are slow there. */
+OZAKI double ozaki_double(int8_t residue)
+{
+#ifdef __CUDA_ARCH__
+    return __hiloint2double(0x43300000, residue + 128) - (0x1p52 + 128);
+#else
+    return residue;
+#endif
+}
+
 /* The integer behind residues, of at most P/2 (1 - 2^-8) in magnitude.  `sums` of weights times
  * residues start with zeros; they are exact, and so is what is left of each part when the multiple
  * of P that is nearest is taken away.  Only the sum of these is rounded, to one of the two doubles
@@ -115,8 +144,9 @@ OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
 OZAKI void ozaki_accumulate(const struct residues *residues, int parts, int q, int8_t residue,
                             double sums[RESIDUES_PARTS])
 {
+    const double number = ozaki_double(residue);
     for (int part = 0; part < parts; part++)
-        sums[part] = fma(residues->moduli[q].weight[part], (double)residue, sums[part]);
+        sums[part] = fma(residues->moduli[q].weight[part], number, sums[part]);
 }
 
 OZAKI double ozaki_value(const struct residues *residues, int parts,

@@ -8,7 +8,7 @@
 #include "ozaki_scheme.h"
 #include "tma.cuh"
 
-constexpr int CLUSTER = 2, BOX = 128, STEP = 128; /* rows of a box; steps, that is bytes, of a row */
+constexpr int CLUSTER = 2, BOX = 128, STEP = 128; /* blocks; rows of a box; steps of a row */
 constexpr int GROUPS = 2, GROUP_THREADS = 128, GROUP_J = 64;
 constexpr int THREADS = (GROUPS + 1) * GROUP_THREADS; /* the last group requests */
 constexpr int TILE_I = CLUSTER * BOX, TILE_J = GROUPS * GROUP_J; /* of C, each block's */
@@ -241,7 +241,7 @@ static cudaError_t processors(unsigned *count)
 }
 
 cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
-                                cudaStream_t stream)
+                                bool leaves_room, cudaStream_t stream)
 {
     CUtensorMap a = {}, b = {};
     unsigned units = 0;
@@ -258,6 +258,7 @@ cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &plan
     turns all = {(unsigned)((planes.m + TILE_I - 1) / TILE_I),
                  (unsigned)((planes.n + CLUSTER_J - 1) / CLUSTER_J), 0};
     all.count = all.down * all.across * (unsigned)moduli.count;
-    const unsigned blocks = min(all.count, units / CLUSTER) * CLUSTER;
+    const unsigned clusters = leaves_room ? units / CLUSTER - 1 : units / CLUSTER;
+    const unsigned blocks = min(all.count, clusters) * CLUSTER;
     return start_kernel(multiply_wgmma, blocks, THREADS, SHARED, stream, moduli, planes, all, a, b);
 }

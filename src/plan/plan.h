@@ -84,6 +84,13 @@ static inline int64_t plan_depth(const struct plan *plan)
     return a > 0 && a < b ? a : b;
 }
 
+/* Whether the panels of a triangle come in the order of C's rows, of which each strip needs no more
+ * than those up to its last one. */
+static inline bool plan_comes_by_rows(const struct problem *problem, const struct plan *plan)
+{
+    return plan->triangle && problem->trans[OPERAND_B];
+}
+
 /* Whether something is added to the product on the device: C0, or another layer's. */
 static inline bool plan_adds(const struct problem *problem, const struct plan *plan)
 {

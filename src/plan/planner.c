@@ -148,10 +148,12 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
 /* The triangle with one slab.  Where bands are not cut, panels of A are parts of those of B. */
 static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
+    plan_set_counts(q, plan);
     plan_set_held(plan, OPERAND_COUNT);
+    if (plan->slabs == 1)
+        plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
     if (plan->grid_cols == 1)
         plan->buffers[OPERAND_A] = 0;
-    plan_set_counts(q, plan);
     if (plan_fits(q, plan))
         keep_better(q, plan, best);
 }

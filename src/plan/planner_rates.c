@@ -122,3 +122,15 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
            moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
 }
+
+double plan_first_wait(const struct problem *p, const struct plan *plan, double feed, double device,
+                       double *last)
+{
+    *last = device;
+    if (!plan_comes_by_rows(p, plan))
+        return feed;
+    double strips = (double)ceil_div(plan->tile_rows, plan->strip_rows);
+    double worst = device > 0 ? fmin(1, feed / (2 * device)) : 1; /* of the rows */
+    *last *= fmin(1, 2 / strips);
+    return feed / strips + worst * feed - worst * worst * device;
+}

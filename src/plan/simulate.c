@@ -228,8 +228,9 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     struct tile_product product = {rank->tile.rows, cols, step->k, step->slabs};
     if (step->slabs > 0)
         seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);
-    struct interval feed = {come.start + (come.end - come.start) / slabs,
-                            come.end + seconds / slabs};
+    double last = 0, slab = (come.end - come.start) / slabs;
+    double wait = plan_first_wait(s->p, s->plan, slab, seconds / slabs, &last);
+    struct interval feed = {come.start + wait, come.end + last};
     feed.start = fmax(feed.start, rank->product.end);
     if (step->first == 0)
         feed = (struct interval){fmax(feed.start, rank->draining.start),

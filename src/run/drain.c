@@ -30,6 +30,12 @@ int drain_copy(struct drain *d, const struct matrix *acc, const struct block *pa
     return err->code ? err->code : outlet_copy(d->out, acc, part, err);
 }
 
+bool drain_computes(const struct drain *d)
+{
+    const struct problem *p = d->problem;
+    return p->symmetric || p->alpha != 1 || p->beta != 0;
+}
+
 /* A part of C0 to the device; `buffer` alternates. */
 static int load_c0(struct drain *d, const struct block *part, int buffer, struct error *err)
 {

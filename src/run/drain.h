@@ -32,6 +32,9 @@ struct drain {
 int drain_open(struct drain *drain, struct error *err);
 void drain_close(struct drain *drain);
 
+/* Whether kernels of the device work on what is drained. */
+bool drain_computes(const struct drain *drain);
+
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
  * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does
  * nothing without such a strip. */

@@ -93,16 +93,23 @@ static int record_full(struct panels *p, struct panel *panel, struct error *err)
     return dev->record(dev, panel->full, STREAM_IN, err);
 }
 
-/* Copy a panel to the device, as far as it is not there: of A the part for the first `rows` rows of
- * the tile at least. */
+/* Whether parts of the panel come in the order of C's rows. */
+static bool comes_by_rows(const struct panels *p, enum operand operand)
+{
+    return operand == OPERAND_A ? !p->problem->trans[OPERAND_A]
+                                : plan_comes_by_rows(p->problem, p->plan);
+}
+
+/* Copy a panel to the device, as far as it is not there: where it comes by rows the part for the
+ * first `rows` rows of the tile at least. */
 static int panel_fill(struct panels *p, enum operand operand, struct panel *panel, int64_t rows,
-                      struct error *err)
+                      const struct block *tile, struct error *err)
 {
     const struct block *block = &panel->whole;
     struct block_cut cut = schedule_cut(p->problem, p->plan, operand);
-    bool by_rows = operand == OPERAND_A && !p->problem->trans[OPERAND_A];
+    bool by_rows = comes_by_rows(p, operand);
     int64_t end = block_cut_parts(block, &cut), before = panel->parts;
-    while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= block->row + rows)
+    while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= tile->row + rows)
         end--;
     while (panel->parts < end)
         if (panel_add(p, panel, err))
@@ -110,11 +117,10 @@ static int panel_fill(struct panels *p, enum operand operand, struct panel *pane
     return end > before ? record_full(p, panel, err) : 0;
 }
 
-int panels_fill_a(struct panels *p, int64_t rows, struct error *err)
+int panels_fill(struct panels *p, int64_t rows, struct error *err)
 {
-    if (p->plan->triangle) /* it has come with that of B */
-        return 0;
-    return panel_fill(p, OPERAND_A, p->feeds[OPERAND_A].current, rows, err);
+    const enum operand operand = p->plan->triangle ? OPERAND_B : OPERAND_A;
+    return panel_fill(p, operand, p->feeds[operand].current, rows, &p->tile, err);
 }
 
 /* Whether the tile finds all panels of the operand on the device. */
@@ -146,7 +152,7 @@ void panels_want(struct panels *p, const struct block *tile, int64_t slab)
 }
 
 /* Bring what is not held of a slab to the device, B first. */
-static int bring(struct panels *p, const struct block *tile, int64_t slab, int64_t a_rows,
+static int bring(struct panels *p, const struct block *tile, int64_t slab, int64_t rows,
                  struct error *err)
 {
     panels_want(p, tile, slab);
@@ -156,7 +162,7 @@ static int bring(struct panels *p, const struct block *tile, int64_t slab, int64
         if ((operand == OPERAND_A && p->plan->triangle) || is_held(p, operand, tile))
             continue;
         if ((!feed->begun && feed_begin(p, operand, err)) ||
-            panel_fill(p, operand, feed->newest, a_rows, err))
+            panel_fill(p, operand, feed->newest, rows, tile, err))
             return err->code;
     }
     return 0;
@@ -179,12 +185,12 @@ static struct panel part_of_b(const struct panels *p, const struct block *tile, 
     return part;
 }
 
-int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_t a_rows,
+int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_t rows,
                 struct error *err)
 {
     if (block_empty(tile) || p->plan->slabs == 0)
         return 0;
-    if (bring(p, tile, slab, a_rows, err))
+    if (bring(p, tile, slab, rows, err))
         return err->code;
     for (int i = OPERAND_A; i <= OPERAND_B; i++) {
         enum operand operand = (enum operand)i;

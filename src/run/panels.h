@@ -49,15 +49,16 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
     return panels->feeds[operand].current;
 }
 
-/* Make the panels of B and A for one slab of a tile the current ones, with the part of A for its
- * first `a_rows` rows at least.  Tiles come in the order of the schedule, slabs in ascending k; an
- * empty tile needs none.  Blocks until slots are full and buffers are free. */
-int panels_load(struct panels *panels, const struct block *tile, int64_t slab, int64_t a_rows,
+/* Make the panels of B and A for one slab of a tile the current ones, with what its first `rows`
+ * rows need at least, where that comes in the order of rows: of A, unless it is transposed, and of
+ * a triangle's panel (plan_comes_by_rows).  Tiles come in the order of the schedule, slabs in
+ * ascending k; an empty tile needs none.  Blocks until slots are full and buffers are free. */
+int panels_load(struct panels *panels, const struct block *tile, int64_t slab, int64_t rows,
                 struct error *err);
 
-/* Copy the current panel of A to the device, as far as it is not there: the part for the first
- * `rows` rows of the tile at least.  Blocks until slots are full. */
-int panels_fill_a(struct panels *panels, int64_t rows, struct error *err);
+/* Copy what the first `rows` rows of the tile need of that panel to the device, as far as it is not
+ * there; of a triangle's all for the rows of the triangle.  Blocks until slots are full. */
+int panels_fill(struct panels *panels, int64_t rows, struct error *err);
 
 /* Before the last slab of a tile is multiplied: bring the first slab of the next tile, which
  * panels_load then finds on the device.  Does nothing where there are too few buffers, or where

@@ -17,6 +17,7 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
                                 .cols = run->plan->tile_rows,
                                 .same_a = rows->row > run->acc.block.row &&
                                           !problem_is_triangle(run->problem),
+                                .leaves_room = gemm->leaves_room,
                                 .wrong = check_wrong(&run->check),
                                 .seed = run->seed};
     return run->workspace ? run->device->ozaki(run->device, gemm, &ozaki, err)
@@ -50,6 +51,7 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .c = matrix_at(&run->acc, skip, 0),
         .ldc = run->acc.ld,
         .peaks = check_peaks(&run->check, rows, first),
+        .leaves_room = drain_computes(&run->drain) && (slab == 0 || slab + 1 == run->plan->slabs),
     };
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * schedule_products(p, rows) * (double)k;
@@ -125,13 +127,13 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (panels_fill_a(&run->panels, strip.row - tile->row + strip.rows, err) ||
+        if (panels_fill(&run->panels, strip.row - tile->row + strip.rows, err) ||
             dev->wait(dev, STREAM_COMPUTE, panels_current(&run->panels, OPERAND_A)->full, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err) ||
             dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
             return err->code;
     }
-    return 0;
+    return panels_fill(&run->panels, run->problem->m, err);
 }
 
 static int slab_multiply(struct run *run, int64_t slab, struct error *err)
