@@ -15,7 +15,8 @@
 constexpr int THREADS = 256, LANES = 32, WARPS = THREADS / LANES;
 constexpr int MEASURED_STEPS =
     256; /* of k, a thread, where neighbours in a step are neighbours in memory */
-constexpr int TILE_ROWS = 32, TILE_STEPS = 128, PACK = 4; /* of a conversion; bytes a store */
+constexpr int TILE_ROWS = 32, TILE_STEPS = 128, PACK = 8; /* of a conversion; bytes a store */
+constexpr int QUAD = 4; /* residues a load, when they are put together */
 
 __global__ void __launch_bounds__(THREADS) clear_scales(ozaki_scales scales, int64_t count)
 {
@@ -81,14 +82,31 @@ __global__ void __launch_bounds__(THREADS)
         scales.shifts[x] = ozaki_shift(&moduli, scales.exponents[x], scales.squares[x]);
 }
 
-/* A tile of rows of op(A), or columns of op(B), and steps: as integers in shared memory, then as
+/* Where the number of a step is in shared memory, such that threads with PACK steps each meet few
+ * banks twice. */
+__device__ __forceinline__ int spread(int p)
+{
+    return p + p / PACK;
+}
+
+/* Residues of PACK steps. */
+__device__ __forceinline__ uint64_t residues_of(const modulus &m, const uint64_t digits[PACK])
+{
+    uint64_t packed = 0;
+#pragma unroll
+    for (int e = 0; e < PACK; e++)
+        packed |= (uint64_t)(uint8_t)ozaki_residue(&m, digits[e]) << 8 * e;
+    return packed;
+}
+
+/* A tile of rows of op(A), or columns of op(B), and steps: as digits in shared memory, then as
  * residues of PACK steps a thread and store. */
 template <typename T, bool K_MAJOR>
 __global__ void __launch_bounds__(THREADS)
     convert(const residues moduli, operand<T, K_MAJOR> from, ozaki_scales scales, int8_t *planes,
             int64_t height, int64_t depth)
 {
-    __shared__ int64_t integers[TILE_ROWS][TILE_STEPS + 1];
+    __shared__ uint64_t numbers[TILE_ROWS][TILE_STEPS + TILE_STEPS / PACK + 1];
     const int64_t x0 = (int64_t)blockIdx.x * TILE_ROWS, p0 = (int64_t)blockIdx.y * TILE_STEPS;
     for (int element = threadIdx.x; element < TILE_ROWS * TILE_STEPS; element += THREADS) {
         const int x = K_MAJOR ? element / TILE_STEPS : element % TILE_ROWS;
@@ -97,23 +115,18 @@ __global__ void __launch_bounds__(THREADS)
         if (x0 + x < from.width && p0 + p < from.depth &&
             scales.exponents[x0 + x] != OZAKI_NOT_FINITE)
             integer = ozaki_integer((double)from.at(x0 + x, p0 + p), scales.shifts[x0 + x]);
-        integers[x][p] = integer;
+        numbers[x][spread(p)] = ozaki_digits(integer);
     }
     __syncthreads();
     for (int pack = threadIdx.x; pack < TILE_ROWS * TILE_STEPS / PACK; pack += THREADS) {
         const int x = pack / (TILE_STEPS / PACK), p = pack % (TILE_STEPS / PACK) * PACK;
-        uint32_t *to = reinterpret_cast<uint32_t *>(planes + (x0 + x) * depth + p0 + p);
+        int8_t *to = planes + (x0 + x) * depth + p0 + p;
         uint64_t digits[PACK];
 #pragma unroll
         for (int e = 0; e < PACK; e++)
-            digits[e] = ozaki_digits(integers[x][p + e]);
-        for (int q = 0; q < moduli.count; q++) {
-            uint32_t packed = 0;
-#pragma unroll
-            for (int e = 0; e < PACK; e++)
-                packed |= (uint32_t)(uint8_t)ozaki_residue(&moduli.moduli[q], digits[e]) << 8 * e;
-            to[q * height * depth / PACK] = packed;
-        }
+            digits[e] = numbers[x][spread(p) + e];
+        for (int q = 0; q < moduli.count; q++, to += height * depth)
+            *reinterpret_cast<uint64_t *>(to) = residues_of(moduli.moduli[q], digits);
     }
 }
 
@@ -135,36 +148,47 @@ __device__ T running_sum(const strided<T> &a, int64_t i, const strided<T> &b, in
     return sum;
 }
 
-/* A thread has PACK neighbours of a column of C. */
+/* The integer behind the residues of QUAD neighbours in a column of C. */
+template <int PARTS>
+__device__ __forceinline__ void values_at(const residues &moduli, const ozaki_planes &planes,
+                                          int64_t i, int64_t j, double values[QUAD])
+{
+    const int8_t *from = planes.c + j * planes.m + i;
+    double sums[QUAD][RESIDUES_PARTS] = {};
+    for (int q = 0; q < moduli.count; q++, from += planes.n * planes.m) {
+        const uint32_t packed = *reinterpret_cast<const uint32_t *>(from);
+#pragma unroll
+        for (int e = 0; e < QUAD; e++)
+            ozaki_accumulate(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
+    }
+#pragma unroll
+    for (int e = 0; e < QUAD; e++)
+        values[e] = ozaki_value(&moduli, PARTS, sums[e]);
+}
+
+/* A block has THREADS QUAD elements of a column of C: a thread QUAD neighbours, as residues, and
+ * every THREADS-th element, as a sum. */
 template <typename T, int PARTS>
 __global__ void __launch_bounds__(THREADS)
     reconstruct(const residues moduli, const product<T> g, strided<T> a, strided<T> b,
                 ozaki_planes planes)
 {
-    const int64_t i0 = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK, j = blockIdx.y;
-    if (i0 >= g.m)
-        return;
-    double sums[PACK][RESIDUES_PARTS] = {};
-    for (int q = 0; q < moduli.count; q++) {
-        const uint32_t packed =
-            *reinterpret_cast<const uint32_t *>(planes.c + (q * planes.n + j) * planes.m + i0);
-#pragma unroll
-        for (int e = 0; e < PACK; e++)
-            ozaki_accumulate(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
-    }
-#pragma unroll
-    for (int e = 0; e < PACK; e++) {
+    __shared__ double values[THREADS * QUAD];
+    const int64_t i0 = (int64_t)blockIdx.x * THREADS * QUAD, j = blockIdx.y;
+    const int first = threadIdx.x * QUAD;
+    if (i0 + first < g.m)
+        values_at<PARTS>(moduli, planes, i0 + first, j, values + first);
+    __syncthreads();
+    for (int e = threadIdx.x; e < THREADS * QUAD && i0 + e < g.m; e += THREADS) {
         const int64_t i = i0 + e;
-        if (i >= g.m)
-            return;
         T *c = &g.c[i + j * g.ldc];
         const T before = g.beta == T(0) ? T(0) : *c;
         if (planes.scales_a.exponents[i] == OZAKI_NOT_FINITE ||
             planes.scales_b.exponents[j] == OZAKI_NOT_FINITE)
             *c = running_sum(a, i, b, j, g.k, before);
         else
-            *c = (T)ozaki_added((double)before, ozaki_value(&moduli, PARTS, sums[e]),
-                                planes.scales_a.shifts[i], planes.scales_b.shifts[j]);
+            *c = (T)ozaki_added((double)before, values[e], planes.scales_a.shifts[i],
+                                planes.scales_b.shifts[j]);
     }
 }
 
@@ -233,7 +257,7 @@ static cudaError_t reconstruct_part(const residues &moduli, const product<T> &pa
     const auto kernel = moduli.parts == 2   ? reconstruct<T, 2>
                         : moduli.parts == 3 ? reconstruct<T, 3>
                                             : reconstruct<T, 4>;
-    const dim3 grid(blocks_of(part.m, THREADS * PACK), (unsigned)part.n);
+    const dim3 grid(blocks_of(part.m, THREADS * QUAD), (unsigned)part.n);
     return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes);
 }
 

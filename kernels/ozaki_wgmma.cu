@@ -10,7 +10,7 @@
 
 constexpr int CLUSTER = 2, BOX = 128, STEP = 128; /* blocks; rows of a box; steps of a row */
 constexpr int GROUPS = 2, GROUP_THREADS = 128, GROUP_J = 64;
-constexpr int THREADS = (GROUPS + 1) * GROUP_THREADS; /* the last group requests */
+constexpr int THREADS = (GROUPS + 1) * GROUP_THREADS;            /* the last group requests */
 constexpr int TILE_I = CLUSTER * BOX, TILE_J = GROUPS * GROUP_J; /* of C, each block's */
 constexpr int BYTES_A = TILE_I * STEP, BYTES_B = TILE_J * STEP, STAGE = BYTES_A + BYTES_B;
 constexpr int STAGES = 4, SHARED = STAGES * STAGE + STAGES * 16;
@@ -223,11 +223,10 @@ static bool describe(CUtensorMap *map, int8_t *planes, int64_t rows, int64_t dep
     const cuuint64_t sizes[3] = {(cuuint64_t)depth, (cuuint64_t)rows, (cuuint64_t)count};
     const cuuint64_t pitches[2] = {(cuuint64_t)depth, (cuuint64_t)(depth * rows)};
     const cuuint32_t box[3] = {STEP, BOX, 1}, strides[3] = {1, 1, 1};
-    return encode &&
-           encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, planes, sizes, pitches, box, strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return encode && encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, planes, sizes, pitches, box,
+                            strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 static cudaError_t processors(unsigned *count)

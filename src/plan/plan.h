@@ -6,7 +6,7 @@
 
 enum {
     PANEL_BUFFERS = 2, /* buffers of A and of B, at least: one is filled while the other is read */
-    STRIPS_MAX = 16,   /* strips of a tile */
+    STRIPS_MAX = 24,   /* strips of a tile */
 };
 
 /* What the pipeline consists of.  The cache and the check are parts of other stages' plans. */

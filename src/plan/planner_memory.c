@@ -16,9 +16,10 @@ enum {
     SLOTS_LEAST = 16,        /* of a node, for that, */
     SLOTS_MOST = 128,        /* and where there are very many nodes */
     SLOTS_OUT_PER_WRITER = 2,
-    BUFFERS_MAX = 4, /* panels of what is not held, where there is memory for more than two */
-    STRIP_SLOTS = 2, /* a strip fills at least so many */
-    STRIPS_FEW = 4,  /* strips at least, if these are not too small: a tile leaves meanwhile */
+    BUFFERS_MAX = 4,  /* panels of what is not held, where there is memory for more than two */
+    STRIP_SLOTS = 2,  /* a strip fills at least so many */
+    STRIPS_FEW = 4,   /* strips at least, if these are not too small: a tile leaves meanwhile */
+    STRIPS_MOST = 16, /* but in a triangle, where they save work */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
     STRIP_ELEMENTS_LEAST = 1 << 22, /* of a strip in a triangle, on a GPU */
     STRIP_ROWS = 256,  /* a multiple of which large strips have: whole blocks of threads */
@@ -314,7 +315,7 @@ static int64_t choose_strip_rows(const struct plan *plan)
 {
     int64_t tile = plan->tile_rows * plan->tile_cols;
     int64_t few = min_i64(STRIPS_FEW, tile / (STRIP_SLOTS * plan->slot_elements));
-    int64_t strips = max_i64(few, min_i64(STRIPS_MAX, tile / STRIP_ELEMENTS));
+    int64_t strips = max_i64(few, min_i64(STRIPS_MOST, tile / STRIP_ELEMENTS));
     int64_t rows = ceil_div(plan->tile_rows, max_i64(1, strips));
     return round_up(rows, rows < 4 * STRIP_ROWS ? GRANULE : STRIP_ROWS);
 }
