@@ -127,9 +127,9 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
         m->gemm_flops_per_s[type] = 0.86 * machine_gpu_peak(info, (enum scalar)type);
-    m->int8_ops_per_s =
-        int8_share(info->compute_capability) * int8_ops_per_clock(info->compute_capability) *
-        gpu_clock(info) * info->units;
+    m->int8_ops_per_s = int8_share(info->compute_capability) *
+                        int8_ops_per_clock(info->compute_capability) * gpu_clock(info) *
+                        info->units;
     m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
