@@ -13,27 +13,19 @@
 #include "error.h"
 #include "h5mat.h"
 #include "h5mat_grid.h"
+#include "h5mat_pattern.h"
 #include "matname.h"
 #include "meter.h"
-#include "mix.h"
 #include "quantity.h"
 #include "standard_options.h"
 #include "store.h"
-
-enum pattern {
-    PATTERN_RANDOM,  /* uniform in [-1, 1) */
-    PATTERN_INTEGER, /* whole numbers, uniform in -8 ... 8 */
-    PATTERN_ONES,
-    PATTERN_IDENTITY, /* 1 where row = column */
-};
 
 struct gen {
     const char *name; /* as given */
     char dataset[MATFILE_NAME_MAX];
     struct matrix_info info; /* of what is being made: its dataset is `<path>.part` */
-    enum scalar type;
-    enum pattern pattern;
-    uint64_t seed;
+    struct pattern pattern;
+    const char *of_genotypes; /* an option that was given and is of them alone */
     struct matfile_layout layout;
     bool force;
     bool new_file;
@@ -46,6 +38,8 @@ enum {
     KEY_COLS,
     KEY_TYPE,
     KEY_PATTERN,
+    KEY_FREQUENCY,
+    KEY_MISSING,
     KEY_SEED,
     KEY_CHUNK,
     KEY_GZIP,
@@ -56,8 +50,15 @@ static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
     {"cols", KEY_COLS, "N", 0, "columns of the matrix (needed)", 0},
     {"type", KEY_TYPE, "d|s", 0, "double or single precision (default d)", 0},
-    {"pattern", KEY_PATTERN, "random|integer|ones|identity", 0,
-     "random: uniform in [-1,1) (default); integer: -8 to 8", 0},
+    {"pattern", KEY_PATTERN, "NAME", 0,
+     "random: uniform in [-1,1) (default); integer: -8 to 8; ones; identity; genotype: 0, 1 or 2 "
+     "minor alleles of an individual (row) at a marker (column)",
+     0},
+    {"frequency", KEY_FREQUENCY, "F", 0,
+     "of the minor allele of every marker, 0 to 0.5 (default: each marker's own, uniform in "
+     "[0.05,0.5))",
+     0},
+    {"missing", KEY_MISSING, "P", 0, "share of genotypes that are missing, NaN (default 0)", 0},
     {"seed", KEY_SEED, "S", 0, "whole number; same seed and shape, same values (default 1)", 0},
     {"chunk", KEY_CHUNK, "RxC", 0, "store in chunks of R rows and C columns", 0},
     {"gzip", KEY_GZIP, "L", 0, "compress at level 1 to 9 (chunks of 1024x1024 if not given)", 0},
@@ -85,13 +86,23 @@ static int64_t parse_whole(struct argp_state *state, const char *option, const c
     return value;
 }
 
-static enum pattern parse_pattern(struct argp_state *state, const char *text)
+static double parse_share(struct argp_state *state, const char *option, const char *text,
+                          double most)
 {
-    static const char *const names[] = {"random", "integer", "ones", "identity"};
-    for (int i = 0; i < 4; i++)
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0 && value <= most))
+        argp_error(state, "--%s takes a number from 0 to %g, not \"%s\"", option, most, text);
+    return value;
+}
+
+static enum pattern_kind parse_pattern(struct argp_state *state, const char *text)
+{
+    static const char *const names[] = {"random", "integer", "ones", "identity", "genotype"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(text, names[i]) == 0)
-            return (enum pattern)i;
-    argp_error(state, "--pattern is random, integer, ones or identity, not \"%s\"", text);
+            return (enum pattern_kind)i;
+    argp_error(state, "--pattern is random, integer, ones, identity or genotype, not \"%s\"", text);
     return PATTERN_RANDOM;
 }
 
@@ -108,7 +119,7 @@ static void parse_type(struct argp_state *state, const char *text, struct gen *g
 {
     if (strcmp(text, "d") && strcmp(text, "s"))
         argp_error(state, "--type is d or s, not \"%s\"", text);
-    g->type = text[0] == 'd' ? SCALAR_DOUBLE : SCALAR_FLOAT;
+    g->pattern.type = text[0] == 'd' ? SCALAR_DOUBLE : SCALAR_FLOAT;
     g->info.elements = text[0] == 'd' ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
 }
 
@@ -122,6 +133,8 @@ static void finish(struct argp_state *state, struct gen *g)
     if (g->info.rows > 0 && g->info.cols > INT64_MAX / 8 / g->info.rows)
         argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file",
                    g->info.rows, g->info.cols);
+    if (g->pattern.kind != PATTERN_GENOTYPE && g->of_genotypes)
+        argp_error(state, "--%s goes with --pattern genotype only", g->of_genotypes);
     bool filtered = g->layout.gzip_level || g->layout.shuffle;
     if (filtered && g->layout.chunk_rows == 0)
         g->layout.chunk_rows = g->layout.chunk_cols = 1024;
@@ -134,8 +147,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_ROWS: g->info.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8); return 0;
     case KEY_COLS: g->info.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8); return 0;
     case KEY_TYPE: parse_type(state, arg, g); return 0;
-    case KEY_PATTERN: g->pattern = parse_pattern(state, arg); return 0;
-    case KEY_SEED: g->seed = (uint64_t)parse_whole(state, "seed", arg, 0, INT64_MAX); return 0;
+    case KEY_PATTERN: g->pattern.kind = parse_pattern(state, arg); return 0;
+    case KEY_FREQUENCY:
+        g->pattern.frequency = parse_share(state, g->of_genotypes = "frequency", arg, 0.5);
+        return 0;
+    case KEY_MISSING:
+        g->pattern.missing = parse_share(state, g->of_genotypes = "missing", arg, 1);
+        return 0;
+    case KEY_SEED:
+        g->pattern.seed = (uint64_t)parse_whole(state, "seed", arg, 0, INT64_MAX);
+        return 0;
     case KEY_CHUNK: parse_chunk(state, arg, &g->layout); return 0;
     case KEY_GZIP: g->layout.gzip_level = (int)parse_whole(state, "gzip", arg, 1, 9); return 0;
     case KEY_SHUFFLE: g->layout.shuffle = true; return 0;
@@ -187,58 +208,6 @@ static int check_free(const struct gen *g, struct error *err)
     return 0;
 }
 
-/* As many random bits as the type holds in [-1, 1), so that no value is rounded up to 1. */
-static inline double unit_double(uint64_t bits)
-{
-    return (double)(int64_t)(bits >> 11) * 0x1p-52 - 1.0;
-}
-
-static inline float unit_float(uint64_t bits)
-{
-    return (float)(int32_t)(bits >> 40) * 0x1p-23f - 1.0f;
-}
-
-static inline int small_integer(uint64_t bits)
-{
-    return (int)((bits >> 32) * 17 >> 32) - 8;
-}
-
-static inline double value_of(enum pattern pattern, enum scalar type, uint64_t bits)
-{
-    switch (pattern) {
-    case PATTERN_RANDOM: return type == SCALAR_DOUBLE ? unit_double(bits) : unit_float(bits);
-    case PATTERN_INTEGER: return small_integer(bits);
-    case PATTERN_ONES: return 1;
-    case PATTERN_IDENTITY: break; /* pattern_fill sets the ones */
-    }
-    return 0;
-}
-
-static inline void set(enum scalar type, void *to, int64_t at, double value)
-{
-    if (type == SCALAR_DOUBLE)
-        ((double *)to)[at] = value;
-    else
-        ((float *)to)[at] = (float)value;
-}
-
-/* Fill a packed block of a matrix of `cols` columns: values are functions of the pattern, the seed
- * and the element's place alone. */
-static void pattern_fill(enum pattern pattern, uint64_t seed, enum scalar type, int64_t cols,
-                         const struct block *block, void *to)
-{
-    uint64_t start = mix_bits(seed);
-    for (int64_t i = 0; i < block->rows; i++) {
-        int64_t row = block->row + i, at = i * block->cols;
-        uint64_t index = (uint64_t)row * (uint64_t)cols + (uint64_t)block->col;
-        for (int64_t j = 0; j < block->cols; j++)
-            set(type, to, at + j, value_of(pattern, type, mix_number(start, index + (uint64_t)j)));
-        int64_t diagonal = row - block->col;
-        if (pattern == PATTERN_IDENTITY && diagonal >= 0 && diagonal < block->cols)
-            set(type, to, at + diagonal, 1);
-    }
-}
-
 static int make_block(void *context, int64_t index, const struct block *block, void *buffer,
                       struct error *err)
 {
@@ -247,9 +216,9 @@ static int make_block(void *context, int64_t index, const struct block *block, v
     if (stop_signal)
         return error_add(err, EXIT_RUNTIME, "stopped by signal %d; \"%s\" was not made",
                          (int)stop_signal, g->dataset);
-    pattern_fill(g->pattern, g->seed, g->type, g->info.cols, block, buffer);
+    pattern_fill(&g->pattern, g->info.cols, block, buffer);
     return g->store ? store_write(g->store, block, buffer, err)
-                    : matfile_write(g->matfile, g->type, block, buffer, err);
+                    : matfile_write(g->matfile, g->pattern.type, block, buffer, err);
 }
 
 static int write_all(struct gen *g, struct error *err)
@@ -258,13 +227,13 @@ static int write_all(struct gen *g, struct error *err)
     struct grid grid =
         grid_make(g->info.rows, g->info.cols, g->info.chunk_rows, g->info.chunk_cols);
     if (g->info.by_offset)
-        rc = store_open(&g->info, g->type, STORE_WRITE, STORE_AUTO, &g->store, err);
+        rc = store_open(&g->info, g->pattern.type, STORE_WRITE, STORE_AUTO, &g->store, err);
     else
         rc = matfile_open_write(&g->info, &g->matfile, err);
     if (!rc && g->store)
         rc = store_reserve(g->store, err);
     if (!rc)
-        rc = grid_each(&grid, scalar_size(g->type), make_block, g, err);
+        rc = grid_each(&grid, scalar_size(g->pattern.type), make_block, g, err);
     if (!rc)
         rc = g->store ? store_sync(g->store, err) : matfile_sync(g->matfile, err);
     store_close(g->store);
@@ -307,8 +276,7 @@ int h5mat_gen(int argc, char **argv, struct error *err)
                "values depend on the pattern, the seed and each element's place alone.",
         .children = standard_options};
     struct gen g = {
-        .type = SCALAR_DOUBLE,
-        .seed = 1,
+        .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},
         .info = {.rows = -1, .cols = -1, .elements = ELEMENT_DOUBLE},
     };
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g);
@@ -321,9 +289,9 @@ int h5mat_gen(int argc, char **argv, struct error *err)
     if (rc)
         return rc;
     double seconds = clock_now() - start;
-    double bytes = (double)g.info.rows * (double)g.info.cols * (double)scalar_size(g.type);
+    double bytes = (double)g.info.rows * (double)g.info.cols * (double)scalar_size(g.pattern.type);
     printf("%s:%s: %" PRId64 " x %" PRId64 " %s, %.0f bytes in %.3f s, %s\n", g.info.file,
-           g.dataset, g.info.rows, g.info.cols, scalar_name(g.type), bytes, seconds,
+           g.dataset, g.info.rows, g.info.cols, scalar_name(g.pattern.type), bytes, seconds,
            quantity_rate(bytes / seconds));
     return 0;
 }

@@ -99,17 +99,58 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.parametrize("pattern", [[], ["--pattern", "genotype", "--missing", "0.1"]])
 @pytest.mark.parametrize("kind", ["d", "s"])
-def test_gen_does_not_depend_on_layout_or_threads(kind):
-    gen("x.h5:/plain", 1500, 1100, "--type", kind, env=environment(OMP_NUM_THREADS="1"))
+def test_gen_does_not_depend_on_layout_or_threads(kind, pattern):
+    gen("x.h5:/plain", 1500, 1100, "--type", kind, *pattern, env=environment(OMP_NUM_THREADS="1"))
     plain = load("x.h5", "plain")
     for i, layout in enumerate(LAYOUTS):
-        gen(f"x.h5:/group/sub/m{i}", 1500, 1100, "--type", kind, *layout)
-        assert np.array_equal(load("x.h5", f"group/sub/m{i}"), plain), layout
+        gen(f"x.h5:/group/sub/m{i}", 1500, 1100, "--type", kind, *pattern, *layout)
+        assert np.array_equal(load("x.h5", f"group/sub/m{i}"), plain, equal_nan=True), layout
     with h5py.File("x.h5", "r") as f:
         made = f["group/sub/m5"]
         assert made.chunks == (1024, 1024) and made.compression == "gzip" and made.shuffle
         assert f["plain"].id.get_offset() % 2**20 == 0
+
+
+@pytest.mark.parametrize("kind", ["d", "s"])
+def test_gen_genotypes(kind):
+    """Each marker has its own frequency, and two independent draws of it."""
+    rows, cols = 4000, 900
+    gen("x.h5", rows, cols, "--pattern", "genotype", "--type", kind)
+    x = load("x.h5")
+    assert x.dtype == {"d": np.float64, "s": np.float32}[kind] and set(np.unique(x)) == {0, 1, 2}
+    f = x.mean(axis=0) / 2
+    assert 0.045 < f.min() < 0.06 and 0.48 < f.max() < 0.52 and abs(f.mean() - 0.275) < 6 * 0.13 / cols**0.5
+    for value, chance in (0, (1 - f) ** 2), (1, 2 * f * (1 - f)), (2, f**2):
+        # of a marker within 6 sigma (and what its frequency is off by), of all of them closer
+        off = (x == value).mean(axis=0) - chance
+        assert abs(off).max() < 6 * 0.5 / rows**0.5 and abs(off.mean()) < 6 * 0.5 / (rows * cols)**0.5
+    assert abs(np.corrcoef(x[:, :60].T) - np.eye(60)).max() < 6 / rows**0.5
+    gen("y.h5", rows, cols, "--pattern", "genotype", "--seed", 2)
+    assert abs(np.corrcoef(load("y.h5").mean(axis=0) / 2, f)[0, 1]) < 6 / cols**0.5
+
+
+@pytest.mark.parametrize("frequency", [0, 0.001, 0.3, 0.5])
+def test_gen_genotypes_of_one_frequency(frequency):
+    gen("x.h5", 1000, 700, "--pattern", "genotype", "--frequency", frequency)
+    x, sigma = load("x.h5"), (frequency * (1 - frequency) / 2) ** 0.5
+    assert abs(x.mean(axis=0) / 2 - frequency).max() <= 6 * sigma / 1000**0.5 + 0.003 * (0 < frequency < 0.01)
+    assert abs(x.mean() / 2 - frequency) <= 6 * sigma / 700000**0.5
+
+
+@pytest.mark.parametrize("kind", ["d", "s"])
+@pytest.mark.parametrize("missing", [0.001, 0.2, 1])
+def test_gen_missing_genotypes(missing, kind):
+    gen("x.h5:/all", 1000, 700, "--pattern", "genotype", "--type", kind)
+    gen("x.h5:/some", 1000, 700, "--pattern", "genotype", "--type", kind, "--missing", missing)
+    complete, x = load("x.h5", "all"), load("x.h5", "some")
+    gaps = np.isnan(x)
+    assert abs(gaps.mean() - missing) <= 6 * (missing * (1 - missing) / x.size) ** 0.5
+    assert np.array_equal(x[~gaps], complete[~gaps])
+    if missing == 0.2:  # whatever the value and the marker
+        assert max(abs(gaps[complete == value].mean() - missing) for value in range(3)) < 6 * 0.4 / 50000**0.5
+        assert abs(gaps.mean(axis=0) - missing).max() < 6 * 0.4 / 1000**0.5
 
 
 def test_gen_large_rows_are_cut_into_blocks():
@@ -160,6 +201,20 @@ def test_gen_keeps_what_is_there():
 ])
 def test_gen_usage(args):
     h5mat("gen", *args, code=USAGE)
+    assert not os.path.exists("x.h5")
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--frequency", "0.6", "--pattern", "genotype"], '--frequency takes a number from 0 to 0.5, not "0.6"'),
+    (["--frequency", "nan", "--pattern", "genotype"], '--frequency takes a number from 0 to 0.5, not "nan"'),
+    (["--missing", "-0.1", "--pattern", "genotype"], '--missing takes a number from 0 to 1, not "-0.1"'),
+    (["--missing", "5%", "--pattern", "genotype"], '--missing takes a number from 0 to 1, not "5%"'),
+    (["--missing", "", "--pattern", "genotype"], '--missing takes a number from 0 to 1, not ""'),
+    (["--missing", "0.1"], "--missing goes with --pattern genotype only"),
+    (["--frequency", "0.1", "--pattern", "ones"], "--frequency goes with --pattern genotype only"),
+    (["--pattern", "dots"], '--pattern is random, integer, ones, identity or genotype, not "dots"')])
+def test_gen_usage_of_genotypes(options, says):
+    assert says in gen("x.h5", 3, 3, *options, code=USAGE)
     assert not os.path.exists("x.h5")
 
 
