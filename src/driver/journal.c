@@ -231,29 +231,37 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     return err->code;
 }
 
+/* Complain about a member that differs; null: it is not there.  False where both are alike. */
+static bool complain_member(const char *path, const char *key, json_t *then, json_t *now,
+                            struct error *err)
+{
+    if (json_equal(then, now))
+        return false;
+    char *was = then ? json_dumps(then, JSON_ENCODE_ANY) : NULL,
+         *is = now ? json_dumps(now, JSON_ENCODE_ANY) : NULL;
+    error_add(err, EXIT_INPUT,
+              "%s is the journal of another product: %s was %s and is %s now; give "
+              "--restart never to discard what it has saved",
+              path, key, was ? was : "not there", is ? is : "not there");
+    free(was);
+    free(is);
+    return true;
+}
+
 static void complain_difference(const char *path, json_t *theirs, json_t *ours, struct error *err)
 {
     const char *key;
-    json_t *now;
-    json_object_foreach(ours, key, now)
+    json_t *value;
+    json_object_foreach(ours, key, value)
     {
-        json_t *then = json_object_get(theirs, key);
-        if (json_equal(then, now))
-            continue;
-        char *was = then ? json_dumps(then, JSON_ENCODE_ANY) : NULL,
-             *is = json_dumps(now, JSON_ENCODE_ANY);
-        error_add(err, EXIT_INPUT,
-                  "%s is the journal of another product: %s was %s and is %s now; give "
-                  "--restart never to discard what it has saved",
-                  path, key, was ? was : "not there", is ? is : "?");
-        free(was);
-        free(is);
-        return;
+        if (complain_member(path, key, json_object_get(theirs, key), value, err))
+            return;
     }
-    error_add(err, EXIT_INPUT,
-              "%s is the journal of another product; give --restart never to discard "
-              "what it has saved",
-              path);
+    json_object_foreach(theirs, key, value)
+    {
+        if (complain_member(path, key, value, json_object_get(ours, key), err))
+            return;
+    }
 }
 
 static void complain_owner(const char *path, json_t *owner, struct error *err)
