@@ -49,8 +49,10 @@ static const struct argp_option option_table[] = {
      "rates and memories of the machine (or the name of one that comes with the program)", 0},
     {"grid", KEY(grid_rows), "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
     {"tile", KEY(tile_rows), "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
-    {"symmetric", KEY(symmetric), "auto|on|off", 0,
-     "take half of the products of A A^T and A^T A: the same bits (default auto: where faster)", 0},
+    {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
+     "take half of the products of A A^T and A^T A: the same bits (default auto: where faster); "
+     "lower: C is 0 above the diagonal",
+     0},
     {"split-k", KEY(layers), "auto|off|N", 0,
      "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
     {0, 0, 0, 0, "Run", 4},

@@ -76,6 +76,8 @@ void journal_describe(struct journal *journal, const struct names *names,
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
+    if (p->lower)
+        json_object_set_new(product, "triangle", json_string("lower"));
 }
 
 uint64_t journal_identity(const struct journal *journal)

@@ -20,6 +20,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
                             const struct problem *p, uint64_t identity, int layers)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    enum { ATTRIBUTES_ALWAYS = ATTRIBUTES - 3 };
     const struct matfile_attribute list[ATTRIBUTES] = {
         {.name = "formula", .text = attributes->formula},
         {.name = "alpha", .number = p->alpha},
@@ -32,10 +33,16 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
         {.name = "k_parts", .number = layers},
-        {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
         {.name = NULL},
     };
+    struct matfile_attribute *next = attributes->list + ATTRIBUTES_ALWAYS;
     memcpy(attributes->list, list, sizeof list);
+    if (p->lower)
+        *next++ = (struct matfile_attribute){.name = "triangle", .text = "lower"};
+    if (options->verify)
+        *next++ =
+            (struct matfile_attribute){.name = "checksum", .text = checksum_unknown, .fixed = true};
+    *next = (struct matfile_attribute){.name = NULL};
     print_hash(identity, attributes->identity);
     snprintf(attributes->kernels, sizeof attributes->kernels, "%s", problem_kernels(p, options));
     snprintf(attributes->formula, sizeof attributes->formula, "C = alpha A%s B%s%s",
@@ -161,12 +168,17 @@ static void recall_kernels(const struct matfile_value *value, struct options *op
 
 int output_recall(struct options *o, struct recall *recall, struct error *err)
 {
-    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM, KERNELS };
+    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM, KERNELS, TRIANGLE };
     struct matfile_value values[] = {
-        [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
-        [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
-        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = "checksum"},
-        [KERNELS] = {.name = "kernels"},     {.name = NULL},
+        [ALPHA] = {.name = "alpha"},
+        [BETA] = {.name = "beta"},
+        [FORMULA] = {.name = "formula"},
+        [A_DATASET] = {.name = "A_dataset"},
+        [B_DATASET] = {.name = "B_dataset"},
+        [CHECKSUM] = {.name = "checksum"},
+        [KERNELS] = {.name = "kernels"},
+        [TRIANGLE] = {.name = "triangle"},
+        {.name = NULL},
     };
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
@@ -180,5 +192,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
+    if (values[TRIANGLE].found)
+        o->symmetric = SYMMETRIC_LOWER;
     return err->code;
 }

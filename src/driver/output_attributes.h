@@ -5,7 +5,7 @@
 #include "options.h"
 #include "problem.h"
 
-enum { ATTRIBUTES = 13, HASH_TEXT = 17 }; /* 16 digits, and the end */
+enum { ATTRIBUTES = 14, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];

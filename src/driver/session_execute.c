@@ -246,12 +246,12 @@ struct failures {
     char device[96];
 };
 
-/* Collective.  Take a tile out of what is complete, and its mirror where it has one, and leave
+/* Collective.  Take a tile out of what is complete, and its mirror where that is written, and leave
  * it to be done. */
 static void requeue(struct session *s, const struct block *tile)
 {
     const struct block blocks[] = {*tile, work_mirror(tile)};
-    const int count = s->problem.symmetric && tile->row != tile->col ? 2 : 1;
+    const int count = problem_mirrors(&s->problem) && tile->row != tile->col ? 2 : 1;
     const struct reading what = {&s->output.info, s->problem.type, blocks, count, 1, false};
     struct progress *now = &s->progress;
     struct bands bands;

@@ -8,10 +8,18 @@
 #include "quantity.h"
 #include "session.h"
 
-/* What is damaged of a symmetric product has mirrors in other bands: begin anew. */
+/* What is damaged of a symmetric product has mirrors in other bands: begin anew.  Without mirrors
+ * the damage may be above the diagonal, where nothing would be written over it. */
 static int64_t put_all_back(struct session *s)
 {
     struct progress *progress = &s->progress;
+    if (s->problem.lower)
+        error_add(&s->err, EXIT_INPUT,
+                  "what is complete of C in %s is not what was written; give --restart never to "
+                  "start from the beginning",
+                  s->output.info.file);
+    if (s->err.code)
+        return s->problem.m;
     progress->bands = (struct bands){0};
     progress->findings = (struct findings){0};
     work_begin(&progress->left, &s->problem);

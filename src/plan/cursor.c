@@ -140,9 +140,10 @@ static bool part_of_strip(struct cursor *c, int64_t at)
     struct block_cut cut = schedule_cut(c->problem, c->plan, OPERAND_C);
     int64_t index = at / ranks / PER_STRIP;
     int which = (int)(at / ranks % PER_STRIP);
-    if (index < schedule_strips(c->plan, &tile))
-        strip = which == MIRRORS ? schedule_strip(c->problem, c->plan, &tile, index)
-                                 : schedule_mirror(c->problem, c->plan, &tile, index, which);
+    if (index < schedule_strips(c->plan, &tile) && which == MIRRORS)
+        strip = schedule_strip(c->problem, c->plan, &tile, index);
+    else if (problem_mirrors(c->problem))
+        strip = schedule_mirror(c->problem, c->plan, &tile, index, which);
     c->newest = (struct transfer){.operand = OPERAND_C,
                                   .whole = strip,
                                   .line = rank,

@@ -42,7 +42,9 @@ static void print_problem(const struct problem *p)
     printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", scalar_name(p->type), p->m, p->n,
            p->k);
     if (p->symmetric)
-        printf("            symmetric: half of the products, those on and below the diagonal\n");
+        printf("            symmetric: %s\n",
+               p->lower ? "lower half only, C is 0 above the diagonal"
+                        : "half of the products, those on and below the diagonal");
     for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
         print_operand(p, operand);
 }

@@ -120,8 +120,8 @@ double problem_products(const struct problem *p)
 
 double problem_elements(const struct problem *p)
 {
-    bool twice = p->symmetric && !problem_is_triangle(p);
-    return (twice ? 2 : 1) * (double)p->m * (double)p->n;
+    bool twice = problem_mirrors(p) && !problem_is_triangle(p);
+    return p->lower ? problem_products(p) : (twice ? 2 : 1) * (double)p->m * (double)p->n;
 }
 
 bool problem_is_of_one_matrix(const struct problem *p)
@@ -134,15 +134,28 @@ bool problem_is_of_one_matrix(const struct problem *p)
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
     bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
+    p->lower = o->symmetric == SYMMETRIC_LOWER;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
-    if (o->symmetric == SYMMETRIC_ON && !one && !err->code)
+    const char *word = p->lower ? "lower" : "on";
+    if (must && !one && !err->code)
         error_add(err, EXIT_INPUT,
-                  "--symmetric on: op(B) is not the transpose of op(A); give -b the dataset that A "
-                  "is, and --transa T or --transb T");
-    if (o->symmetric == SYMMETRIC_ON && forced)
+                  "--symmetric %s: op(B) is not the transpose of op(A); give -b the dataset that A "
+                  "is, and --transa T or --transb T",
+                  word);
+    if (must && forced)
         error_add(err, EXIT_USAGE,
-                  "--symmetric on does not go with --grid, --tile or --split-k: they are of the "
-                  "general product");
+                  "--symmetric %s does not go with --grid, --tile or --split-k: they are of the "
+                  "general product",
+                  word);
+    if (p->lower && !problem_reads_ab(p))
+        error_add(err, EXIT_USAGE,
+                  "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "
+                  "auto");
+    if (p->lower && (o->check_only || o->verify == VERIFY_FULL))
+        error_add(err, EXIT_USAGE,
+                  "the full check is of all of C, of which --symmetric lower makes half: leave "
+                  "--verify at online, or give --symmetric on");
 }
 
 static int moduli_of(const struct options *options, enum scalar type)

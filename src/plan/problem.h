@@ -24,6 +24,7 @@ struct problem {
     bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
     bool symmetric;            /* op(B) is the transpose of op(A) (triangle.h) */
+    bool lower;                /* of that, C is 0 above the diagonal */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
@@ -58,6 +59,12 @@ static inline bool problem_is_triangle(const struct problem *p)
     return p->symmetric && p->row == p->col;
 }
 
+/* Whether what is below the diagonal of C is written twice. */
+static inline bool problem_mirrors(const struct problem *p)
+{
+    return p->symmetric && !p->lower;
+}
+
 /* Whether panels of A or B come from the file: in a triangle op(A)'s are parts of op(B)'s. */
 static inline bool problem_has_panels(const struct problem *p, enum operand operand)
 {
@@ -65,7 +72,8 @@ static inline bool problem_has_panels(const struct problem *p, enum operand oper
 }
 
 /* Elements of C that are multiplied out, and those that are written: a rectangle below the diagonal
- * of a symmetric product also gives its mirror. */
+ * of a symmetric product also gives its mirror, and a triangle without a mirror at least what is on
+ * and below the diagonal (schedule_written counts what its strips have above). */
 double problem_products(const struct problem *p);
 double problem_elements(const struct problem *p);
 

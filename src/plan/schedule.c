@@ -139,8 +139,10 @@ double schedule_multiplied(const struct problem *p, const struct plan *plan,
 double schedule_written(const struct problem *p, const struct plan *plan, const struct block *tile)
 {
     double elements = schedule_multiplied(p, plan, tile);
+    if (!problem_mirrors(p))
+        return elements;
     if (!problem_is_triangle(p))
-        return p->symmetric ? 2 * elements : elements;
+        return 2 * elements;
     for (int64_t i = 0; i < MIRRORS * schedule_strips(plan, tile); i++) {
         struct block mirror = schedule_mirror(p, plan, tile, i / MIRRORS, (int)(i % MIRRORS));
         elements += (double)(mirror.rows * mirror.cols);
@@ -358,9 +360,24 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
     }
 }
 
+/* Elements of C0 that all ranks read: as many as they write. */
+static double c0_elements(const struct problem *p, const struct plan *plan)
+{
+    double elements = 0;
+    if (!problem_reads_c(p))
+        return 0;
+    if (!p->lower || !problem_is_triangle(p))
+        return problem_elements(p);
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        struct block tile = triangle_tile(p, plan, rank);
+        elements += schedule_written(p, plan, &tile);
+    }
+    return elements;
+}
+
 void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent)
 {
-    *read = problem_reads_c(p) ? problem_elements(p) : 0;
+    *read = c0_elements(p, plan);
     *sent = 0;
     for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
         for (int row = 0; row < plan->grid_rows; row++)

@@ -50,15 +50,15 @@ struct block schedule_strip(const struct problem *p, const struct plan *plan,
                             const struct block *tile, int64_t index);
 int64_t schedule_strips(const struct plan *plan, const struct block *tile);
 
-/* The blocks of C that a strip of a symmetric product is written to once more, transposed: of what
- * it has left of the square of its own rows and, where the tile ends within that, of what it has
- * below the row of the tile's last column.  Empty where there is nothing. */
+/* The blocks of C that a strip of a symmetric product is the mirror of: of what it has left of the
+ * square of its own rows and, where the tile ends within that, of what it has below the row of the
+ * tile's last column.  Empty where there is nothing.  They are written where problem_mirrors. */
 enum { MIRRORS = 2 };
 struct block schedule_mirror(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index, int part);
 
-/* Elements of a tile that the kernels compute; that are written, with their mirrors; and of some of
- * its rows, those that are asked for: on and below the diagonal. */
+/* Elements of a tile that the kernels compute; that are written, with the mirrors that are; and of
+ * some of its rows, those that are asked for: on and below the diagonal. */
 double schedule_multiplied(const struct problem *p, const struct plan *plan,
                            const struct block *tile);
 double schedule_written(const struct problem *p, const struct plan *plan, const struct block *tile);

@@ -12,7 +12,9 @@
  * All ranks need parts of the same panel, op(B)'s of the slab, for their columns and, as op(A)'s,
  * for their rows: it is read once, and each device gets what it needs of it.  A tile is multiplied
  * strip by strip, each strip up to its last row's element on the diagonal.  What a strip has beside
- * the square of its own rows is written twice.
+ * the square of its own rows is written twice.  Where C is to be the lower half alone
+ * (problem.lower), nothing is: of the squares what is above the diagonal is written as 0, and the
+ * rest of the upper half not at all.
  *
  * Pure. */
 #pragma once

@@ -119,10 +119,10 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 
 static json_t *problem_json(const struct problem *p)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b}", "type", scalar_name(p->type),
-                     "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "alpha",
-                     p->alpha, "beta", p->beta, "trans_a", p->trans[0], "trans_b", p->trans[1],
-                     "symmetric", p->symmetric);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b}", "type",
+                     scalar_name(p->type), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
+                     (json_int_t)p->k, "alpha", p->alpha, "beta", p->beta, "trans_a", p->trans[0],
+                     "trans_b", p->trans[1], "symmetric", p->symmetric, "lower", p->lower);
 }
 
 static json_t *plan_json(const struct plan *plan)

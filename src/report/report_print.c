@@ -62,7 +62,7 @@ static void print_disk(const struct report *r, const struct problem *p)
 {
     double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
     double size = (double)scalar_size(p->type);
-    least += size * (double)p->m * (double)p->n;
+    least += size * problem_elements(p);
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, i) && !(p->symmetric && i == OPERAND_B)) /* which is A */
             least += size * (double)p->matrix[i].rows * (double)p->matrix[i].cols;

@@ -1,5 +1,7 @@
 #include "c_file.h"
 
+#include <string.h>
+
 #include "comm.h"
 #include "error.h"
 #include "quantity.h"
@@ -28,9 +30,21 @@ void c_file_close(struct c_file *file)
     store_close(file->store);
 }
 
-int c_file_write(struct c_file *file, const struct block *block, const void *memory,
-                 struct error *err)
+/* Make a packed block 0 above the diagonal of C. */
+static void clear_above(enum scalar type, const struct block *block, void *memory)
 {
+    const size_t size = scalar_size(type);
+    for (int64_t i = 0; i < block->rows; i++) {
+        int64_t keep = min_i64(max_i64(block->row + i + 1 - block->col, 0), block->cols);
+        memset((char *)memory + (size_t)(i * block->cols + keep) * size, 0,
+               (size_t)(block->cols - keep) * size);
+    }
+}
+
+int c_file_write(struct c_file *file, const struct block *block, void *memory, struct error *err)
+{
+    if (file->problem->lower)
+        clear_above(file->problem->type, block, memory);
     if (file->checksum.weights)
         bands_add(file->written, &file->checksum, file->info->rows, block, memory);
     return store_write(file->store, block, memory, err);

@@ -25,9 +25,9 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
                 struct error *err);
 void c_file_close(struct c_file *file);
 
-/* Write a block and add it to the checksum.  Blocks; any thread. */
-int c_file_write(struct c_file *file, const struct block *block, const void *memory,
-                 struct error *err);
+/* Write a block and add it to the checksum.  Where C is the lower half alone, what the block has
+ * above the diagonal becomes 0, in `memory` too.  Blocks; any thread. */
+int c_file_write(struct c_file *file, const struct block *block, void *memory, struct error *err);
 
 /* Prepare some rows of C that are this rank's to prepare, in the order in which they are written:
  * all ranks take turns, and so do the tiles of a column of the grid.  False when there is nothing

@@ -392,7 +392,7 @@ static int look(struct check *c, bool whole, struct error *err)
     const struct judged judged = {.rows = tile.rows,
                                   .cols = tile.cols,
                                   .classes = c->classes,
-                                  .symmetric = c->problem->symmetric,
+                                  .mirrored = problem_mirrors(c->problem),
                                   .strip_rows =
                                       problem_is_triangle(c->problem) ? c->plan->strip_rows : 0,
                                   .before = tile.row - tile.col};

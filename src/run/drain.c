@@ -132,7 +132,7 @@ int drain_strip(struct drain *d, int64_t index, struct error *err)
     if (parts == 0)
         return 0;
     if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err) ||
-        drain_mirror(d, &d->tile, index, p->alpha, p->beta, err))
+        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, p->alpha, p->beta, err)))
         return err->code;
     for (int64_t i = 0; i < parts; i++) {
         struct block part = block_cut_part(&strip, &cut, i);

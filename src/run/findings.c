@@ -22,17 +22,19 @@ static void add_row(struct findings *f, double undetectable, double norm, double
 /* What one row is of. */
 struct row {
     double cols;    /* that it was multiplied with */
-    double written; /* its elements in C, with their mirrors */
+    double written; /* its elements in C, with their mirrors where these are written */
 };
 
 static struct row row_of(const struct judged *j, int64_t row)
 {
     double cols = (double)j->cols;
     if (j->strip_rows == 0)
-        return (struct row){cols, j->symmetric ? 2 * cols : cols};
+        return (struct row){cols, j->mirrored ? 2 * cols : cols};
     int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
     end = end < j->rows ? end : j->rows;
     double here = fmin(cols, (double)(j->before + end));
+    if (!j->mirrored)
+        return (struct row){here, fmin(cols, (double)(j->before + row + 1))};
     double left = fmin(cols, (double)(j->before + strip)); /* of the square of the strip's rows */
     return (struct row){here, here + (j->before + row < j->cols ? left : here)};
 }
@@ -47,6 +49,7 @@ static void collect_row(struct findings *f, const double *verdicts, const struct
         f->not_finite += row->written;
     else if (judged > 0)
         add_row(f, verdicts[VERDICT_SIZE * j->rows], verdicts[VERDICT_NORM * j->rows], judged);
+    lost = fmin(lost, row->written);
     f->not_judged += (row->written > row->cols ? 2 : 1) * lost; /* with their mirrors */
 }
 
@@ -55,14 +58,21 @@ struct odd_columns {
     double left, here;
 };
 
-/* In a triangle the columns of a tile's own rows are as these rows are; `all` has the tile. */
+/* In a triangle the columns of a tile's own rows are as these rows are: whether that of a row is
+ * one of the tile's, and has NaN or Inf. */
+static bool is_odd(const double *states, const struct judged *j, int64_t row)
+{
+    return j->before + row < j->cols && states[row] == ROW_NOT_FINITE;
+}
+
+/* `all` has the tile. */
 static struct odd_columns odd_columns(const double *states, const struct judged *j, int64_t row,
                                       double all)
 {
     struct odd_columns odd = {.left = all};
     int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
-    for (int64_t i = 0; i < j->rows && j->before + i < j->cols; i++) {
-        bool bad = states[i] == ROW_NOT_FINITE;
+    for (int64_t i = 0; i < j->rows; i++) {
+        bool bad = is_odd(states, j, i);
         odd.left -= bad && i >= strip;
         odd.here += bad && i >= strip && i < end;
     }
@@ -73,7 +83,7 @@ static struct odd_columns odd_columns(const double *states, const struct judged 
 static double odd_elements(const struct judged *j, int64_t row, const struct odd_columns *odd)
 {
     if (j->strip_rows == 0)
-        return (j->symmetric ? 2 : 1) * odd->left;
+        return (j->mirrored ? 2 : 1) * odd->left;
     return 2 * odd->left + (j->before + row < j->cols ? 1 : 2) * odd->here;
 }
 
@@ -82,7 +92,11 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
     const int64_t rows = j->rows;
     const double *ratios = verdicts + VERDICT_RATIO * rows, *left_out = verdicts + VERDICTS * rows;
     const double *states = verdicts + VERDICT_STATE * rows;
+    const bool lower = j->strip_rows > 0 && !j->mirrored;
     struct odd_columns odd = {.left = left_out[1]};
+    double above = 0; /* odd columns that a row has above the diagonal */
+    for (int64_t i = 0; i < rows && lower; i++)
+        above += is_odd(states, j, i);
     for (int64_t i = 0; i < rows; i++) {
         const struct row row = row_of(j, i);
         if (!(ratios[i] <= f->ratio))
@@ -92,9 +106,10 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
         collect_row(f, verdicts + i, j, &row);
         if (j->strip_rows > 0 && i % j->strip_rows == 0)
             odd = odd_columns(states, j, i, left_out[1]);
+        above -= lower && is_odd(states, j, i);
         if (states[i] != ROW_NOT_FINITE)
-            f->not_finite += odd_elements(j, i, &odd);
-        f->not_judged += (row.written > row.cols ? 2 : 1) * left_out[0];
+            f->not_finite += lower ? left_out[1] - above : odd_elements(j, i, &odd);
+        f->not_judged += (row.written > row.cols ? 2 : 1) * fmin(left_out[0], row.written);
     }
     return -1;
 }

@@ -5,8 +5,8 @@
  * found for certain.  It is divided by a typical element of that row: their root mean square, less
  * what such an error may have added to it.  The largest of these ratios is reported.  In a
  * symmetric product (triangle.h) the row is that of the elements that are multiplied, up to the
- * diagonal; what mirrors them above it is as right as they are, however small the other elements
- * of its own row. */
+ * diagonal; what mirrors them above it, where it does, is as right as they are, however small the
+ * other elements of its own row. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,13 +22,14 @@ struct findings {
     double not_judged; /* elements that were not, since something near them overflows */
 };
 
-/* What verdicts are of.  A tile of a symmetric product (triangle.h) stands for its mirror, too;
- * in a triangle it has strips, each of which ends at the diagonal, and so many columns `before`
- * that of its first row. */
+/* What verdicts are of.  A tile of a symmetric product (triangle.h) stands for its mirror, too,
+ * where that is written; in a triangle it has strips, each of which ends at the diagonal, and so
+ * many columns `before` that of its first row.  Elements are counted as they are written: without
+ * a mirror, up to the diagonal. */
 struct judged {
     int64_t rows, cols;
     int classes;
-    bool symmetric;
+    bool mirrored;
     int64_t strip_rows, before; /* of a triangle; else 0 */
 };
 
