@@ -166,6 +166,17 @@ static void recall_kernels(const struct matfile_value *value, struct options *op
     options->moduli = moduli;
 }
 
+/* Whether C is the lower half alone; of what another program has made the option says it. */
+static void recall_triangle(const struct matfile_value *value, bool ours, struct options *options,
+                            struct error *err)
+{
+    if (ours && !value->found && options->symmetric == SYMMETRIC_LOWER)
+        error_add(err, EXIT_INPUT,
+                  "C was made as a whole, not with the --symmetric lower that was given");
+    if (value->found)
+        options->symmetric = SYMMETRIC_LOWER;
+}
+
 int output_recall(struct options *o, struct recall *recall, struct error *err)
 {
     enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM, KERNELS, TRIANGLE };
@@ -192,7 +203,6 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
-    if (values[TRIANGLE].found)
-        o->symmetric = SYMMETRIC_LOWER;
+    recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);
     return err->code;
 }

@@ -40,19 +40,14 @@ static int read_back(struct session *s)
 }
 
 /* Collective.  Whether all files are read back: as asked for, or because several runs had a part in
- * C.  Between these an operand may have changed silently and kept its times; this is said where it
- * cannot be found. */
+ * C.  Between these an operand may have changed silently and kept its times. */
 static bool reads_back(const struct session *s)
 {
     const bool speaks = s->comm.rank == 0;
     struct error why = {0};
     if (s->options.verify != VERIFY_ONLINE || !s->resumed || s->options.restart == RESTART_TRUST)
         return s->options.verify == VERIFY_FULL;
-    if (s->problem.lower)
-        error_add(&why, EXIT_USAGE, "the full check is of all of C, and this is half of it");
-    else
-        verify_fits(&s->problem, &s->hardware.machine, &why);
-    bool fits = comm_sum(why.code != 0) == 0;
+    bool fits = comm_sum(verify_fits(&s->problem, &s->hardware.machine, &why) != 0) == 0;
     if (speaks && !fits)
         fprintf(stderr,
                 "dgemm_ooc: a change of an operand since an earlier run that kept its times is not "

@@ -152,10 +152,6 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
         error_add(err, EXIT_USAGE,
                   "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "
                   "auto");
-    if (p->lower && (o->check_only || o->verify == VERIFY_FULL))
-        error_add(err, EXIT_USAGE,
-                  "the full check is of all of C, of which --symmetric lower makes half: leave "
-                  "--verify at online, or give --symmetric on");
 }
 
 static int moduli_of(const struct options *options, enum scalar type)

@@ -13,6 +13,7 @@
 #include "meter.h"
 #include "ozaki.h"
 #include "quantity.h"
+#include "sketch_part.h"
 #include "stop.h"
 #include "store.h"
 
@@ -47,6 +48,7 @@ struct sweep {
     struct block share; /* this rank's rows */
     struct block_cut cut;
     bool projects, is_c;
+    bool lower; /* it is symmetric, by its lower half */
     struct sketch sketch;
     struct project project;
 };
@@ -137,39 +139,22 @@ static void project_part(const struct sweep *s, const struct block *part, const 
     project_cpu(&p, threads);
 }
 
-static void sketch_part(const struct sweep *s, const struct block *part, const void *memory,
-                        int threads)
-{
-    struct sketch k = s->sketch;
-    int64_t out = (k.trans ? part->col : part->row) * k.classes;
-    k.first = k.trans ? part->row : part->col;
-    k.accumulate = true;
-    k.rows = part->rows;
-    k.cols = k.ld = part->cols;
-    k.matrix = memory;
-    k.weights += k.first;
-    k.left_out += k.first;
-    k.sums += out;
-    k.squares += out;
-    k.odd = k.odd ? k.odd + out : NULL;
-    sketch_cpu(&k, threads);
-}
-
-static void add_part(const struct sweep *s, const struct block *part, const void *memory,
-                     int threads)
+static void add_part(const struct sweep *s, const struct block *part, void *memory, int threads)
 {
     if (s->projects)
         project_part(s, part, memory, threads);
+    else if (s->lower)
+        sketch_lower_part(&s->sketch, s->share.cols, part, memory, threads);
     else
-        sketch_part(s, part, memory, threads);
+        sketch_part(&s->sketch, part, memory, threads);
 }
 
-/* Parts of whole rows of a matrix that is not transposed have their own rows of the result, so that
- * each thread computes with what it has read. */
+/* Parts of whole rows of a matrix that is neither transposed nor known by its lower half have their
+ * own rows of the result, so that each thread computes with what it has read. */
 static bool is_apart(const struct sweep *s, const struct block *part)
 {
     bool trans = s->projects ? s->project.trans : s->sketch.trans;
-    return !trans && part->cols == s->share.cols;
+    return !trans && !s->lower && part->cols == s->share.cols;
 }
 
 /* As many parts as there are threads, each read by one of them. */
@@ -307,6 +292,7 @@ static int add_c0(struct full_check *f, struct error *err)
     int64_t numbers = p->m * f->classes;
     double beta = rounded(p, p->beta);
     struct sweep sweep = sketch_of(f, false, f->z, f->before, f->odd0);
+    sweep.lower = p->lower;
     if (sweep_matrix(f, &p->matrix[OPERAND_C], &sweep, err))
         return err->code;
     comm_sum_vector(f->z, numbers);
@@ -326,6 +312,7 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
     int64_t numbers = f->problem->m * f->classes;
     struct sweep sweep = sketch_of(f, false, f->z, f->squares, f->odd);
     sweep.is_c = true;
+    sweep.lower = f->problem->lower;
     if (sweep_matrix(f, c, &sweep, err))
         return err->code;
     comm_sum_vector(f->z, numbers);

@@ -5,7 +5,11 @@
  * once, each rank reads its share of its rows.  Unlike the online check this one has no sums at the
  * ends of groups of k, only those of all of k, so that it finds less where floats have a long k.
  * C's checksum is computed from the same bytes, which compares every bit of C with what was
- * written. */
+ * written.
+ *
+ * Where C is the lower half alone of a symmetric product, C0 counts below and on the diagonal, and
+ * both are taken for the symmetric matrices that they are the lower halves of; findings are in
+ * these. */
 #pragma once
 
 #include "comm.h"

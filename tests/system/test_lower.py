@@ -71,9 +71,7 @@ def test_the_same_bits_in_random_configurations(tmp_path, seed):
     trans = rng.choice("TN")
     source = make(tmp_path / "input.h5", n, k, rng.choice(["f4", "f8"]), trans)
     more, ranks, env = configuration(rng, tmp_path)
-    more = [word for word in more if word not in ("--verify", "full")]
     if not env or not ranks or (BUILD / FAULTY).exists():
-        more = ["--verify" if word == "off" else word for word in more] + ["off"] * ("off" in more)
         same(source, trans, *more, scalars=rng.choice([[], SCALARS, ["--alpha", "-0.5"]]), ranks=ranks, **env)
 
 
@@ -131,7 +129,7 @@ def test_nan_and_inf_are_counted_where_they_are_written(tmp_path, trans, ranks, 
 
 @pytest.mark.parametrize("more, code", [
     (["--grid", "1x1"], 2), (["--tile", "20x20x16"], 2), (["--split-k", "2"], 2), (["--alpha", "0"], 2),
-    (["--verify", "full"], 2), (["--transa", "T"], 3), (["-a", "A", "-b", "C"], 3)])
+    (["--transa", "T"], 3), (["-a", "A", "-b", "C"], 3)])
 def test_what_it_does_not_go_with(tmp_path, more, code):
     source = make(tmp_path / "input.h5", 50, 50)
     for dry in [], ["--dry-run"]:
@@ -146,17 +144,62 @@ def test_without_products(tmp_path):
     assert done.returncode == 2 and "--symmetric lower" in done.stderr
 
 
-def test_no_full_check_later(tmp_path):
-    """It would take half of C for damaged; and a complete half is no complete C."""
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("trans", "TN")
+def test_the_full_check(tmp_path, trans, dtype):
+    """It takes C for the lower half of a symmetric matrix, now and later, and C0, too."""
+    source = make(tmp_path / "input.h5", dtype=dtype, trans=trans, k=100, n=1500)
+    with h5py.File(source, "a") as file:
+        c = file["C"][()]
+        c[np.triu_indices(1500, 1)] = np.nan
+        file["C"][...] = c
+    for ranks in 0, 3:
+        report = same(source, trans, "--verify", "full", ranks=ranks)
+        assert report["full_check"]["verdict"] == "PASSED" and report["full_check"]["residual"] > 0
+        for memory in [], ["--host-memory", "8M"]:
+            done = run("dgemm_ooc", "--check-only", source, "-b", "A", "-o", tmp_path / "result.h5", *memory, ranks=ranks)
+            assert done.returncode == 0 and "checksum equal" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_full_check_of_nan_and_inf(tmp_path):
+    source = make(tmp_path / "input.h5", 400, 300)
+    with h5py.File(source, "a") as file:
+        a = file["A"][()]
+        a[3, 150], a[100, 7], a[150, 295] = np.nan, np.inf, -np.inf
+        file["A"][...] = a
+    report = same(source, "T", "--verify", "full", scalars=[], ranks=2)
+    full = report["full_check"]
+    assert full["verdict"] == "PASSED" and full["elements_not_finite"] == 3 * 400 + 397 * 3
+
+
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_the_full_check_finds_what_another_program_made_wrong(tmp_path, ranks):
+    """There is no checksum then: products alone tell."""
+    source = make(tmp_path / "input.h5", 300, 200)
+    a = read(source, "A")
+    c = np.tril(a @ a.T)
+    check = ["dgemm_ooc", "--check-only", source, *HALF, "-o", tmp_path / "other.h5"]
+    for row, col, code in (0, 0, 0), (299, 0, 5), (150, 149, 5), (7, 7, 5), (0, 299, 0):
+        wrong = c.copy()
+        wrong[row, col] += 0 if row == col == 0 else 1e-6
+        with h5py.File(tmp_path / "other.h5", "w") as file:
+            file["C"] = wrong
+        done = run(*check, ranks=ranks)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert done.returncode == 0 or re.search(f"row ({row}|{col}) of C", done.stderr)
+
+
+def test_half_is_no_whole(tmp_path):
+    """Neither is taken for the other, complete as it is."""
     source = make(tmp_path / "input.h5", 100, 50)
     multiply(source, *HALF)
-    for more in ["-b", "A"], HALF:
-        done = run("dgemm_ooc", "--check-only", source, *more)
-        assert done.returncode == 2 and "--symmetric lower makes half" in done.stderr
     assert "made from these operands already" in run("dgemm_ooc", source, *HALF).stdout
     done = run("dgemm_ooc", source, *GENERAL, *ON)
     assert done.returncode == 3 and "--force" in done.stderr
     assert (np.triu(read(output_of(source)), 1) == 0).all()
+    multiply(source, *GENERAL, *ON, "--force")
+    done = run("dgemm_ooc", "--check-only", source, *HALF)
+    assert done.returncode == 3 and "made as a whole, not with the --symmetric lower" in done.stderr
 
 
 @pytest.mark.gpu
@@ -178,6 +221,14 @@ def faulty():
         pytest.skip("the program with faults is not built: make test")
 
 
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_the_full_check_finds_what_was_written_wrong(tmp_path, faulty, at):
+    source = make(tmp_path / "input.h5", 300, 200)
+    done = run(FAULTY, source, *HALF, "--verify", "full", "--io", "buffered",
+               DGEMM_OOC_TEST_FAULTS=f"pwrite:flip@{at}", DGEMM_OOC_TEST_FAULT_FILE=".part")
+    assert done.returncode == 5, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("memory, ranks", [("64M", 0), ("64M", 3), ("1M", 0), ("1M", 2)])
 def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory, ranks):
     source = make(tmp_path / "input.h5", 500, 400)
@@ -196,7 +247,7 @@ def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory,
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_interrupted_runs_leave_the_same_bits(tmp_path, faulty, seed):
-    """Stopped and killed with any ranks and memory; resumed ones say what they do not check."""
+    """Stopped and killed with any ranks and memory; resumed ones read the files back."""
     rng = random.Random(seed)
     source = make(tmp_path / "input.h5", 500, 6000)
     reference, _ = result(source, *GENERAL, *SCALARS, *OFF)
@@ -209,7 +260,7 @@ def test_interrupted_runs_leave_the_same_bits(tmp_path, faulty, seed):
             break
     done = run("dgemm_ooc", source, *HALF, *SCALARS, "--gpu-memory", "8M", ranks=rng.choice([0, 2]))
     assert done.returncode == 0 and "damaged" not in done.stderr, done.stderr
-    assert ("Restart " in done.stdout) == ("is not detected: the full check is of all of C" in done.stderr)
+    assert ("Restart " in done.stdout) == ("the files are read back" in done.stdout)
     assert read(output_of(source)).tobytes() == np.tril(reference).tobytes()
 
 

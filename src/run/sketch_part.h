@@ -1,0 +1,15 @@
+/* Sketches (freivalds.h) of a matrix that comes in parts, packed row-major, as stores have them. */
+#pragma once
+
+#include "block.h"
+#include "freivalds.h"
+
+/* Add a part to the sketch `all` of its matrix, whose vectors begin at the first row and column. */
+void sketch_part(const struct sketch *all, const struct block *part, const void *memory,
+                 int threads);
+
+/* Likewise, of a symmetric matrix of `side` rows which is known by its lower half: what the part
+ * has below the diagonal stands for its mirror, too; what it has above is ignored, and may be
+ * overwritten in `memory`.  `all` is not transposed. */
+void sketch_lower_part(const struct sketch *all, int64_t side, const struct block *part,
+                       void *memory, int threads);
