@@ -85,7 +85,7 @@ LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
-BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check rival_xt))
+BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check bench_planes rival_xt))
 
 # The program with fault injection for tests, by wrapped system calls (ld --wrap): tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
@@ -213,6 +213,10 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
 
+$(BUILD)/tests/%: $(BUILD)/tests/%.cu.o $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+
 $(FAULTY): $(BUILD)/src/main.c.o $(patsubst %,$(BUILD)/%.o,$(wildcard tests/faults/*.c)) $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(WRAPPED:%=-Wl$(,)--wrap=%) $(LIBS) -o $@
@@ -239,7 +243,7 @@ $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
 # --wrap would also apply to a static CUDA runtime, which does not survive injected faults.
 $(FAULTY): private LIBS := $(LIBS:-lcudart_static=-lcudart -Wl,-rpath,$(CUDA_HOME)/lib64)
-$(BUILD)/tests/bench/rival_xt: private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
+$(addprefix $(BUILD)/tests/bench/,bench_planes rival_xt): private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
 
 $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "launcher.h"
 #include "output_check.h"
+#include "ozaki.h"
 #include "quantity.h"
 #include "session.h"
 
@@ -17,6 +18,30 @@ static void check_gpu(const struct options *o, struct error *err)
                   device_gpu_absence());
     else if (o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
         session_warn_of_cpu();
+}
+
+/* Say what a GPU's running sums would take as a product in residues, with the usual number of
+ * moduli, and how accurate that is; or that something else limits the run. */
+static void suggest_residues(const struct session *s)
+{
+    enum { CLEARLY_PERCENT = 95 };
+    const struct problem *p = &s->problem;
+    struct session other = *s;
+    if (!s->hardware.machine.gpu || p->moduli > 0 || !problem_reads_ab(p))
+        return;
+    other.problem.moduli = ozaki_moduli(p->type);
+    other.options.algorithm = ALGORITHM_OZAKI;
+    work_begin(&other.progress.left, &other.problem);
+    session_plan_all(&other);
+    double seconds = other.record.predicted.wall_s;
+    if (other.err.code)
+        return;
+    if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
+        printf("            --algo ozaki would gain nothing\n");
+    else
+        printf("            --algo ozaki takes %s; errors of a row proven below %.2g u |a| |B|\n",
+               quantity_time(seconds), report_proven(&other.problem));
+    fflush(stdout);
 }
 
 int session_dry_run(struct session *s)
@@ -57,6 +82,8 @@ int session_dry_run(struct session *s)
         simulate_print(&s->record.predicted);
     }
     simulate_print_time(&s->record.predicted);
+    if (!o->quiet)
+        suggest_residues(s);
     if (here && machine_check_memory(o, local, known, sharing, m, &refused))
         error_add(&refused, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (here)

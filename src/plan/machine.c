@@ -168,7 +168,7 @@ static void assume_cpu_rates(struct machine *m)
  * faster, to several processes faster still. */
 static void assume_disk_rates(const char *input, struct machine *m)
 {
-    const double to_huge = m->ranks_per_node > 1 ? 40e9 : 20e9;
+    const double to_huge = m->ranks_per_node > 1 ? 20e9 : 10e9;
     struct statfs fs;
     struct stat file;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
