@@ -80,6 +80,8 @@ struct device {
                    struct error *err); /* STREAM_OUT, which has priority over STREAM_COMPUTE */
     int (*mirror)(struct device *dev, const struct mirror *mirror,
                   struct error *err); /* likewise */
+    int (*standardize)(struct device *dev, const struct standardize *standardize,
+                       struct error *err); /* STREAM_IN */
     /* The product check (freivalds.h), on STREAM_COMPUTE. */
     int (*sketch)(struct device *dev, const struct sketch *sketch, struct error *err);
     int (*retire)(struct device *dev, const struct retire *retire, struct error *err);

@@ -30,6 +30,7 @@ enum action {
     ACTION_OZAKI,
     ACTION_COMBINE,
     ACTION_MIRROR,
+    ACTION_STANDARDIZE,
     ACTION_SKETCH,
     ACTION_RETIRE,
     ACTION_PROJECT,
@@ -50,6 +51,7 @@ struct operation {
         };
         struct combine combine;
         struct mirror mirror;
+        struct standardize standardize;
         struct sketch sketch;
         struct retire retire;
         struct project project;
@@ -125,6 +127,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_OZAKI: ozaki_cpu(&o->product, &o->ozaki, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
+    case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
@@ -226,6 +229,15 @@ static int cpu_mirror(struct device *dev, const struct mirror *mirror, struct er
 {
     (void)err;
     submit(dev, STREAM_OUT, (struct operation){.action = ACTION_MIRROR, .mirror = *mirror});
+    return 0;
+}
+
+static int cpu_standardize(struct device *dev, const struct standardize *standardize,
+                           struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_IN,
+           (struct operation){.action = ACTION_STANDARDIZE, .standardize = *standardize});
     return 0;
 }
 
@@ -413,6 +425,7 @@ static const struct device cpu_functions = {
     .ozaki = cpu_ozaki,
     .combine = cpu_combine,
     .mirror = cpu_mirror,
+    .standardize = cpu_standardize,
     .sketch = cpu_sketch,
     .retire = cpu_retire,
     .project = cpu_project,

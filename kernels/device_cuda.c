@@ -203,6 +203,14 @@ static int gpu_mirror(struct device *dev, const struct mirror *mirror, struct er
                   mirror_cuda(mirror, gpu->streams[STREAM_OUT]), err);
 }
 
+static int gpu_standardize(struct device *dev, const struct standardize *standardize,
+                           struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "centring a panel",
+                  standardize_cuda(standardize, gpu->streams[STREAM_IN]), err);
+}
+
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -269,6 +277,7 @@ static const struct device gpu_functions = {
     .ozaki = gpu_ozaki,
     .combine = gpu_combine,
     .mirror = gpu_mirror,
+    .standardize = gpu_standardize,
     .sketch = gpu_sketch,
     .retire = gpu_retire,
     .project = gpu_project,

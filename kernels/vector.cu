@@ -1,5 +1,6 @@
-/* combine and mirror on the GPU: one pass over memory, limited by its bandwidth. */
+/* combine, mirror and standardize on the GPU: one pass over memory, limited by its bandwidth. */
 #include "launch.cuh"
+#include "standardized.h"
 
 __device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
 {
@@ -93,4 +94,29 @@ cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
     dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
     auto kernel = mirror->type == SCALAR_FLOAT ? mirror_kernel<float> : mirror_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *mirror);
+}
+
+/* One element per thread, as in combine_kernel. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y)
+    standardize_kernel(const struct standardize p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        T *x = static_cast<T *>(p.matrix) + i * p.ld + j;
+        *x = (T)standardized(&p, (double)*x, p.by_rows ? i : j);
+    }
+}
+
+cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
+{
+    if (s->rows == 0 || s->cols == 0)
+        return cudaSuccess;
+    dim3 block(COMBINE_X, COMBINE_Y);
+    dim3 grid = blocks_over(s->rows, COMBINE_Y, s->cols, COMBINE_X);
+    auto kernel = s->type == SCALAR_FLOAT ? standardize_kernel<float> : standardize_kernel<double>;
+    return start_kernel(kernel, grid, block, 0, stream, *s);
 }

@@ -1,5 +1,5 @@
-/* The epilogue of a tile of C, one pass over memory.  Matrices here are ROW-major, as in the
- * files. */
+/* The epilogue of a tile of C, and what changes panels of A and B before they are multiplied: one
+ * pass over memory each.  Matrices here are ROW-major, as in the files. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,6 +30,25 @@ struct mirror {
     int64_t ld_acc, ld_c0, ld_to;
 };
 
+/* What NaN stands for: itself (elements are not to be missing), the mean, or 0. */
+enum missing { MISSING_ERROR, MISSING_MEAN, MISSING_ZERO };
+
+/* x := (x - mean) / deviation in place, with the mean and deviation of the element's row (by_rows)
+ * or column: in double, by one subtraction and one division, and rounded to `type` at the end.  NaN
+ * is taken for 0, or becomes 0 where it stands for the mean. */
+struct standardize {
+    enum scalar type;
+    int64_t rows, cols;
+    void *matrix;
+    int64_t ld;
+    bool by_rows;
+    const double *mean;      /* from the first row or column on; null: nothing is subtracted */
+    const double *deviation; /* likewise; null: nothing is divided */
+    double constant;         /* the divisor where the deviation is 0 */
+    enum missing missing;
+};
+
 /* The operations on at most `threads` threads of the CPU.  They block until they are done. */
 void combine_cpu(const struct combine *c, int threads);
 void mirror_cpu(const struct mirror *m, int threads);
+void standardize_cpu(const struct standardize *s, int threads);

@@ -1,9 +1,10 @@
-/* combine and mirror on the CPU. */
+/* combine, mirror and standardize on the CPU. */
 #include "vector.h"
 
 #include <math.h>
 
 #include "cpu_kernel.h"
+#include "standardized.h"
 
 static bool is_zero(enum scalar type, double x)
 {
@@ -66,4 +67,19 @@ void mirror_cpu(const struct mirror *m, int threads)
         transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
     if (m->alpha != 1 || m->beta != 0)
         combine_cpu(&combine, threads);
+}
+
+void standardize_cpu(const struct standardize *s, int threads)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *floats = (float *)s->matrix + i * s->ld;
+        double *doubles = (double *)s->matrix + i * s->ld;
+        if (s->type == SCALAR_FLOAT)
+            for (int64_t j = 0; j < s->cols; j++)
+                floats[j] = (float)standardized(s, floats[j], s->by_rows ? i : j);
+        else
+            for (int64_t j = 0; j < s->cols; j++)
+                doubles[j] = standardized(s, doubles[j], s->by_rows ? i : j);
+    }
 }

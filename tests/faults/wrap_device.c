@@ -152,6 +152,14 @@ static int faulty_mirror(struct device *dev, const struct mirror *mirror, struct
                                                                 : real.mirror(dev, mirror, err);
 }
 
+static int faulty_standardize(struct device *dev, const struct standardize *standardize,
+                              struct error *err)
+{
+    return fail_on(dev, CALL_STANDARDIZE, STREAM_IN, "standardize", err)
+               ? err->code
+               : real.standardize(dev, standardize, err);
+}
+
 static int faulty_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     return fail_on(dev, CALL_SKETCH, STREAM_COMPUTE, "sketch", err) ? err->code
@@ -202,6 +210,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->ozaki = faulty_ozaki;
     d->combine = faulty_combine;
     d->mirror = faulty_mirror;
+    d->standardize = faulty_standardize;
     d->sketch = faulty_sketch;
     d->retire = faulty_retire;
     d->project = faulty_project;

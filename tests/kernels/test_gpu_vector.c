@@ -1,7 +1,7 @@
-/* The GPU as a device, and its combine and mirror (exit 77 without a GPU).
+/* The GPU as a device, and its combine, mirror and standardize (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
- * formula.  Data that must not be read is NaN. */
+ * formula, standardize with the CPU's.  Data that must not be read is NaN. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -113,6 +113,45 @@ static void try_mirror(enum scalar type, int64_t rows, int64_t cols, double alph
     matrix_free(&to);
 }
 
+static void *host_at(const struct matrix *m, int64_t i, int64_t j)
+{
+    return (char *)m->host + index_of(m, i, j) * scalar_size(m->type);
+}
+
+static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
+{
+    struct matrix m = random_rows(type, rows, cols, guard);
+    struct matrix lines = random_rows(SCALAR_DOUBLE, 2, rows > cols ? rows : cols, guard);
+    raw_set(&lines, index_of(&lines, 0, 1), 0);
+    for (int64_t j = 0; j < cols && rows > 1; j += 3)
+        raw_set(&m, index_of(&m, j, 1), NAN);
+    upload(&m);
+    upload(&lines);
+    struct standardize s = {.type = type,
+                            .rows = rows,
+                            .cols = cols,
+                            .matrix = device_at(&m, 0, 0),
+                            .ld = m.ld,
+                            .by_rows = how & 1,
+                            .mean = device_at(&lines, 0, 0),
+                            .deviation = how & 2 ? device_at(&lines, 0, 1) : NULL,
+                            .constant = how & 4 ? 1 : NAN,
+                            .missing = (enum missing)(how / 8 % 3)};
+    ok(devices[0]->standardize(devices[0], &s, &err));
+    finish(devices[0], STREAM_IN);
+    s.matrix = host_at(&m, 0, 0);
+    s.mean = host_at(&lines, 0, 0);
+    s.deviation = how & 2 ? host_at(&lines, 0, 1) : NULL;
+    standardize_cpu(&s, 1);
+    double *want = host_copy(&m);
+    download(&m);
+    for (size_t at = 0; at < m.count; at++)
+        assert_true(same_bits(raw_get(&m, at), want[at]));
+    free(want);
+    matrix_free(&m);
+    matrix_free(&lines);
+}
+
 static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {64, 64}, {65, 63},
                                    {5, 1000}, {300001, 2}, {0, 5},   {5, 0}};
 static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.3}, {0, 2}, {0, 0}};
@@ -126,6 +165,16 @@ static void test_mirror(void **state)
                 if (affordable(sizes[i][0] * sizes[i][1]))
                     try_mirror((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
                                scalars[s][1]);
+}
+
+static void test_standardize(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (unsigned how = 0; how < 24; how++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+                if (affordable(sizes[i][0] * sizes[i][1]))
+                    try_standardize((enum scalar)type, sizes[i][0], sizes[i][1], how);
 }
 
 static void test_combine(void **state)
@@ -234,7 +283,7 @@ int main(void)
         cmocka_unit_test(test_copy),   cmocka_unit_test(test_events),
         cmocka_unit_test(test_pin),    cmocka_unit_test(test_failures),
         cmocka_unit_test(test_info),   cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_mirror),
+        cmocka_unit_test(test_mirror), cmocka_unit_test(test_standardize),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

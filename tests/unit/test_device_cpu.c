@@ -103,6 +103,57 @@ static void mirror_is_the_transpose_of_combine(void **state)
                          rows[i], cols[trial / 6 % 6]);
 }
 
+/* Matrices are column-major here: what standardize calls rows are their columns. */
+static void check_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
+{
+    struct matrix m = matrix_make(type, cols, rows, guard);
+    double mean[200], deviation[200];
+    matrix_fill(&m, random_real);
+    for (int64_t at = 0; at < rows * cols; at += 5)
+        set(&m, at % cols, at / cols, NAN);
+    for (int i = 0; i < 200; i++) {
+        mean[i] = random_real();
+        deviation[i] = i % 7 ? random_real() + 2 : 0;
+    }
+    struct matrix before = matrix_copy(&m);
+    struct standardize s = {type,
+                            rows,
+                            cols,
+                            m.data,
+                            m.ld,
+                            how & 1,
+                            mean,
+                            how & 2 ? deviation : NULL,
+                            how & 4 ? 1 : NAN,
+                            (enum missing)(how / 8 % 3)};
+    standardize_cpu(&s, THREADS);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            int64_t line = how & 1 ? i : j;
+            double x = get(&before, j, i), divisor = how & 2 ? deviation[line] : 1, got;
+            double y = (isnan(x) && s.missing == MISSING_ZERO ? 0 : x) - mean[line];
+            y /= divisor == 0 ? s.constant : divisor;
+            if (isnan(x) && s.missing == MISSING_MEAN)
+                y = 0;
+            y = type == SCALAR_FLOAT ? (float)y : y;
+            got = get(&m, j, i);
+            assert_true(got == y || (isnan(got) && isnan(y)));
+        }
+    assert_gaps_are(&m, guard);
+    free(m.data);
+    free(before.data);
+}
+
+static void standardize_subtracts_and_divides(void **state)
+{
+    const int64_t cols[] = {0, 1, 7, 33, 150};
+    (void)state;
+    for (unsigned how = 0; how < 24; how++)
+        for (int i = 0; i < 5; i++)
+            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+                check_standardize((enum scalar)type, 13, cols[i], how);
+}
+
 static void combine_is_the_same_in_every_instruction_set(void **state)
 {
     (void)state;
@@ -328,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(combine_is_one_fma),
         cmocka_unit_test(mirror_is_the_transpose_of_combine),
+        cmocka_unit_test(standardize_subtracts_and_divides),
         cmocka_unit_test(combine_is_the_same_in_every_instruction_set),
         cmocka_unit_test(streams_are_ordered_by_events),
         cmocka_unit_test(an_event_never_recorded_counts_as_reached),

@@ -1,0 +1,24 @@
+/* One element of standardize (vector.h), for the GPU and for the CPU, with the same bits. */
+#pragma once
+
+#include "vector.h"
+
+#ifdef __CUDACC__
+#define STANDARDIZED __device__ __forceinline__
+#else
+#define STANDARDIZED static inline
+#endif
+
+/* `line`: its row or column. */
+STANDARDIZED double standardized(const struct standardize *s, double x, int64_t line)
+{
+    if (x != x && s->missing == MISSING_MEAN)
+        return 0;
+    if (x != x && s->missing == MISSING_ZERO)
+        x = 0;
+    if (s->mean)
+        x -= s->mean[line];
+    if (s->deviation)
+        x /= s->deviation[line] == 0 ? s->constant : s->deviation[line];
+    return x;
+}
