@@ -95,10 +95,12 @@ void session_plan(struct session *s)
 static void choose_symmetry(struct session *s)
 {
     const struct piece all = {.block = {0, 0, s->problem.m, s->problem.n}};
+    const struct error before = s->err; /* what rank 0 has found to be wrong stays */
     struct attempt part;
     struct error cannot = {0};
     double seconds = 0;
     int pieces = 0;
+    s->err = (struct error){0};
     for (struct work left = s->progress.left; left.count > 0 && !s->err.code && pieces < PIECES_MAX;
          work_drop(&left), pieces++) {
         plan_first(s, &left, &part);
@@ -108,7 +110,7 @@ static void choose_symmetry(struct session *s)
     plan_piece(s, &all, &part, &cannot);
     s->problem.symmetric = !s->err.code && pieces < PIECES_MAX &&
                            (cannot.code || part.plan.roofline_s > clearly * seconds);
-    s->err = (struct error){0};
+    s->err = before;
     work_begin(&s->progress.left, &s->problem);
 }
 

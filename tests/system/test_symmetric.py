@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, ROOT, WAYS, run
-from matrices import multiply, output_of, part_of, read, start_late, wait_until
+from matrices import multiply, output_of, part_of, read, snapshot, start_late, wait_until
 from matrices import random as normal
 from ranks import pids
 
@@ -175,6 +175,19 @@ def test_without_an_option(tmp_path):
         got, report = result(source, "-b", "A", *trans)
         assert got.tobytes() == reference.tobytes() and report["problem"]["symmetric"]
         assert report["stages"]["gemm"]["flops"] == general["stages"]["gemm"]["flops"] * 1501 / 3000
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("output, words", [("input.h5:/A", "is one of the inputs"), ("there.h5", "holds more than C")])
+def test_what_is_wrong_is_said_before_the_work(tmp_path, output, words, ranks):
+    """Also where the plan chooses between half and all of the products; nothing is replaced."""
+    source = make(tmp_path / "input.h5", 200, 100)
+    shutil.copy(source, tmp_path / "there.h5")
+    before = snapshot(tmp_path)
+    force = ["--force"] if "input" in output else []
+    done = run("dgemm_ooc", source, "-b", "A", "--transb", "T", "-o", tmp_path / output, *force, ranks=ranks)
+    assert done.returncode == 3 and words in done.stderr and not done.stdout, done.stdout
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("ranks, symmetric", [(1, True), (32, False)])
