@@ -81,8 +81,9 @@ enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };
 int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
                    struct error *err);
 
-/* List in `text` what a file holds besides this dataset and the groups of its path, at most the
- * first few objects; empty if nothing.  Links are not followed. */
+/* List in `text` what a file holds besides this dataset, what belongs to it
+ * (matfile_add_vector), and the groups of its path, at most the first few objects; empty if
+ * nothing.  Links are not followed. */
 int matfile_others(const char *file, const char *dataset, char *text, size_t size,
                    struct error *err);
 
@@ -138,6 +139,18 @@ struct matfile_attribute {
  * is removed.  `attributes` ends with a null name; may be null. */
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
+
+/* Add a dataset of one dimension to a file that matfile_create has made, which belongs to the
+ * matrix `of`: `statistic` says what it is, and is an attribute.  matfile_others does not list
+ * what belongs to the matrix. */
+struct matfile_vector {
+    char dataset[MATFILE_NAME_MAX];
+    char statistic[64];
+    const double *values;
+    int64_t count;
+};
+int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+                       struct error *err);
 
 /* Overwrite a fixed attribute by a text of the same length, and sync the file.  In place: the file
  * does not grow, so this succeeds on a full disk. */

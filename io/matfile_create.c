@@ -138,6 +138,43 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
     return rc;
 }
 
+static int make_vector(hid_t file, const struct matfile_vector *vector)
+{
+    const struct matfile_attribute statistic = {.name = H5_STATISTIC, .text = vector->statistic};
+    hsize_t extent = (hsize_t)vector->count;
+    hid_t space = H5Screate_simple(1, &extent, NULL);
+    hid_t dataset = H5Dcreate2(file, vector->dataset, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT,
+                               H5P_DEFAULT, H5P_DEFAULT);
+    bool ok = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                                       vector->values) >= 0;
+    ok = ok && h5_write_attribute(dataset, &statistic) >= 0;
+    h5_close(dataset);
+    h5_close(space);
+    return ok ? 0 : -1;
+}
+
+int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+                       struct error *err)
+{
+    uint64_t bytes = (uint64_t)vector->count * sizeof(double);
+    if (h5_check_room(of->file, H5_ROOM + bytes, err))
+        return err->code;
+    h5_enter();
+    hid_t file = h5_open_file(of->file, H5_WRITE, err);
+    int rc = file < 0 ? err->code : 0;
+    if (!rc && make_vector(file, vector)) {
+        const char *why = h5_why();
+        rc = error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: creating dataset \"%s\" failed: %s",
+                       of->file, vector->dataset, why);
+    }
+    if (file >= 0) {
+        int close_rc = h5_close_written(file, of->file, err);
+        rc = rc ? rc : close_rc;
+    }
+    h5_leave();
+    return rc;
+}
+
 static int rename_in(hid_t id, const char *file, const char *from, const char *to,
                      struct error *err)
 {

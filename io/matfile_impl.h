@@ -39,6 +39,9 @@ int h5_close_written(hid_t id, const char *file, struct error *err);
 /* Create an attribute of a dataset.  Negative after a failure, explained by h5_why. */
 herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute);
 
+/* The attribute of what matfile_add_vector has made. */
+#define H5_STATISTIC "statistic"
+
 /* A file access property list, to be closed by the caller.  `locking`: lock the file. */
 hid_t h5_file_access(enum h5_mode mode, bool locking);
 

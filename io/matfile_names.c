@@ -187,13 +187,27 @@ static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
     plain[length] = '\0';
 }
 
+/* Whether it is what matfile_add_vector has made beside the dataset. */
+static bool belongs_to(hid_t root, const char *path, const char *ours)
+{
+    size_t length = strlen(ours);
+    hid_t object = strncmp(path, ours, length) == 0 && path[length] == '_'
+                       ? H5Oopen(root, path, H5P_DEFAULT)
+                       : -1;
+    bool is =
+        object >= 0 && H5Iget_type(object) == H5I_DATASET && H5Aexists(object, H5_STATISTIC) > 0;
+    h5_close(object);
+    return is;
+}
+
 static herr_t list_other(hid_t root, const char *path, const H5L_info_t *link, void *context)
 {
-    (void)root, (void)link;
     struct walk *walk = context;
     const char *ours = walk->context;
     size_t length = strlen(path);
     if (strncmp(path, ours, length) == 0 && (ours[length] == '/' || ours[length] == '\0'))
+        return 0;
+    if (link->type == H5L_TYPE_HARD && belongs_to(root, path, ours))
         return 0;
     if (walk->count++ == LISTED_MAX) {
         h5_append(walk->text, walk->size, ", ...");

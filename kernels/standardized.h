@@ -17,7 +17,7 @@ STANDARDIZED double standardized(const struct standardize *s, double x, int64_t 
     if (x != x && s->missing == MISSING_ZERO)
         x = 0;
     if (s->mean)
-        x -= s->mean[line];
+        x = (x - s->mean[line]) - s->rest[line];
     if (s->deviation)
         x /= s->deviation[line] == 0 ? s->constant : s->deviation[line];
     return x;

@@ -33,8 +33,8 @@ struct mirror {
 /* What NaN stands for: itself (elements are not to be missing), the mean, or 0. */
 enum missing { MISSING_ERROR, MISSING_MEAN, MISSING_ZERO };
 
-/* x := (x - mean) / deviation in place, with the mean and deviation of the element's row (by_rows)
- * or column: in double, by one subtraction and one division, and rounded to `type` at the end.  NaN
+/* x := ((x - mean) - rest) / deviation in place, with the numbers of the element's row (by_rows) or
+ * column: in double, by two subtractions and one division, and rounded to `type` at the end.  NaN
  * is taken for 0, or becomes 0 where it stands for the mean. */
 struct standardize {
     enum scalar type;
@@ -43,6 +43,7 @@ struct standardize {
     int64_t ld;
     bool by_rows;
     const double *mean;      /* from the first row or column on; null: nothing is subtracted */
+    const double *rest;      /* likewise: what rounding the mean has left */
     const double *deviation; /* likewise; null: nothing is divided */
     double constant;         /* the divisor where the deviation is 0 */
     enum missing missing;

@@ -201,19 +201,20 @@ static int lowest(int32_t top)
 
 /* With n elements whose sum is S and whose squares' is Q, those of the differences from the mean
  * have the sum (n Q - S^2) / n. */
-void moments_finish(const struct moments *m, int64_t elements, bool apart, double *mean,
-                    double *deviation)
+struct mean moments_finish(const struct moments *m, int64_t elements, bool apart, double *deviation)
 {
     const int64_t counted = apart ? elements - m->missing : elements;
     uint64_t sum[LIMBS], squares[LIMBS], square[LIMBS], spread[LIMBS];
     int exponent;
-    *mean = *deviation = m->top[SUM] == TOP_INFINITE ? NAN : 0;
+    *deviation = m->top[SUM] == TOP_INFINITE ? NAN : 0;
     if (counted == 0 || m->top[SUM] == TOP_INFINITE || m->top[SUM] == 0)
-        return;
+        return (struct mean){*deviation, 0};
     const bool negative = to_limbs(m->sum, sum);
-    const struct pair total = to_pair(sum, &exponent);
-    *mean = ldexp(divide(total, (double)counted).high, exponent + lowest(m->top[SUM]));
-    *mean = negative ? -*mean : *mean;
+    const struct pair quotient = divide(to_pair(sum, &exponent), (double)counted);
+    const int sign = negative ? -1 : 1;
+    exponent += lowest(m->top[SUM]);
+    const struct mean mean = {sign * ldexp(quotient.high, exponent),
+                              sign * ldexp(quotient.low, exponent)};
 
     to_limbs(m->squares, squares);
     multiply(sum, sum, LIMBS_SUM, square);
@@ -221,9 +222,10 @@ void moments_finish(const struct moments *m, int64_t elements, bool apart, doubl
     shift_and_subtract(spread, m->top[SQUARES] - 2 * m->top[SUM] + MOMENT_WORDS - 1, square);
     struct pair variance = to_pair(spread, &exponent);
     if (variance.high == 0)
-        return;
+        return mean;
     variance = divide(divide(variance, (double)counted), (double)(elements - 1));
     double root = sqrt(variance.high);
     root += (fma(-root, root, variance.high) + variance.low) / (2 * root);
     *deviation = ldexp(root, exponent / 2 + lowest(m->top[SUM]));
+    return mean;
 }

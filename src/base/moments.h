@@ -36,9 +36,15 @@ void moments_raise(struct moments *m, const int32_t top[2]);
 void moments_to_parts(const struct moments *m, double parts[MOMENT_PARTS]);
 void moments_from_parts(struct moments *m, const double parts[MOMENT_PARTS]);
 
+/* The mean is `mean` + `rest`, of which the first is rounded to a double and the second is what is
+ * missing then: a rounded mean would cost digits where the deviation is much smaller. */
+struct mean {
+    double mean, rest;
+};
+
 /* Mean and deviation of `elements` elements.  Those that are missing count as zeros, or have no
  * part in the mean (`apart`) and count as the mean in the deviation, whose divisor is elements - 1.
  * Both are within one unit in the last place, the deviation 0 where all elements are equal, and
  * both NaN where one is infinite.  Without any element both are 0. */
-void moments_finish(const struct moments *m, int64_t elements, bool apart, double *mean,
-                    double *deviation);
+struct mean moments_finish(const struct moments *m, int64_t elements, bool apart,
+                           double *deviation);

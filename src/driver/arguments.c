@@ -28,7 +28,18 @@ static const struct argp_option option_table[] = {
     {"transa", KEY(trans_a), "N|T", 0, "op(A): A as it is, or transposed", 0},
     {"transb", KEY(trans_b), "N|T", 0, "op(B)", 0},
     {"type", KEY(type), "d|s", 0, "convert the operands to double or float while reading", 0},
-    {0, 0, 0, 0, "Machine", 2},
+    {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
+    {"product", KEY(product), "cov|cor|gram", 0,
+     "covariances or correlations (divisor n - 1, as numpy.cov and corrcoef) or plain products of "
+     "the rows of A, or with --transa T of its columns",
+     0},
+    {"center", KEY(center), "none|rows|cols", 0,
+     "subtract the mean of each row or column of A, as its file has them", 0},
+    {"scale", KEY(scale), "none|rows|cols", 0, "divide by its standard deviation (divisor n - 1)",
+     0},
+    {"nan", KEY(missing), "error|mean|zero", 0,
+     "what NaN is then: not allowed (default), the mean of the others, or 0", 0},
+    {0, 0, 0, 0, "Machine", 3},
     {"algo", KEY(algorithm), "NAME", 0,
      "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu, or "
      "ozaki[:N] "
@@ -41,7 +52,7 @@ static const struct argp_option option_table[] = {
      "host memory to use, per rank (default half of what is available, shared by the ranks)", 0},
     {"no-bind", KEY(bind), 0, 0, "leave each rank's threads on the CPUs that they have", 0},
     {"io", KEY(io), "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
-    {0, 0, 0, 0, "Plan", 3},
+    {0, 0, 0, 0, "Plan", 4},
     {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},
     {"ranks", KEY(ranks), "N", 0, "with --dry-run: plan for N ranks", 0},
     {"ranks-per-node", KEY(ranks_per_node), "R", 0, "with --dry-run: R of them on a node", 0},
@@ -55,7 +66,7 @@ static const struct argp_option option_table[] = {
      0},
     {"split-k", KEY(layers), "auto|off|N", 0,
      "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
-    {0, 0, 0, 0, "Run", 4},
+    {0, 0, 0, 0, "Run", 5},
     {"verify", KEY(verify), "off|online|full", 0,
      "check the product as it is made (default online); full: and the files, read back", 0},
     {"check-seed", KEY(check_seed), "N", 0, "seed of the check's random vectors (default: drawn)",
@@ -104,6 +115,8 @@ static const char short_help[] =
     "  -o FILE.h5[:/path]     where C goes (default INPUT-C.h5:/C); -f replaces it\n"
     "  --alpha=X, --beta=X    default 1 and 0\n"
     "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
+    "  --product=cov|cor|gram covariances, correlations, products of A's rows with\n"
+    "                         each other; with --transa=T of its columns\n"
     "  --gpu-memory=SIZE      device memory a rank may use (default 95 % of the free)\n"
     "  --host-memory=SIZE     host memory a rank may use (default its share of half)\n"
     "  -n, --dry-run          plan and predict, here or for --machine=FILE.json\n"
@@ -133,6 +146,10 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(trans_a): o->trans_a = parse_word(arg, p); break;
     case KEY(trans_b): o->trans_b = parse_word(arg, p); break;
     case KEY(type): o->type = parse_type(arg, p); break;
+    case KEY(product): o->product = (enum named_product)parse_word(arg, p); break;
+    case KEY(center): o->center = (enum axis)parse_word(arg, p); break;
+    case KEY(scale): o->scale = (enum axis)parse_word(arg, p); break;
+    case KEY(missing): o->missing = (enum missing)parse_word(arg, p); break;
     case KEY(algorithm): o->algorithm = parse_algorithm(arg, &o->moduli, p); break;
     case KEY(device): o->device = (enum device_choice)parse_word(arg, p); break;
     case KEY(gpu_memory): o->gpu_memory = parse_bytes(arg, p); break;
@@ -208,6 +225,18 @@ static void name_output(struct parse *p, struct operand_name *output)
                     output->file);
 }
 
+/* B is A, and one of them is transposed: B, so that C is of the rows of A, unless A is. */
+static void name_product(struct parse *p)
+{
+    struct options *o = p->options;
+    if (o->product == PRODUCT_PLAIN)
+        return;
+    if (!p->b)
+        p->b = p->a ? p->a : "A";
+    if (!o->given.trans_b)
+        o->trans_b = !o->trans_a;
+}
+
 static void name_files(struct parse *p)
 {
     struct options *o = p->options;
@@ -224,6 +253,31 @@ static void name_files(struct parse *p)
     name_operand(p, p->b, "B", &o->b);
     name_operand(p, p->c, "C", &o->c);
     name_output(p, &o->output);
+}
+
+/* Likewise, of centred and scaled products. */
+static void check_standard(struct parse *p)
+{
+    const struct options *o = p->options;
+    const bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
+    const bool centers = named || o->center, changes = centers || o->scale;
+    if (named && (o->center || o->scale))
+        usage_error(p, "--product cov and cor centre the variables, and cor scales them: leave out "
+                       "--center and --scale, or give --product gram");
+    if (named && (o->given.alpha || o->given.beta))
+        usage_error(p,
+                    "--product cov and cor have their own alpha, 1 / (n - 1), and no C is added: "
+                    "leave out --alpha and --beta, or give --product gram");
+    if (!named && o->center && o->scale && o->center != o->scale)
+        usage_error(p, "--center %s and --scale %s: both are of rows, or both of cols",
+                    axis_names[o->center], axis_names[o->scale]);
+    if (o->given.missing && !changes && !o->check_only)
+        usage_error(p, "--nan goes with --center, --scale or --product cov or cor");
+    else if (o->missing == MISSING_MEAN && !centers && !o->check_only)
+        usage_error(p, "--nan mean goes with --center, after which a mean is 0");
+    if (changes && o->algorithm == ALGORITHM_OZAKI && o->moduli == 0)
+        usage_error(p, "--algo ozaki looks at A as it is stored, which is not what is multiplied: "
+                       "give the number of moduli, as in ozaki:14");
 }
 
 /* Complain about options that are each right, but not together. */
@@ -243,6 +297,7 @@ static void check_together(struct parse *p)
     if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
         usage_error(p, "%s shows a run: it cannot be given with %s",
                     o->html[0] ? "--html" : "--trace", o->dry_run ? "--dry-run" : "--check-only");
+    check_standard(p);
     const struct algorithm_info *algorithm =
         o->algorithm == ALGORITHM_AUTO ? NULL : algorithm_of((enum algorithm)o->algorithm);
     if (algorithm && !algorithm->on_cpu && o->device == CHOOSE_CPU)
@@ -268,6 +323,7 @@ static void finish(struct parse *p)
         check_from_report(p);
         return;
     }
+    name_product(p);
     name_files(p);
     if (right)
         check_together(p);
@@ -282,6 +338,7 @@ static void note_given(int key, struct options *o)
     o->given.beta |= key == KEY(beta);
     o->given.trans_a |= key == KEY(trans_a);
     o->given.trans_b |= key == KEY(trans_b);
+    o->given.missing |= key == KEY(missing);
     o->convert |= key == KEY(type);
 }
 
@@ -345,6 +402,7 @@ void arguments_parse(int argc, char **argv, bool silent, struct options *options
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
                                 .layers = 1,
+                                .product = PRODUCT_PLAIN,
                                 .verify = VERIFY_ONLINE,
                                 .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};

@@ -75,6 +75,12 @@ void journal_describe(struct journal *journal, const struct names *names,
     json_object_set_new(product, "transa", json_string(p->trans[0] ? "T" : "N"));
     json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
+    if (p->standard.axis) {
+        const struct standard *s = &p->standard;
+        json_object_set_new(product, "center", json_string(axis_names[standard_center(s)]));
+        json_object_set_new(product, "scale", json_string(axis_names[standard_scale(s)]));
+        json_object_set_new(product, "nan", json_string(missing_names[s->missing]));
+    }
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
     if (p->lower)
         json_object_set_new(product, "triangle", json_string("lower"));

@@ -19,6 +19,34 @@ bool output_part_exists(const struct names *names)
     return access(names->part, R_OK | W_OK) == 0;
 }
 
+/* NAME_mean and NAME_deviation, beside C of that name.  The file grows. */
+static int add_statistics(struct output *output, const struct problem *p, struct error *err)
+{
+    const char *const axis = p->standard.axis == AXIS_ROWS ? "rows" : "columns";
+    const struct matrix_info *c = &output->info;
+    const struct {
+        const char *suffix, *what;
+        const double *values;
+    } lines[] = {
+        {"mean", "means", output->statistics->mean},
+        {"deviation", "standard deviations (divisor n - 1)", output->statistics->deviation}};
+    for (int i = 0; i < 2; i++) {
+        struct matfile_vector vector = {.values = lines[i].values,
+                                        .count = output->statistics->lines};
+        snprintf(vector.statistic, sizeof vector.statistic, "%s of the %s of A", lines[i].what,
+                 axis);
+        if (snprintf(vector.dataset, sizeof vector.dataset, "%s_%s", c->dataset, lines[i].suffix) >=
+            (int)sizeof vector.dataset)
+            return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", c->dataset);
+        if (matfile_add_vector(c, &vector, err))
+            return err->code;
+    }
+    struct matrix_info now;
+    if (matfile_describe(c->file, c->dataset, &now, err) == 0)
+        output->info = now;
+    return err->code;
+}
+
 static int create_part(struct output *output, const struct options *options,
                        const struct problem *p, const struct output_attributes *attributes,
                        struct error *err)
@@ -33,7 +61,11 @@ static int create_part(struct output *output, const struct options *options,
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
     for (int i = 0; i < NAMES_LARGE; i++) /* of a run that was killed, as output_check has seen */
         unlink(output->names.beside[i]);
-    return matfile_create(info, true, &layout, attributes->list, err);
+    if (matfile_create(info, true, &layout, attributes->list, err))
+        return err->code;
+    if (output->statistics && add_statistics(output, p, err))
+        unlink(output->names.part);
+    return err->code;
 }
 
 static int find_part(struct output *output, const struct options *options, const struct problem *p,

@@ -5,11 +5,13 @@
 
 #include "names.h"
 #include "output_attributes.h"
+#include "statistics.h"
 
 struct output {
-    struct names names;      /* set by the caller, on all ranks */
-    struct matrix_info info; /* of the part file: what the ranks write to */
-    int lock;                /* descriptor that holds the part file's lock; -1: none */
+    struct names names;                  /* set by the caller, on all ranks */
+    const struct statistics *statistics; /* likewise: written beside C; null: there are none */
+    struct matrix_info info;             /* of the part file: what the ranks write to */
+    int lock;                            /* descriptor that holds the part file's lock; -1: none */
 };
 
 /* Whether there is a part file that this process may write. */

@@ -20,8 +20,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
                             const struct problem *p, uint64_t identity, int layers)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    enum { ATTRIBUTES_ALWAYS = ATTRIBUTES - 3 };
-    const struct matfile_attribute list[ATTRIBUTES] = {
+    const struct standard *s = &p->standard;
+    const struct matfile_attribute list[] = {
         {.name = "formula", .text = attributes->formula},
         {.name = "alpha", .number = p->alpha},
         {.name = "beta", .number = p->beta},
@@ -33,16 +33,17 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
         {.name = "k_parts", .number = layers},
-        {.name = NULL},
+        {.name = s->axis ? "center" : NULL, .text = axis_names[standard_center(s)]},
+        {.name = s->axis ? "scale" : NULL, .text = axis_names[standard_scale(s)]},
+        {.name = s->axis ? "nan" : NULL, .text = missing_names[s->missing]},
+        {.name = p->lower ? "triangle" : NULL, .text = "lower"},
+        {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
     };
-    struct matfile_attribute *next = attributes->list + ATTRIBUTES_ALWAYS;
-    memcpy(attributes->list, list, sizeof list);
-    if (p->lower)
-        *next++ = (struct matfile_attribute){.name = "triangle", .text = "lower"};
-    if (options->verify)
-        *next++ =
-            (struct matfile_attribute){.name = "checksum", .text = checksum_unknown, .fixed = true};
-    *next = (struct matfile_attribute){.name = NULL};
+    int count = 0;
+    memset(attributes->list, 0, sizeof attributes->list);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i].name)
+            attributes->list[count++] = list[i];
     print_hash(identity, attributes->identity);
     snprintf(attributes->kernels, sizeof attributes->kernels, "%s", problem_kernels(p, options));
     snprintf(attributes->formula, sizeof attributes->formula, "C = alpha A%s B%s%s",
@@ -177,19 +178,64 @@ static void recall_triangle(const struct matfile_value *value, bool ours, struct
         options->symmetric = SYMMETRIC_LOWER;
 }
 
+/* Which of the words it is; the first one where it is none. */
+static int recall_word(const struct matfile_value *value, const char *const words[3])
+{
+    int found = 0;
+    for (int i = 0; i < 3 && value->found; i++)
+        found = strcmp(value->text, words[i]) == 0 ? i : found;
+    return found;
+}
+
+/* Centred and scaled as recorded, unless the options say something of that. */
+static void recall_standard(const struct recall *recall, struct options *o)
+{
+    if (o->product != PRODUCT_PLAIN || o->center || o->scale || o->given.missing)
+        return;
+    o->center = standard_center(&recall->standard);
+    o->scale = standard_scale(&recall->standard);
+    o->missing = recall->standard.missing;
+}
+
+void output_compare_standard(const struct recall *recall, const struct problem *p,
+                             struct error *err)
+{
+    const struct standard *made = &recall->standard, *now = &p->standard;
+    if (made->axis != now->axis || made->centers != now->centers || made->scales != now->scales ||
+        (made->axis && made->missing != now->missing))
+        error_add(err, EXIT_INPUT,
+                  "C was made with --center %s --scale %s --nan %s, not as it is asked for now: "
+                  "leave these options and --product out",
+                  axis_names[standard_center(made)], axis_names[standard_scale(made)],
+                  missing_names[made->missing]);
+    else if (recall->has_alpha && recall->alpha != p->alpha)
+        error_add(err, EXIT_INPUT,
+                  "C was made with --alpha %.15g, and --product asks for %.15g: leave it out",
+                  recall->alpha, p->alpha);
+}
+
 int output_recall(struct options *o, struct recall *recall, struct error *err)
 {
-    enum { ALPHA, BETA, FORMULA, A_DATASET, B_DATASET, CHECKSUM, KERNELS, TRIANGLE };
+    enum {
+        ALPHA,
+        BETA,
+        FORMULA,
+        A_DATASET,
+        B_DATASET,
+        CHECKSUM,
+        KERNELS,
+        TRIANGLE,
+        CENTER,
+        SCALE,
+        MISSING
+    };
     struct matfile_value values[] = {
-        [ALPHA] = {.name = "alpha"},
-        [BETA] = {.name = "beta"},
-        [FORMULA] = {.name = "formula"},
-        [A_DATASET] = {.name = "A_dataset"},
-        [B_DATASET] = {.name = "B_dataset"},
-        [CHECKSUM] = {.name = "checksum"},
-        [KERNELS] = {.name = "kernels"},
-        [TRIANGLE] = {.name = "triangle"},
-        {.name = NULL},
+        [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
+        [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
+        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = "checksum"},
+        [KERNELS] = {.name = "kernels"},     [TRIANGLE] = {.name = "triangle"},
+        [CENTER] = {.name = "center"},       [SCALE] = {.name = "scale"},
+        [MISSING] = {.name = "nan"},         {.name = NULL},
     };
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
@@ -204,5 +250,15 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);
     recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);
+    enum axis center = (enum axis)recall_word(&values[CENTER], axis_names);
+    enum axis scale = (enum axis)recall_word(&values[SCALE], axis_names);
+    recall->has_alpha = values[ALPHA].found;
+    recall->alpha = values[ALPHA].number;
+    recall->standard =
+        (struct standard){.axis = center ? center : scale,
+                          .centers = center != AXIS_NONE,
+                          .scales = scale != AXIS_NONE,
+                          .missing = (enum missing)recall_word(&values[MISSING], missing_names)};
+    recall_standard(recall, o);
     return err->code;
 }

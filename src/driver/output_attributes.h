@@ -5,7 +5,7 @@
 #include "options.h"
 #include "problem.h"
 
-enum { ATTRIBUTES = 14, HASH_TEXT = 17 }; /* 16 digits, and the end */
+enum { ATTRIBUTES = 17, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];
@@ -34,7 +34,15 @@ struct recall {
     struct matrix_info info;
     bool has_checksum; /* outputs of other programs have none */
     uint64_t checksum;
+    bool has_alpha; /* likewise */
+    double alpha;
+    struct standard standard;
 };
+
+/* Complain (EXIT_INPUT) where the product that the options ask for is not the one that was
+ * recalled, since it is centred, scaled or divided otherwise. */
+void output_compare_standard(const struct recall *recall, const struct problem *p,
+                             struct error *err);
 
 /* Describe the existing output that the options name, and set those options that say how it was
  * made as it says.  Complains (EXIT_INPUT) about options that were given and contradict it, and

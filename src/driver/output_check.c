@@ -56,7 +56,9 @@ static void check_directory(const struct names *names, const struct problem *p, 
         return;
     }
     double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
-    double needed = p ? (double)p->m * (double)p->n * (double)scalar_size(p->type) : 0;
+    double needed = p ? (double)p->m * (double)p->n * (double)scalar_size(p->type) +
+                            2 * (double)standard_lines(p) * sizeof(double)
+                      : 0;
     if (free_bytes < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but %s are free in %s; make room there, or choose another directory "

@@ -54,6 +54,7 @@ struct session {
     struct problem problem;        /* the whole product */
     bool described;                /* `problem` is known */
     struct operand_state operands; /* rank 0: the operands' files, when they were described */
+    struct statistics statistics;  /* of a problem with a standard */
     struct output output;
     struct journal journal;   /* rank 0 */
     bool complete;            /* the output has its name, from this run or an earlier one */
@@ -122,6 +123,9 @@ int session_check_operands(struct session *session);
 /* Collective.  Read back what earlier runs have completed and compare it with what they wrote;
  * what is damaged is left to be done.  To be called before anything is multiplied. */
 int session_compare(struct session *session);
+
+/* Collective.  Of a problem with a standard, read the statistics that it needs. */
+int session_read_statistics(struct session *session);
 
 /* Collective.  Multiply all that is left, an attempt after the other. */
 int session_execute(struct session *session);

@@ -17,6 +17,8 @@ static int describe(struct session *s, struct recall *recall)
     if (output_check_beside(names, &s->options, NULL, &s->err))
         return s->err.code;
     s->described = problem_open(&s->options, &s->problem, &s->err) == 0;
+    if (s->described)
+        output_compare_standard(recall, p, &s->err);
     if (!s->described || operand_state_take(&s->operands, p, &s->err) ||
         output_check_beside(names, &s->options, p, &s->err))
         return s->err.code;
@@ -24,6 +26,13 @@ static int describe(struct session *s, struct recall *recall)
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
                   c->file, c->dataset, c->rows, c->cols, p->m, p->n);
+    return s->err.code;
+}
+
+static int complain_stopped(struct session *s)
+{
+    if (s->err.code == EXIT_STOPPED)
+        error_add(&s->err, EXIT_STOPPED, "stopped by %s before all was read", stop_reason());
     return s->err.code;
 }
 
@@ -39,6 +48,7 @@ int session_check_output(struct session *s)
     comm_share(&recall, sizeof recall, 0);
     comm_share(&s->problem, sizeof s->problem, 0);
     *full = (struct verify){.seed = s->options.check_seed,
+                            .statistics = &s->statistics,
                             .has_expected = recall.has_checksum,
                             .expected = recall.checksum};
     place_bind(&s->comm, "", s->options.bind, &s->hardware.place);
@@ -47,14 +57,11 @@ int session_check_output(struct session *s)
     machine_check_memory(&s->options, s->comm.local_size, NULL, 1, m, &s->err);
     session_check_visible(&s->problem, &s->err);
     verify_fits(&s->problem, m, &s->err);
-    if (comm_agree(&s->comm, &s->err))
-        return s->err.code;
+    if (comm_agree(&s->comm, &s->err) || session_read_statistics(s))
+        return complain_stopped(s);
     verify_files(&s->problem, &recall.info, m, &s->comm, full, &s->err);
-    if (session_check_operands(s)) {
-        if (s->err.code == EXIT_STOPPED)
-            error_add(&s->err, EXIT_STOPPED, "stopped by %s before all was read", stop_reason());
-        return s->err.code;
-    }
+    if (session_check_operands(s))
+        return complain_stopped(s);
     if (s->comm.rank == 0) {
         s->record.done = 1;
         if (!s->options.quiet)

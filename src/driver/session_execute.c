@@ -121,6 +121,7 @@ static int open_run(struct session *s)
                           .trace = &s->record.trace,
                           .map = s->options.html[0] ? &s->record.page.tiles : NULL,
                           .piece = &a->before.left.pieces[0],
+                          .statistics = &s->statistics,
                           .seed = s->options.check_seed,
                           .saver = {.done = when_saved,
                                     .met = when_met,

@@ -27,8 +27,10 @@ static int read_back(struct session *s)
     s->progress.saved = true;
     if (s->comm.rank == 0 && !save_complete(s, &why))
         session_warn_unsaved(s, false, "", why.text);
-    *full = (struct verify){
-        .seed = s->options.check_seed, .has_expected = true, .expected = s->record.report.checksum};
+    *full = (struct verify){.seed = s->options.check_seed,
+                            .has_expected = true,
+                            .expected = s->record.report.checksum,
+                            .statistics = &s->statistics};
     verify_files(&s->problem, &s->output.info, &s->hardware.machine, &s->comm, full, &s->err);
     session_check_operands(s);
     if (s->err.code == EXIT_VERIFY && s->resumed)

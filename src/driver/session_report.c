@@ -24,6 +24,7 @@ static struct account make_account(const struct session *s, const struct error *
                             .report = &r->report,
                             .predicted = r->predicted.pieces > 0 ? &r->predicted : NULL,
                             .problem = s->described ? &s->problem : NULL,
+                            .statistics = s->statistics.seconds > 0 ? &s->statistics : NULL,
                             .output = &s->options.output,
                             .machine = h->machine.ranks > 0 ? &h->machine : NULL,
                             .plan = a->plan.grid_rows > 0 ? &a->plan : NULL,

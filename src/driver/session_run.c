@@ -82,13 +82,20 @@ static int open_device(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* From now on a stop is asked for, and not the end of the process. */
+static void begin_stops(const struct session *s)
+{
+    const struct options *o = &s->options;
+    stop_begin(s->started, o->max_s, o->checkpoint_s,
+               attempt_save_seconds(&s->attempt, &s->hardware.machine));
+}
+
 /* Collective.  Take the output and its journal for this run. */
 static int open_output(struct session *s)
 {
     const struct options *o = &s->options;
     const bool resumed = s->progress.saved;
-    stop_begin(s->started, o->max_s, o->checkpoint_s,
-               attempt_save_seconds(&s->attempt, &s->hardware.machine));
+    begin_stops(s);
     if (s->comm.rank == 0 && journal_open(&s->journal, resumed, &s->err) == 0) {
         struct output_attributes attributes;
         output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
@@ -99,6 +106,16 @@ static int open_output(struct session *s)
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
     return 0;
+}
+
+/* Collective.  Before the output is touched; an earlier run's stays what it is. */
+static int read_statistics(struct session *s)
+{
+    if (s->problem.standard.axis == AXIS_NONE)
+        return 0;
+    begin_stops(s);
+    s->journal.saved = s->progress.saved;
+    return session_read_statistics(s);
 }
 
 /* The device is opened for what is left, which is known when what was saved has been compared; a
@@ -144,7 +161,8 @@ int session_run(struct session *s)
             print_header(s);
         session_warn_of_memory(&s->attempt.plan, s->comm.local_size);
     }
-    if (open_all(s) == 0 && session_execute(s) == 0 && session_publish(s) == 0)
+    if (read_statistics(s) == 0 && open_all(s) == 0 && session_execute(s) == 0 &&
+        session_publish(s) == 0)
         session_print_report(s);
     if (s->comm.rank == 0)
         session_conclude(s);
@@ -153,5 +171,6 @@ int session_run(struct session *s)
     if (s->hardware.device)
         s->hardware.device->close(s->hardware.device);
     operand_state_free(&s->operands);
+    statistics_free(&s->statistics);
     return s->err.code;
 }

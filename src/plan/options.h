@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "gemm.h"
+#include "standard.h"
 #include "store.h"
 
 enum device_choice { CHOOSE_AUTO, CHOOSE_GPU, CHOOSE_CPU };
@@ -25,8 +26,11 @@ struct options {
     double alpha, beta;
     bool trans_a, trans_b;
     struct {
-        bool a, b, alpha, beta, trans_a, trans_b;
-    } given;      /* by the user, not by default */
+        bool a, b, alpha, beta, trans_a, trans_b, missing;
+    } given; /* by the user, not by default */
+    enum named_product product;
+    enum axis center, scale; /* NONE, or the same axis */
+    enum missing missing;
     bool convert; /* --type given: operands are converted to `type` */
     enum scalar type;
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */

@@ -34,6 +34,20 @@ static void print_operand(const struct problem *p, enum operand operand)
                info->missing);
 }
 
+static void print_standard(const struct problem *p)
+{
+    const struct standard *s = &p->standard;
+    if (s->axis == AXIS_NONE)
+        return;
+    printf("            A's %s are %s%s%s before, by means and deviations that take one more\n"
+           "            pass over A; NaN is %s\n",
+           s->axis == AXIS_ROWS ? "rows" : "columns", s->centers ? "centred" : "",
+           s->centers && s->scales ? " and " : "", s->scales ? "scaled" : "",
+           s->missing == MISSING_ERROR  ? "refused"
+           : s->missing == MISSING_MEAN ? "taken for the mean"
+                                        : "taken for 0");
+}
+
 static void print_problem(const struct problem *p)
 {
     printf("Problem     C = %g op(A) op(B)", p->alpha);
@@ -45,6 +59,7 @@ static void print_problem(const struct problem *p)
         printf("            symmetric: %s\n",
                p->lower ? "lower half only, C is 0 above the diagonal"
                         : "half of the products, those on and below the diagonal");
+    print_standard(p);
     for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
         print_operand(p, operand);
 }

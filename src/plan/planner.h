@@ -47,5 +47,9 @@ int64_t plan_tile_ld(const struct problem *problem, const struct plan *plan,
 /* What the online check (check.h) takes of the device, in bytes. */
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm);
 
+/* What a number for each line of a centred or scaled product takes of the device; 0 where it is
+ * none. */
+size_t plan_line_bytes(const struct problem *p);
+
 /* The size of one device buffer in bytes, rounded as the planner counts it. */
 size_t plan_buffer_bytes(size_t bytes);

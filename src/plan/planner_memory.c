@@ -110,6 +110,11 @@ static size_t checking_bytes(const struct problem *p, const struct plan *plan)
            checksum_bytes(p->type, max_i64(p->n, p->n_whole));
 }
 
+size_t plan_line_bytes(const struct problem *p)
+{
+    return plan_buffer_bytes((size_t)standard_lines(p) * sizeof(double));
+}
+
 /* What products in residues work in: enough for the whole tile in one block of k, as far as that is
  * no more than a fair part of the memory; otherwise they go by parts of the tile. */
 static size_t residues_bytes(const struct query *q, const struct plan *plan)
@@ -142,7 +147,7 @@ static size_t device_bytes(const struct query *q, const struct plan *plan)
         bytes += 2 * plan_buffer_bytes(plan->slot_bytes);
     if (p->symmetric)
         bytes += plan_buffer_bytes(plan->slot_bytes);
-    return bytes;
+    return bytes + (size_t)(2 * p->standard.centers + p->standard.scales) * plan_line_bytes(p);
 }
 
 /* What the files that are read need beside the slots, each for itself. */
@@ -189,7 +194,7 @@ static size_t host_bytes(const struct query *q, const struct plan *plan)
 {
     size_t bytes = host_fixed_bytes(q, plan);
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
-    bytes += q->request->record_bytes;
+    bytes += q->request->record_bytes + 3 * plan_line_bytes(q->p);
     if (q->request->verify)
         bytes += checking_bytes(q->p, plan);
     return bytes + (q->machine->gpu ? 0 : plan->device_bytes);

@@ -198,6 +198,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
+    standard_choose(options, p, err);
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ozaki.h"
+#include "standard.h"
 #include "store.h"
 
 struct options;
@@ -25,6 +26,7 @@ struct problem {
     bool trans[2];             /* of A, of B */
     bool symmetric;            /* op(B) is the transpose of op(A) (triangle.h) */
     bool lower;                /* of that, C is 0 above the diagonal */
+    struct standard standard;  /* what op(A) is changed to before, and op(B) with it */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
     double alpha, beta;
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */

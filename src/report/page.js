@@ -3,11 +3,19 @@
 
 /* ---- Head ---- */
 
+function standard({ center, scale }) {
+    const axis = center === "none" ? scale : center;
+    const done = [center !== "none" && "centred", scale !== "none" && "scaled"].filter(Boolean)
+        .join(" and ");
+    return done && `, A's ${axis === "rows" ? "rows" : "columns"} ${done}`;
+}
+
 function formula(problem) {
     const factor = (name, transposed) => [name, transposed && html("sup", {}, "T"), " "];
     return ["C = ", problem.alpha !== 1 && `${digits(problem.alpha, 6)} `,
             factor("A", problem.trans_a), factor(problem.symmetric ? "A" : "B", problem.trans_b),
-            problem.beta !== 0 && [`+ ${digits(problem.beta, 6)} C`, html("sub", {}, "0")]];
+            problem.beta !== 0 && [`+ ${digits(problem.beta, 6)} C`, html("sub", {}, "0")],
+            standard(problem)];
 }
 
 function verdictFigure() {

@@ -83,6 +83,7 @@ struct account {
     const struct report *report;
     const struct simulation *predicted;
     const struct problem *problem;
+    const struct statistics *statistics;
     const struct operand_name *output;
     const struct machine *machine;
     const struct plan *plan;    /* of the last piece */

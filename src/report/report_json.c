@@ -119,10 +119,20 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 
 static json_t *problem_json(const struct problem *p)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b}", "type",
+    const struct standard *s = &p->standard;
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b, s:s, s:s, s:s}", "type",
                      scalar_name(p->type), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
                      (json_int_t)p->k, "alpha", p->alpha, "beta", p->beta, "trans_a", p->trans[0],
-                     "trans_b", p->trans[1], "symmetric", p->symmetric, "lower", p->lower);
+                     "trans_b", p->trans[1], "symmetric", p->symmetric, "lower", p->lower, "center",
+                     axis_names[standard_center(s)], "scale", axis_names[standard_scale(s)], "nan",
+                     missing_names[s->missing]);
+}
+
+static json_t *statistics_json(const struct statistics *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:f, s:f}", "lines", (json_int_t)s->lines, "constant",
+                     (json_int_t)s->constant, "missing", (json_int_t)s->missing, "bytes", s->bytes,
+                     "busy_s", s->seconds);
 }
 
 static json_t *plan_json(const struct plan *plan)
@@ -249,6 +259,8 @@ json_t *report_json(const struct account *a)
         json_object_set_new(root, "advice", json_string(report_advice(r, a->plan)));
     if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
+    if (a->statistics)
+        json_object_set_new(root, "statistics", statistics_json(a->statistics));
     if (a->predicted)
         json_object_set_new(root, "predicted", simulation_json(a->predicted));
     if (a->problem && a->problem->moduli > 0)

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "statistics.h"
 
 enum { DEEP = 4 }; /* buffers, with which a panel can come while two products wait for theirs */
 
@@ -76,12 +77,28 @@ static int feed_begin(struct panels *p, enum operand operand, struct error *err)
     return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, err) : 0;
 }
 
-/* Copy the next part of a panel to the device. */
+int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *came,
+                       struct error *err)
+{
+    const struct block *whole = &matrix->block, part = block_common(whole, came);
+    if (p->problem->standard.axis == AXIS_NONE || block_empty(&part))
+        return 0;
+    struct standardize s = statistics_part(&p->standard, &part);
+    s.matrix = matrix_at(matrix, part.row - whole->row, part.col - whole->col);
+    s.ld = matrix->ld;
+    return p->device->standardize(p->device, &s, err);
+}
+
+/* Copy the next part of a panel to the device, and make of it what is multiplied. */
 static int panel_add(struct panels *p, struct panel *panel, struct error *err)
 {
+    const struct matrix *other = brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL;
+    struct block came;
     panel->parts++;
-    return intake_copy(p->in, &panel->matrix,
-                       brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL, err);
+    if (intake_copy(p->in, &panel->matrix, other, &came, err) ||
+        panels_standardize(p, &panel->matrix, &came, err))
+        return err->code;
+    return other ? panels_standardize(p, other, &came, err) : 0;
 }
 
 /* The copies so far make the panel full, once they are done. */

@@ -31,9 +31,11 @@ struct panels {
     struct device *device;
     struct intake *in;
     struct steps *steps;
-    struct feed feeds[2];      /* of A and of B */
-    struct block tile, before; /* the one whose panels are current, and the one before it */
-    struct block wanted;       /* the tile whose slab may come next; empty: none may */
+    struct feed feeds[2];        /* of A and of B */
+    struct standardize standard; /* set by the caller: what their elements become, if the problem
+                                    has a standard */
+    struct block tile, before;   /* the one whose panels are current, and the one before it */
+    struct block wanted;         /* the tile whose slab may come next; empty: none may */
     int64_t wanted_slab;
 };
 
@@ -71,6 +73,11 @@ void panels_want(struct panels *panels, const struct block *tile, int64_t slab);
 /* Copy one more part of the slab that is wanted to the device, if it has been read and there is
  * room for it.  Does not block.  False when there is none, or something failed. */
 bool panels_try(struct panels *panels, struct error *err);
+
+/* What of a block of the file has come into a matrix on the device becomes what is multiplied, on
+ * STREAM_IN.  Does nothing where the problem has no standard. */
+int panels_standardize(struct panels *panels, const struct matrix *matrix, const struct block *came,
+                       struct error *err);
 
 /* All products that read the current panels are enqueued. */
 int panels_release(struct panels *panels, struct error *err);

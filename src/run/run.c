@@ -97,7 +97,11 @@ int run_warm_up(struct run *run, struct error *err)
         panels_current(&run->panels, (enum operand)i)->matrix.block =
             schedule_panel(p, run->plan, (enum operand)i, &corner, last);
     void *panel_b = panels_current(&run->panels, OPERAND_B)->matrix.memory;
-    if (check_begin(&run->check, &corner, err) ||
+    const struct matrix *b = &panels_current(&run->panels, OPERAND_B)->matrix;
+    const struct block element = {b->block.row, b->block.col, 1, 1};
+    if (panels_standardize(&run->panels, b, &element, err) ||
+        dev->record(dev, combined, STREAM_IN, err) || dev->sync(dev, combined, err) ||
+        check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
         check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
         return err->code;

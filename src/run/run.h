@@ -8,6 +8,7 @@
 #include "exchange.h"
 #include "planner.h"
 #include "save.h"
+#include "statistics.h"
 #include "window.h"
 
 struct run {
@@ -19,10 +20,11 @@ struct run {
     struct comm *comm;
     struct device *device;
     struct trace *trace;
-    struct tiles *map;         /* of C; null: nobody wants to know */
-    const struct piece *piece; /* which `problem` is */
-    uint64_t seed;             /* of the check's weights, and of signs for residues */
-    struct saver saver;        /* of it: done, met, stops, context, names, known */
+    struct tiles *map;                   /* of C; null: nobody wants to know */
+    const struct piece *piece;           /* which `problem` is */
+    const struct statistics *statistics; /* of a problem with a standard; stay in place */
+    uint64_t seed;                       /* of the check's weights, and of signs for residues */
+    struct saver saver;                  /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */
     struct store *stores[OPERAND_COUNT]; /* inputs; C is C0 */
@@ -34,6 +36,7 @@ struct run {
     /* On the device. */
     char *memory;             /* all of it, carved up by run_open.c */
     size_t carved;            /* bytes of it in use */
+    void *lines[3];           /* means, what rounding these left, and deviations */
     struct matrix acc;        /* accumulators of the tile at work; its block is empty without one */
     struct panels panels;     /* of A and B */
     struct steps steps;       /* the products that are enqueued */

@@ -62,6 +62,9 @@ static void *carve_memory(struct run *run)
         run->drain.c0[i] = carve(run, plan->slot_bytes);
     if (p->symmetric)
         run->drain.mirror = carve(run, plan->slot_bytes);
+    for (int i = 0; i < 3 && p->standard.axis; i++)
+        if (i < 2 ? p->standard.centers : p->standard.scales)
+            run->lines[i] = carve(run, plan_line_bytes(p));
     if (plan->residues_bytes > 0) {
         residues_make(p->moduli, &run->residues);
         run->workspace = carve(run, plan->residues_bytes);
@@ -165,6 +168,30 @@ static int open_parts(struct run *run, struct error *err)
                : 0;
 }
 
+/* A number for each line to the device, if it is used. */
+static int send_lines(struct run *run, const double **lines, void *to, struct error *err)
+{
+    size_t bytes = (size_t)run->statistics->lines * sizeof **lines;
+    struct copy copy = {to, *lines, bytes, bytes, bytes, 1};
+    if (!*lines)
+        return 0;
+    *lines = to;
+    return run->device->copy(run->device, STREAM_IN, &copy, err);
+}
+
+static int open_standard(struct run *run, struct error *err)
+{
+    struct standardize *s = &run->panels.standard;
+    if (run->problem->standard.axis == AXIS_NONE)
+        return 0;
+    *s = statistics_standardize(run->problem, run->statistics);
+    return send_lines(run, &s->mean, run->lines[0], err) ||
+                   send_lines(run, &s->rest, run->lines[1], err) ||
+                   send_lines(run, &s->deviation, run->lines[2], err)
+               ? err->code
+               : 0;
+}
+
 static int open_check(struct run *run, void *memory, struct error *err)
 {
     if (check_open(&run->check, run->problem, run->plan, run->request->algorithm, run->device,
@@ -183,7 +210,7 @@ static int open_all(struct run *run, struct error *err)
                     run->request->verify, err) ||
         open_staging(run, err) || open_parts(run, err) ||
         dev->alloc(dev, own, (void **)&run->memory, err) ||
-        open_check(run, carve_memory(run), err) || run_warm_up(run, err))
+        open_check(run, carve_memory(run), err) || open_standard(run, err) || run_warm_up(run, err))
         return err->code;
     run->check.retry_on_failure = !run->piece->again;
     run->check.seed = run->seed;

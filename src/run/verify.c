@@ -14,6 +14,7 @@
 #include "ozaki.h"
 #include "quantity.h"
 #include "sketch_part.h"
+#include "statistics.h"
 #include "stop.h"
 #include "store.h"
 
@@ -36,9 +37,10 @@ struct full_check {
     double *z, *squares, *odd; /* m x classes: of C */
     double *norms, *verdicts;
     int *left_out, found;
-    struct checksum table;   /* of C */
-    _Atomic uint64_t summed; /* of the part of C that this rank has read */
-    uint64_t bytes;          /* that this rank has read */
+    struct checksum table;       /* of C */
+    _Atomic uint64_t summed;     /* of the part of C that this rank has read */
+    uint64_t bytes;              /* that this rank has read */
+    struct standardize standard; /* of A and B */
 };
 
 /* A matrix that is read once: each part of it is given to `sketch` or `project`, with vectors that
@@ -49,6 +51,7 @@ struct sweep {
     struct block_cut cut;
     bool projects, is_c;
     bool lower; /* it is symmetric, by its lower half */
+    bool standardizes; /* elements become what was multiplied, first */
     struct sketch sketch;
     struct project project;
 };
@@ -61,7 +64,8 @@ static size_t number_count(const struct problem *p, int classes)
 
 static size_t vector_bytes(const struct problem *p, int classes)
 {
-    return number_count(p, classes) * sizeof(double) + (size_t)p->n * sizeof(int) +
+    size_t lines = 3 * (size_t)standard_lines(p) * sizeof(double);
+    return lines + number_count(p, classes) * sizeof(double) + (size_t)p->n * sizeof(int) +
            checksum_bytes(p->type, p->n);
 }
 
@@ -157,6 +161,13 @@ static bool is_apart(const struct sweep *s, const struct block *part)
     return !trans && !s->lower && part->cols == s->share.cols;
 }
 
+static void standardize_part(const struct full_check *f, const struct block *part, void *memory)
+{
+    struct standardize standardize = statistics_part(&f->standard, part);
+    standardize.matrix = memory;
+    standardize_cpu(&standardize, 1);
+}
+
 /* As many parts as there are threads, each read by one of them. */
 static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t first, int64_t end,
                        struct error *err)
@@ -171,6 +182,8 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
             *err = mine;
             continue;
         }
+        if (s->standardizes)
+            standardize_part(f, &part, memory);
         if (s->is_c)
             f->summed += checksum_block(&f->table, &part, memory);
         if (is_apart(s, &part))
@@ -256,6 +269,7 @@ static int multiply_b(struct full_check *f, struct error *err)
     bool again;
     do {
         struct sweep sweep = sketch_of(f, p->trans[1], f->t, f->t_squares, NULL);
+        sweep.standardizes = p->standard.axis != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
         if (sweep_matrix(f, &p->matrix[OPERAND_B], &sweep, err))
@@ -273,6 +287,7 @@ static int multiply_a(struct full_check *f, struct error *err)
     double alpha = rounded(p, p->alpha);
     struct sweep sweep = {
         .projects = true,
+        .standardizes = p->standard.axis != AXIS_NONE,
         .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares}};
     if (sweep_matrix(f, &p->matrix[OPERAND_A], &sweep, err))
         return err->code;
@@ -445,6 +460,8 @@ int verify_files(const struct problem *p, const struct matrix_info *c,
                            .comm = comm,
                            .threads = machine->threads,
                            .classes = choose_classes(p, machine)};
+    if (p->standard.axis)
+        f.standard = statistics_standardize(p, v->statistics);
     allocate(&f, machine, err);
     if (comm_agree(comm, err) == 0)
         check_all(&f, c, v, err);

@@ -17,11 +17,14 @@
 #include "machine.h"
 #include "problem.h"
 
-/* Plain data; the same on all ranks. */
+struct statistics;
+
+/* The same on all ranks. */
 struct verify {
-    uint64_t seed;     /* of the vectors; set by the caller, as the next two */
-    bool has_expected; /* the checksum of C is known */
-    uint64_t expected; /* that checksum */
+    uint64_t seed;                       /* of the vectors; set by the caller, as the next three */
+    bool has_expected;                   /* the checksum of C is known */
+    uint64_t expected;                   /* that checksum */
+    const struct statistics *statistics; /* of a problem with a standard; the caller's */
 
     bool judged;       /* all files were read; otherwise only `seconds` below is valid */
     uint64_t checksum; /* of C as it was read */

@@ -121,7 +121,7 @@ static void *host_at(const struct matrix *m, int64_t i, int64_t j)
 static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
 {
     struct matrix m = random_rows(type, rows, cols, guard);
-    struct matrix lines = random_rows(SCALAR_DOUBLE, 2, rows > cols ? rows : cols, guard);
+    struct matrix lines = random_rows(SCALAR_DOUBLE, 3, rows > cols ? rows : cols, guard);
     raw_set(&lines, index_of(&lines, 0, 1), 0);
     for (int64_t j = 0; j < cols && rows > 1; j += 3)
         raw_set(&m, index_of(&m, j, 1), NAN);
@@ -134,6 +134,7 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
                             .ld = m.ld,
                             .by_rows = how & 1,
                             .mean = device_at(&lines, 0, 0),
+                            .rest = device_at(&lines, 0, 2),
                             .deviation = how & 2 ? device_at(&lines, 0, 1) : NULL,
                             .constant = how & 4 ? 1 : NAN,
                             .missing = (enum missing)(how / 8 % 3)};
@@ -141,6 +142,7 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
     finish(devices[0], STREAM_IN);
     s.matrix = host_at(&m, 0, 0);
     s.mean = host_at(&lines, 0, 0);
+    s.rest = host_at(&lines, 0, 2);
     s.deviation = how & 2 ? host_at(&lines, 0, 1) : NULL;
     standardize_cpu(&s, 1);
     double *want = host_copy(&m);

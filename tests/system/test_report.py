@@ -153,6 +153,7 @@ def test_all_keys_are_documented_and_there(source):
     stages = ["read", "cache", "network", "in", "gemm", "check", "out", "write"]
     found = set(keys_of(multiply(source, *SLOW, "--verify", "full", ranks=2)))
     found |= set(keys_of(multiply(source, "--algo", "ozaki", "--force")))
+    found |= set(keys_of(multiply(source, "--product", "cov", "--force")))
     tell(source, "--dry-run")
     found |= set(keys_of(report_of(source)))
     found = {re.sub(rf"^stages\.({'|'.join(stages)})", "stages.STAGE", key) for key in found}

@@ -107,31 +107,33 @@ static void mirror_is_the_transpose_of_combine(void **state)
 static void check_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
 {
     struct matrix m = matrix_make(type, cols, rows, guard);
-    double mean[200], deviation[200];
+    double mean[200], rest[200], deviation[200];
     matrix_fill(&m, random_real);
     for (int64_t at = 0; at < rows * cols; at += 5)
         set(&m, at % cols, at / cols, NAN);
     for (int i = 0; i < 200; i++) {
         mean[i] = random_real();
+        rest[i] = 0x1p-54 * random_real();
         deviation[i] = i % 7 ? random_real() + 2 : 0;
     }
     struct matrix before = matrix_copy(&m);
-    struct standardize s = {type,
-                            rows,
-                            cols,
-                            m.data,
-                            m.ld,
-                            how & 1,
-                            mean,
-                            how & 2 ? deviation : NULL,
-                            how & 4 ? 1 : NAN,
-                            (enum missing)(how / 8 % 3)};
+    struct standardize s = {.type = type,
+                            .rows = rows,
+                            .cols = cols,
+                            .matrix = m.data,
+                            .ld = m.ld,
+                            .by_rows = how & 1,
+                            .mean = mean,
+                            .rest = rest,
+                            .deviation = how & 2 ? deviation : NULL,
+                            .constant = how & 4 ? 1 : NAN,
+                            .missing = (enum missing)(how / 8 % 3)};
     standardize_cpu(&s, THREADS);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
             int64_t line = how & 1 ? i : j;
             double x = get(&before, j, i), divisor = how & 2 ? deviation[line] : 1, got;
-            double y = (isnan(x) && s.missing == MISSING_ZERO ? 0 : x) - mean[line];
+            double y = (isnan(x) && s.missing == MISSING_ZERO ? 0 : x) - mean[line] - rest[line];
             y /= divisor == 0 ? s.constant : divisor;
             if (isnan(x) && s.missing == MISSING_MEAN)
                 y = 0;

@@ -109,12 +109,28 @@ static void mean_and_deviation_have_all_digits(void **state)
             sum += d;
             squares += d * d;
         }
-        double mean, deviation, spread = (double)(count * squares - sum * sum) / (double)count;
-        moments_finish(&m, count + missing, true, &mean, &deviation);
+        double deviation, spread = (double)(count * squares - sum * sum) / (double)count;
+        struct mean mean = moments_finish(&m, count + missing, true, &deviation);
         /* The centre is a multiple of the least count, so that one rounding is left. */
         long double exact = (long double)centre + (long double)sum / (long double)count;
-        assert_near(mean, ldexp((double)exact, scale));
+        assert_near(mean.mean, ldexp((double)exact, scale));
+        double rest = (double)(exact - (long double)(double)exact);
+        assert_true(fabs(mean.rest - ldexp(rest, scale)) <= fabs(mean.mean) * 0x1p-63);
         assert_near(deviation, ldexp(sqrt(spread / (double)(count + missing - 1)), scale));
+    }
+}
+
+static void equal_elements_have_no_deviation(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < tries(trials); trial++) {
+        int64_t count = 1 + random_below(COUNT);
+        double x = random_number(900), deviation;
+        struct moments m = {0};
+        for (int64_t i = 0; i < count; i++)
+            moments_add(&m, x);
+        struct mean mean = moments_finish(&m, count, false, &deviation);
+        assert_true(mean.mean == x && mean.rest == 0 && deviation == 0);
     }
 }
 
@@ -124,29 +140,23 @@ static void what_is_missing_counts_as_asked(void **state)
                  infinite[] = {1, INFINITY, NAN}, huge[] = {0x1p1023, -0x1p1023},
                  tiny[] = {5e-324, 5e-324, 5e-324, -5e-324};
     struct moments m = moments_of(x, 4);
-    double mean, deviation;
+    double deviation;
     (void)state;
-    moments_finish(&m, 4, true, &mean, &deviation);
-    assert_true(mean == 2);
+    assert_true(moments_finish(&m, 4, true, &deviation).mean == 2);
     assert_near(deviation, sqrt(2.0 / 3));
-    moments_finish(&m, 4, false, &mean, &deviation);
-    assert_true(mean == 1);
+    assert_true(moments_finish(&m, 4, false, &deviation).mean == 1);
     assert_near(deviation, sqrt(6.0 / 3));
     m = moments_of(same, 3);
-    moments_finish(&m, 3, false, &mean, &deviation);
-    assert_true(mean == 0.1 && deviation == 0);
+    assert_true(moments_finish(&m, 3, false, &deviation).mean == 0.1 && deviation == 0);
     m = moments_of(none, 2);
-    moments_finish(&m, 2, true, &mean, &deviation);
-    assert_true(mean == 0 && deviation == 0);
+    assert_true(moments_finish(&m, 2, true, &deviation).mean == 0 && deviation == 0);
     m = moments_of(infinite, 3);
-    moments_finish(&m, 3, true, &mean, &deviation);
-    assert_true(isnan(mean) && isnan(deviation));
+    assert_true(isnan(moments_finish(&m, 3, true, &deviation).mean) && isnan(deviation));
     m = moments_of(huge, 2);
-    moments_finish(&m, 2, false, &mean, &deviation);
-    assert_true(mean == 0);
+    assert_true(moments_finish(&m, 2, false, &deviation).mean == 0);
     assert_near(deviation, 0x1p1023 * sqrt(2));
     m = moments_of(tiny, 4);
-    moments_finish(&m, 4, false, &mean, &deviation);
+    moments_finish(&m, 4, false, &deviation);
     assert_true(deviation == 5e-324);
 }
 
@@ -155,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_and_parts_make_no_difference),
         cmocka_unit_test(mean_and_deviation_have_all_digits),
+        cmocka_unit_test(equal_elements_have_no_deviation),
         cmocka_unit_test(what_is_missing_counts_as_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

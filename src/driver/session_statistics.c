@@ -1,0 +1,51 @@
+/* What centred and scaled products need before anything is multiplied. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "error.h"
+#include "quantity.h"
+#include "session.h"
+
+static const char *name_of(const struct standard *standard)
+{
+    return standard->axis == AXIS_ROWS ? "row" : "column";
+}
+
+/* Where that is not what is expected of a covariance or correlation, say what was done. */
+static void warn(const struct session *s)
+{
+    const struct standard *standard = &s->problem.standard;
+    const struct statistics *found = &s->statistics;
+    const char *name = name_of(standard), *many = found->constant == 1 ? "" : "s";
+    if (found->missing > 0 && !s->options.quiet)
+        printf("            %" PRId64 " elements are NaN, taken for %s\n", found->missing,
+               standard->missing == MISSING_MEAN ? "the mean" : "0");
+    if (found->constant > 0 && standard->scales && standard_lines_are_variables(&s->problem))
+        fprintf(stderr,
+                "dgemm_ooc: %" PRId64 " %s%s of A do not vary, and have no correlation: C is NaN "
+                "there\n",
+                found->constant, name, many);
+    else if (found->constant > 0 && standard->scales)
+        fprintf(stderr,
+                "dgemm_ooc: %" PRId64 " %s%s of A do not vary, and are not divided by their "
+                "deviation, which is 0\n",
+                found->constant, name, many);
+}
+
+int session_read_statistics(struct session *s)
+{
+    struct statistics *found = &s->statistics;
+    if (s->problem.standard.axis == AXIS_NONE)
+        return 0;
+    s->output.statistics = found;
+    statistics_read(&s->problem, &s->hardware.machine, &s->comm, found, &s->err);
+    if (session_check_operands(s))
+        return s->err.code;
+    if (s->comm.rank == 0 && !s->options.quiet)
+        printf("Statistics  means and deviations of %" PRId64 " %ss of A, %s in %s\n", found->lines,
+               name_of(&s->problem.standard), quantity_bytes(found->bytes),
+               quantity_time(found->seconds));
+    if (s->comm.rank == 0)
+        warn(s);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* Means and standard deviations of the rows or columns of the matrix of a centred or scaled product
+ * (standard.h), from one pass over its file before anything is multiplied.
+ *
+ * All ranks and threads share the reading; sums are exact (moments.h), so that the bits depend on
+ * the matrix alone.  Where the memory does not hold the sums of all lines, they are read in groups
+ * of as many as it holds. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "block.h"
+
+struct comm;
+struct error;
+struct machine;
+struct problem;
+struct standardize;
+
+/* The same on all ranks. */
+struct statistics {
+    int64_t lines;
+    double *mean, *rest, *deviation; /* of each line (moments.h) */
+    int64_t missing;                 /* elements that are NaN */
+    int64_t constant;                /* lines whose deviation is 0 */
+    double seconds, bytes;           /* that it took, and that all ranks read */
+};
+
+/* Collective, blocks.  Compute them within machine->host_memory on each rank, on machine->threads.
+ * Complains (EXIT_INPUT) about NaN where nothing may be missing; EXIT_STOPPED after a request to
+ * stop.  After a failure statistics_free is still due. */
+int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
+                    struct statistics *statistics, struct error *err);
+/* The vectors; what was counted stays. */
+void statistics_free(struct statistics *statistics);
+
+/* What the elements of the problem's matrix become: all but the extents and the matrix, with the
+ * vectors from the first line on. */
+struct standardize statistics_standardize(const struct problem *p,
+                                          const struct statistics *statistics);
+
+/* The part of it for a block of the matrix. */
+struct standardize statistics_part(const struct standardize *all, const struct block *block);
