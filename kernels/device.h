@@ -81,7 +81,7 @@ struct device {
     int (*mirror)(struct device *dev, const struct mirror *mirror,
                   struct error *err); /* likewise */
     int (*standardize)(struct device *dev, const struct standardize *standardize,
-                       struct error *err); /* STREAM_IN */
+                       struct error *err); /* STREAM_COMPUTE */
     /* The product check (freivalds.h), on STREAM_COMPUTE. */
     int (*sketch)(struct device *dev, const struct sketch *sketch, struct error *err);
     int (*retire)(struct device *dev, const struct retire *retire, struct error *err);

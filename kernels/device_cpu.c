@@ -236,7 +236,7 @@ static int cpu_standardize(struct device *dev, const struct standardize *standar
                            struct error *err)
 {
     (void)err;
-    submit(dev, STREAM_IN,
+    submit(dev, STREAM_COMPUTE,
            (struct operation){.action = ACTION_STANDARDIZE, .standardize = *standardize});
     return 0;
 }

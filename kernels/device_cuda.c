@@ -208,7 +208,7 @@ static int gpu_standardize(struct device *dev, const struct standardize *standar
 {
     struct gpu *gpu = gpu_of(dev);
     return ON_GPU(gpu->index, EXIT_RUNTIME, "centring a panel",
-                  standardize_cuda(standardize, gpu->streams[STREAM_IN]), err);
+                  standardize_cuda(standardize, gpu->streams[STREAM_COMPUTE]), err);
 }
 
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)

@@ -32,13 +32,22 @@ static void warn(const struct session *s)
                 found->constant, name, many);
 }
 
+static void tell(void *context, double done)
+{
+    ticker_tell_other(context, "of A is read, for means and deviations", done);
+}
+
 int session_read_statistics(struct session *s)
 {
     struct statistics *found = &s->statistics;
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
+    struct ticker *ticker = &s->record.ticker; /* of the product, later */
+    const struct statistics_watch watch = {tell, ticker};
+    ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
     s->output.statistics = found;
-    statistics_read(&s->problem, &s->hardware.machine, &s->comm, found, &s->err);
+    statistics_read(&s->problem, &s->hardware.machine, &s->comm, &watch, found, &s->err);
+    ticker_hide(ticker);
     if (session_check_operands(s))
         return s->err.code;
     if (s->comm.rank == 0 && !s->options.quiet)

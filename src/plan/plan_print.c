@@ -5,6 +5,8 @@
 #include "plan.h"
 #include "quantity.h"
 
+static const double addition_s = 12e-9; /* an element to exact sums, one thread (measured) */
+
 const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
                                     "multiply",  "online check", "device to host", "disk write"};
 
@@ -39,8 +41,7 @@ static void print_standard(const struct problem *p)
     const struct standard *s = &p->standard;
     if (s->axis == AXIS_NONE)
         return;
-    printf("            A's %s are %s%s%s before, by means and deviations that take one more\n"
-           "            pass over A; NaN is %s\n",
+    printf("            A's %s are %s%s%s before; NaN is %s\n",
            s->axis == AXIS_ROWS ? "rows" : "columns", s->centers ? "centred" : "",
            s->centers && s->scales ? " and " : "", s->scales ? "scaled" : "",
            s->missing == MISSING_ERROR  ? "refused"
@@ -128,6 +129,18 @@ static void print_shape(const struct machine *m, const struct plan *plan)
     print_memory(m, plan);
 }
 
+/* What means and deviations take before: the slower of the disk and of all threads' additions. */
+static void print_pass(const struct problem *p, const struct machine *m)
+{
+    double elements = (double)standard_lines(p) * (double)standard_elements(p);
+    double bytes = elements * (double)scalar_size(p->type);
+    double added_s = elements * addition_s / ((double)m->ranks * m->threads);
+    double read_s = bytes / m->disk_read_bytes_per_s, most = read_s > added_s ? read_s : added_s;
+    if (elements > 0)
+        printf("  %-15s %12s  at %-14s %12s  (before: means)\n", "disk read", quantity_bytes(bytes),
+               quantity_rate(bytes / most), quantity_time(most));
+}
+
 static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     const struct traffic *w = &plan->worst;
@@ -144,6 +157,7 @@ static void print_links(const struct problem *p, const struct machine *m, const 
         [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
     };
     printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
+    print_pass(p, m);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
         if (!links[i].rate || (i == STAGE_NETWORK && plan->sent_bytes == 0))

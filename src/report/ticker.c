@@ -91,20 +91,42 @@ static int fitting(const char *line, int room)
     return length;
 }
 
-void ticker_tell(struct ticker *t, const struct tally *now)
+static bool is_due(const struct ticker *t)
 {
-    char line[LINE_BYTES];
-    double time = clock_now();
-    if (!t->on || time < t->told + t->period_s)
-        return;
-    remember(t, now, time - t->told);
-    t->told = time;
-    compose(t, line);
+    return t->on && clock_now() >= t->told + t->period_s;
+}
+
+static void draw(struct ticker *t, const char *line)
+{
     if (t->redraws)
         fprintf(stderr, "\r%.*s\033[K", fitting(line, columns() - 1), line);
     else
         fprintf(stderr, "%s\n", line);
     t->drawn = t->redraws;
+}
+
+void ticker_tell(struct ticker *t, const struct tally *now)
+{
+    char line[LINE_BYTES];
+    double time = clock_now();
+    if (!is_due(t))
+        return;
+    remember(t, now, time - t->told);
+    t->told = time;
+    compose(t, line);
+    draw(t, line);
+}
+
+void ticker_tell_other(struct ticker *t, const char *what, double done)
+{
+    char line[LINE_BYTES], elapsed[32];
+    double time = clock_now();
+    if (!is_due(t))
+        return;
+    t->told = time;
+    snprintf(line, sizeof line, "[%s] %.1f%%  %s", clock_text(time - t->started, elapsed),
+             100 * done, what);
+    draw(t, line);
 }
 
 void ticker_hide(struct ticker *t)

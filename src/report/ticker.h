@@ -33,5 +33,8 @@ void ticker_begin(struct ticker *ticker, double done, uint64_t tiles);
 /* How far it is, over all ranks.  Prints when it is time to. */
 void ticker_tell(struct ticker *ticker, const struct tally *now);
 
+/* Likewise, of something that precedes the product: how much of `what` is done. */
+void ticker_tell_other(struct ticker *ticker, const char *what, double done);
+
 /* Take the line off the terminal, so that something else can be printed. */
 void ticker_hide(struct ticker *ticker);

@@ -41,8 +41,7 @@ static int load_c0(struct drain *d, const struct block *part, int buffer, struct
 {
     struct device *dev = d->device;
     struct matrix c0 = {d->problem->type, d->c0[buffer], part->cols, *part};
-    if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) ||
-        intake_copy(d->in, &c0, NULL, NULL, err) ||
+    if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
         return err->code;
     return dev->wait(dev, STREAM_OUT, d->c0_used[buffer], err);

@@ -335,7 +335,7 @@ static void give(struct intake *in, struct slot *slot)
 }
 
 int intake_copy(struct intake *in, const struct matrix *to, const struct matrix *other,
-                struct block *came, struct error *err)
+                struct error *err)
 {
     struct device *dev = in->mover.device;
     struct slot *slot;
@@ -346,8 +346,6 @@ int intake_copy(struct intake *in, const struct matrix *to, const struct matrix 
     struct copy copies[] = {matrix_copy_common(to, all, slot->memory, &parts[0]),
                             other ? matrix_copy_common(other, all, slot->memory, &parts[1])
                                   : (struct copy){0}};
-    if (came)
-        *came = *all;
     slot->copied = parts[0].rows * parts[0].cols + parts[1].rows * parts[1].cols;
     if (dev->record(dev, slot->start, STREAM_IN, err) ||
         dev->copy(dev, STREAM_IN, &copies[0], err) ||

@@ -60,11 +60,10 @@ int intake_begin(struct intake *intake, struct error *err);
 const struct transfer *intake_peek(struct intake *intake);
 
 /* Take the next slot that this rank needs and enqueue the copies of what it holds to its place in
- * the matrix and in the other one, which may be null, on STREAM_IN; *came, if it is not null,
- * becomes the block that it holds.  Blocks until the slot is full; fails without a complaint
- * (ERROR_ELSEWHERE) when another rank has stopped the ring. */
+ * the matrix and in the other one, which may be null, on STREAM_IN.  Blocks until the slot is full;
+ * fails without a complaint (ERROR_ELSEWHERE) when another rank has stopped the ring. */
 int intake_copy(struct intake *intake, const struct matrix *to, const struct matrix *other,
-                struct block *came, struct error *err);
+                struct error *err);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */
 int intake_check(struct intake *intake, struct error *err);

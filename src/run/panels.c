@@ -71,34 +71,18 @@ static int feed_begin(struct panels *p, enum operand operand, struct error *err)
         return err->code;
     panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
     panel->whole = schedule_line_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
-    panel->parts = 0;
+    panel->parts = panel->prepared = 0;
     feed->newest = panel;
     feed->begun = true;
     return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, err) : 0;
 }
 
-int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *came,
-                       struct error *err)
-{
-    const struct block *whole = &matrix->block, part = block_common(whole, came);
-    if (p->problem->standard.axis == AXIS_NONE || block_empty(&part))
-        return 0;
-    struct standardize s = statistics_part(&p->standard, &part);
-    s.matrix = matrix_at(matrix, part.row - whole->row, part.col - whole->col);
-    s.ld = matrix->ld;
-    return p->device->standardize(p->device, &s, err);
-}
-
-/* Copy the next part of a panel to the device, and make of it what is multiplied. */
+/* Copy the next part of a panel to the device. */
 static int panel_add(struct panels *p, struct panel *panel, struct error *err)
 {
-    const struct matrix *other = brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL;
-    struct block came;
     panel->parts++;
-    if (intake_copy(p->in, &panel->matrix, other, &came, err) ||
-        panels_standardize(p, &panel->matrix, &came, err))
-        return err->code;
-    return other ? panels_standardize(p, other, &came, err) : 0;
+    return intake_copy(p->in, &panel->matrix,
+                       brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL, err);
 }
 
 /* The copies so far make the panel full, once they are done. */
@@ -132,6 +116,37 @@ static int panel_fill(struct panels *p, enum operand operand, struct panel *pane
         if (panel_add(p, panel, err))
             return err->code;
     return end > before ? record_full(p, panel, err) : 0;
+}
+
+int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,
+                       struct error *err)
+{
+    const struct block *whole = &matrix->block, part = block_common(whole, block);
+    if (p->problem->standard.axis == AXIS_NONE || block_empty(&part))
+        return 0;
+    struct standardize s = statistics_part(&p->standard, &part);
+    s.matrix = matrix_at(matrix, part.row - whole->row, part.col - whole->col);
+    s.ld = matrix->ld;
+    return p->device->standardize(p->device, &s, err);
+}
+
+int panels_prepare(struct panels *p, enum operand operand, struct error *err)
+{
+    struct device *dev = p->device;
+    struct panel *panel = panels_current(p, operand);
+    enum operand from = operand == OPERAND_A && p->plan->triangle ? OPERAND_B : operand;
+    const struct panel *comes = panels_current(p, from);
+    struct block_cut cut = schedule_cut(p->problem, p->plan, from);
+    if (dev->wait(dev, STREAM_COMPUTE, panel->full, err))
+        return err->code;
+    if (p->feeds[operand].buffers == 0) /* it is a part of B's */
+        return 0;
+    for (; panel->prepared < comes->parts; panel->prepared++) {
+        struct block part = block_cut_part(&comes->whole, &cut, panel->prepared);
+        if (panels_standardize(p, &panel->matrix, &part, err))
+            return err->code;
+    }
+    return 0;
 }
 
 int panels_fill(struct panels *p, int64_t rows, struct error *err)

@@ -11,6 +11,7 @@ struct panel {
     struct matrix matrix;
     struct block whole; /* what comes: the panel or, in a triangle, that of all ranks */
     int64_t parts;      /* of it, as it is cut into slots, whose copies are enqueued */
+    int64_t prepared;   /* of these, the first ones, that products may read */
     struct event *full; /* these copies are done */
     struct event *used; /* the last product that reads it is done */
     int64_t steps;      /* of the run, when that product was enqueued */
@@ -74,10 +75,14 @@ void panels_want(struct panels *panels, const struct block *tile, int64_t slab);
  * room for it.  Does not block.  False when there is none, or something failed. */
 bool panels_try(struct panels *panels, struct error *err);
 
-/* What of a block of the file has come into a matrix on the device becomes what is multiplied, on
- * STREAM_IN.  Does nothing where the problem has no standard. */
-int panels_standardize(struct panels *panels, const struct matrix *matrix, const struct block *came,
-                       struct error *err);
+/* Before a product reads the current panel of an operand: let the compute stream wait for what has
+ * been copied of it, and make of that what is multiplied (standard.h), once.  Only enqueues. */
+int panels_prepare(struct panels *panels, enum operand operand, struct error *err);
+
+/* The latter for what a matrix on the device has of a block of the file.  Does nothing where the
+ * problem has no standard. */
+int panels_standardize(struct panels *panels, const struct matrix *matrix,
+                       const struct block *block, struct error *err);
 
 /* All products that read the current panels are enqueued. */
 int panels_release(struct panels *panels, struct error *err);

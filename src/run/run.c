@@ -100,7 +100,6 @@ int run_warm_up(struct run *run, struct error *err)
     const struct matrix *b = &panels_current(&run->panels, OPERAND_B)->matrix;
     const struct block element = {b->block.row, b->block.col, 1, 1};
     if (panels_standardize(&run->panels, b, &element, err) ||
-        dev->record(dev, combined, STREAM_IN, err) || dev->sync(dev, combined, err) ||
         check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
         check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
@@ -132,7 +131,8 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
         if (block_empty(&strip))
             continue;
         if (panels_fill(&run->panels, strip.row - tile->row + strip.rows, err) ||
-            dev->wait(dev, STREAM_COMPUTE, panels_current(&run->panels, OPERAND_A)->full, err) ||
+            panels_prepare(&run->panels, OPERAND_B, err) ||
+            panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err) ||
             dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
             return err->code;
@@ -142,12 +142,10 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
 
 static int slab_multiply(struct run *run, int64_t slab, struct error *err)
 {
-    struct panel *a = panels_current(&run->panels, OPERAND_A);
     struct panel *b = panels_current(&run->panels, OPERAND_B);
-    struct device *dev = run->device;
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
-    if (dev->wait(dev, STREAM_COMPUTE, b->full, err) ||
-        (!by_strips && dev->wait(dev, STREAM_COMPUTE, a->full, err)) ||
+    if (panels_prepare(&run->panels, OPERAND_B, err) ||
+        (!by_strips && panels_prepare(&run->panels, OPERAND_A, err)) ||
         check_slab(&run->check, slab, b->matrix.memory, run->acc.memory, err))
         return err->code;
     if (by_strips ? slab_by_strips(run, slab, err) : rows_multiply(run, &run->acc.block, slab, err))

@@ -29,6 +29,7 @@ struct census {
     const struct problem *problem;
     const struct matrix_info *info;
     struct comm *comm;
+    const struct statistics_watch *watch;
     struct store *store;
     int threads;
     struct block group; /* of the matrix: all of its lines that are added up now */
@@ -127,6 +128,17 @@ static int read_parts(struct census *s, int64_t first, int count, struct error *
     return 0;
 }
 
+/* So many of the group's parts have been read, by all ranks together. */
+static void tell(const struct census *s, int64_t read, int64_t parts)
+{
+    int64_t first = by_rows(s) ? s->group.row : s->group.col;
+    int64_t lines = by_rows(s) ? s->group.rows : s->group.cols;
+    double of_group = (double)min_i64(read, parts) / (double)parts;
+    double done = (double)first + of_group * (double)lines;
+    if (s->comm->rank == 0)
+        s->watch->tell(s->watch->context, done / (double)standard_lines(s->problem));
+}
+
 /* Add up what this rank reads of the group: as many parts as it has threads, then those of the next
  * ranks follow.  After a NaN that is refused it reads no more. */
 static int read_group(struct census *s, struct error *err)
@@ -136,8 +148,8 @@ static int read_group(struct census *s, struct error *err)
          i += s->comm->size * each)
         if (stop_level(s->comm->rank == 0) == STOP_END)
             err->code = EXIT_STOPPED;
-        else if (s->nan == INT64_MAX)
-            read_parts(s, i, (int)min_i64(each, parts - i), err);
+        else if (s->nan == INT64_MAX && read_parts(s, i, (int)min_i64(each, parts - i), err) == 0)
+            tell(s, i + s->comm->size * each, parts);
     if (err->code)
         comm_raise(s->comm);
     return comm_agree(s->comm, err);
@@ -201,15 +213,14 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
 
 /* Parts of at least a chunk, which is then decoded once, and groups of as many lines as what is
  * left of the memory has sums for. */
-static int allocate(struct census *s, const struct machine *machine, int64_t *lines,
-                    struct error *err)
+static int allocate(struct census *s, size_t memory, int64_t *lines, struct error *err)
 {
     const struct problem *p = s->problem;
     const size_t threads = (size_t)s->threads, sums = (3 + MOMENT_PARTS) * sizeof(double);
     size_t fixed = store_overhead_bytes(s->info, p->type, STORE_READ, p->io, s->threads) +
                    store_shared_bytes(s->info, p->type, STORE_READ, p->io) +
                    3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;
-    size_t half = machine->host_memory > fixed ? (machine->host_memory - fixed) / 2 : 0;
+    size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
     size_t best = s->info->chunk_bytes <= CHUNK_MOST && s->info->chunk_bytes > PART_MOST
                       ? (size_t)round_up((int64_t)s->info->chunk_bytes, PAGE)
                       : PART_MOST;
@@ -241,14 +252,16 @@ static int read_all(struct census *s, int64_t lines, struct statistics *to, stru
 }
 
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    struct statistics *to, struct error *err)
+                    const struct statistics_watch *watch, struct statistics *to, struct error *err)
 {
     double begin = clock_now();
     int64_t lines = 0;
+    size_t memory = comm_min(machine->host_memory); /* all ranks cut the matrix in the same way */
     struct census s = {.problem = p,
                        .info = &p->matrix[OPERAND_A],
                        .comm = comm,
-                       .threads = machine->threads,
+                       .watch = watch,
+                       .threads = (int)comm_min((uint64_t)machine->threads),
                        .nan = INT64_MAX};
     *to = (struct statistics){.lines = standard_lines(p)};
     to->mean = malloc((size_t)to->lines * sizeof *to->mean);
@@ -257,7 +270,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     if (!to->mean || !to->rest || !to->deviation)
         error_add(err, EXIT_RESOURCES, "no memory for means and deviations");
     else
-        allocate(&s, machine, &lines, err);
+        allocate(&s, memory, &lines, err);
     s.cut = (struct block_cut){(int64_t)(s.part_bytes / scalar_size(p->type)), s.info->chunk_rows,
                                s.info->chunk_cols};
     if (comm_agree(comm, err) == 0)

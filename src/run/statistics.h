@@ -26,11 +26,18 @@ struct statistics {
     double seconds, bytes;           /* that it took, and that all ranks read */
 };
 
+/* Who is told now and then, on rank 0, how far it is: from 0 to 1. */
+struct statistics_watch {
+    void (*tell)(void *context, double done);
+    void *context;
+};
+
 /* Collective, blocks.  Compute them within machine->host_memory on each rank, on machine->threads.
  * Complains (EXIT_INPUT) about NaN where nothing may be missing; EXIT_STOPPED after a request to
  * stop.  After a failure statistics_free is still due. */
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    struct statistics *statistics, struct error *err);
+                    const struct statistics_watch *watch, struct statistics *statistics,
+                    struct error *err);
 /* The vectors; what was counted stays. */
 void statistics_free(struct statistics *statistics);
 

@@ -155,7 +155,7 @@ static int faulty_mirror(struct device *dev, const struct mirror *mirror, struct
 static int faulty_standardize(struct device *dev, const struct standardize *standardize,
                               struct error *err)
 {
-    return fail_on(dev, CALL_STANDARDIZE, STREAM_IN, "standardize", err)
+    return fail_on(dev, CALL_STANDARDIZE, STREAM_COMPUTE, "standardize", err)
                ? err->code
                : real.standardize(dev, standardize, err);
 }

@@ -139,7 +139,7 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
                             .constant = how & 4 ? 1 : NAN,
                             .missing = (enum missing)(how / 8 % 3)};
     ok(devices[0]->standardize(devices[0], &s, &err));
-    finish(devices[0], STREAM_IN);
+    finish(devices[0], STREAM_COMPUTE);
     s.matrix = host_at(&m, 0, 0);
     s.mean = host_at(&lines, 0, 0);
     s.rest = host_at(&lines, 0, 2);

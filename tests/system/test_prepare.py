@@ -174,25 +174,40 @@ def test_infinity_makes_its_line_nan(tmp_path):
     assert np.isnan(read(output_of(source), "C_mean")[2])
 
 
-@pytest.mark.parametrize("words", [
+KINDS = pytest.mark.parametrize("words", [
     ["--product", "cor", *TALL], ["--product", "cov"], ["-b", "A", "--transb", "T", "--center", "cols"],
     ["-b", "A", *TALL, "--center", "rows", "--scale", "rows", "--nan", "mean", "--alpha", "0.3"],
     ["--product", "gram", "--scale", "cols", "--nan", "zero"]])
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_the_same_bits_everywhere(tmp_path, gpu, words, dtype):
-    """On any ranks, in any memory, as half or all of the products, on the CPU and the GPU."""
+
+
+def make_kind(path, words, dtype):
     a = far(207, 155, dtype, 1e6 if dtype == "f8" else 30)
     if "--nan" in words:
         a[::7, ::5] = np.nan
-    source = make(tmp_path / "input.h5", a)
+    return make(path, a)
+
+
+@KINDS
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_the_same_bits_everywhere(tmp_path, words, dtype):
+    """On any ranks, in any memory, as half or all of the products."""
+    source = make_kind(tmp_path / "input.h5", words, dtype)
     reference, report = result(source, *words, "--symmetric", "on")
     z = report["problem"]
     assert (z["center"], z["scale"]) != ("none", "none") and z["symmetric"]
     small = ["--gpu-memory", "150K", "--host-memory", "8M"]
     for ranks, more in [(0, ["--symmetric", "off"]), (0, small), (2, small), (3, ["--symmetric", "off", *small]),
-                        (4, []), (5, small)]:
+                        (4, []), (5, small), (8, small)]:
         got, report = result(source, *words, *more, ranks=ranks)
         assert got == reference and report["verdict"] == "PASSED", (ranks, more)
+
+
+@pytest.mark.gpu
+@KINDS
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, words, dtype):
+    source = make_kind(tmp_path / "input.h5", words, dtype)
+    reference, _ = result(source, *words)
     for more in [], ["--gpu-memory", "400K"], ["--symmetric", "off"]:
         assert result(source, *words, *more, device=gpu)[0] == reference
 

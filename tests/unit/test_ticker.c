@@ -41,6 +41,19 @@ static void test_a_line_a_minute(void **state)
     assert_ptr_equal(strstr(next, "[2:00] 37.0%  eta 10:35  1.00 TFLOP/s  "), next);
 }
 
+static void test_what_precedes_the_product(void **state)
+{
+    (void)state;
+    struct ticker t;
+    ticker_open(&t, PROGRESS_AUTO, false, 1, 0);
+    t.told -= 61;
+    t.started -= 61;
+    struct ear ear = ear_open();
+    ticker_tell_other(&t, "means", 0.305);
+    ticker_tell_other(&t, "means", 0.5);
+    assert_string_equal(ear_close(&ear), "[1:01] 30.5%  means\n");
+}
+
 /* The rate follows the most recent work. */
 static void test_rates_follow(void **state)
 {
@@ -128,9 +141,8 @@ static void test_nothing_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_a_minute),
-        cmocka_unit_test(test_rates_follow),
-        cmocka_unit_test(test_long_runs_of_many_ranks),
+        cmocka_unit_test(test_a_line_a_minute), cmocka_unit_test(test_what_precedes_the_product),
+        cmocka_unit_test(test_rates_follow),    cmocka_unit_test(test_long_runs_of_many_ranks),
         cmocka_unit_test(test_nothing_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

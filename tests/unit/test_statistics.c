@@ -1,0 +1,118 @@
+/* Means and deviations of a file are those of its lines, with the same bits whatever memory and
+ * threads there are; and a NaN that is refused is found. */
+#include "store_fixture.h"
+
+#include <math.h>
+
+#include "comm.h"
+#include "machine.h"
+#include "moments.h"
+#include "problem.h"
+#include "statistics.h"
+
+enum { ROWS = 301, COLS = 1003 };
+
+static struct comm comm;
+static double data[ROWS][COLS], told;
+
+static void tell(void *context, double done)
+{
+    assert_true(context == &told && done >= told && done <= 1);
+    told = done;
+}
+
+static struct problem make_problem(const struct matfile_layout *layout, enum axis axis)
+{
+    struct error err = {0};
+    struct matfile *file;
+    struct block all = {.rows = ROWS, .cols = COLS};
+    struct problem p = {.type = SCALAR_DOUBLE,
+                        .standard = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
+    p.matrix[OPERAND_A] = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
+    unlink("a.h5");
+    succeed(matfile_create(&p.matrix[OPERAND_A], true, layout, NULL, &err), &err);
+    succeed(matfile_open_write(&p.matrix[OPERAND_A], &file, &err), &err);
+    succeed(matfile_write(file, SCALAR_DOUBLE, &all, data, &err), &err);
+    matfile_close(file);
+    const struct matrix_info made = p.matrix[OPERAND_A];
+    succeed(matfile_describe(made.file, made.dataset, &p.matrix[OPERAND_A], &err), &err);
+    return p;
+}
+
+static void check_lines(const struct problem *p, const struct statistics *s)
+{
+    bool rows = p->standard.axis == AXIS_ROWS;
+    int64_t missing = 0;
+    assert_int_equal(s->lines, rows ? ROWS : COLS);
+    for (int64_t line = 0; line < s->lines; line++) {
+        struct moments m = {0};
+        double deviation;
+        for (int64_t i = 0; i < (rows ? COLS : ROWS); i++)
+            moments_add(&m, rows ? data[line][i] : data[i][line]);
+        struct mean mean = moments_finish(&m, rows ? COLS : ROWS, true, &deviation);
+        missing += m.missing;
+        assert_true(s->mean[line] == mean.mean && s->rest[line] == mean.rest);
+        assert_true(s->deviation[line] == deviation);
+    }
+    assert_int_equal(s->missing, missing);
+    assert_true(told == 1 && s->bytes == sizeof data);
+}
+
+static void test_memory_and_threads_make_no_difference(void **state)
+{
+    const struct matfile_layout layouts[] = {{0}, {.chunk_rows = 50, .chunk_cols = 70}};
+    const size_t memories[] = {64 << 10, 500 << 10, 1 << 20, 64 << 20};
+    const struct statistics_watch watch = {tell, &told};
+    (void)state;
+    for (int i = 0; i < ROWS * COLS; i++)
+        (&data[0][0])[i] = random_below(50) ? 1e6 + (double)random_below(1 << 30) : NAN;
+    for (int i = 0; i < 2 * 2 * 4 * 3; i++) {
+        struct problem p = make_problem(&layouts[i % 2], i / 2 % 2 ? AXIS_ROWS : AXIS_COLS);
+        struct machine machine = {.threads = 1 + i / 16, .host_memory = memories[i / 4 % 4]};
+        struct statistics s;
+        struct error err = {0};
+        told = 0;
+        succeed(statistics_read(&p, &machine, &comm, &watch, &s, &err), &err);
+        check_lines(&p, &s);
+        statistics_free(&s);
+    }
+}
+
+static void test_a_nan_is_refused(void **state)
+{
+    const struct matfile_layout contiguous_rows = {0};
+    const struct machine machine = {.threads = 3, .host_memory = 1 << 20};
+    const struct statistics_watch watch = {tell, &told};
+    (void)state;
+    for (int i = 0; i < ROWS * COLS; i++)
+        (&data[0][0])[i] = i == 200 * COLS + 17 || i == 250 * COLS ? (double)NAN : i;
+    struct problem p = make_problem(&contiguous_rows, AXIS_COLS);
+    p.standard.missing = MISSING_ERROR;
+    struct statistics s;
+    struct error err = {0};
+    told = 0;
+    assert_int_equal(statistics_read(&p, &machine, &comm, &watch, &s, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "is NaN in row 200, column 17, counted from 0");
+    statistics_free(&s);
+}
+
+static int enter(void **state)
+{
+    struct error err = {0};
+    return enter_scratch(state) || comm_open(&comm, &err);
+}
+
+static int leave(void **state)
+{
+    comm_close();
+    return remove_scratch(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_and_threads_make_no_difference),
+        cmocka_unit_test(test_a_nan_is_refused),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
