@@ -142,13 +142,15 @@ static int make_vector(hid_t file, const struct matfile_vector *vector)
 {
     const struct matfile_attribute statistic = {.name = H5_STATISTIC, .text = vector->statistic};
     hsize_t extent = (hsize_t)vector->count;
-    hid_t space = H5Screate_simple(1, &extent, NULL);
-    hid_t dataset = H5Dcreate2(file, vector->dataset, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT,
-                               H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(1, &extent, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(plist, false);
+    hid_t dataset = H5Dcreate2(file, vector->dataset, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, plist,
+                               H5P_DEFAULT);
     bool ok = dataset >= 0 && H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                                        vector->values) >= 0;
     ok = ok && h5_write_attribute(dataset, &statistic) >= 0;
     h5_close(dataset);
+    h5_close(plist);
     h5_close(space);
     return ok ? 0 : -1;
 }

@@ -2,6 +2,7 @@
 
 Exact means: in long doubles, whose rounding is 2^-11 of that of doubles."""
 import json
+import time
 import warnings
 
 import h5py
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, run
-from matrices import multiply, names, output_of, part_of, random, read, snapshot, start_late, wait_until, write
+from matrices import digest, multiply, names, output_of, part_of, random, read, snapshot, start_late, wait_until, write
 
 U = {"f8": 2.0**-53, "f4": 2.0**-24}
 TALL = ["--transa", "T"]  # variables are columns
@@ -212,7 +213,8 @@ def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, words, dtype):
         assert result(source, *words, *more, device=gpu)[0] == reference
 
 
-@pytest.mark.parametrize("storage", [{"chunks": (30, 40), "compression": "gzip"}, {"dtype": ">f8"}, {"chunks": (207, 1)}])
+@pytest.mark.parametrize("storage", [
+    {"chunks": (30, 40), "compression": "gzip"}, {"dtype": ">f8"}, {"chunks": (207, 1)}])
 def test_however_it_is_stored(tmp_path, storage):
     a = far(207, 155)
     reference, _ = result(make(tmp_path / "plain.h5", a), "--product", "cov", *TALL)
@@ -279,11 +281,15 @@ def test_what_does_not_go_together(tmp_path, words, code, complaint):
 
 
 def test_outputs_know_how_they_were_made(tmp_path):
-    """They are replaced, resumed and checked as what they are."""
+    """They are replaced, resumed and checked as what they are, and made anew byte by byte."""
     a = far(120, 30)
     source = make(tmp_path / "input.h5", a)
     cov, output = ["--product", "cov", *TALL], output_of(source)
     multiply(source, *cov)
+    first = digest(output)
+    time.sleep(1.1)
+    multiply(source, *cov, "--force", ranks=2)
+    assert digest(output) == first
     with h5py.File(output) as file:
         assert set(file) == {"C", "C_mean", "C_deviation"} and file["C"].attrs["center"] == "cols"
         assert file["C_mean"].attrs["statistic"] == "means of the columns of A"
@@ -329,7 +335,8 @@ def test_restart(tmp_path, ranks, later):
 def test_the_statistics_stop_when_asked(tmp_path):
     """Before there is an output."""
     source = make(tmp_path / "input.h5", far(40000, 300))
-    with start_late(source, "--product", "cov", *TALL, "--host-memory", "8M", "--max-time", "0.5s", late="100") as process:
+    words = ["--product", "cov", *TALL, "--host-memory", "8M", "--max-time", "0.5s"]
+    with start_late(source, *words, late="100") as process:
         out, err = process.communicate()
     assert process.returncode == 75 and "the time limit before there was anything to save" in err, err
     assert "Statistics" not in out and names(source) == {"input.h5"}
