@@ -146,7 +146,7 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(trans_a): o->trans_a = parse_word(arg, p); break;
     case KEY(trans_b): o->trans_b = parse_word(arg, p); break;
     case KEY(type): o->type = parse_type(arg, p); break;
-    case KEY(product): o->product = (enum named_product)parse_word(arg, p); break;
+    case KEY(product): o->product = (enum named_product)(PRODUCT_COV + parse_word(arg, p)); break;
     case KEY(center): o->center = (enum axis)parse_word(arg, p); break;
     case KEY(scale): o->scale = (enum axis)parse_word(arg, p); break;
     case KEY(missing): o->missing = (enum missing)parse_word(arg, p); break;
@@ -402,7 +402,6 @@ void arguments_parse(int argc, char **argv, bool silent, struct options *options
                                 .algorithm = ALGORITHM_AUTO,
                                 .bind = true,
                                 .layers = 1,
-                                .product = PRODUCT_PLAIN,
                                 .verify = VERIFY_ONLINE,
                                 .checkpoint_s = 900,
                                 .type = SCALAR_DOUBLE};

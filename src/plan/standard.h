@@ -16,8 +16,8 @@ enum axis { AXIS_NONE, AXIS_ROWS, AXIS_COLS };
 extern const char *const axis_names[];    /* "none", "rows", "cols" */
 extern const char *const missing_names[]; /* "error", "mean", "zero" */
 
-/* What names mean: the options that a product of that name stands for. */
-enum named_product { PRODUCT_COV, PRODUCT_COR, PRODUCT_GRAM, PRODUCT_PLAIN };
+/* Names that stand for the options of a product; PLAIN: it has none. */
+enum named_product { PRODUCT_PLAIN, PRODUCT_COV, PRODUCT_COR, PRODUCT_GRAM };
 
 /* Plain data. */
 struct standard {

@@ -314,7 +314,8 @@ def test_outputs_know_how_they_were_made(tmp_path):
 
 @pytest.mark.parametrize("ranks, later", [(0, 3), (3, 0)])
 def test_restart(tmp_path, ranks, later):
-    """The journal knows what is multiplied; what is resumed has the same bits."""
+    """The journal knows what is multiplied; what is resumed has the same bits, also after a stop while means are
+    read."""
     source = make(tmp_path / "input.h5", far(30000, 300))
     cor = ["--product", "cor", *TALL]
     reference, _ = result(source, *cor)
@@ -327,6 +328,9 @@ def test_restart(tmp_path, ranks, later):
     assert part_of(source).exists()
     done = run("dgemm_ooc", source, "--product", "cov", *TALL)
     assert done.returncode == 3 and "is the journal of another product" in done.stderr
+    with start_late(source, *cor, "--host-memory", "12M", "--max-time", "0.5s", late="100") as process:
+        _, err = process.communicate()
+    assert process.returncode == 75 and "% done; the same command" in err, err
     report = multiply(source, *cor, ranks=later)
     assert report["restart"]["compared_bytes"] >= 0 and report["full_check"]["verdict"] == "PASSED"
     assert tuple(read(output_of(source), name).tobytes() for name in ("C", "C_mean", "C_deviation")) == reference
