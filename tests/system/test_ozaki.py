@@ -2,6 +2,7 @@
 devices, and checked with their own limit.
 
 DGEMM_OOC_TEST_SEEDS=N tests N random configurations and N flips, instead of a few."""
+import json
 import os
 import random
 import re
@@ -10,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import FAULTY, GPU, WAYS, run
+from launch import FAULTY, GPU, ROOT, WAYS, run
 from matrices import multiply, operands, oriented, output_of, read, scalars, whole, write
 from test_restart import SCALARS, stop
 
@@ -330,3 +331,18 @@ def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     found = float(re.search(r"checked to ([\d.e+-]+) of a typical", done.stdout)[1])
     off = np.abs(read(output) - right)
     assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
+
+
+@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki takes 3"), (1e9, "--algo ozaki would gain nothing")])
+def test_a_dry_run_says_what_it_would_take(tmp_path, read_rate, words):
+    """Where a GPU's products are the limit, and where reading is."""
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        for name in "A", "B":
+            file.create_dataset(name, (49152, 49152), "f8", chunks=(2048, 2048))  # takes no space
+    rates = json.loads((ROOT / "jobs/machines/h200-node.json").read_text())
+    rates |= {"disk_read_bytes_per_s": read_rate, "disk_write_bytes_per_s": 20e9, "ranks": 1}
+    (tmp_path / "machine.json").write_text(json.dumps(rates))
+    line = ["dgemm_ooc", tmp_path / "input.h5", "--dry-run", "--machine", tmp_path / "machine.json"]
+    assert words in run(*line).stdout
+    for more in ["--quiet"], ["--algo", "ozaki"]:
+        assert "--algo ozaki" not in run(*line, *more).stdout
