@@ -252,7 +252,7 @@ static inline void check_traffic(const struct problem *p, const struct machine *
     assert_int_equal(sent, plan->sent_bytes);
     assert_int_equal(copied, plan->total.in_bytes);
     if (p->lower)
-        assert_true(plan->total.write_bytes >= (uint64_t)problem_elements(p) * element);
+        assert_true(plan->total.write_bytes >= problem_elements(p) * (double)element);
     else
         assert_int_equal(plan->total.write_bytes, (uint64_t)problem_elements(p) * element);
     assert_true(plan->factor >= 0.9); /* the matrices are small; the bound omits terms of S */
