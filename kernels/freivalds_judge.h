@@ -1,5 +1,9 @@
 /* The judgement of one row and class: plain functions for the CPU and the GPU.
  *
+ * For one row a of op(A), and those w columns B of op(B) that are of one class (freivalds.h): s_0
+ * and s_1 are the row's sums where a group of `steps` steps begins and ends, and w_j the weights of
+ * the columns, x together.  What is compared is y = sum w_j s_0j + a (B x) with z = sum w_j s_1j.
+ *
  * The limit is proven, not fitted.  u and v are the unit roundoffs of the product's type and of
  * double; all norms are 2-norms over the w columns of a class.
  *
@@ -12,15 +16,16 @@
  *    A running sum rounds each s_t once: ||e|| <= u sum ||s_t||.  Each s_t is s_0 plus the first
  *    terms, and also s_1 minus the last terms.  The norms of these are at most f g ab and
  *    sqrt(1 - f^2) sqrt(1 - g^2) ab, where f and g are the fractions of ||a|| and ||B||_F in the
- *    first terms; the smaller of the two is at most ab / 2.  So
+ *    first terms; since f g + sqrt(1 - f^2) sqrt(1 - g^2) <= 1, the smaller of the two is at most
+ *    ab / 2.  So
  *        ||e|| <= steps u (max(||s_0||, ||s_1||) + ab / 2 + 3 steps u (max(...) + ab)),
  *    where the last term covers the errors of s_t and s_1 themselves as long as steps u <= 0.01.
  *    (What a column added before it was left out is missing from s_1, but is at most ab; the choice
  *    of LAMBDA leaves room for it.)
- *    Where the kernel reports the peak of ||s_t|| after every g steps, all of this holds for each
- *    group of g steps with the peak in place of the maximum; the products of the groups' norms sum
+ *    Where the kernel reports the peak of ||s_t|| after every q steps, all of this holds for each
+ *    run of q steps with the peak in place of the maximum; the products of the groups' norms sum
  *    to at most ab (Cauchy-Schwarz again), so
- *        ||e|| <= steps u peak (1 + 3 g u) + g u ab (1/2 + 3 g u).
+ *        ||e|| <= steps u peak (1 + 3 q u) + q u ab (1/2 + 3 q u).
  *    A product in residues is a running sum of blocks of k in place of single products: rounded
  *    once a block, so `steps` is the number of blocks in all of this; but a block has an error
  *    before it is added, the norm of which ozaki_bound.c bounds by `inputs` ab.
@@ -28,8 +33,13 @@
  *    |sum w_j e_j| <= LAMBDA ||e|| except with probability 2 exp(-LAMBDA^2 / 2) (Hoeffding), which
  *    is less than 2e-26 for LAMBDA = 11, and less than 1e-12 for 5e13 comparisons.
  * 3. z and y are computed in double with at most `roundings` roundings per term; their error is
- *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab).
- * 4. Subnormal numbers: each step adds at most half of the smallest number. */
+ *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab), since sum |w_j s_j| <= sqrt(w) ||s|| and
+ *    sum_p |a_p| sum_j |w_j b_pj| <= sqrt(w) ab.
+ * 4. Subnormal numbers: each step adds at most half of the smallest number.
+ *
+ * So |z - y| is at most LAMBDA times the bounds of 1 and 4, evidence_error, and that of 3: together
+ * evidence_limit.  A right s_1 has ||s_1|| <= 2 (||s_0|| + ab), so that to cap it there changes
+ * nothing for a right product.  Where the product is scale op(A) op(B), so is ab. */
 #pragma once
 
 #include <float.h>

@@ -2,8 +2,9 @@
  * that follow from them.
  *
  * An element is an integer times a power of two, and so is its square.  Its bits are added to a
- * window of words of 64 bits each, whose places are multiples of 2^64 of one fixed unit: the words
- * from that of the largest element so far downwards.  A larger element shifts the window; what
+ * window of words of 64 bits each, which are summed in 128 bits, so that nothing is carried.  Their
+ * places are multiples of 2^64 of one fixed unit: the words from that of the largest element so far
+ * downwards.  A larger element shifts the window; what
  * leaves it at its lower end is lost.  Since each word that the window has at the end was in all
  * windows before, or above them, what it holds depends on the elements and not on their order, nor
  * on how they were shared among several sums that were merged.

@@ -50,9 +50,10 @@ struct block schedule_strip(const struct problem *p, const struct plan *plan,
                             const struct block *tile, int64_t index);
 int64_t schedule_strips(const struct plan *plan, const struct block *tile);
 
-/* The blocks of C that a strip of a symmetric product is the mirror of: of what it has left of the
- * square of its own rows and, where the tile ends within that, of what it has below the row of the
- * tile's last column.  Empty where there is nothing.  They are written where problem_mirrors. */
+/* Where the mirror of a strip of a symmetric product goes, in two parts: that of its columns left
+ * of the square of its own rows and, where the tile ends within that square, that of its rows below
+ * the row of the tile's last column, in the square's columns.  Empty where there is nothing.  They
+ * are written where problem_mirrors. */
 enum { MIRRORS = 2 };
 struct block schedule_mirror(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index, int part);

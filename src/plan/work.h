@@ -61,7 +61,7 @@ int work_complete(const struct work *work, const struct block *part,
  * changed, when that would be too many pieces. */
 bool work_put_back(struct work *work, const struct block *part);
 
-/* The mirror of a block above the diagonal. */
+/* The mirror, above the diagonal, of a block below it. */
 struct block work_mirror(const struct block *block);
 
 /* Whether a piece has saved sums in that file. */
