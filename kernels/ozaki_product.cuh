@@ -10,6 +10,7 @@ cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &plane
                                cudaStream_t stream);
 cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
                               cudaStream_t stream);
+/* Its name is plain for the emulation, which lacks it (cuda_runtime_api.h there). */
 extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
                                            bool leaves_room, cudaStream_t stream);
 

@@ -55,7 +55,12 @@ OZAKI double ozaki_scaled(double x, int exponent)
     const int most = 900;
     const int first = exponent > most ? most : exponent < -most ? -most : exponent;
     const int rest = exponent - first;
-    return x * ozaki_power(first) * ozaki_power(rest > most ? most : rest < -most ? -most : rest);
+    const double last = ozaki_power(rest > most ? most : rest < -most ? -most : rest);
+#ifdef __CUDA_ARCH__ /* products that are never fused with an addition */
+    return __dmul_rn(__dmul_rn(x, ozaki_power(first)), last);
+#else
+    return x * ozaki_power(first) * last;
+#endif
 }
 
 /* q_h, of a finite element of a row with this exponent. */

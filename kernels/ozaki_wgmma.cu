@@ -1,6 +1,6 @@
 /* Products of planes on Hopper (sm_90a): wgmma fed by TMA.
  *
- * As in gemm_tma.cu, blocks are persistent, one warp requests and two groups of four warps
+ * As in gemm_tma.cu, blocks are persistent, one thread requests and two groups of four warps
  * multiply.  A cluster of two blocks shares the rows of op(A): each requests half of them for both.
  * Columns of op(B) are the rows of the instruction, so that the sums of a quad of lanes are
  * neighbours in C. */
@@ -128,8 +128,8 @@ __device__ __forceinline__ uint32_t residues_of(const modulus &m, const int *lef
            (uint32_t)(uint8_t)ozaki_reduced(&m, right[1]) << 24;
 }
 
-/* Exchange with the lane that differs in `bit`: its left word against this lane's right one, where
- * this lane is the one without the bit. */
+/* Two lanes whose numbers differ in `bit` exchange a word: the right one of the lane without the
+ * bit, and the left one of the other. */
 __device__ __forceinline__ void exchange(uint32_t &left, uint32_t &right, int bit)
 {
     const bool high = threadIdx.x & bit;
@@ -257,7 +257,7 @@ cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &plan
     turns all = {(unsigned)((planes.m + TILE_I - 1) / TILE_I),
                  (unsigned)((planes.n + CLUSTER_J - 1) / CLUSTER_J), 0};
     all.count = all.down * all.across * (unsigned)moduli.count;
-    const unsigned clusters = leaves_room ? units / CLUSTER - 1 : units / CLUSTER;
+    const unsigned clusters = max(units / CLUSTER, 2u) - (leaves_room ? 1 : 0);
     const unsigned blocks = min(all.count, clusters) * CLUSTER;
     return start_kernel(multiply_wgmma, blocks, THREADS, SHARED, stream, moduli, planes, all, a, b);
 }

@@ -12,11 +12,10 @@
 /* `line`: its row or column. */
 STANDARDIZED double standardized(const struct standardize *s, double x, int64_t line)
 {
-    if (x != x && s->missing == MISSING_MEAN)
-        return 0;
-    if (x != x && s->missing == MISSING_ZERO)
+    const bool is_mean = x != x && s->missing == MISSING_MEAN;
+    if (x != x && s->missing != MISSING_ERROR)
         x = 0;
-    if (s->mean)
+    if (s->mean && !is_mean)
         x = (x - s->mean[line]) - s->rest[line];
     if (s->deviation)
         x /= s->deviation[line] == 0 ? s->constant : s->deviation[line];

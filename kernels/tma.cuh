@@ -36,12 +36,16 @@ static inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
     return encoder;
 }
 
-/* Whether the kernel was built with the instructions of sm_90a, for this GPU. */
+/* Whether the kernel was built with the instructions of sm_90a, for this GPU: for later ones there
+ * may be no build of it at all. */
 template <class KERNEL>
 static cudaError_t built_for_sm_90a(KERNEL kernel, bool *is)
 {
     cudaFuncAttributes built;
     const cudaError_t status = cudaFuncGetAttributes(&built, kernel);
     *is = status == cudaSuccess && built.ptxVersion == 90;
-    return status;
+    if (status != cudaErrorNoKernelImageForDevice && status != cudaErrorInvalidDeviceFunction)
+        return status;
+    cudaGetLastError();
+    return cudaSuccess;
 }

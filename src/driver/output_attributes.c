@@ -187,20 +187,22 @@ static int recall_word(const struct matfile_value *value, const char *const word
     return found;
 }
 
-/* Centred and scaled as recorded, unless the options say something of that. */
+/* Centred and scaled as recorded, where the options do not say it. */
 static void recall_standard(const struct recall *recall, struct options *o)
 {
-    if (o->product != PRODUCT_PLAIN || o->center || o->scale || o->given.missing)
+    if (o->product != PRODUCT_PLAIN)
         return;
-    o->center = standard_center(&recall->standard);
-    o->scale = standard_scale(&recall->standard);
-    o->missing = recall->standard.missing;
+    o->center = o->center ? o->center : standard_center(&recall->standard);
+    o->scale = o->scale ? o->scale : standard_scale(&recall->standard);
+    o->missing = o->given.missing ? o->missing : recall->standard.missing;
 }
 
 void output_compare_standard(const struct recall *recall, const struct problem *p,
                              struct error *err)
 {
     const struct standard *made = &recall->standard, *now = &p->standard;
+    if (!recall->ours)
+        return;
     if (made->axis != now->axis || made->centers != now->centers || made->scales != now->scales ||
         (made->axis && made->missing != now->missing))
         error_add(err, EXIT_INPUT,
@@ -252,6 +254,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_triangle(&values[TRIANGLE], values[FORMULA].found, o, err);
     enum axis center = (enum axis)recall_word(&values[CENTER], axis_names);
     enum axis scale = (enum axis)recall_word(&values[SCALE], axis_names);
+    recall->ours = values[FORMULA].found;
     recall->has_alpha = values[ALPHA].found;
     recall->alpha = values[ALPHA].number;
     recall->standard =

@@ -32,6 +32,7 @@ bool output_is_complete(const struct options *options, uint64_t identity);
 /* An existing output, and the checksum in it. */
 struct recall {
     struct matrix_info info;
+    bool ours;         /* made by this program */
     bool has_checksum; /* outputs of other programs have none */
     uint64_t checksum;
     bool has_alpha; /* likewise */

@@ -127,6 +127,9 @@ int session_compare(struct session *session);
 /* Collective.  Of a problem with a standard, read the statistics that it needs. */
 int session_read_statistics(struct session *session);
 
+/* Collective.  Read them once more, and complain (EXIT_VERIFY) where they differ. */
+int session_compare_statistics(struct session *session);
+
 /* Collective.  Multiply all that is left, an attempt after the other. */
 int session_execute(struct session *session);
 

@@ -39,8 +39,9 @@ static void suggest_residues(const struct session *s)
     if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
         printf("            --algo ozaki would gain nothing\n");
     else
-        printf("            --algo ozaki takes %s; errors of a row proven below %.2g u |a| |B|\n",
-               quantity_time(seconds), report_proven(&other.problem));
+        printf(
+            "            --algo ozaki:%d takes %s; errors of a row proven below %.2g u |a| |B|\n",
+            other.problem.moduli, quantity_time(seconds), report_proven(&other.problem));
     fflush(stdout);
 }
 

@@ -31,7 +31,8 @@ static int read_back(struct session *s)
                             .has_expected = true,
                             .expected = s->record.report.checksum,
                             .statistics = &s->statistics};
-    verify_files(&s->problem, &s->output.info, &s->hardware.machine, &s->comm, full, &s->err);
+    if (session_compare_statistics(s) == 0)
+        verify_files(&s->problem, &s->output.info, &s->hardware.machine, &s->comm, full, &s->err);
     session_check_operands(s);
     if (s->err.code == EXIT_VERIFY && s->resumed)
         error_add(&s->err, EXIT_VERIFY,

@@ -37,6 +37,28 @@ static void tell(void *context, double done)
     ticker_tell_other(context, "of A is read, for means and deviations", done);
 }
 
+static void say_nothing(void *context, double done)
+{
+    (void)context;
+    (void)done;
+}
+
+int session_compare_statistics(struct session *s)
+{
+    const struct statistics_watch nobody = {say_nothing, NULL};
+    struct statistics again = {0};
+    if (s->problem.standard.axis == AXIS_NONE)
+        return 0;
+    if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, &nobody, &again, &s->err) ==
+            0 &&
+        !statistics_equal(&again, &s->statistics))
+        error_add(
+            &s->err, EXIT_VERIFY,
+            "the means or deviations of A are not those that were used, when A is read again");
+    statistics_free(&again);
+    return comm_agree(&s->comm, &s->err);
+}
+
 int session_read_statistics(struct session *s)
 {
     struct statistics *found = &s->statistics;

@@ -33,7 +33,7 @@ int drain_copy(struct drain *d, const struct matrix *acc, const struct block *pa
 bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return problem_mirrors(p) || p->alpha != 1 || p->beta != 0;
+    return d->plan->layers == 1 && (problem_mirrors(p) || p->alpha != 1 || p->beta != 0);
 }
 
 /* A part of C0 to the device; `buffer` alternates. */

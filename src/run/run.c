@@ -51,7 +51,8 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .c = matrix_at(&run->acc, skip, 0),
         .ldc = run->acc.ld,
         .peaks = check_peaks(&run->check, rows, first),
-        .leaves_room = drain_computes(&run->drain) && (slab == 0 || slab + 1 == run->plan->slabs),
+        .leaves_room = drain_computes(&run->drain) &&
+                       (!block_empty(&run->drain.tile.block) || slab + 1 == run->plan->slabs),
     };
     struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * schedule_products(p, rows) * (double)k;

@@ -185,9 +185,13 @@ static int open_standard(struct run *run, struct error *err)
     if (run->problem->standard.axis == AXIS_NONE)
         return 0;
     *s = statistics_standardize(run->problem, run->statistics);
+    struct device *dev = run->device;
+    struct event *sent = run->drain.drained[0];
     return send_lines(run, &s->mean, run->lines[0], err) ||
                    send_lines(run, &s->rest, run->lines[1], err) ||
-                   send_lines(run, &s->deviation, run->lines[2], err)
+                   send_lines(run, &s->deviation, run->lines[2], err) ||
+                   dev->record(dev, sent, STREAM_IN, err) ||
+                   dev->wait(dev, STREAM_COMPUTE, sent, err)
                ? err->code
                : 0;
 }

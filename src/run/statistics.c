@@ -39,7 +39,7 @@ struct census {
     struct block *blocks;    /* what these hold */
     struct moments *moments; /* of each line of the group */
     double *sums;            /* of LINES_ADDED lines, over all ranks */
-    uint64_t nan; /* the first element that is NaN, in row-major order; INT64_MAX: none */
+    uint64_t nan; /* of the elements that were found to be NaN, the first; INT64_MAX: none */
     double bytes;
 };
 
@@ -283,6 +283,13 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     free(s.moments);
     free(s.sums);
     return err->code;
+}
+
+bool statistics_equal(const struct statistics *a, const struct statistics *b)
+{
+    const size_t bytes = (size_t)a->lines * sizeof *a->mean;
+    return a->lines == b->lines && memcmp(a->mean, b->mean, bytes) == 0 &&
+           memcmp(a->rest, b->rest, bytes) == 0 && memcmp(a->deviation, b->deviation, bytes) == 0;
 }
 
 void statistics_free(struct statistics *statistics)

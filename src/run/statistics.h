@@ -38,6 +38,9 @@ struct statistics_watch {
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
                     const struct statistics_watch *watch, struct statistics *statistics,
                     struct error *err);
+/* Whether both have the same vectors, bit by bit. */
+bool statistics_equal(const struct statistics *a, const struct statistics *b);
+
 /* The vectors; what was counted stays. */
 void statistics_free(struct statistics *statistics);
 

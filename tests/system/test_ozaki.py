@@ -333,7 +333,7 @@ def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
 
 
-@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki takes 3"), (1e9, "--algo ozaki would gain nothing")])
+@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki:14 takes 3"), (1e9, "--algo ozaki would gain nothing")])
 def test_a_dry_run_says_what_it_would_take(tmp_path, read_rate, words):
     """Where a GPU's products are the limit, and where reading is."""
     with h5py.File(tmp_path / "input.h5", "w") as file:

@@ -134,9 +134,9 @@ static void check_standardize(enum scalar type, int64_t rows, int64_t cols, unsi
             int64_t line = how & 1 ? i : j;
             double x = get(&before, j, i), divisor = how & 2 ? deviation[line] : 1, got;
             double y = (isnan(x) && s.missing == MISSING_ZERO ? 0 : x) - mean[line] - rest[line];
-            y /= divisor == 0 ? s.constant : divisor;
             if (isnan(x) && s.missing == MISSING_MEAN)
                 y = 0;
+            y /= divisor == 0 ? s.constant : divisor;
             y = type == SCALAR_FLOAT ? (float)y : y;
             got = get(&m, j, i);
             assert_true(got == y || (isnan(got) && isnan(y)));

@@ -48,7 +48,8 @@ def test_named_files_are_there(document):
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=names)
 def test_named_functions_are_there(document):
-    sources = "".join(path.read_text() for folder in FOLDERS for path in (ROOT / folder).rglob("*.[ch]"))
+    sources = "".join(path.read_text() for folder in FOLDERS for kind in ("*.[ch]", "*.cu", "*.cuh")
+                      for path in (ROOT / folder).rglob(kind))
     for name in re.findall(r"`(\w+)\(\)`", document.read_text()):
         assert re.search(rf"^[\w ]+[ *]{name}\(", sources, re.M), name
 
