@@ -280,6 +280,28 @@ def test_what_does_not_go_together(tmp_path, words, code, complaint):
     assert names(source) == ({"input.h5", "input-C.h5"} if code == 0 else {"input.h5"})
 
 
+def test_what_a_user_adds_to_the_output_is_kept(tmp_path):
+    """Whatever it is called, and whatever attributes it has."""
+    source = make(tmp_path / "input.h5", far(20, 5))
+    multiply(source, "--product", "cov", *TALL)
+    with h5py.File(output_of(source), "r+") as file:
+        file["C_tstat"] = [1.0, 2.0]
+        file["C_tstat"].attrs["statistic"] = "t"
+    before = snapshot(tmp_path)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "--force")
+    assert done.returncode == 3 and "C_tstat" in done.stderr
+    assert snapshot(tmp_path) == before
+
+
+def test_a_variable_that_is_missing_has_no_correlation(tmp_path):
+    a = far(20, 5)
+    a[:, 3] = np.nan
+    source = make(tmp_path / "input.h5", a)
+    multiply(source, "--product", "cor", *TALL, "--nan", "mean")
+    odd = np.isnan(read(output_of(source)))
+    assert odd[3].all() and odd[:, 3].all() and odd.sum() == 9
+
+
 def test_outputs_know_how_they_were_made(tmp_path):
     """They are replaced, resumed and checked as what they are, and made anew byte by byte."""
     a = far(120, 30)
