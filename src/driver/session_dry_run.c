@@ -21,7 +21,7 @@ static void check_gpu(const struct options *o, struct error *err)
 }
 
 /* Say what a GPU's running sums would take as a product in residues, with the usual number of
- * moduli, and how accurate that is; or that something else limits the run. */
+ * moduli, and how accurate that is; or that this would not be faster. */
 static void suggest_residues(const struct session *s)
 {
     enum { CLEARLY_PERCENT = 95 };

@@ -13,7 +13,8 @@ import pytest
 
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import multiply, output_of, part_of, read
-from test_symmetric import N, K, OFF, ON, SCALARS, SEEDS, SLOW_BUS, configuration, machine, make, result, stop
+from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, configuration, machine, make, result,
+                            stop)
 
 LOWER = ["--symmetric", "lower"]
 GENERAL = ["-b", "A", "--transb", "T"]  # A A^T
@@ -203,9 +204,7 @@ def test_half_is_no_whole(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("ranks, dtype, trans, more", [
-    (0, "f8", "T", []), (2, "f8", "N", SCALARS), (0, "f4", "N", []), (3, "f4", "T", ["--gpu-memory", "4M"]),
-    (0, "f8", "T", ["--algo", "ozaki"])])
+@pytest.mark.parametrize("ranks, dtype, trans, more", ON_GPU)
 def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, ranks, dtype, trans, more):
     source = make(tmp_path / "input.h5", 300, 200, dtype, trans)
     algo = more if "ozaki" in more else []

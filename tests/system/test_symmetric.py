@@ -246,10 +246,13 @@ def test_counts_of_a_triangle_that_is_multiplied_again(tmp_path, faulty):
     assert "is multiplied again" in err and found["elements_not_finite"] == general["elements_not_finite"] == 2391
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("ranks, dtype, trans, more", [
+ON_GPU = [
     (0, "f8", "T", []), (2, "f8", "N", SCALARS), (0, "f4", "N", []), (3, "f4", "T", ["--gpu-memory", "4M"]),
-    (0, "f8", "T", ["--algo", "ozaki"])])
+    (0, "f8", "T", ["--algo", "ozaki"])]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("ranks, dtype, trans, more", ON_GPU)
 def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, ranks, dtype, trans, more):
     source = make(tmp_path / "input.h5", 300, 200, dtype, trans)
     algo = more if "ozaki" in more else []

@@ -58,6 +58,22 @@ static void check_lines(const struct problem *p, const struct statistics *s)
     assert_true(told == 1 && s->bytes == sizeof data);
 }
 
+/* A bit of any vector makes a difference. */
+static void check_equal(struct statistics *s)
+{
+    double *const vectors[] = {s->mean, s->rest, s->deviation};
+    struct statistics same = *s;
+    assert_true(statistics_equal(s, &same));
+    for (int i = 0; i < 3; i++) {
+        double copy[ROWS + COLS];
+        memcpy(copy, vectors[i], (size_t)s->lines * sizeof *copy);
+        ((unsigned char *)&copy[s->lines - 1])[0] ^= 1;
+        struct statistics other = *s;
+        *(i == 0 ? &other.mean : i == 1 ? &other.rest : &other.deviation) = copy;
+        assert_false(statistics_equal(s, &other));
+    }
+}
+
 static void test_memory_and_threads_make_no_difference(void **state)
 {
     const struct matfile_layout layouts[] = {{0}, {.chunk_rows = 50, .chunk_cols = 70}};
@@ -74,6 +90,7 @@ static void test_memory_and_threads_make_no_difference(void **state)
         told = 0;
         succeed(statistics_read(&p, &machine, &comm, &watch, &s, &err), &err);
         check_lines(&p, &s);
+        check_equal(&s);
         statistics_free(&s);
     }
 }
