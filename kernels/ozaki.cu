@@ -12,11 +12,17 @@
 #include "ozaki_product.cuh"
 #include "ozaki_scheme.h"
 
-constexpr int THREADS = 256, LANES = 32, WARPS = THREADS / LANES;
-constexpr int MEASURED_STEPS =
-    256; /* of k, a thread, where neighbours in a step are neighbours in memory */
+constexpr int THREADS = 256;
+constexpr int MEASURED_STEPS = 256;                       /* of k, a thread */
 constexpr int TILE_ROWS = 32, TILE_STEPS = 128, PACK = 8; /* of a conversion; bytes a store */
-constexpr int QUAD = 4; /* residues a load, when they are put together */
+constexpr int LINE_THREADS = 512, HELD = OZAKI_BLOCK / LINE_THREADS; /* of a line; numbers each */
+constexpr int QUAD = 4;  /* residues a load, when they are put together */
+constexpr int AHEAD = 7; /* such loads in flight */
+
+/* An operand in whose memory neighbours across lines, rows of op(A) or columns of op(B), are
+ * neighbours: a thread measures some steps of line x. */
+template <typename T>
+using lines_abreast = operand<T, false>;
 
 __global__ void __launch_bounds__(THREADS) clear_scales(ozaki_scales scales, int64_t count)
 {
@@ -27,51 +33,35 @@ __global__ void __launch_bounds__(THREADS) clear_scales(ozaki_scales scales, int
     scales.squares[x] = 0;
 }
 
-/* The elements of an operand that a thread measures: line x, steps from `first` to `end`, every
- * `each`-th.  Neighbours in a warp are neighbours in memory. */
-struct measured {
-    int64_t x, first, end;
-    int each;
-};
-
-template <typename T, bool K_MAJOR>
-__device__ __forceinline__ measured measured_by_thread(const operand<T, K_MAJOR> &from)
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+    measure_exponents(lines_abreast<T> from, ozaki_scales scales)
 {
-    if constexpr (K_MAJOR)
-        return {(int64_t)blockIdx.x * WARPS + threadIdx.x / LANES, (int64_t)(threadIdx.x % LANES),
-                from.depth, LANES};
+    const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t first = (int64_t)blockIdx.y * MEASURED_STEPS;
-    return {(int64_t)blockIdx.x * THREADS + threadIdx.x, first,
-            min(first + MEASURED_STEPS, from.depth), 1};
-}
-
-template <typename T, bool K_MAJOR>
-__global__ void __launch_bounds__(THREADS)
-    measure_exponents(operand<T, K_MAJOR> from, ozaki_scales scales)
-{
-    const measured mine = measured_by_thread(from);
     int exponent = OZAKI_ZERO;
-    if (mine.x >= from.width)
+    if (x >= from.width)
         return;
-    for (int64_t p = mine.first; p < mine.end; p += mine.each)
-        exponent = max(exponent, ozaki_exponent((double)from.at(mine.x, p)));
-    atomicMax(&scales.exponents[mine.x], exponent);
+    for (int64_t p = first; p < min(first + MEASURED_STEPS, from.depth); p++)
+        exponent = max(exponent, ozaki_exponent((double)from.at(x, p)));
+    atomicMax(&scales.exponents[x], exponent);
 }
 
-template <typename T, bool K_MAJOR>
+template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    measure_squares(operand<T, K_MAJOR> from, ozaki_scales scales)
+    measure_squares(lines_abreast<T> from, ozaki_scales scales)
 {
-    const measured mine = measured_by_thread(from);
-    if (mine.x >= from.width || scales.exponents[mine.x] == OZAKI_NOT_FINITE)
+    const int64_t x = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t first = (int64_t)blockIdx.y * MEASURED_STEPS;
+    if (x >= from.width || scales.exponents[x] == OZAKI_NOT_FINITE)
         return;
-    const int exponent = scales.exponents[mine.x];
+    const int exponent = scales.exponents[x];
     unsigned long long squares = 0;
-    for (int64_t p = mine.first; p < mine.end; p += mine.each) {
-        const uint64_t coarse = ozaki_coarse((double)from.at(mine.x, p), exponent);
+    for (int64_t p = first; p < min(first + MEASURED_STEPS, from.depth); p++) {
+        const uint64_t coarse = ozaki_coarse((double)from.at(x, p), exponent);
         squares += coarse * coarse;
     }
-    atomicAdd(&scales.squares[mine.x], squares);
+    atomicAdd(&scales.squares[x], squares);
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -99,18 +89,28 @@ __device__ __forceinline__ uint64_t residues_of(const modulus &m, const uint64_t
     return packed;
 }
 
-/* A tile of rows of op(A), or columns of op(B), and steps: as digits in shared memory, then as
- * residues of PACK steps a thread and store. */
-template <typename T, bool K_MAJOR>
+/* Residues of PACK steps, of digits in shared memory, to the planes from `to` on. */
+__device__ __forceinline__ void store_residues(const residues &moduli, const uint64_t *numbers,
+                                               int8_t *to, int64_t plane)
+{
+    uint64_t digits[PACK];
+#pragma unroll
+    for (int e = 0; e < PACK; e++)
+        digits[e] = numbers[e];
+    for (int q = 0; q < moduli.count; q++, to += plane)
+        *reinterpret_cast<uint64_t *>(to) = residues_of(moduli.moduli[q], digits);
+}
+
+/* A tile of lines and steps: as digits in shared memory, then as residues. */
+template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    convert(const residues moduli, operand<T, K_MAJOR> from, ozaki_scales scales, int8_t *planes,
+    convert(const residues moduli, lines_abreast<T> from, ozaki_scales scales, int8_t *planes,
             int64_t height, int64_t depth)
 {
     __shared__ uint64_t numbers[TILE_ROWS][TILE_STEPS + TILE_STEPS / PACK + 1];
     const int64_t x0 = (int64_t)blockIdx.x * TILE_ROWS, p0 = (int64_t)blockIdx.y * TILE_STEPS;
     for (int element = threadIdx.x; element < TILE_ROWS * TILE_STEPS; element += THREADS) {
-        const int x = K_MAJOR ? element / TILE_STEPS : element % TILE_ROWS;
-        const int p = K_MAJOR ? element % TILE_STEPS : element / TILE_ROWS;
+        const int x = element % TILE_ROWS, p = element / TILE_ROWS;
         int64_t integer = 0;
         if (x0 + x < from.width && p0 + p < from.depth &&
             scales.exponents[x0 + x] != OZAKI_NOT_FINITE)
@@ -120,14 +120,81 @@ __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     for (int pack = threadIdx.x; pack < TILE_ROWS * TILE_STEPS / PACK; pack += THREADS) {
         const int x = pack / (TILE_STEPS / PACK), p = pack % (TILE_STEPS / PACK) * PACK;
-        int8_t *to = planes + (x0 + x) * depth + p0 + p;
-        uint64_t digits[PACK];
-#pragma unroll
-        for (int e = 0; e < PACK; e++)
-            digits[e] = numbers[x][spread(p) + e];
-        for (int q = 0; q < moduli.count; q++, to += height * depth)
-            *reinterpret_cast<uint64_t *>(to) = residues_of(moduli.moduli[q], digits);
+        store_residues(moduli, &numbers[x][spread(p)], planes + (x0 + x) * depth + p0 + p,
+                       height * depth);
     }
+}
+
+/* What the threads of a block reduce, in as many numbers as a warp has lanes. */
+struct line_measures {
+    int exponents[32];
+    unsigned long long squares[32];
+};
+
+/* The scale of a line of which each thread holds some numbers, the others 0. */
+template <typename T>
+__device__ __forceinline__ void measure_line(const residues &moduli, const T held[HELD],
+                                             line_measures &line, ozaki_scales scales, int64_t x)
+{
+    const int lane = threadIdx.x % 32;
+    int exponent = OZAKI_ZERO;
+    unsigned long long squares = 0;
+    if (threadIdx.x < 32) {
+        line.exponents[lane] = OZAKI_ZERO;
+        line.squares[lane] = 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < HELD; e++)
+        exponent = max(exponent, ozaki_exponent((double)held[e]));
+    atomicMax(&line.exponents[lane], exponent);
+    __syncthreads();
+    for (int i = 0; i < 32; i++)
+        exponent = max(exponent, line.exponents[i]);
+    if (exponent != OZAKI_NOT_FINITE)
+#pragma unroll
+        for (int e = 0; e < HELD; e++) {
+            const uint64_t coarse = ozaki_coarse((double)held[e], exponent);
+            squares += coarse * coarse;
+        }
+    atomicAdd(&line.squares[lane], squares);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        squares = 0;
+        for (int i = 0; i < 32; i++)
+            squares += line.squares[i];
+        scales.exponents[x] = exponent;
+        scales.shifts[x] = ozaki_shift(&moduli, exponent, squares);
+    }
+    __syncthreads();
+}
+
+/* A line whose steps are neighbours in memory, measured and converted while the block holds it. */
+template <typename T>
+__global__ void __launch_bounds__(LINE_THREADS)
+    convert_line(const residues moduli, operand<T, true> from, ozaki_scales scales, int8_t *planes,
+                 int64_t height, int64_t depth)
+{
+    __shared__ line_measures line;
+    uint64_t *numbers = reinterpret_cast<uint64_t *>(dynamic_shared());
+    const int64_t x = blockIdx.x;
+    const int steps = x < from.width ? (int)from.depth : 0;
+    T held[HELD];
+#pragma unroll
+    for (int e = 0; e < HELD; e++) {
+        const int p = threadIdx.x + e * LINE_THREADS;
+        held[e] = p < steps ? from.at(x, p) : T(0);
+    }
+    measure_line(moduli, held, line, scales, x);
+    const bool finite = scales.exponents[x] != OZAKI_NOT_FINITE;
+    const int shift = scales.shifts[x];
+#pragma unroll
+    for (int e = 0; e < HELD; e++)
+        numbers[spread(threadIdx.x + e * LINE_THREADS)] =
+            ozaki_digits(finite ? ozaki_integer((double)held[e], shift) : 0);
+    __syncthreads();
+    for (int p = threadIdx.x * PACK; p < depth; p += LINE_THREADS * PACK)
+        store_residues(moduli, &numbers[spread(p)], planes + x * depth + p, height * depth);
 }
 
 /* op(A) or op(B), of any transposition. */
@@ -155,11 +222,19 @@ __device__ __forceinline__ void values_at(const residues &moduli, const ozaki_pl
 {
     const int8_t *from = planes.c + j * planes.m + i;
     double sums[QUAD][RESIDUES_PARTS] = {};
-    for (int q = 0; q < moduli.count; q++, from += planes.n * planes.m) {
-        const uint32_t packed = *reinterpret_cast<const uint32_t *>(from);
+    for (int first = 0; first < moduli.count; first += AHEAD) {
+        uint32_t packed[AHEAD];
 #pragma unroll
-        for (int e = 0; e < QUAD; e++)
-            ozaki_accumulate(&moduli, PARTS, q, (int8_t)(packed >> 8 * e), sums[e]);
+        for (int q = 0; q < AHEAD; q++, from += planes.n * planes.m)
+            if (first + q < moduli.count)
+                packed[q] = *reinterpret_cast<const uint32_t *>(from);
+#pragma unroll
+        for (int q = 0; q < AHEAD; q++)
+            if (first + q < moduli.count)
+#pragma unroll
+                for (int e = 0; e < QUAD; e++)
+                    ozaki_accumulate(&moduli, PARTS, first + q, (int8_t)(packed[q] >> 8 * e),
+                                     sums[e]);
     }
 #pragma unroll
     for (int e = 0; e < QUAD; e++)
@@ -176,18 +251,27 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ double values[THREADS * QUAD];
     const int64_t i0 = (int64_t)blockIdx.x * THREADS * QUAD, j = blockIdx.y;
     const int first = threadIdx.x * QUAD;
+    T before[QUAD];
+#pragma unroll
+    for (int s = 0; s < QUAD; s++) {
+        const int64_t i = i0 + threadIdx.x + s * THREADS;
+        before[s] = g.beta == T(0) || i >= g.m ? T(0) : g.c[i + j * g.ldc];
+    }
     if (i0 + first < g.m)
         values_at<PARTS>(moduli, planes, i0 + first, j, values + first);
     __syncthreads();
-    for (int e = threadIdx.x; e < THREADS * QUAD && i0 + e < g.m; e += THREADS) {
+#pragma unroll
+    for (int s = 0; s < QUAD; s++) {
+        const int e = threadIdx.x + s * THREADS;
         const int64_t i = i0 + e;
         T *c = &g.c[i + j * g.ldc];
-        const T before = g.beta == T(0) ? T(0) : *c;
+        if (i >= g.m)
+            return;
         if (planes.scales_a.exponents[i] == OZAKI_NOT_FINITE ||
             planes.scales_b.exponents[j] == OZAKI_NOT_FINITE)
-            *c = running_sum(a, i, b, j, g.k, before);
+            *c = running_sum(a, i, b, j, g.k, before[s]);
         else
-            *c = (T)ozaki_added((double)before, values[e], planes.scales_a.shifts[i],
+            *c = (T)ozaki_added((double)before[s], values[e], planes.scales_a.shifts[i],
                                 planes.scales_b.shifts[j]);
     }
 }
@@ -210,27 +294,34 @@ static unsigned blocks_of(int64_t count, int64_t each)
 }
 
 /* The planes of one operand. */
-template <typename T, bool K_MAJOR>
-static cudaError_t convert_operand(const residues &moduli, const operand<T, K_MAJOR> &from,
+template <typename T>
+static cudaError_t convert_operand(const residues &moduli, const operand<T, true> &from,
                                    const ozaki_scales &scales, int8_t *planes, int64_t height,
                                    int64_t depth, cudaStream_t stream)
 {
-    const dim3 measuring(K_MAJOR ? blocks_of(from.width, WARPS) : blocks_of(from.width, THREADS),
-                         K_MAJOR ? 1 : blocks_of(from.depth, MEASURED_STEPS));
+    constexpr size_t shared = (OZAKI_BLOCK + OZAKI_BLOCK / PACK) * sizeof(uint64_t);
+    return start_kernel(convert_line<T>, (unsigned)height, LINE_THREADS, shared, stream, moduli,
+                        from, scales, planes, height, depth);
+}
+
+template <typename T>
+static cudaError_t convert_operand(const residues &moduli, const lines_abreast<T> &from,
+                                   const ozaki_scales &scales, int8_t *planes, int64_t height,
+                                   int64_t depth, cudaStream_t stream)
+{
+    const dim3 measuring(blocks_of(from.width, THREADS), blocks_of(from.depth, MEASURED_STEPS));
     const dim3 converting(blocks_of(height, TILE_ROWS), blocks_of(depth, TILE_STEPS));
     const unsigned each = blocks_of(height, THREADS);
     cudaError_t status = start_kernel(clear_scales, each, THREADS, 0, stream, scales, height);
     if (status == cudaSuccess)
-        status = start_kernel(measure_exponents<T, K_MAJOR>, measuring, THREADS, 0, stream, from,
-                              scales);
+        status = start_kernel(measure_exponents<T>, measuring, THREADS, 0, stream, from, scales);
     if (status == cudaSuccess)
-        status =
-            start_kernel(measure_squares<T, K_MAJOR>, measuring, THREADS, 0, stream, from, scales);
+        status = start_kernel(measure_squares<T>, measuring, THREADS, 0, stream, from, scales);
     if (status == cudaSuccess)
         status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, scales, height);
     if (status == cudaSuccess)
-        status = start_kernel(convert<T, K_MAJOR>, converting, THREADS, 0, stream, moduli, from,
-                              scales, planes, height, depth);
+        status = start_kernel(convert<T>, converting, THREADS, 0, stream, moduli, from, scales,
+                              planes, height, depth);
     return status;
 }
 
