@@ -102,7 +102,7 @@ def main():
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     for seed, name in enumerate("AB"):
-        subprocess.run([BUILD / "h5mat", "gen", f"{arguments.folder}/ab.h5:/{name}", "--rows",
+        subprocess.run([BUILD / "h5mat", "gen", f"{arguments.folder}/ab.h5:/{name}", "--force", "--rows",
                         str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
                        env=environment(), check=True, stdout=subprocess.DEVNULL)
     results = []
