@@ -113,6 +113,19 @@ static int refuse_singletons(struct comm *comm, int rank, int tasks, struct erro
                      tasks, name, launcher_srun(library));
 }
 
+/* Ranks of one computer need none of the networks that Open MPI looks for when it starts, and a
+ * rank that is alone no daemon that could start others.  Both take longer than a small product.
+ * What the user has set stays. */
+static void start_without_networks(void)
+{
+    if (launcher_is_absent()) {
+        setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+        setenv("OMPI_MCA_btl", "self", 0);
+    }
+    if (launcher_is_absent() || launcher_is_on_one_computer())
+        setenv("OMPI_MCA_pml", "ob1", 0);
+}
+
 int comm_open(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
@@ -123,6 +136,7 @@ int comm_open(struct comm *comm, struct error *err)
             return refuse_singletons(comm, task, launched, err);
         unsetenv("SLURM_STEP_ID"); /* or MPI looks for other tasks, and ends the process */
     }
+    start_without_networks();
     comm_open_parameters();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     comm_read_parameters();
@@ -148,18 +162,58 @@ void comm_close(void)
     MPI_Finalize();
 }
 
+static bool is_complete(MPI_Request *request)
+{
+    int done;
+    comm_lock();
+    MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    comm_unlock();
+    return done;
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NANOSECONDS}, NULL);
+}
+
+/* Wait for an operation that was started with the lock held, which this gives back.  MPI's own
+ * waiting keeps a CPU busy that this program's other threads, or other ranks, may need. */
+static void complete(MPI_Request *request)
+{
+    comm_unlock();
+    while (!is_complete(request))
+        nap();
+}
+
+static void share(void *data, size_t bytes, int root, MPI_Comm ranks)
+{
+    MPI_Request request;
+    comm_lock();
+    MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, ranks, &request);
+    complete(&request);
+}
+
 void comm_share(void *data, size_t bytes, int root)
 {
     wait_begin(WAIT_FOR_RANKS);
-    MPI_Bcast(data, (int)bytes, MPI_BYTE, root, all);
+    share(data, bytes, root, all);
     wait_end();
+}
+
+/* Of those ranks, in place. */
+static void reduce_ranks(void *numbers, int count, MPI_Datatype type, MPI_Op how, MPI_Comm ranks)
+{
+    MPI_Request request;
+    comm_lock();
+    MPI_Iallreduce(MPI_IN_PLACE, numbers, count, type, how, ranks, &request);
+    complete(&request);
 }
 
 /* Of all ranks, in place. */
 static void reduce(void *numbers, int count, MPI_Datatype type, MPI_Op how)
 {
     wait_begin(WAIT_FOR_RANKS);
-    MPI_Allreduce(MPI_IN_PLACE, numbers, count, type, how, all);
+    reduce_ranks(numbers, count, type, how, all);
     wait_end();
 }
 
@@ -254,15 +308,12 @@ static void start_vote(const void *numbers, int count, MPI_Datatype type, MPI_Op
 /* Wait for the vote as long as no rank raises. */
 static bool end_vote(const struct comm *comm, void *numbers, int count)
 {
-    static const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    int done = 0;
+    bool done = false;
     wait_begin(WAIT_FOR_RANKS);
     for (int looks = 1; !done && !(looks % LOOKS == 0 && comm_raised(comm)); looks++) {
-        comm_lock();
-        MPI_Test(&vote.request, &done, MPI_STATUS_IGNORE);
-        comm_unlock();
+        done = is_complete(&vote.request);
         if (!done)
-            nanosleep(&nap, NULL);
+            nap();
     }
     wait_end();
     if (done)
@@ -294,9 +345,13 @@ bool comm_vote_most(const struct comm *comm, double *numbers, int count)
 
 void comm_barrier(void)
 {
+    MPI_Request request;
+    if (all == MPI_COMM_NULL)
+        return;
     wait_begin(WAIT_FOR_RANKS);
-    if (all != MPI_COMM_NULL)
-        MPI_Barrier(all);
+    comm_lock();
+    MPI_Ibarrier(all, &request);
+    complete(&request);
     wait_end();
 }
 
@@ -335,39 +390,48 @@ void comm_most_vector(double *vector, int64_t count)
 void comm_node_share(const struct comm *comm, void *data, size_t bytes, int from)
 {
     if (comm->node_size > 1)
-        MPI_Bcast(data, (int)bytes, MPI_BYTE, from, group);
+        share(data, bytes, from, group);
 }
 
 bool comm_node_all(const struct comm *comm, bool mine)
 {
-    int value = mine, every = mine;
+    int every = mine;
     if (comm->node_size > 1)
-        MPI_Allreduce(&value, &every, 1, MPI_INT, MPI_MIN, group);
+        reduce_ranks(&every, 1, MPI_INT, MPI_MIN, group);
     return every;
 }
 
 void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
 {
+    MPI_Request request;
     void *everyones = malloc((size_t)comm->local_size * bytes);
     if (!everyones) {
         fprintf(stderr, "dgemm_ooc: rank %d has no memory for what others tell it\n", comm->rank);
         comm_abort(EXIT_RESOURCES);
     }
-    MPI_Allgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer);
+    comm_lock();
+    MPI_Iallgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer, &request);
+    complete(&request);
     return everyones;
 }
 
 void comm_send(const void *data, size_t bytes, int to)
 {
+    MPI_Request request;
     wait_begin_rank(to);
-    MPI_Send(data, (int)bytes, MPI_BYTE, to, TAG_DATA, all);
+    comm_lock();
+    MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, all, &request);
+    complete(&request);
     wait_end();
 }
 
 void comm_receive(void *data, size_t bytes, int from)
 {
+    MPI_Request request;
     wait_begin_rank(from);
-    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, all, MPI_STATUS_IGNORE);
+    comm_lock();
+    MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, all, &request);
+    complete(&request);
     wait_end();
 }
 

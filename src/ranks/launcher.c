@@ -22,20 +22,26 @@ static int count_of(const char *const *names, int otherwise)
     return count > 0 ? count : 1;
 }
 
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
+                                         "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
+                                         "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                         "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
+                                         "SLURM_STEP_NUM_TASKS", NULL};
+
 int launcher_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
-                                        "PALS_RANKID",          "ALPS_APP_PE",  "FLUX_TASK_RANK",
-                                        "JSM_NAMESPACE_RANK",   "SLURM_PROCID", NULL};
-    return number_of(names, 0);
+    return number_of(rank_names, 0);
 }
 
 int launcher_size(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", NULL};
-    return count_of(names, 1);
+    return count_of(size_names, 1);
+}
+
+bool launcher_is_absent(void)
+{
+    return number_of(rank_names, -1) < 0 && number_of(size_names, -1) < 0;
 }
 
 int launcher_local_size(void)
@@ -43,6 +49,12 @@ int launcher_local_size(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                         "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_SIZE", NULL};
     return count_of(names, launcher_size());
+}
+
+bool launcher_is_on_one_computer(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = getenv("OMPI_COMM_WORLD_SIZE");
+    return local && all && strcmp(local, all) == 0;
 }
 
 bool launcher_ends_mpi(void)

@@ -12,6 +12,12 @@ int launcher_rank(void);
 int launcher_size(void);
 int launcher_local_size(void);
 
+/* Whether this process was started by itself, as far as the environment says. */
+bool launcher_is_absent(void);
+
+/* Whether Open MPI's launcher has started all ranks on this computer. */
+bool launcher_is_on_one_computer(void);
+
 /* Whether srun gives this task no interface by which the MPI of this build could find the other
  * tasks, and MPI_Init would end the process (as Open MPI's does, with a page of text). */
 bool launcher_ends_mpi(void);

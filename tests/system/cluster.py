@@ -97,10 +97,10 @@ class Slurm:
 
     def ask(self, *words, cwd=None):
         """Run a command up to five times: a busy controller closes a connection before it has read the request,
-        which ends the command by SIGPIPE or with an error message about its socket."""
+        which ends the command by SIGPIPE or with an error message about its connection."""
         for _ in range(5):
             done = self.run(*words, cwd=cwd)
-            if done.returncode != -signal.SIGPIPE and "socket" not in done.stderr:
+            if done.returncode != -signal.SIGPIPE and not re.search("socket|Connection", done.stderr):
                 break
             time.sleep(1)
         assert done.returncode == 0, done.stderr
