@@ -115,11 +115,13 @@ static int refuse_singletons(struct comm *comm, int rank, int tasks, struct erro
 
 /* Ranks of one computer need none of the networks that Open MPI looks for when it starts, and a
  * rank that is alone no daemon that could start others.  Both take longer than a small product.
- * What the user has set stays. */
+ * Nor does that rank need a folder for files of Open MPI, which all such ranks of a user would
+ * share.  What the user has set stays. */
 static void start_without_networks(void)
 {
     if (launcher_is_absent()) {
         setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+        setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
         setenv("OMPI_MCA_btl", "self", 0);
     }
     if (launcher_is_absent() || launcher_is_on_one_computer())
