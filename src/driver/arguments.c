@@ -261,7 +261,7 @@ static void check_standard(struct parse *p)
     const struct options *o = p->options;
     const bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
     const bool centers = named || o->center, changes = centers || o->scale;
-    if (named && (o->center || o->scale))
+    if (named && o->given.standard)
         usage_error(p, "--product cov and cor centre the variables, and cor scales them: leave out "
                        "--center and --scale, or give --product gram");
     if (named && (o->given.alpha || o->given.beta))
@@ -338,6 +338,7 @@ static void note_given(int key, struct options *o)
     o->given.beta |= key == KEY(beta);
     o->given.trans_a |= key == KEY(trans_a);
     o->given.trans_b |= key == KEY(trans_b);
+    o->given.standard |= key == KEY(center) || key == KEY(scale);
     o->given.missing |= key == KEY(missing);
     o->convert |= key == KEY(type);
 }

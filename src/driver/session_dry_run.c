@@ -8,6 +8,7 @@
 #include "ozaki.h"
 #include "quantity.h"
 #include "session.h"
+#include "spread.h"
 
 /* Complain or warn where a run on this computer would not have a GPU. */
 static void check_gpu(const struct options *o, struct error *err)
@@ -20,16 +21,20 @@ static void check_gpu(const struct options *o, struct error *err)
         session_warn_of_cpu();
 }
 
-/* Say what a GPU's running sums would take as a product in residues, with the usual number of
- * moduli, and how accurate that is; or that this would not be faster. */
+/* Say what a GPU's running sums would take as a product in residues, with as many moduli as the
+ * operands need, and how accurate that is; or that this would not be faster. */
 static void suggest_residues(const struct session *s)
 {
     enum { CLEARLY_PERCENT = 95 };
     const struct problem *p = &s->problem;
     struct session other = *s;
-    if (!s->hardware.machine.gpu || p->moduli > 0 || !problem_reads_ab(p))
+    struct spread spread = {0};
+    if (!s->hardware.machine.gpu || p->moduli > 0 || !problem_reads_ab(p) || p->standard.axis)
         return;
     other.problem.moduli = ozaki_moduli(p->type);
+    if (spread_probe(&other.problem, &spread, &other.err))
+        return;
+    other.problem.moduli = (int)max_i64(spread.moduli, other.problem.moduli);
     other.options.algorithm = ALGORITHM_OZAKI;
     work_begin(&other.progress.left, &other.problem);
     session_plan_all(&other);
@@ -38,10 +43,14 @@ static void suggest_residues(const struct session *s)
         return;
     if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
         printf("            --algo ozaki would gain nothing\n");
-    else
+    else if (spread.moduli == 0)
         printf(
-            "            --algo ozaki:%d takes %s; errors of a row proven below %.2g u |a| |B|\n",
-            other.problem.moduli, quantity_time(seconds), report_proven(&other.problem));
+            "            --algo ozaki is not for these operands: their elements spread too far\n");
+    else
+        printf("            --algo ozaki:%d: %s instead of %s; errors of a row proven below %.2g u "
+               "|a| |B|\n",
+               other.problem.moduli, quantity_time(seconds),
+               quantity_time(s->record.predicted.wall_s), problem_proven(&other.problem));
     fflush(stdout);
 }
 

@@ -16,20 +16,22 @@ static void warn(const struct session *s)
 {
     const struct standard *standard = &s->problem.standard;
     const struct statistics *found = &s->statistics;
-    const char *name = name_of(standard), *many = found->constant == 1 ? "" : "s";
+    const bool one = found->constant == 1;
+    const char *name = name_of(standard), *many = one ? "" : "s";
     if (found->missing > 0 && !s->options.quiet)
-        printf("            %" PRId64 " elements are NaN, taken for %s\n", found->missing,
+        printf("            %" PRId64 " element%s NaN, taken for %s\n", found->missing,
+               found->missing == 1 ? " is" : "s are",
                standard->missing == MISSING_MEAN ? "the mean" : "0");
     if (found->constant > 0 && standard->scales && standard_lines_are_variables(&s->problem))
         fprintf(stderr,
-                "dgemm_ooc: %" PRId64 " %s%s of A do not vary, and have no correlation: C is NaN "
-                "there\n",
-                found->constant, name, many);
+                "dgemm_ooc: %" PRId64
+                " %s%s of A %s not vary: the deviation is 0, and C is NaN there\n",
+                found->constant, name, many, one ? "does" : "do");
     else if (found->constant > 0 && standard->scales)
         fprintf(stderr,
-                "dgemm_ooc: %" PRId64 " %s%s of A do not vary, and are not divided by their "
-                "deviation, which is 0\n",
-                found->constant, name, many);
+                "dgemm_ooc: %" PRId64 " %s%s of A %s not vary: the deviation is 0, and nothing is "
+                "divided by it\n",
+                found->constant, name, many, one ? "does" : "do");
 }
 
 static void tell(void *context, double done)

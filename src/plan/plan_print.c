@@ -61,6 +61,10 @@ static void print_problem(const struct problem *p)
                p->lower ? "lower half only, C is 0 above the diagonal"
                         : "half of the products, those on and below the diagonal");
     print_standard(p);
+    if (p->moduli > 0)
+        printf("            in residues of %d moduli: errors of a row proven below %.3g u |a| "
+               "|B|\n",
+               p->moduli, problem_proven(p));
     for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
         print_operand(p, operand);
 }

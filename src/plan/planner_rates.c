@@ -87,20 +87,26 @@ static void count_conversions(const struct problem *p, const struct plan *plan, 
     times[OPERAND_B] = keeps ? 1 : 1 + (strips - 1) * fmin(2, slabs) / slabs;
 }
 
-/* Bytes that a GPU moves to turn panels into residues, which it reads to measure and to convert
- * them, and residues into sums. */
+/* How often a GPU reads a panel to measure and to convert it. */
+static double conversion_passes(const struct problem *p, enum operand operand)
+{
+    const bool contiguous_along_k = p->trans[operand] == (operand == OPERAND_B);
+    return contiguous_along_k ? 1 : 3;
+}
+
+/* Bytes that a GPU moves to turn panels into residues, and residues into sums. */
 static double residues_moved(const struct problem *p, const struct plan *plan,
                              const struct tile_product *product)
 {
-    enum { PANEL_PASSES = 3 };
     double element = (double)scalar_size(p->type), moduli = p->moduli, times[2];
     double sums = (double)(product->rows * product->cols) *
                   (double)max_i64(product->slabs, ceil_div(product->k, OZAKI_BLOCK));
     count_conversions(p, plan, times);
-    double converted =
-        ((double)product->rows * times[OPERAND_A] + (double)product->cols * times[OPERAND_B]) *
-        (double)product->k;
-    return converted * (PANEL_PASSES * element + moduli) + 2 * sums * (moduli + element);
+    const double lines[] = {(double)product->rows, (double)product->cols};
+    double converted = 0; /* bytes of a step of k */
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        converted += lines[i] * times[i] * (conversion_passes(p, i) * element + moduli);
+    return converted * (double)product->k + 2 * sums * (moduli + element);
 }
 
 double plan_product_seconds(const struct problem *p, const struct machine *machine,

@@ -175,6 +175,13 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
     return text;
 }
 
+double problem_proven(const struct problem *p)
+{
+    struct residues residues;
+    residues_make(p->moduli, &residues);
+    return ozaki_proven(&residues, p->type, p->k_whole);
+}
+
 int problem_open(const struct options *options, struct problem *p, struct error *err)
 {
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},

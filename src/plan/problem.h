@@ -93,6 +93,9 @@ static inline int64_t problem_quantum(const struct problem *p)
  * "cublas", or "ozaki:14" with the number of moduli.  Valid until the next call. */
 const char *problem_kernels(const struct problem *p, const struct options *options);
 
+/* The bound of ozaki_proven for a product in residues. */
+double problem_proven(const struct problem *problem);
+
 /* Whether the operand's bytes are read by offset, or HDF5 reads it; when neither, its chunks are
  * read by offset. */
 bool problem_by_offset(const struct problem *p, enum operand operand);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ozaki.h"
 #include "proc.h"
 
 /* What is brought together of all ranks. */
@@ -117,11 +116,4 @@ void report_gather(const struct run *run, struct report *report)
     report->saves += run->saver.saves;
     report->saves_s += run->saver.saves_s;
     name_ways(run, report);
-}
-
-double report_proven(const struct problem *p)
-{
-    struct residues residues;
-    residues_make(p->moduli, &residues);
-    return ozaki_proven(&residues, p->type, p->k_whole);
 }

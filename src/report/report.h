@@ -61,9 +61,6 @@ void report_gather(const struct run *run, struct report *report);
 void report_print(const struct report *report, const struct problem *problem,
                   const struct machine *machine, const struct plan *plan);
 
-/* The bound of ozaki_proven for a product in residues. */
-double report_proven(const struct problem *problem);
-
 /* Collective.  Rank 0 prints how long each rank's stages were busy, a line a rank. */
 void report_print_ranks(const struct run *run);
 

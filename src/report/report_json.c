@@ -263,8 +263,10 @@ json_t *report_json(const struct account *a)
         json_object_set_new(root, "statistics", statistics_json(a->statistics));
     if (a->predicted)
         json_object_set_new(root, "predicted", simulation_json(a->predicted));
-    if (a->problem && a->problem->moduli > 0)
-        json_object_set_new(root, "proven_units", json_real(report_proven(a->problem)));
+    if (a->problem && a->problem->moduli > 0) {
+        json_object_set_new(root, "moduli", json_integer(a->problem->moduli));
+        json_object_set_new(root, "proven_units", json_real(problem_proven(a->problem)));
+    }
     if (a->problem) {
         json_object_set_new(root, "problem", problem_json(a->problem));
         json_object_set_new(root, "matrices", matrices_json(a->problem, a->output));

@@ -85,7 +85,18 @@ static void print_proof(const struct problem *p)
     printf("Proven      each row of op(A) op(B) is within %.3g u |a| |B| of exact, by the 2-norms\n"
            "            of its row of op(A) and of op(B), unless numbers overflow or\n"
            "            underflow; sums of %" PRId64 " products are within %" PRId64 " u |a| |B|\n",
-           report_proven(p), p->k_whole, p->k_whole);
+           problem_proven(p), p->k_whole, p->k_whole);
+}
+
+/* Products in residues of what is NaN or Inf are made step by step. */
+static void warn_of_running_sums(const struct report *r, const struct problem *p)
+{
+    const double part = r->findings.not_finite / problem_elements(p);
+    if (part > 0.05)
+        fprintf(stderr,
+                "dgemm_ooc: %.0f %% of C are NaN or Inf, which products in residues are slow at: "
+                "--algo auto is faster\n",
+                100 * part);
 }
 
 void report_print(const struct report *r, const struct problem *p, const struct machine *m,
@@ -124,8 +135,10 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
     if (r->checked)
         print_findings("Check  ", &r->findings);
-    if (p->moduli > 0)
+    if (p->moduli > 0) {
         print_proof(p);
+        warn_of_running_sums(r, p);
+    }
 }
 
 void report_print_ranks(const struct run *run)

@@ -154,6 +154,8 @@ def test_nan_and_inf_stay_where_they_belong(tmp_path):
         expected = a @ b
     assert np.array_equal(got, expected, equal_nan=True)
     assert report["elements_not_finite"] == 2 * 20 + 28 and report["verdict"] == "PASSED"
+    done = run("dgemm_ooc", tmp_path / "input.h5", "--algo", "ozaki", "--force")
+    assert "11 % of C are NaN or Inf" in done.stderr
 
 
 def test_each_number_of_moduli_says_what_it_proves(tmp_path):
@@ -333,7 +335,7 @@ def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
 
 
-@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki:14 takes 3"), (1e9, "--algo ozaki would gain nothing")])
+@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki:14: 3"), (1e9, "--algo ozaki would gain nothing")])
 def test_a_dry_run_says_what_it_would_take(tmp_path, read_rate, words):
     """Where a GPU's products are the limit, and where reading is."""
     with h5py.File(tmp_path / "input.h5", "w") as file:
@@ -346,3 +348,14 @@ def test_a_dry_run_says_what_it_would_take(tmp_path, read_rate, words):
     assert words in run(*line).stdout
     for more in ["--quiet"], ["--algo", "ozaki"]:
         assert "--algo ozaki" not in run(*line, *more).stdout
+    assert "in residues of 14 moduli" in run(*line, "--algo", "ozaki").stdout
+
+
+def test_a_dry_run_looks_at_the_operands(tmp_path):
+    """Where elements spread too far for residues, a dry run does not suggest these."""
+    rates = json.loads((ROOT / "jobs/machines/h200-node.json").read_text())
+    (tmp_path / "machine.json").write_text(json.dumps(rates | {"gemm_double_flops_per_s": 1e9, "ranks": 1}))
+    for phi, words in (0.5, "--algo ozaki:14: "), (9, "--algo ozaki is not for these operands"):
+        source = tmp_path / f"{phi}.h5"
+        spread(source, phi)
+        assert words in run("dgemm_ooc", source, "-n", "--machine", tmp_path / "machine.json").stdout
