@@ -2,7 +2,7 @@
  *
  * Goal: correct products pass, and a wrong residue is found at any position and with any value, in
  * C or, after the product, in an operand.  Method: planes of random residues, their product, and
- * one changed byte. */
+ * one changed byte, DGEMM_OOC_TEST_TRIALS times each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,13 @@ extern "C" {
 
 #include "ozaki_product.cuh"
 
-enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, FLIPS = 2 * MODULI, TRIES = 8 };
+enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, TRIES = 8 };
+
+static int flip_count()
+{
+    const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
+    return text ? atoi(text) : 2 * MODULI;
+}
 
 struct fixture {
     residues moduli;
@@ -68,7 +74,7 @@ static void test_a_wrong_residue_of_c_is_found(void **)
 {
     fixture f;
     const int64_t count = f.planes.m * f.planes.n;
-    for (int flip = 0; flip < FLIPS; flip++) {
+    for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
         const int q = flip % MODULI, p = f.moduli.moduli[q].p;
         int8_t &byte = f.planes.c[q * count + rand() % count];
         const int8_t right = byte;
@@ -85,9 +91,11 @@ static void test_a_wrong_residue_of_c_is_found(void **)
 static void test_a_changed_operand_is_found(void **)
 {
     fixture f;
-    for (int flip = 0; flip < FLIPS; flip++) {
+    for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
         const int q = flip % MODULI, bit = 1 << rand() % 7;
-        int8_t &byte = f.planes.a[(q * f.planes.m + rand() % ROWS) * f.planes.k + rand() % STEPS];
+        int8_t &byte =
+            flip % 2 ? f.planes.b[(q * f.planes.n + rand() % COLS) * f.planes.k + rand() % STEPS]
+                     : f.planes.a[(q * f.planes.m + rand() % ROWS) * f.planes.k + rand() % STEPS];
         byte = (int8_t)(byte ^ bit);
         unsigned long long found = 0;
         for (uint64_t seed = 0; seed < TRIES && found == 0; seed++)

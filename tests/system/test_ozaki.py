@@ -94,6 +94,11 @@ def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
             new.create_dataset(name, data=old[name], chunks=(7, 900), compression="gzip",
                                compression_opts=1) if rng.random() < 0.3 and name != "C" else \
                 new.create_dataset(name, data=old[name])
+    if rng.random() < 0.3:  # stop in the middle, and resume in another configuration
+        done = run(FAULTY, chunked, "--algo", "ozaki", *scalars(**PROBLEM), "-o", tmp_path / "result.h5",
+                   "--tile", f"{rng.randint(3, M)}x{rng.randint(3, N)}x{BLOCK}", "--max-time", f"{rng.random():.2f}s",
+                   ranks=rng.randint(0, 3), DGEMM_OOC_TEST_FAULTS="gemm:delay@1+")
+        assert done.returncode in (0, 75), done.stderr
     assert result(chunked, *options, ranks=ranks)[0].tobytes() == reference.tobytes(), (options, ranks)
 
 
