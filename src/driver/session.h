@@ -101,6 +101,10 @@ void session_plan_all(struct session *session);
 /* About how long it takes to save the sums of a planned attempt, in seconds. */
 double attempt_save_seconds(const struct attempt *attempt, const struct machine *machine);
 
+/* Rank 0: about how long it takes from a signal to stop until all is saved, in seconds: the slabs
+ * at work end first. */
+double attempt_stop_seconds(const struct attempt *attempt, const struct machine *machine);
+
 /* Warn where the plan takes more host memory than is available now on this computer, which has so
  * many ranks: the limits that were given may be too high.  To be called on one rank. */
 void session_warn_of_memory(const struct plan *plan, int local_ranks);

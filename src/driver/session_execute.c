@@ -94,11 +94,15 @@ static void when_stopping(void *context, double save_s)
     if (s->comm.rank > 0)
         return;
     ticker_hide(&s->record.ticker);
-    save_s = fmax(save_s, attempt_save_seconds(&s->attempt, &s->hardware.machine));
-    fprintf(stderr,
-            "dgemm_ooc: stopping (%s): saving takes about %s; a second signal ends the run at "
-            "once, and the last %s are lost\n",
-            stop_reason(), quantity_time(save_s), quantity_time(clock_now() - s->safe_s));
+    save_s = fmax(save_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
+    fprintf(stderr, "dgemm_ooc: stopping (%s): this takes %s%s", stop_reason(),
+            save_s < 1 ? "less than " : "about ", save_s < 1 ? "a second" : quantity_time(save_s));
+    if (stop_can_be_urged())
+        fprintf(stderr,
+                "; a signal again, 2 seconds after the first, ends the run at once, and the last "
+                "%s are lost",
+                quantity_time(clock_now() - s->safe_s));
+    fputc('\n', stderr);
 }
 
 /* Collective.  Open the run of the planned attempt. */

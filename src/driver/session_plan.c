@@ -1,10 +1,13 @@
 /* Plans for what is left of the product, and what follows from them. */
+#include <math.h>
 #include <stdio.h>
 
 #include "quantity.h"
+#include "schedule.h"
 #include "session.h"
 #include "verify.h"
 
+enum { STEPS_AT_WORK = 2 }; /* slabs that are enqueued when a stop is asked for, about */
 static const double piece_seconds = 0.3; /* from a piece to the first product of the next one */
 static const double clearly = 0.95;      /* of the time that the other way takes */
 
@@ -135,6 +138,14 @@ double attempt_save_seconds(const struct attempt *attempt, const struct machine 
     double tiles = (double)plan->grid_rows * plan->grid_cols * plan->layers;
     return tiles * (double)(plan->tile_rows * plan->tile_cols) *
            (double)scalar_size(attempt->problem.type) / machine->disk_write_bytes_per_s;
+}
+
+double attempt_stop_seconds(const struct attempt *attempt, const struct machine *machine)
+{
+    const struct plan *plan = &attempt->plan;
+    double steps = fmax(1, (double)schedule_supers(plan) * (double)plan->slabs);
+    return attempt_save_seconds(attempt, machine) +
+           STEPS_AT_WORK * attempt->predicted.wall_s / steps;
 }
 
 void session_warn_of_memory(const struct plan *plan, int local_ranks)

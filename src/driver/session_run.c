@@ -19,13 +19,13 @@ enum { STOP_SECONDS = 30 }; /* that a launcher may be expected to wait */
 static void print_plan(const struct session *s)
 {
     const struct machine *machine = &s->hardware.machine;
-    const double save_s = attempt_save_seconds(&s->attempt, machine);
+    const double stop_s = attempt_stop_seconds(&s->attempt, machine);
     plan_print(&s->problem, machine, &s->attempt.plan);
     simulate_print_time(&s->record.predicted);
-    if (save_s > STOP_SECONDS)
-        printf("Note        saving takes about %s: send the signal to stop at least so long before "
+    if (stop_s > STOP_SECONDS)
+        printf("Note        a stop takes about %s: send the signal to stop at least so long before "
                "the end\n",
-               quantity_time(save_s));
+               quantity_time(stop_s));
     if (s->options.max_s > 0)
         printf("Time limit  %s (--max-time): the run saves and stops before it is over\n",
                quantity_time(s->options.max_s));
@@ -87,7 +87,7 @@ static void begin_stops(const struct session *s)
 {
     const struct options *o = &s->options;
     stop_begin(s->started, o->max_s, o->checkpoint_s,
-               attempt_save_seconds(&s->attempt, &s->hardware.machine));
+               attempt_stop_seconds(&s->attempt, &s->hardware.machine));
 }
 
 /* Collective.  Take the output and its journal for this run. */

@@ -13,8 +13,8 @@
 
 enum {
     MARGIN_SECONDS = 5,
-    SAVES = 3
-}; /* a run stops so long, and so many times the duration of a save, before its limit */
+    STOPS = 3
+}; /* a run stops so long, and so many times the duration of a stop, before its limit */
 enum { AGAIN_MS = 2000 }; /* within which a launcher may send one signal twice */
 
 static volatile sig_atomic_t end_asked, save_asked; /* the number of the signal that asked for it */
@@ -60,9 +60,9 @@ void stop_listen(void)
     handle(SIGUSR1, ask_save);
 }
 
-void stop_begin(double started, double max_s, double checkpoint_s, double save_s)
+void stop_begin(double started, double max_s, double checkpoint_s, double stop_s)
 {
-    double margin = MARGIN_SECONDS + SAVES * save_s;
+    double margin = MARGIN_SECONDS + STOPS * stop_s;
     saved_at = clock_now();
     interval = checkpoint_s;
     deadline = clock_now() + job_seconds() - margin;
@@ -85,6 +85,11 @@ void stop_saved(void)
 {
     save_asked = 0;
     saved_at = clock_now();
+}
+
+bool stop_can_be_urged(void)
+{
+    return urged_ms != 0;
 }
 
 const char *stop_reason(void)

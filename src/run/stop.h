@@ -15,14 +15,18 @@ void stop_listen(void);
 
 /* From now on all of these signals are requests.  The run is to end `max_s` seconds after `started`
  * (clock_now), if max_s is not 0, and before the end of the job that SLURM_JOB_END_TIME states.
- * Checkpoints are `checkpoint_s` seconds apart; one takes about `save_s` seconds. */
-void stop_begin(double started, double max_s, double checkpoint_s, double save_s);
+ * Checkpoints are `checkpoint_s` seconds apart; a stop takes about `stop_s` seconds, of which only
+ * the rank that keeps time need know. */
+void stop_begin(double started, double max_s, double checkpoint_s, double stop_s);
 
 /* What this rank asks for now.  Only the rank that `keeps_time` looks at the clock. */
 enum stop_level stop_level(bool keeps_time);
 
 /* A checkpoint is complete: requests for one are served. */
 void stop_saved(void);
+
+/* Whether one of the signals that end the process, when they come again, has come. */
+bool stop_can_be_urged(void);
 
 /* Why the run is to end, as far as this rank knows: "SIGTERM", "the time limit". */
 const char *stop_reason(void);
