@@ -73,6 +73,12 @@ static void test_few_cpus(void **state)
     unsetenv("SLURM_STEP_ID");
 
     place.threads = place.nearby = 1;
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1); /* what srun without a PMI leaves for a run alone */
+    said = advise(&few, &place, 1);
+    assert_non_null(strstr(said.text, "with --cpus-per-task=16 about "));
+    unsetenv("SLURM_STEP_NUM_TASKS");
+
+    place.threads = place.nearby = 1;
     said = advise(&few, &place, 1);
     assert_non_null(strstr(said.text, "with 16 CPUs for each about "));
     setenv("OMPI_MCA_orte_bound_at_launch", "1", 1);
