@@ -88,7 +88,7 @@ int session_dry_run(struct session *s)
     if (s->err.code)
         return s->err.code;
     if (!o->quiet) {
-        plan_print(&s->problem, m, &s->attempt.plan);
+        plan_print(&s->problem, m, &s->attempt.plan, s->progress.left.count);
         simulate_print(&s->record.predicted);
     }
     simulate_print_time(&s->record.predicted);

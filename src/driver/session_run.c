@@ -20,7 +20,7 @@ static void print_plan(const struct session *s)
 {
     const struct machine *machine = &s->hardware.machine;
     const double stop_s = attempt_stop_seconds(&s->attempt, machine);
-    plan_print(&s->problem, machine, &s->attempt.plan);
+    plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
     simulate_print_time(&s->record.predicted);
     if (stop_s > STOP_SECONDS)
         printf("Note        a stop takes about %s: send the signal to stop at least so long before "

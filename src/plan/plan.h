@@ -97,6 +97,7 @@ static inline bool plan_adds(const struct problem *problem, const struct plan *p
     return problem_reads_c(problem) || plan->layers > 1;
 }
 
-/* Print problem and plan, in at most 80 columns. */
+/* Print problem and plan, in at most 80 columns.  The plan is that of the first of so many
+ * pieces. */
 void plan_print(const struct problem *problem, const struct machine *machine,
-                const struct plan *plan);
+                const struct plan *plan, int pieces);

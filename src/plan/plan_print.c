@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "error.h"
@@ -90,10 +91,16 @@ static void print_memory(const struct machine *m, const struct plan *plan)
            m->gpu ? "" : " in all", *host == 'm' ? half : host);
 }
 
-static void print_shape(const struct machine *m, const struct plan *plan)
+static void print_machine(const struct machine *m, int pieces)
 {
     printf("Machine     %s; %d rank%s, %d on a node\n", m->name, m->ranks, m->ranks == 1 ? "" : "s",
            m->ranks_per_node);
+    if (pieces > 1)
+        printf("Pieces      %d are left; Plan and Links are of the first one\n", pieces);
+}
+
+static void print_shape(const struct machine *m, const struct plan *plan)
+{
     printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
            plan->slabs ? plan->slab : 0);
@@ -141,41 +148,54 @@ static void print_pass(const struct problem *p, const struct machine *m)
     double added_s = elements * addition_s / ((double)m->ranks * m->threads);
     double read_s = bytes / m->disk_read_bytes_per_s, most = read_s > added_s ? read_s : added_s;
     if (elements > 0)
-        printf("  %-15s %12s  at %-14s %12s  (before: means)\n", "disk read", quantity_bytes(bytes),
+        printf("  %-14s %10s  at %-21s %10s  (before: means)\n", "disk read", quantity_bytes(bytes),
                quantity_rate(bytes / most), quantity_time(most));
+}
+
+/* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut
+ * and small slabs take the rest. */
+static double rate_percent(double amount, double rate, double seconds)
+{
+    return seconds > 0 ? fmin(100, 100 * amount / rate / seconds) : 100;
 }
 
 static void print_links(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     const struct traffic *w = &plan->worst;
+    const double nodes = (double)ceil_div(m->ranks, m->ranks_per_node);
     const struct {
         double amount;
         const double *rate;
     } links[STAGE_COUNT] = {
         [STAGE_READ] = {plan->read_bytes, &m->disk_read_bytes_per_s},
-        [STAGE_NETWORK] = {plan->sent_bytes, &m->network_bytes_per_s},
+        [STAGE_NETWORK] = {plan->sent_bytes / nodes, &m->network_bytes_per_s},
         [STAGE_IN] = {w->in_bytes, &m->in_bytes_per_s},
         [STAGE_GEMM] = {w->flops, p->moduli > 0 && m->gpu ? &m->int8_ops_per_s
                                                           : &m->gemm_flops_per_s[p->type]},
         [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
         [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
     };
-    printf("Links       of all ranks (disk, network), of the busiest one (others)\n");
+    printf("Links       of all ranks (disk), a node (network), the busiest rank (others)\n");
     print_pass(p, m);
     for (int i = 0; i < STAGE_COUNT; i++) {
         const bool gemm = i == STAGE_GEMM;
         if (!links[i].rate || (i == STAGE_NETWORK && plan->sent_bytes == 0))
             continue;
-        printf("  %-15s %12s  at %-14s %12s  (rate %s)\n", stage_titles[i],
-               gemm ? quantity_work(links[i].amount) : quantity_bytes(links[i].amount),
-               gemm ? quantity_flops(plan->gemm_flops_per_s) : quantity_rate(*links[i].rate),
-               quantity_time(plan->link_s[i]), machine_source(m, links[i].rate));
+        const double amount = links[i].amount, seconds = plan->link_s[i];
+        const double rate = gemm ? plan->gemm_flops_per_s : *links[i].rate;
+        printf("  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n", stage_titles[i],
+               gemm ? quantity_work(amount) : quantity_bytes(amount),
+               rate_percent(amount, rate, seconds),
+               gemm ? quantity_flops(rate) : quantity_rate(rate), quantity_time(seconds),
+               machine_source(m, links[i].rate));
     }
 }
 
-void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan)
+void plan_print(const struct problem *p, const struct machine *m, const struct plan *plan,
+                int pieces)
 {
     print_problem(p);
+    print_machine(m, pieces);
     print_shape(m, plan);
     print_links(p, m, plan);
 }

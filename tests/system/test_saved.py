@@ -429,6 +429,8 @@ def test_all_that_is_left_is_predicted(wide, tmp_path):
     machine = tmp_path / "r.json"  # so that nothing is probed anew
     machine.write_text(json.dumps({"disk_read_bytes_per_s": 1e12, "gemm_double_flops_per_s": 1e9}))
     whole, one = seconds(go_on(source, *SMALL_TILES, "--machine", machine, "-o", tmp_path / "x.h5").stdout)
-    rest, several = seconds(go_on(source, *SMALL_TILES, "--machine", machine).stdout)
+    text = go_on(source, *SMALL_TILES, "--machine", machine).stdout
+    rest, several = seconds(text)
     assert one == 1 and several == len(pieces) > 1
+    assert f"\nPieces      {several} are left; Plan and Links are of the first one\n" in text
     assert 0.8 * share * whole < rest < 1.5 * share * whole + 0.2
