@@ -113,6 +113,33 @@ static void advise_ranks(const struct advice *a, FILE *out)
             quantity_time(seconds));
 }
 
+/* The machine without the limits that were given of its memory. */
+static void advise_memory(const struct advice *a, FILE *out)
+{
+    const struct machine *m = a->machine;
+    const bool device = m->device_unlimited > 0, host = m->host_unlimited > 0;
+    struct machine whole = *m;
+    if (!device && !host)
+        return;
+    whole.device_memory = device ? m->device_unlimited : m->device_memory;
+    whole.host_memory = host ? m->host_unlimited : m->host_memory;
+    double seconds = seconds_on(a, &whole);
+    if (!is_worthwhile(a, seconds))
+        return;
+    fprintf(out, "Note        ");
+    if (device)
+        fprintf(out, "--gpu-memory of %s%s", quantity_bytes((double)m->device_memory),
+                host ? " and " : "");
+    if (host)
+        fprintf(out, "--host-memory of %s", quantity_bytes((double)m->host_memory));
+    fprintf(out, ": this takes\n            about %s; with ", quantity_time(a->predicted->wall_s));
+    if (device)
+        fprintf(out, "%s%s", quantity_bytes((double)whole.device_memory), host ? " and " : "");
+    if (host)
+        fprintf(out, "%s", quantity_bytes((double)whole.host_memory));
+    fprintf(out, " about %s\n", quantity_time(seconds));
+}
+
 static void advise_placement(const struct advice *a, FILE *out)
 {
     int far = 0, narrow = 0, first_far = 0, first_narrow = 0;
@@ -142,8 +169,11 @@ static void advise_placement(const struct advice *a, FILE *out)
 
 void advice_print(const struct advice *advice, FILE *out)
 {
-    advise_cpus(advice, out);
+    if (advice->places)
+        advise_cpus(advice, out);
     advise_ranks(advice, out);
-    advise_placement(advice, out);
+    advise_memory(advice, out);
+    if (advice->places)
+        advise_placement(advice, out);
     fflush(out);
 }

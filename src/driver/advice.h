@@ -1,5 +1,5 @@
-/* Advice where the way in which a run was started makes it slower than its machine allows: what
- * that is predicted to cost, and the remedy in the launcher's own words. */
+/* Advice where the way in which a run was started, or a limit of memory, makes it slower than its
+ * machine allows: what that is predicted to cost, and the remedy in the launcher's own words. */
 #pragma once
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct advice {
     const struct machine *machine;
     const struct plan_request *request;
     const struct simulation *predicted; /* for the plan */
-    const struct place *places;         /* by rank */
+    const struct place *places;         /* by rank; null: not known, in a dry run */
     int computers;
     int gpus; /* that a rank sees; 0 on the CPU */
 };

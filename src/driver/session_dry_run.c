@@ -1,6 +1,7 @@
 /* --dry-run: a plan, and its simulated run. */
 #include <stdio.h>
 
+#include "advice.h"
 #include "device.h"
 #include "error.h"
 #include "launcher.h"
@@ -54,6 +55,20 @@ static void suggest_residues(const struct session *s)
     fflush(stdout);
 }
 
+/* Print what would make such a run faster; where its ranks would be is not known. */
+static void advise(const struct session *s, int gpus)
+{
+    const struct attempt *attempt = &s->attempt;
+    const struct machine *m = &s->hardware.machine;
+    const struct advice advice = {.problem = &attempt->problem,
+                                  .machine = m,
+                                  .request = &attempt->request,
+                                  .predicted = &attempt->predicted,
+                                  .computers = (int)ceil_div(m->ranks, m->ranks_per_node),
+                                  .gpus = gpus};
+    advice_print(&advice, stdout);
+}
+
 int session_dry_run(struct session *s)
 {
     const struct options *o = &s->options;
@@ -92,8 +107,10 @@ int session_dry_run(struct session *s)
         simulate_print(&s->record.predicted);
     }
     simulate_print_time(&s->record.predicted);
-    if (!o->quiet)
+    if (!o->quiet) {
         suggest_residues(s);
+        advise(s, here && m->gpu ? gpus : 0);
+    }
     if (here && machine_check_memory(o, local, known, sharing, m, &refused))
         error_add(&refused, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (here)

@@ -180,16 +180,20 @@ static void assume_disk_rates(const char *input, struct machine *m)
     m->disk_run_bytes = in_memory ? 3 << 10 : 32 << 10;
 }
 
+static void apply_limit(size_t limit, struct machine *m, size_t *memory, size_t *unlimited)
+{
+    if (limit == 0)
+        return;
+    if (*memory != limit) /* or it is applied again */
+        *unlimited = *memory;
+    *memory = limit;
+    set_source(m, memory, "given");
+}
+
 static void apply_limits(const struct options *options, struct machine *m)
 {
-    if (options->host_memory) {
-        m->host_memory = options->host_memory;
-        set_source(m, &m->host_memory, "given");
-    }
-    if (options->gpu_memory) {
-        m->device_memory = options->gpu_memory;
-        set_source(m, &m->device_memory, "given");
-    }
+    apply_limit(options->host_memory, m, &m->host_memory, &m->host_unlimited);
+    apply_limit(options->gpu_memory, m, &m->device_memory, &m->device_unlimited);
 }
 
 void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,

@@ -25,6 +25,8 @@ struct machine {
     int threads;          /* CPU threads a rank */
     size_t device_memory; /* bytes a rank may take on its device */
     size_t host_memory;   /* bytes a rank may take on its host, the CPU device included */
+    size_t device_unlimited, host_unlimited; /* what these would be without the options that limit
+                                                them; 0: those were not given */
     bool files_in_memory; /* files lie in the node's memory, whose bandwidth all ranks share */
     double disk_read_bytes_per_s,
         disk_write_bytes_per_s;             /* of the file system, all ranks together */

@@ -246,6 +246,13 @@ def test_machine_files(source, file):
     assert f"{machine['ranks']} ranks, {machine['ranks_per_node']} on a node" in text
 
 
+def test_limits_that_cost_much(huge, tmp_path):
+    """Advice is for dry runs, too, and names what the machine would have without the limit."""
+    limited = plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 8, "--gpu-memory", "1G")
+    assert re.search(r"--gpu-memory of 1.00 GiB: this takes\n +about .*; with 80.0 GiB about ", limited)
+    assert "Note  " not in plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 8)
+
+
 def test_files_in_memory(huge, tmp_path):
     """If the files are in memory, the host does not cache them."""
     for there in (False, True):

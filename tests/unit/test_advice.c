@@ -106,6 +106,36 @@ static void test_ranks_and_gpus(void **state)
     assert_true(fabs(with - said.now) < 0.1 * said.now);
 }
 
+/* Limits are lifted together; those that cost nothing are not spoken of. */
+static void test_memory(void **state)
+{
+    (void)state;
+    struct place place = {
+        .gpu = "0000:1b:00.0", .threads = 16, .nearby = 16, .online = 64, .allowed = 64};
+    struct machine whole = host(4, 16);
+    whole.files_in_memory = false;
+    whole.disk_read_bytes_per_s = 2e9;
+    struct machine limited = whole;
+    limited.device_memory = (size_t)1 << 30;
+    limited.host_memory = (size_t)2 << 30;
+    struct said said = advise(&limited, &place, 4);
+    assert_string_equal(said.text, ""); /* that is all there is */
+    limited.device_unlimited = whole.device_memory;
+    limited.host_unlimited = whole.host_memory;
+    said = advise(&limited, &place, 4);
+    double with = number_after(&said, "; with 93.1 GiB and 55.9 GiB about ");
+    assert_non_null(
+        strstr(said.text, "--gpu-memory of 1.00 GiB and --host-memory of 2.00 GiB: this takes\n"));
+    said = advise(&whole, &place, 4);
+    assert_string_equal(said.text, "");
+    assert_true(fabs(with - said.now) < 0.01 * said.now);
+    limited = whole;
+    limited.host_memory = whole.host_memory / 2;
+    limited.host_unlimited = whole.host_memory;
+    said = advise(&limited, &place, 4);
+    assert_string_equal(said.text, "");
+}
+
 static void test_placement(void **state)
 {
     (void)state;
@@ -126,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_cpus),
         cmocka_unit_test(test_ranks_and_gpus),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_placement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
