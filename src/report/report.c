@@ -84,7 +84,7 @@ void report_gather(const struct run *run, struct report *report)
 {
     double sum[VALUES], most[VALUES];
     struct tally tally;
-    tally_take(run, &tally);
+    run_tally(run, &tally);
     bool works = tally.amount[STAGE_GEMM] + tally.amount[STAGE_WRITE] > 0;
     for (int i = 0; i < STAGE_COUNT; i++) {
         double busy = tally.busy_s[i];

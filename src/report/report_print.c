@@ -144,7 +144,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
 void report_print_ranks(const struct run *run)
 {
     struct tally tally;
-    tally_take(run, &tally);
+    run_tally(run, &tally);
     if (run->comm->rank > 0) {
         comm_send(&tally, sizeof tally, 0);
         return;

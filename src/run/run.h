@@ -64,6 +64,9 @@ int run_warm_up(struct run *run, struct error *err);
  * intake. */
 int run_execute(struct run *run, struct error *err);
 
+/* What this rank has done so far.  By the main thread; the others go on. */
+void run_tally(const struct run *run, struct tally *tally);
+
 /* Let no rank of this node wait for another. */
 void run_stop(struct run *run);
 

@@ -286,7 +286,7 @@ static enum stop_level ask_alone(struct run *run, struct error *err)
     double now = clock_now();
     if (now > s->met_s + vote_seconds) {
         s->met_s = now;
-        tally_take(run, &s->vote.tally);
+        run_tally(run, &s->vote.tally);
         s->met(s->context, &s->vote.tally, err);
     }
     return stop_level(true);
@@ -297,7 +297,7 @@ static void vote_begin(struct run *run)
     struct saver *s = &run->saver;
     enum stop_level level = stop_level(run->comm->rank == 0);
     s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE};
-    tally_take(run, &s->vote.tally);
+    run_tally(run, &s->vote.tally);
     s->voting = true;
     comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);
 }

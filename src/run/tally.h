@@ -3,8 +3,6 @@
 
 #include "trace.h"
 
-struct run;
-
 /* Nothing but doubles (save.c adds them up over the ranks as such): no number of ranks and days
  * is too large for them. */
 struct tally {
@@ -13,6 +11,3 @@ struct tally {
     double amount[STAGE_COUNT]; /* bytes, or floating-point operations */
     double busy_s[STAGE_COUNT];
 };
-
-/* Of this rank, now.  By the main thread; the others go on. */
-void tally_take(const struct run *run, struct tally *tally);

@@ -10,6 +10,16 @@ SOURCES = sorted(p for folder in ("src", "io", "kernels", "tests") for p in (ROO
                  if p.suffix in {".c", ".h", ".cpp", ".cu", ".cuh", ".js", ".css"})
 LINE, FUNCTION, FILE = 100, 70, 500
 
+# The modules that include each other: a .c and a .h of one name, with its NAME_impl.h.  None may be added.
+CYCLES = [
+    {"cuda_launch", "freivalds", "freivalds_judge", "gemm_common", "launch", "ozaki", "ozaki_part",
+     "ozaki_product", "ozaki_scheme", "standardized", "vector"},  # of kernels/
+    {"options", "problem", "standard"},
+    {"schedule", "triangle"},
+    {"comm", "nodes", "window"},
+    {"layers", "run", "save"},
+]
+
 
 def functions(lines):
     """(first line, length) of every block that opens in column 0 or with a one-line head."""
@@ -32,6 +42,45 @@ def test_sizes(path):
     if len(lines) > FILE:
         complaints.append(f"{path.name}: {len(lines)} lines")
     assert not complaints, "\n".join(complaints)
+
+
+def reached(graph, start):
+    """All nodes that edges lead to from there."""
+    found, left = set(), [start]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def cycles(graph):
+    """The sets of nodes that reach each other."""
+    reach = {node: reached(graph, node) for node in graph}
+    return {frozenset(other for other in reach[node] if node in reach[other])
+            for node in graph if node in reach[node]}
+
+
+def includes(name_of, suffixes):
+    """What the files of each name include, by name, but for themselves; file names are unique."""
+    files = {path.name: path for path in SOURCES if path.relative_to(ROOT).parts[0] != "tests"}
+    graph = {}
+    for path in files.values():
+        if path.suffix in suffixes:
+            names = re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
+            graph.setdefault(name_of(path), set()).update(name_of(files[n]) for n in names if n in files)
+    return graph
+
+
+def test_no_cycle_of_headers():
+    assert not cycles(includes(lambda path: path.name, {".h", ".cuh"}))
+
+
+def test_no_new_cycle_of_modules():
+    """A module can be read after those that it includes.  A cycle that is gone or shorter leaves the list."""
+    graph = includes(lambda path: path.stem.removesuffix("_impl"), {".c", ".h", ".cu", ".cuh"})
+    found = cycles({name: others - {name} for name, others in graph.items()})
+    assert found == {frozenset(cycle) for cycle in CYCLES}
 
 
 def test_one_meaning_of_a_struct():
