@@ -440,7 +440,7 @@ static int streams_start(struct cpu *cpu, struct error *err)
         queue->cpu = cpu;
         int status = pthread_create(&queue->thread, NULL, stream_main, queue);
         if (status != 0)
-            return error_add(err, EXIT_RESOURCES, "cannot start a thread: %s", strerror(status));
+            return error_no_thread(err, "a stream of the CPU", status);
         queue->started = true;
     }
     return 0;

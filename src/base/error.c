@@ -50,6 +50,20 @@ int error_add(struct error *err, int code, const char *format, ...)
     return code;
 }
 
+int error_no_memory(struct error *err, const char *what)
+{
+    return error_add(err, EXIT_RESOURCES, "no host memory is left for %s; lower --host-memory",
+                     what);
+}
+
+int error_no_thread(struct error *err, const char *what, int status)
+{
+    return error_add(err, EXIT_RESOURCES,
+                     "cannot start a thread for %s: %s; see ulimit -u, the processes and threads "
+                     "that a user may have",
+                     what, strerror(status));
+}
+
 void error_print(const struct error *err, const char *program)
 {
     for (const char *line = err->text; *line;) {

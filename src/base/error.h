@@ -40,6 +40,12 @@ int error_of_disk(int number, int otherwise);
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Complain (EXIT_RESOURCES) that no host memory is left for `what`, or that a thread for `what`
+ * does not start, where pthread_create has returned `status`; both with the remedy.  Return the
+ * code. */
+int error_no_memory(struct error *err, const char *what);
+int error_no_thread(struct error *err, const char *what, int status);
+
 /* Print the complaints on standard error, each as a line of the program. */
 void error_print(const struct error *err, const char *program);
 

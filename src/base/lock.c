@@ -207,9 +207,10 @@ static int begin(const char *name, int fd, struct error *err)
         return err->code;
     }
     lock.ending = false;
-    lock.beating = pthread_create(&lock.thread, NULL, beat, NULL) == 0;
+    int status = pthread_create(&lock.thread, NULL, beat, NULL);
+    lock.beating = status == 0;
     if (!lock.beating)
-        error_add(err, EXIT_RESOURCES, "cannot start the thread that keeps %s fresh", name);
+        error_no_thread(err, "the lock of the output", status);
     return err->code;
 }
 

@@ -385,8 +385,12 @@ int machine_read(const struct options *options, struct machine *m, struct error 
 {
     json_error_t where;
     char folder[PATH_MAX], path[2 * PATH_MAX + 8], names[512];
-    bool named = !strchr(options->machine, '/') && access(options->machine, F_OK) != 0 &&
-                 find_folder(folder);
+    bool named = !strchr(options->machine, '/') && access(options->machine, F_OK) != 0;
+    if (named && !find_folder(folder))
+        return error_add(err, EXIT_USAGE,
+                         "--machine %s: there is no such file, and the folder of machine files is "
+                         "not beside this program; give the path of a file",
+                         options->machine);
     if (named)
         snprintf(path, sizeof path, "%s/%s.json", folder, options->machine);
     if (named && access(path, R_OK) != 0)

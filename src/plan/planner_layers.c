@@ -100,9 +100,9 @@ static int forced(const struct query *q, struct plan *plan, struct error *err)
                          request->layers);
     if (!with_layers(q, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
-                         "--split-k %d: the devices of %d ranks cannot hold all of C at once; "
-                         "give more --gpu-memory, more ranks or fewer layers",
-                         request->layers, q->machine->ranks / request->layers);
+                         "--split-k %d: the devices of a layer, %d of the %d ranks, cannot hold "
+                         "all of C at once; give more --gpu-memory, more ranks or fewer layers",
+                         request->layers, q->machine->ranks / request->layers, q->machine->ranks);
     return err->code;
 }
 

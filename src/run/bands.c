@@ -82,7 +82,7 @@ int bands_read(const struct reading *what, const struct comm *comm, struct bands
     struct error mine = {0};
     r.memory = malloc((size_t)what->threads * READ_BYTES);
     if (!r.memory)
-        error_add(&mine, EXIT_RESOURCES, "out of host memory");
+        error_no_memory(&mine, "reading C back");
     else if (checksum_open(&r.table, what->type, what->info->cols, &mine) == 0)
         store_open(what->info, what->type, STORE_READ, STORE_BUFFERED, &r.store, &mine);
     for (int i = 0; i < what->count && !mine.code; i++)

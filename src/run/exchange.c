@@ -346,11 +346,12 @@ int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, stru
     x->done = calloc((size_t)in->count * REQUESTS, sizeof *x->done);
     x->peers = calloc((size_t)comm->size, sizeof *x->peers);
     if (!x->passages || !x->requests || !x->done || !x->peers)
-        return error_add(err, EXIT_RESOURCES, "out of host memory");
+        return error_no_memory(err, "the list of messages between nodes");
     for (int i = 0; i < in->count * REQUESTS; i++)
         x->requests[i].of_mpi = MPI_REQUEST_NULL;
-    x->running = pthread_create(&x->thread, NULL, work, x) == 0;
-    return x->running ? 0 : error_add(err, EXIT_RESOURCES, "cannot start a thread");
+    int status = pthread_create(&x->thread, NULL, work, x);
+    x->running = status == 0;
+    return x->running ? 0 : error_no_thread(err, "messages between nodes", status);
 }
 
 struct meter exchange_meter(const struct exchange *x)

@@ -224,13 +224,13 @@ static void *land_all(void *argument)
 
 static int start_threads(struct intake *in, struct error *err)
 {
-    in->lands = pthread_create(&in->lander, NULL, land_all, in) == 0;
-    while (in->lands && in->started < in->mover.threads &&
-           pthread_create(&in->threads[in->started], NULL, read_all, in) == 0)
-        in->started++;
-    if (in->started < in->mover.threads)
-        return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", in->mover.threads);
-    return 0;
+    int status = pthread_create(&in->lander, NULL, land_all, in);
+    in->lands = status == 0;
+    while (status == 0 && in->started < in->mover.threads) {
+        status = pthread_create(&in->threads[in->started], NULL, read_all, in);
+        in->started += status == 0;
+    }
+    return status == 0 ? 0 : error_no_thread(err, "reading A and B", status);
 }
 
 int intake_open(struct intake *in, void *window, const struct mover *mover, const struct problem *p,
@@ -247,7 +247,7 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
     in->flight = calloc((size_t)in->count, sizeof *in->flight);
     in->threads = calloc((size_t)mover->threads, sizeof *in->threads);
     if (!in->slots || !in->flight || !in->threads)
-        return error_add(err, EXIT_RESOURCES, "out of host memory");
+        return error_no_memory(err, "the list of slots on their way to the devices");
     char *memory = (char *)window + state_bytes(in->count);
     for (int i = 0; i < in->count; i++)
         if (slot_open(&in->slots[i], mover->device, memory + (size_t)i * mover->slot_bytes, err))

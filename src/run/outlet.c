@@ -129,12 +129,13 @@ int outlet_open(struct outlet *o, const struct mover *mover, int count, struct e
     o->given = calloc((size_t)count, sizeof *o->given);
     o->threads = calloc((size_t)mover->threads, sizeof *o->threads);
     if (!o->slots || !o->free || !o->given || !o->threads)
-        return error_add(err, EXIT_RESOURCES, "out of host memory");
+        return error_no_memory(err, "the list of slots on their way to C");
     if (open_slots(o, err))
         return err->code;
     while (o->started < o->mover.threads) {
-        if (pthread_create(&o->threads[o->started], NULL, work, o))
-            return error_add(err, EXIT_RESOURCES, "cannot start %d I/O threads", o->mover.threads);
+        int status = pthread_create(&o->threads[o->started], NULL, work, o);
+        if (status != 0)
+            return error_no_thread(err, "writing C", status);
         o->started++;
     }
     return 0;

@@ -25,7 +25,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
             continue;
         feed->ring = calloc((size_t)feed->buffers, sizeof *feed->ring);
         if (!feed->ring)
-            return error_add(err, EXIT_RESOURCES, "out of host memory");
+            return error_no_memory(err, "the list of panels on the device");
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
             feed->ring[i].matrix.type = problem->type;

@@ -2,6 +2,7 @@
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from statistics import median
@@ -160,6 +161,13 @@ def test_machines_that_come_with_the_program(source):
     assert done.returncode == 2
     assert "h2000: there is neither such a file nor a machine of that name; name a file, or one of" in done.stderr
     assert "h200-node" in done.stderr
+
+
+def test_machines_that_do_not_come_with_the_program(source):
+    program = source.with_name("dgemm_ooc")
+    shutil.copy(BUILD / "dgemm_ooc", program)
+    done = subprocess.run([program, "--dry-run", source, "--machine", "h200-node"], capture_output=True, text=True)
+    assert done.returncode == 2 and "the folder of machine files is not beside this program" in done.stderr
 
 
 def test_numbers_say_where_they_are_from(source):
