@@ -123,13 +123,13 @@ int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset)
     return 0;
 }
 
-/* The first bytes of other file formats, and advice on each. */
+/* The first bytes of other file formats, and advice on each, in which %s is the file. */
 static const struct {
     const char *beginning;
     size_t length;
     const char *advice;
 } kinds[] = {
-    {"\223NUMPY", 6, "but a NumPy array; store it with h5py: file[\"A\"] = numpy.load(\"a.npy\")"},
+    {"\223NUMPY", 6, "but a NumPy array; store it with h5py: file[\"A\"] = numpy.load(\"%s\")"},
     {"MATLAB 5.0 MAT-file", 19, "but an older MATLAB file; save it in MATLAB with -v7.3"},
     {"CDF\1", 4, "but classic netCDF; nccopy -k nc4 converts it"},
     {"CDF\2", 4, "but classic netCDF; nccopy -k nc4 converts it"},
@@ -153,7 +153,7 @@ static const char *other_kind(const char *bytes, size_t count)
            (isprint((unsigned char)bytes[text]) || isspace((unsigned char)bytes[text])))
         text++;
     return count > 0 && text == count ? "but text; store it with h5py: file[\"A\"] = "
-                                        "numpy.loadtxt(\"a.csv\", delimiter=\",\")"
+                                        "numpy.loadtxt(\"%s\", delimiter=\",\")"
                                       : NULL;
 }
 
@@ -164,11 +164,14 @@ static int complain_of_kind(int descriptor, const char *file, uint64_t bytes, st
     const char *kind = NULL;
     if (count > 0 && h5_read_bytes(descriptor, first, count, 0) == 0)
         kind = other_kind(first, count);
+    char advice[PATH_MAX + 128] = "";
+    if (kind)
+        snprintf(advice, sizeof advice, kind, file);
     return error_add(err, EXIT_INPUT, "%s is not an HDF5 file%s%s", file,
                      bytes == 0 ? " (it is empty)"
                      : kind     ? ", "
                                 : "",
-                     kind ? kind : "");
+                     advice);
 }
 
 /* The format signature is at byte 0, or after a user block of 512, 1024, 2048, ... bytes. */

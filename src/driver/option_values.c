@@ -95,12 +95,30 @@ int parse_word(const char *text, struct parse *p)
     return 0;
 }
 
+bool type_named(const char *text, enum scalar *type)
+{
+    static const struct {
+        const char *name;
+        enum scalar type;
+    } names[] = {{"d", SCALAR_DOUBLE},
+                 {"double", SCALAR_DOUBLE},
+                 {"s", SCALAR_FLOAT},
+                 {"single", SCALAR_FLOAT},
+                 {"float", SCALAR_FLOAT}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(text, names[i].name) == 0) {
+            *type = names[i].type;
+            return true;
+        }
+    return false;
+}
+
 enum scalar parse_type(const char *text, struct parse *p)
 {
-    bool is_double = strcasecmp(text, "d") == 0;
-    if (!is_double && strcasecmp(text, "s") != 0)
+    enum scalar type = SCALAR_DOUBLE;
+    if (!type_named(text, &type))
         bad_value(p, text, "choose d (double) or s (single, float)");
-    return is_double ? SCALAR_DOUBLE : SCALAR_FLOAT;
+    return type;
 }
 
 int parse_algorithm(const char *text, int *moduli, struct parse *p)

@@ -31,6 +31,9 @@ double parse_time(const char *text, struct parse *p);
 /* The index of `text` in the words that the option's table entry lists: "one|two|three". */
 int parse_word(const char *text, struct parse *p);
 
+/* The type that a word names: d, double, s, single or float, in either case; false for another. */
+bool type_named(const char *text, enum scalar *type);
+
 enum scalar parse_type(const char *text, struct parse *p);
 int parse_algorithm(const char *text, int *moduli, struct parse *p);
 void copy_path(char to[PATH_MAX], const char *from, struct parse *p);

@@ -16,6 +16,7 @@
 #include "h5mat_pattern.h"
 #include "matname.h"
 #include "meter.h"
+#include "option_values.h"
 #include "quantity.h"
 #include "standard_options.h"
 #include "store.h"
@@ -115,12 +116,11 @@ static void parse_chunk(struct argp_state *state, const char *text, struct matfi
     layout->chunk_cols = extents[1];
 }
 
-static void parse_type(struct argp_state *state, const char *text, struct gen *g)
+static void set_type(struct argp_state *state, const char *text, struct gen *g)
 {
-    if (strcmp(text, "d") && strcmp(text, "s"))
+    if (!type_named(text, &g->pattern.type))
         argp_error(state, "--type is d or s, not \"%s\"", text);
-    g->pattern.type = text[0] == 'd' ? SCALAR_DOUBLE : SCALAR_FLOAT;
-    g->info.elements = text[0] == 'd' ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    g->info.elements = g->pattern.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
 }
 
 static void finish(struct argp_state *state, struct gen *g)
@@ -146,7 +146,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_ROWS: g->info.rows = parse_whole(state, "rows", arg, 0, INT64_MAX / 8); return 0;
     case KEY_COLS: g->info.cols = parse_whole(state, "cols", arg, 0, INT64_MAX / 8); return 0;
-    case KEY_TYPE: parse_type(state, arg, g); return 0;
+    case KEY_TYPE: set_type(state, arg, g); return 0;
     case KEY_PATTERN: g->pattern.kind = parse_pattern(state, arg); return 0;
     case KEY_FREQUENCY:
         g->pattern.frequency = parse_share(state, g->of_genotypes = "frequency", arg, 0.5);

@@ -165,7 +165,7 @@ def test_bad_file(tmp_path, what):
 
 
 OTHER_FILES = {
-    b"\x93NUMPY\x01\x00": "numpy.load",
+    b"\x93NUMPY\x01\x00": "input.h5\")",
     b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "save it in MATLAB with -v7.3",
     b"CDF\x01\x00": "nccopy -k nc4",
     b"CDF\x05\x00": "nccopy -k nc4",
@@ -175,7 +175,7 @@ OTHER_FILES = {
     b"\xfd7zXZ\x00": "unxz",
     b"\x28\xb5\x2f\xfd\x00": "unzstd",
     b"PK\x03\x04": "ZIP archive",
-    b"1,2,3\n4,5,6\n": "numpy.loadtxt",
+    b"1,2,3\n4,5,6\n": "input.h5\", delimiter=\",\")",
 }
 
 

@@ -80,7 +80,7 @@ def test_gen_integer():
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (3, 7), (7, 3), (1, 1)])
-@pytest.mark.parametrize("kind", ["d", "s"])
+@pytest.mark.parametrize("kind", ["d", "single"])
 def test_gen_constant(shape, kind):
     gen("x.h5:/one", *shape, "--pattern", "ones", "--type", kind)
     gen("x.h5:/i", *shape, "--pattern", "identity", "--type", kind)
