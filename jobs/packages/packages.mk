@@ -38,10 +38,14 @@ uninstall:
 	-rm -df $(addprefix $(DESTDIR),$(jobsdir)/machines $(jobsdir) $(modulesdir)/dgemm_ooc $(modulesdir) \
 	  $(datadir)/dgemm_ooc $(docdir)/jobs $(docdir))
 
+# The manual, which can be read before it is installed.
+all: $(PAGES)
+
 # These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
             -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' $< >$@
 $(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
+	@mkdir -p $(@D)
 	$(FILL)
 $(MODULE): jobs/packages/modulefile.lua FORCE
 	$(FILL)
