@@ -185,25 +185,24 @@ int output_publish(struct output *output, const struct options *options, struct 
 {
     const char *file = output->names.output, *part = output->names.part;
     const char *again = options->restart == RESTART_NEVER
-                            ? "the same command without --restart never is given"
-                            : "the same command is given again";
+                            ? "the same command without --restart never"
+                            : "the same command, given again,";
     if (options->force && output_check_replaced(options, err))
-        return error_add(err, EXIT_INPUT, "C is complete in %s, and gets its name when %s", part,
-                         again);
+        return error_add(err, EXIT_INPUT, "C is complete in %s; %s gives it its name", part, again);
     if (options->force)
         take_mode(output->lock, file, 0);
     int number = file_give_name(part, file, options->force);
     if (number == EEXIST)
         return error_add(
             err, EXIT_INPUT,
-            "the output %s has appeared during the run; C is complete in %s, and gets "
-            "its name when %s once that file is out of the way, or with --force if it holds "
-            "nothing but C",
+            "the output %s has appeared during the run; C is complete in %s; %s gives "
+            "it its name once that file is out of the way, or with --force if it holds nothing "
+            "but C",
             file, part, again);
     if (number)
         return error_add(err, error_of_disk(number, EXIT_RUNTIME),
-                         "cannot give %s its name %s: %s; C is complete in it, and gets its name "
-                         "when %s",
+                         "cannot give %s its name %s: %s; C is complete in it; %s gives it its "
+                         "name",
                          part, file, strerror(number), again);
     leftovers_keep();
     file_sync_name(file);

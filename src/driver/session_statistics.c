@@ -54,9 +54,9 @@ int session_compare_statistics(struct session *s)
     if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, &nobody, &again, &s->err) ==
             0 &&
         !statistics_equal(&again, &s->statistics))
-        error_add(
-            &s->err, EXIT_VERIFY,
-            "the means or deviations of A are not those that were used, when A is read again");
+        error_add(&s->err, EXIT_VERIFY,
+                  "the means or deviations of A that a second reading gives are not those that "
+                  "were used");
     statistics_free(&again);
     return comm_agree(&s->comm, &s->err);
 }

@@ -254,7 +254,7 @@ void comm_fail(void)
 
 /* Take the messages of comm_raise out of the way, so that none is pending at the end.  How many
  * ranks had raised. */
-static int settle_raised(struct comm *comm)
+static int receive_raises(struct comm *comm)
 {
     int raisers = comm->raised;
     reduce(&raisers, 1, MPI_INT, MPI_SUM);
@@ -272,7 +272,7 @@ int comm_agree(struct comm *comm, struct error *err)
         lowest = 2 * comm->size;
     reduce(&lowest, 1, MPI_INT, MPI_MIN);
     reduce(&failed, 1, MPI_INT, MPI_SUM);
-    int raisers = settle_raised(comm);
+    int raisers = receive_raises(comm);
     if (lowest == 2 * comm->size)
         return 0;
     int speaker = lowest % comm->size;

@@ -405,7 +405,7 @@ static int64_t count_sent(struct exchange *x)
 
 /* Let everything that was sent come, and take back what was asked for and not sent.  Those who are
  * through with it wait for the others, so that nothing newer comes meanwhile. */
-static void settle(struct exchange *x)
+static void clear_messages(struct exchange *x)
 {
     int64_t sent = count_sent(x), going = 0;
     for (const struct passage *p = x->passages; p < x->passages + x->in->count; p++)
@@ -433,7 +433,7 @@ void exchange_close(struct exchange *x)
     if (!x->open)
         return;
     wait_begin(WAIT_FOR_RANKS);
-    settle(x);
+    clear_messages(x);
     wait_end_message();
     wait_end();
     free(x->passages);
