@@ -22,10 +22,19 @@ struct parse {
 /* Complain. */
 __attribute__((format(printf, 2, 3))) void usage_error(struct parse *p, const char *format, ...);
 
+/* A finite number, as strtod reads it. */
 double parse_number(const char *text, struct parse *p);
+
+/* From 1 to 2^24. */
 int parse_count(const char *text, struct parse *p);
+
+/* From 1 to 2^64 - 1, in decimal. */
 uint64_t parse_seed(const char *text, struct parse *p);
+
+/* Bytes, above 0: "512M" (quantity_parse_bytes). */
 uint64_t parse_bytes(const char *text, struct parse *p);
+
+/* Seconds, above 0: "3h50m" (quantity_parse_time). */
 double parse_time(const char *text, struct parse *p);
 
 /* The index of `text` in the words that the option's table entry lists: "one|two|three". */
@@ -34,9 +43,16 @@ int parse_word(const char *text, struct parse *p);
 /* The type that a word names: d, double, s, single or float, in either case; false for another. */
 bool type_named(const char *text, enum scalar *type);
 
+/* The type that a word names. */
 enum scalar parse_type(const char *text, struct parse *p);
+
+/* An enum algorithm that this build has, or ALGORITHM_AUTO; *moduli: those of "ozaki:14", or 0. */
 int parse_algorithm(const char *text, int *moduli, struct parse *p);
+
+/* Copy a path that fits. */
 void copy_path(char to[PATH_MAX], const char *from, struct parse *p);
+
+/* "2x4", into the options' grid; "4000x3000x512", into their tile and slab. */
 void parse_grid(const char *text, struct parse *p);
 void parse_tile(const char *text, struct parse *p);
 

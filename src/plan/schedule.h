@@ -16,6 +16,7 @@ struct stretch {
     int first, end;
 };
 
+/* Super-blocks of the whole of C; 1 or more for a plan that was made. */
 int64_t schedule_supers(const struct plan *plan);
 
 /* Where a rank is in the grid, and who is there.  The ranks of a node are a block of it where they
@@ -102,6 +103,8 @@ struct ring {
     int before, after; /* that node's neighbours; itself where it is alone */
 };
 
+/* The ring of a panel, with the place of a node in it.  `line` is of the grid: a row for A, a
+ * column for B. */
 struct ring schedule_ring(const struct problem *p, const struct plan *plan, enum operand operand,
                           int line, int64_t super, int64_t slab, int node);
 
@@ -151,6 +154,7 @@ struct cursor {
     struct transfer newest;
 };
 
+/* Begin before the first transfer that comes to the node.  The cursor keeps both pointers. */
 void cursor_start(struct cursor *cursor, const struct problem *p, const struct plan *plan,
                   int node);
 

@@ -30,6 +30,7 @@ struct work {
     bool symmetric; /* each piece is a triangle, or a rectangle that stands for its mirror, too */
 };
 
+/* All of the product is left, in one piece. */
 void work_begin(struct work *work, const struct problem *problem);
 
 /* Whether all pieces are parts of C and of k, and none overlaps another. */

@@ -58,6 +58,8 @@ bool report_is_planned(enum stage stage);
  * and algorithm are the caller's to set. */
 void report_gather(const struct run *run, struct report *report);
 
+/* Print the report of a run, after report_gather: on rank 0 only, on standard output, in at most 80
+ * columns. */
 void report_print(const struct report *report, const struct problem *problem,
                   const struct machine *machine, const struct plan *plan);
 

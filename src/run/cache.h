@@ -24,6 +24,8 @@ size_t cache_bytes(const struct plan *plan);
 /* Initialise the cache in the window: the first rank of a node, before any rank opens it. */
 void cache_init(void *window, const struct plan *plan);
 
+/* Use the cache in the window, of which nothing is this rank's: there is nothing to close.  Where
+ * the plan keeps nothing, it may not be used. */
 void cache_open(struct cache *cache, void *window, const struct problem *p,
                 const struct plan *plan);
 

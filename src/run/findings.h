@@ -37,6 +37,7 @@ struct judged {
  * wrong for certain, at which it ends, or -1. */
 int64_t findings_collect(struct findings *f, const double *verdicts, const struct judged *judged);
 
+/* Add what another check has found, of other rows, to what one has. */
 void findings_merge(struct findings *to, const struct findings *other);
 
 /* Collective.  Merge the findings of all ranks.  findings_vote may be called while the exchange

@@ -70,6 +70,8 @@ struct saver {
 /* The matrix in a file of saved sums: as large as C, with holes where nothing was saved. */
 struct matrix_info save_matrix(const struct matrix_info *output, const char *file);
 
+/* Part of run_open: how often to vote, and which file of sums comes first.  Opens no file; cannot
+ * fail.  save_close closes the files that were opened since. */
 void save_open(struct run *run);
 void save_close(struct run *run);
 

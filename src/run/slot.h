@@ -22,6 +22,8 @@ struct slot {
     int64_t copied; /* elements, by the device */
 };
 
+/* Create the events of a slot, whose memory stays the caller's.  After a failure slot_close is
+ * still due; it also unpins the memory. */
 int slot_open(struct slot *slot, struct device *device, void *memory, struct error *err);
 void slot_close(struct slot *slot, struct device *device);
 
@@ -51,6 +53,7 @@ int slot_pin(const struct mover *mover, struct slot *first, int count, struct er
 /* One of the mover's meters, as it is now.  Any thread. */
 struct meter mover_meter(const struct mover *mover, const struct meter *meter);
 
+/* Bytes that a transfer takes in a slot, as the mover's elements.  Pure. */
 double mover_bytes(const struct mover *mover, const struct transfer *transfer);
 
 /* Move a slot's bytes from or to its file or the cache.  Blocks.  `thread` is the number that the

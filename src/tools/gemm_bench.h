@@ -89,6 +89,7 @@ struct bench_sink {
     bool wrong; /* some product was */
 };
 
+/* Print a row and keep a copy of it. */
 int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err);
 
 /* The algorithms of one kind of device, each with a device of its own. */
@@ -103,6 +104,7 @@ struct ladder {
 int bench_run(const struct bench_options *options, const struct ladder *ladder,
               struct bench_sink *sink, struct error *err);
 
+/* Print the device and the heads of the columns; a row under them. */
 void bench_print_head(const struct bench_options *options, const struct device_info *info);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 /* All rows so far: a run that is ended early leaves what it has measured. */

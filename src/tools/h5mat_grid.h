@@ -18,6 +18,7 @@ struct grid {
 /* Blocks of whole chunks (1x1 where there are none) of about 4 MiB of doubles, or of one chunk. */
 struct grid grid_make(int64_t rows, int64_t cols, int64_t chunk_rows, int64_t chunk_cols);
 
+/* How many blocks there are. */
 int64_t grid_blocks(const struct grid *grid);
 
 /* Work on one block, the `index`-th in row-major order, with a buffer of its own.  Called from
