@@ -88,15 +88,15 @@ static int when_met(void *context, const struct tally *all, struct error *err)
 }
 
 /* The user who has sent the signal may be at a keyboard, and send it again. */
-static void when_stopping(void *context, double save_s)
+static void when_stopping(void *context, double stop_s)
 {
     struct session *s = context;
     if (s->comm.rank > 0)
         return;
     ticker_hide(&s->record.ticker);
-    save_s = fmax(save_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
+    stop_s = fmax(stop_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
     fprintf(stderr, "dgemm_ooc: stopping (%s): this takes %s%s", stop_reason(),
-            save_s < 1 ? "less than " : "about ", save_s < 1 ? "a second" : quantity_time(save_s));
+            stop_s < 1 ? "less than " : "about ", stop_s < 1 ? "a second" : quantity_time(stop_s));
     if (stop_can_be_urged())
         fprintf(stderr,
                 "; a signal again, 2 seconds after the first, ends the run at once, and the last "

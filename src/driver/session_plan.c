@@ -7,7 +7,6 @@
 #include "session.h"
 #include "verify.h"
 
-enum { STEPS_AT_WORK = 2 }; /* slabs that are enqueued when a stop is asked for, about */
 static const double piece_seconds = 0.3; /* from a piece to the first product of the next one */
 static const double clearly = 0.95;      /* of the time that the other way takes */
 
@@ -145,7 +144,7 @@ double attempt_stop_seconds(const struct attempt *attempt, const struct machine 
     const struct plan *plan = &attempt->plan;
     double steps = fmax(1, (double)schedule_supers(plan) * (double)plan->slabs);
     return attempt_save_seconds(attempt, machine) +
-           STEPS_AT_WORK * attempt->predicted.wall_s / steps;
+           (double)plan_enqueued(plan) * attempt->predicted.wall_s / steps;
 }
 
 void session_warn_of_memory(const struct plan *plan, int local_ranks)

@@ -84,6 +84,14 @@ static inline int64_t plan_depth(const struct plan *plan)
     return a > 0 && a < b ? a : b;
 }
 
+/* About how many slabs have products that are enqueued on the device at the same time. */
+static inline int64_t plan_enqueued(const struct plan *plan)
+{
+    int64_t depth = plan_depth(plan), most = 2 * PANEL_BUFFERS;
+    int64_t slabs = plan->slabs < most ? plan->slabs : most;
+    return depth < slabs ? depth : slabs;
+}
+
 /* Whether the panels of a triangle come in the order of C's rows, of which each strip needs no more
  * than those up to its last one. */
 static inline bool plan_comes_by_rows(const struct problem *problem, const struct plan *plan)

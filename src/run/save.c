@@ -57,7 +57,7 @@ void save_open(struct run *run)
     }
     s->period = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
     s->place = first_place(run);
-    s->super_began = clock_now();
+    s->began = s->super_began = clock_now();
     for (int i = 0; i < PLACES; i++)
         s->holds[i] = -1;
 }
@@ -241,6 +241,16 @@ static int make_known(struct run *run, const struct saved *saved, bool sums, str
     return 0;
 }
 
+/* How long it takes to save now, by what the run has taken so far: the products that are enqueued
+ * come first. */
+static double expect_seconds(const struct run *run)
+{
+    const struct saver *s = &run->saver;
+    const int64_t enqueued = plan_enqueued(run->plan), left = min_i64(s->steps, enqueued);
+    const double part = (double)left / (double)max_i64(1, s->steps - enqueued);
+    return fmax(part * (clock_now() - s->began), s->saves > 0 ? s->saves_s / s->saves : 0);
+}
+
 /* Save.  Collective, at the same step on all ranks. */
 static int save(struct run *run, enum stop_level level, int64_t super, int64_t slabs,
                 struct error *err)
@@ -255,7 +265,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     s->why = (struct error){0};
     s->sum = 0;
     if (level == STOP_END)
-        s->stops(s->context, s->saves > 0 ? s->saves_s / s->saves : 0);
+        s->stops(s->context, expect_seconds(run));
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || steps_retire(&run->steps, run->steps.count, err) ||
         (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||

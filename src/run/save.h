@@ -40,18 +40,19 @@ struct vote {
 
 struct saver {
     /* Called on all ranks.  done: a checkpoint is complete; `known`: a run that resumes will find
-     * it.  met: after a vote.  stops: a checkpoint begins, after which the run ends; those before
-     * took save_s seconds on average, 0 where there were none. */
+     * it.  met: after a vote.  stops: a checkpoint begins, after which the run ends; by the pace
+     * so far, and that of the checkpoints before it, it takes stop_s seconds. */
     int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
     int (*met)(void *context, const struct tally *all, struct error *err);
-    void (*stops)(void *context, double save_s);
+    void (*stops)(void *context, double stop_s);
     void *context;
     const struct names *names;
     const struct work *known; /* what another run would find now */
 
     int place;             /* the file of the next checkpoint's sums */
     int64_t holds[PLACES]; /* the super-block whose sums a file was made for; -1: none */
-    double super_began;    /* clock_now */
+    double began;          /* clock_now, of the run; */
+    double super_began;    /* of the super-block */
     _Atomic bool failed;   /* this rank could not write its sums, */
     struct error why;      /* for this reason */
     int64_t period;        /* steps between two votes */
