@@ -33,7 +33,8 @@ struct matfile {
     struct matrix_info info;
     bool gaps, nothing; /* gaps: parts may have no storage; nothing: all of it has none */
     double fill_double; /* the fill value that is read there, */
-    float fill_float;   /* as either type, converted by HDF5 */
+    float fill_float;   /* as each type, converted by HDF5 */
+    int64_t fill_integer;
 };
 
 static uint64_t chunks_per_row(const struct matrix_info *info)
@@ -123,6 +124,7 @@ static void find_gaps(struct matfile *m)
     if (defined != H5D_FILL_VALUE_UNDEFINED) {
         H5Pget_fill_value(plist, H5T_NATIVE_DOUBLE, &m->fill_double);
         H5Pget_fill_value(plist, H5T_NATIVE_FLOAT, &m->fill_float);
+        H5Pget_fill_value(plist, H5T_NATIVE_INT64, &m->fill_integer);
     }
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
@@ -132,7 +134,9 @@ static void find_gaps(struct matfile *m)
 static void fill(const struct matfile *m, enum scalar type, void *to, int64_t elements)
 {
     for (int64_t i = 0; i < elements; i++)
-        if (type == SCALAR_DOUBLE)
+        if (scalar_is_integer(type))
+            scalar_put_integer(type, m->fill_integer, to, i);
+        else if (type == SCALAR_DOUBLE)
             ((double *)to)[i] = m->fill_double;
         else
             ((float *)to)[i] = m->fill_float;

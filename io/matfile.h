@@ -1,11 +1,11 @@
 /* Matrices in HDF5 files: the only module that calls the HDF5 library.
  *
- * A contiguous dataset of native floats or doubles is only described here; its bytes are then moved
- * by offset on a file descriptor (store.h).  So are the chunks of a chunked dataset of floats or
- * doubles, if all of its filters are in chunk.h.  Everything else that HDF5 can read goes through
- * H5Dread (matfile_read), which is correct in all cases.  A mutex serialises all calls of the
- * library, since its parallel builds are not thread-safe; so these functions may be called from any
- * thread, but block while another is in the library.
+ * A contiguous dataset of native floats, doubles or integers of up to 64 bits is only described
+ * here; its bytes are then moved by offset on a file descriptor (store.h).  So are the chunks of a
+ * chunked dataset, if all of its filters are in chunk.h.  Everything else that HDF5 can read goes
+ * through H5Dread (matfile_read), which is correct in all cases.  A mutex serialises all calls of
+ * the library, since its parallel builds are not thread-safe; so these functions may be called from
+ * any thread, but block while another is in the library.
  *
  * Functions that return int return 0 or an exit code with a complaint in `err`. */
 #pragma once
@@ -32,6 +32,7 @@ struct matrix_info {
     uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
     int64_t rows, cols;             /* row-major extents, as h5py shows them */
     enum element_class elements;    /* FLOAT and DOUBLE in either byte order */
+    enum scalar integers;           /* of INTEGER: in either byte order; DOUBLE: another type */
     uint64_t element_bytes;         /* of one element in the file */
     bool swapped;                   /* elements in the other byte order */
     bool by_offset;                 /* contiguous, native, complete: readable without HDF5 */
@@ -49,6 +50,23 @@ struct matrix_info {
     double missing;
     char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
+
+/* Whether its elements are of this type, in either byte order. */
+static inline bool matrix_holds(const struct matrix_info *info, enum scalar type)
+{
+    if (scalar_is_integer(type))
+        return info->elements == ELEMENT_INTEGER && info->integers == type;
+    return info->elements == (type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE);
+}
+
+/* Let its elements be of this type. */
+static inline void matrix_set_type(struct matrix_info *info, enum scalar type)
+{
+    info->elements = scalar_is_integer(type) ? ELEMENT_INTEGER
+                     : type == SCALAR_FLOAT  ? ELEMENT_FLOAT
+                                             : ELEMENT_DOUBLE;
+    info->integers = type;
+}
 
 /* Describe the dataset `dataset` of `file`.  Complains (EXIT_INPUT) about anything but a
  * two-dimensional dataset of real numbers; if there is none of this name, the complaint lists those
@@ -132,11 +150,11 @@ struct matfile_attribute {
     bool fixed; /* of fixed length, for matfile_replace_text */
 };
 
-/* Create `info->dataset` (rows, cols, elements FLOAT or DOUBLE) in `info->file`, and the groups of
- * its path.  `new_file`: the file must not exist and is created (never through a symbolic link);
- * otherwise it is opened or created.  On success the file is closed again and `info` describes the
- * dataset; a contiguous one is by_offset, to be written at `offset`.  On failure what was created
- * is removed.  `attributes` ends with a null name; may be null. */
+/* Create `info->dataset` (rows, cols, and its type by matrix_set_type) in `info->file`, and the
+ * groups of its path.  `new_file`: the file must not exist and is created (never through a symbolic
+ * link); otherwise it is opened or created.  On success the file is closed again and `info`
+ * describes the dataset; a contiguous one is by_offset, to be written at `offset`.  On failure what
+ * was created is removed.  `attributes` ends with a null name; may be null. */
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
 

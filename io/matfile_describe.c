@@ -50,6 +50,7 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     info->element_bytes = H5Tget_size(type);
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
+    info->integers = real ? h5_scalar(type) : SCALAR_DOUBLE;
     h5_close(type);
     if (real && info->element_bytes == 0)
         return refuse(info, err, "has elements of no size: is it damaged?");
@@ -211,8 +212,10 @@ static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_i
 static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
 {
     hid_t type = H5Dget_type(dataset);
-    bool native = (info->elements == ELEMENT_DOUBLE && H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) ||
-                  (info->elements == ELEMENT_FLOAT && H5Tequal(type, H5T_NATIVE_FLOAT) > 0);
+    bool native =
+        (info->elements == ELEMENT_DOUBLE && H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) ||
+        (info->elements == ELEMENT_FLOAT && H5Tequal(type, H5T_NATIVE_FLOAT) > 0) ||
+        (info->elements == ELEMENT_INTEGER && H5Tequal(type, h5_native(info->integers)) > 0);
     h5_close(type);
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
     if (!native)

@@ -128,3 +128,7 @@ void h5_append(char *text, size_t size, const char *format, ...)
 
 /* The HDF5 type of elements in memory and in new datasets.  Not to be closed. */
 hid_t h5_native(enum scalar type);
+
+/* The type of memory that holds exactly the numbers of a type of a file, in either byte order;
+ * SCALAR_DOUBLE where there is none. */
+enum scalar h5_scalar(hid_t type);

@@ -6,7 +6,29 @@
 
 hid_t h5_native(enum scalar type)
 {
-    return type == SCALAR_FLOAT ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+    switch (type) {
+    case SCALAR_FLOAT: return H5T_NATIVE_FLOAT;
+    case SCALAR_INT8: return H5T_NATIVE_INT8;
+    case SCALAR_UINT8: return H5T_NATIVE_UINT8;
+    case SCALAR_INT16: return H5T_NATIVE_INT16;
+    case SCALAR_UINT16: return H5T_NATIVE_UINT16;
+    case SCALAR_INT32: return H5T_NATIVE_INT32;
+    case SCALAR_UINT32: return H5T_NATIVE_UINT32;
+    case SCALAR_INT64: return H5T_NATIVE_INT64;
+    default: return H5T_NATIVE_DOUBLE;
+    }
+}
+
+enum scalar h5_scalar(hid_t type)
+{
+    hid_t native = H5Tget_native_type(type, H5T_DIR_ASCEND);
+    enum scalar found = SCALAR_DOUBLE;
+    for (enum scalar i = SCALAR_FLOAT; i < SCALAR_COUNT; i++)
+        if (native >= 0 && H5Tget_precision(type) == H5Tget_precision(native) &&
+            H5Tequal(native, h5_native(i)) > 0)
+            found = i;
+    h5_close(native);
+    return found;
 }
 
 static bool member_is(hid_t type, unsigned index, char initial)

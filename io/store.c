@@ -8,15 +8,22 @@
 #include "error.h"
 #include "store_impl.h"
 
+/* Between floats and doubles, in either byte order; integers are only moved. */
+static bool chunks_convert(const struct matrix_info *info, enum scalar type)
+{
+    if (info->elements == ELEMENT_INTEGER || scalar_is_integer(type))
+        return matrix_holds(info, type);
+    return true;
+}
+
 static const struct store_backend *backend_of(const struct matrix_info *info, enum scalar type,
                                               enum store_mode mode, enum store_way way)
 {
-    enum element_class wanted = type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
     if (mode == STORE_READ && way == STORE_HDF5)
         return &store_hdf5;
-    if (info->by_offset && info->elements == wanted)
+    if (info->by_offset && matrix_holds(info, type))
         return &store_posix;
-    return info->by_chunks ? &store_chunks : &store_hdf5;
+    return info->by_chunks && chunks_convert(info, type) ? &store_chunks : &store_hdf5;
 }
 
 bool store_by_offset(const struct matrix_info *info, enum scalar type, enum store_way way)

@@ -197,7 +197,9 @@ static float narrow(double value)
 
 static void put(enum scalar type, double value, void *to, int64_t index)
 {
-    if (type == SCALAR_DOUBLE)
+    if (scalar_is_integer(type))
+        scalar_put_integer(type, (int64_t)value, to, index);
+    else if (type == SCALAR_DOUBLE)
         ((double *)to)[index] = value;
     else
         ((float *)to)[index] = narrow(value);

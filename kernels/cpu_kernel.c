@@ -57,19 +57,56 @@ static inline doubles absolute(doubles x)
 
 #define REAL double
 #define FMA fma
+#include "cpu_kernel_check.h"
 #include "cpu_kernel_real.h"
 #undef REAL
 #undef FMA
 
 #define REAL float
 #define FMA fmaf
+#include "cpu_kernel_check.h"
 #include "cpu_kernel_real.h"
+#undef REAL
+#undef FMA
+
+#define REAL int8_t
+#include "cpu_kernel_check.h"
+#undef REAL
+#define REAL uint8_t
+#include "cpu_kernel_check.h"
+#undef REAL
+#define REAL int16_t
+#include "cpu_kernel_check.h"
+#undef REAL
+#define REAL uint16_t
+#include "cpu_kernel_check.h"
+
+/* Sums of products of bytes, two neighbours along k of each row at a time, as 16-bit numbers. */
+static void multiply_bytes(const struct cpu_bytes *g)
+{
+    for (int64_t j = 0; j < g->cols; j++)
+        for (int64_t i = 0; i < g->rows; i++) {
+            const int16_t *a = g->a + i * g->pitch, *b = g->b + j * g->pitch;
+            int32_t sum = 0;
+            for (int64_t p = 0; p < g->k; p++)
+                sum += a[p] * b[p];
+            g->c[i + j * g->ldc] += (double)sum * g->scale;
+        }
+}
+
+#define CHECK_OF(type)                                                                             \
+    .sketch_row = JOIN(sketch_row, type), .sketch_cols = JOIN(sketch_cols, type),                  \
+    .project_block = JOIN(project_block, type), .multiply_bytes = multiply_bytes
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
     [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES, FUSED,
                       pack_a_float, pack_b_float, multiply_float, combine_float, sketch_row_float,
-                      sketch_cols_float, project_block_float},
+                      sketch_cols_float, project_block_float, NULL},
     [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES, FUSED,
                        pack_a_double, pack_b_double, multiply_double, combine_double,
-                       sketch_row_double, sketch_cols_double, project_block_double},
+                       sketch_row_double, sketch_cols_double, project_block_double, NULL},
+    [SCALAR_INT8] = {CHECK_OF(int8_t)},
+    [SCALAR_UINT8] = {CHECK_OF(uint8_t)},
+    [SCALAR_INT16] = {CHECK_OF(int16_t)},
+    [SCALAR_UINT16] = {CHECK_OF(uint16_t)},
 };

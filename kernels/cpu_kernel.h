@@ -36,7 +36,18 @@ struct cpu_panel {
     int64_t across, along; /* strides in elements: between rows, and between k steps */
 };
 
-/* The functions for one instruction set and element type.  A packed panel holds tile_rows rows of
+/* Rows of op(A) and columns of op(B) as k bytes each, signed or not, in numbers of 16 bits, and
+ * what is added to C, column-major: scale times the sums, which are below 2^31. */
+struct cpu_bytes {
+    int64_t rows, cols, k, ldc;
+    int64_t pitch; /* numbers from one row or column to the next */
+    const int16_t *a, *b;
+    double *c;
+    double scale;
+};
+
+/* The functions for one instruction set and element type; for integers those of gemm and combine
+ * are null, and for others multiply_bytes is.  A packed panel holds tile_rows rows of
  * op(A), or tile_cols columns of op(B), with each k step contiguous. */
 struct cpu_kernel {
     int64_t tile_rows, tile_cols; /* of the micro-kernel (MR, NR) */
@@ -60,6 +71,7 @@ struct cpu_kernel {
                            double *sums, double *squares);
     /* The inner loop of project, for some rows and steps of k. */
     void (*project_block)(const struct project *p, struct range rows, struct range k);
+    void (*multiply_bytes)(const struct cpu_bytes *block);
 };
 
 /* The tables that this CPU can run, indexed by enum scalar.  Rank 0 is the fastest instruction set;

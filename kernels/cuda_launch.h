@@ -9,6 +9,7 @@
 
 #include "freivalds.h"
 #include "gemm.h"
+#include "integers.h"
 #include "ozaki.h"
 #include "vector.h"
 
@@ -29,6 +30,8 @@ cudaError_t gemm_tensor(const struct gemm *gemm, cudaStream_t stream);
 cudaError_t gemm_tma(const struct gemm *gemm, cudaStream_t stream);
 
 cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaStream_t stream);
+cudaError_t integers_cuda(const struct gemm *gemm, const struct integers *integers,
+                          cudaStream_t stream);
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream);
 cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream);
 cudaError_t standardize_cuda(const struct standardize *standardize, cudaStream_t stream);

@@ -12,6 +12,7 @@
 
 #include "freivalds.h"
 #include "gemm.h"
+#include "integers.h"
 #include "ozaki.h"
 #include "vector.h"
 
@@ -76,6 +77,9 @@ struct device {
      * opened for; what `ozaki` points to outlives it. */
     int (*ozaki)(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
                  struct error *err);
+    /* The exact product of integers (integers.h), likewise. */
+    int (*integers)(struct device *dev, const struct gemm *gemm, const struct integers *integers,
+                    struct error *err);
     int (*combine)(struct device *dev, const struct combine *combine,
                    struct error *err); /* STREAM_OUT, which has priority over STREAM_COMPUTE */
     int (*mirror)(struct device *dev, const struct mirror *mirror,

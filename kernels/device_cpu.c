@@ -28,6 +28,7 @@ enum action {
     ACTION_COPY,
     ACTION_GEMM,
     ACTION_OZAKI,
+    ACTION_INTEGERS,
     ACTION_COMBINE,
     ACTION_MIRROR,
     ACTION_STANDARDIZE,
@@ -47,7 +48,10 @@ struct operation {
         struct gemm gemm;
         struct {
             struct gemm product;
-            struct ozaki ozaki;
+            union {
+                struct ozaki ozaki;
+                struct integers integers;
+            };
         };
         struct combine combine;
         struct mirror mirror;
@@ -125,6 +129,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_COPY: copy_run(&o->copy); break;
     case ACTION_GEMM: gemm_cpu(&o->gemm, cpu->threads, cpu->workspace); break;
     case ACTION_OZAKI: ozaki_cpu(&o->product, &o->ozaki, cpu->threads); break;
+    case ACTION_INTEGERS: integers_cpu(&o->product, &o->integers, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
     case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
@@ -215,6 +220,15 @@ static int cpu_ozaki(struct device *dev, const struct gemm *gemm, const struct o
     (void)err;
     submit(dev, STREAM_COMPUTE,
            (struct operation){.action = ACTION_OZAKI, .product = *gemm, .ozaki = *ozaki});
+    return 0;
+}
+
+static int cpu_integers(struct device *dev, const struct gemm *gemm,
+                        const struct integers *integers, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE,
+           (struct operation){.action = ACTION_INTEGERS, .product = *gemm, .integers = *integers});
     return 0;
 }
 
@@ -423,6 +437,7 @@ static const struct device cpu_functions = {
     .copy = cpu_copy,
     .gemm = cpu_gemm,
     .ozaki = cpu_ozaki,
+    .integers = cpu_integers,
     .combine = cpu_combine,
     .mirror = cpu_mirror,
     .standardize = cpu_standardize,

@@ -189,6 +189,14 @@ static int gpu_ozaki(struct device *dev, const struct gemm *gemm, const struct o
                   ozaki_cuda(gemm, ozaki, gpu->streams[STREAM_COMPUTE]), err);
 }
 
+static int gpu_integers(struct device *dev, const struct gemm *gemm,
+                        const struct integers *integers, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "multiplying integers",
+                  integers_cuda(gemm, integers, gpu->streams[STREAM_COMPUTE]), err);
+}
+
 static int gpu_combine(struct device *dev, const struct combine *combine, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -275,6 +283,7 @@ static const struct device gpu_functions = {
     .copy = gpu_copy,
     .gemm = gpu_gemm,
     .ozaki = gpu_ozaki,
+    .integers = gpu_integers,
     .combine = gpu_combine,
     .mirror = gpu_mirror,
     .standardize = gpu_standardize,

@@ -14,6 +14,8 @@ enum {
 static double element_at(const struct sketch *s, int64_t row, int64_t col)
 {
     int64_t at = row * s->ld + col;
+    if (scalar_is_integer(s->type)) /* whatever it is, it is finite and not large */
+        return 0;
     return s->type == SCALAR_FLOAT ? (double)((const float *)s->matrix)[at]
                                    : ((const double *)s->matrix)[at];
 }

@@ -8,14 +8,14 @@
 enum { TILE = 64 }; /* rows of op(A), and columns of op(B), that are integers at a time */
 
 /* Rows of op(A), or columns of op(B), in one block of k. */
-struct integers {
+struct whole_rows {
     int64_t rows[TILE][OZAKI_BLOCK];
     int shifts[TILE];
     bool finite[TILE];
 };
 
 struct workspace {
-    struct integers a, b;
+    struct whole_rows a, b;
 };
 
 /* op(A) or op(B), seen as rows of k elements each. */
@@ -50,7 +50,7 @@ int ozaki_row_shift(const struct residues *residues, const double *elements, int
 }
 
 static void row_convert(const struct rows *from, int64_t row, struct range k,
-                        const struct residues *residues, struct integers *to, int64_t index)
+                        const struct residues *residues, struct whole_rows *to, int64_t index)
 {
     double elements[OZAKI_BLOCK] = {0};
     for (int64_t h = 0; h < k.count; h++)

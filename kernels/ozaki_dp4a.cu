@@ -4,7 +4,6 @@
  * A block computes a tile of one plane, a thread 4 x 4 elements of it. */
 #include "launch.cuh"
 #include "ozaki_product.cuh"
-#include "ozaki_scheme.h"
 #include "ptx.cuh"
 
 constexpr int ACROSS = 16, EACH = 4, TILE = ACROSS * EACH, THREADS = ACROSS * ACROSS;
@@ -15,45 +14,57 @@ struct staged_words {
     int at[TILE][WORDS + 1];
 };
 
-__device__ __forceinline__ void load(staged_words &to, const int8_t *plane, int64_t row,
-                                     int64_t depth, int64_t step)
+__device__ __forceinline__ void load(staged_words &to, const int8_t *rows, int64_t pitch)
 {
     for (int word = threadIdx.x; word < TILE * WORDS; word += THREADS)
-        to.at[word / WORDS][word % WORDS] = *reinterpret_cast<const int *>(
-            plane + (row + word / WORDS) * depth + step + word % WORDS * 4);
+        to.at[word / WORDS][word % WORDS] =
+            *reinterpret_cast<const int *>(rows + word / WORDS * pitch + word % WORDS * 4);
 }
 
-__global__ void __launch_bounds__(THREADS) multiply_dp4a(const residues moduli, ozaki_planes planes)
+template <class OUT, bool SIGNED_A, bool SIGNED_B>
+__global__ void __launch_bounds__(THREADS) multiply_dp4a(const OUT out, const byte_planes planes)
 {
     __shared__ staged_words a, b;
-    const int64_t q = blockIdx.z, i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+    const int q = (int)blockIdx.z;
+    const int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
     const int x = threadIdx.x % ACROSS * EACH, y = threadIdx.x / ACROSS * EACH;
-    const int8_t *plane_a = planes.a + q * planes.m * planes.k;
-    const int8_t *plane_b = planes.b + q * planes.n * planes.k;
+    const int8_t *rows_a = planes.line_a(q, i0), *rows_b = planes.line_b(q, j0);
     int sum[EACH][EACH] = {};
     for (int64_t step = 0; step < planes.k; step += WORDS * 4) {
-        load(a, plane_a, i0, planes.k, step);
-        load(b, plane_b, j0, planes.k, step);
+        load(a, rows_a + step, planes.pitch_a);
+        load(b, rows_b + step, planes.pitch_b);
         __syncthreads();
         for (int word = 0; word < WORDS; word++)
             for (int v = 0; v < EACH; v++)
                 for (int u = 0; u < EACH; u++)
-                    sum[v][u] = dp4a(a.at[x + u][word], b.at[y + v][word], sum[v][u]);
+                    sum[v][u] =
+                        dp4a<SIGNED_A, SIGNED_B>(a.at[x + u][word], b.at[y + v][word], sum[v][u]);
         __syncthreads();
     }
-    for (int v = 0; v < EACH; v++) {
-        uint32_t packed = 0;
-        for (int u = 0; u < EACH; u++)
-            packed |= (uint32_t)(uint8_t)ozaki_reduced(&moduli.moduli[q], sum[v][u]) << 8 * u;
-        *reinterpret_cast<uint32_t *>(planes.c + (q * planes.n + j0 + y + v) * planes.m + i0 + x) =
-            packed;
-    }
+    for (int v = 0; v < EACH; v++)
+        out.put(q, j0 + y + v, i0 + x, sum[v]);
+}
+
+/* All of `planes` is padded. */
+template <bool SIGNED_A, bool SIGNED_B, class OUT>
+static cudaError_t start(const byte_planes &planes, const OUT &out, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)(planes.m / TILE), (unsigned)(planes.n / TILE),
+                    (unsigned)planes.count);
+    return start_kernel(multiply_dp4a<OUT, SIGNED_A, SIGNED_B>, grid, THREADS, 0, stream, out,
+                        planes);
 }
 
 cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &planes,
                                cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(planes.m / TILE), (unsigned)(planes.n / TILE),
-                    (unsigned)moduli.count);
-    return start_kernel(multiply_dp4a, grid, THREADS, 0, stream, moduli, planes);
+    return start<true, true>(planes_of(moduli, planes), residues_of(moduli, planes), stream);
+}
+
+cudaError_t integers_product_dp4a(const byte_planes &planes, const sums_out &out,
+                                  cudaStream_t stream)
+{
+    return with_signs(planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value>(planes, out, stream);
+    });
 }

@@ -6,7 +6,6 @@
  * loaded. Chunks of 16 bytes are swizzled, so that a warp's loads meet no bank twice. */
 #include "launch.cuh"
 #include "ozaki_product.cuh"
-#include "ozaki_scheme.h"
 #include "ptx.cuh"
 
 constexpr int TILE = OZAKI_TILE, STEPS = 64, STAGES = 4, CHUNK = 16, CHUNKS = STEPS / CHUNK;
@@ -33,12 +32,22 @@ __device__ __forceinline__ int8_t *chunk_at(staged_rows &piece, int row, int chu
 
 constexpr int NEIGHBOURS = 1, PAIRS = 2;
 
-template <int SHIFT>
-__device__ __forceinline__ void send(staged_rows &to, const int8_t *from, int64_t depth)
+/* Lines of an operand from the first one of a tile on: those and the steps that exist. */
+struct tile_lines {
+    const int8_t *from;
+    int64_t pitch, lines, steps;
+};
+
+/* Start copies of the steps from `first` on; zeros stand for what does not exist. */
+template <int SHIFT, bool PADDED>
+__device__ __forceinline__ void send(staged_rows &to, const tile_lines &of, int first)
 {
     for (int chunk = threadIdx.x; chunk < TILE * CHUNKS; chunk += THREADS) {
-        const int row = chunk / CHUNKS, place = chunk % CHUNKS;
-        cp_async<CHUNK>(chunk_at<SHIFT>(to, row, place), from + row * depth + place * CHUNK);
+        const int row = chunk / CHUNKS, place = chunk % CHUNKS, step = first + place * CHUNK;
+        const int64_t left = row < of.lines ? of.steps - step : 0;
+        const int bytes = PADDED ? CHUNK : (int)max(min(left, (int64_t)CHUNK), (int64_t)0);
+        cp_async<CHUNK>(chunk_at<SHIFT>(to, row, place),
+                        bytes > 0 ? of.from + row * of.pitch + step : of.from, bytes);
     }
 }
 
@@ -54,6 +63,7 @@ __device__ __forceinline__ int permuted(int s, int n)
     return s / 2 * 16 + n / 2 * 4 + s % 2 * 2 + n % 2;
 }
 
+template <bool SIGNED_A, bool SIGNED_B>
 __device__ __forceinline__ void multiply_stage(stage &from, int i0, int j0,
                                                int sum[ACROSS_J][ACROSS_I][4])
 {
@@ -77,35 +87,27 @@ __device__ __forceinline__ void multiply_stage(stage &from, int i0, int j0,
         for (int v = 0; v < ACROSS_J; v++)
 #pragma unroll
             for (int u = 0; u < ACROSS_I; u++)
-                mma_m16n8k32(sum[v][u], a[v], b[u]);
+                mma_m16n8k32<SIGNED_B, SIGNED_A>(sum[v][u], a[v], b[u]);
     }
 }
 
-/* Four neighbours of one column of C: of two instructions, two each. */
-__device__ __forceinline__ uint32_t packed(const modulus &m, const int left[2], const int right[2])
-{
-    return (uint32_t)(uint8_t)ozaki_reduced(&m, left[0]) |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, left[1]) << 8 |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, right[0]) << 16 |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, right[1]) << 24;
-}
-
-__global__ void __launch_bounds__(THREADS, 2)
-    multiply_mma(const residues moduli, const ozaki_planes planes)
+template <class OUT, bool SIGNED_A, bool SIGNED_B, bool PADDED>
+__global__ void __launch_bounds__(THREADS, 2) multiply_mma(const OUT out, const byte_planes planes)
 {
     auto *ring = reinterpret_cast<stage *>(dynamic_shared());
-    const int64_t q = blockIdx.z, i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
+    const int q = (int)blockIdx.z;
+    const int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int i = warp % WARPS_I * WARP_I, j = warp / WARPS_I * WARP_J;
-    const int8_t *a = planes.a + (q * planes.m + i0) * planes.k;
-    const int8_t *b = planes.b + (q * planes.n + j0) * planes.k;
-    const int steps = (int)(planes.k / STEPS);
+    const tile_lines a = {planes.line_a(q, i0), planes.pitch_a, planes.m - i0, planes.k};
+    const tile_lines b = {planes.line_b(q, j0), planes.pitch_b, planes.n - j0, planes.k};
+    const int steps = (int)((planes.k + STEPS - 1) / STEPS);
     int sum[ACROSS_J][ACROSS_I][4] = {};
 
     for (int step = 0; step < STAGES - 1; step++) {
         if (step < steps) {
-            send<PAIRS>(ring[step].a, a + step * STEPS, planes.k);
-            send<NEIGHBOURS>(ring[step].b, b + step * STEPS, planes.k);
+            send<PAIRS, PADDED>(ring[step].a, a, step * STEPS);
+            send<NEIGHBOURS, PADDED>(ring[step].b, b, step * STEPS);
         }
         cp_async_commit();
     }
@@ -114,31 +116,48 @@ __global__ void __launch_bounds__(THREADS, 2)
         cp_async_wait<STAGES - 2>();
         __syncthreads(); /* the stage is there, and all have left the one before */
         if (next < steps) {
-            send<PAIRS>(ring[next % STAGES].a, a + next * STEPS, planes.k);
-            send<NEIGHBOURS>(ring[next % STAGES].b, b + next * STEPS, planes.k);
+            send<PAIRS, PADDED>(ring[next % STAGES].a, a, next * STEPS);
+            send<NEIGHBOURS, PADDED>(ring[next % STAGES].b, b, next * STEPS);
         }
         cp_async_commit();
-        multiply_stage(ring[step % STAGES], i, j, sum);
+        multiply_stage<SIGNED_A, SIGNED_B>(ring[step % STAGES], i, j, sum);
     }
 
-    const modulus &m = moduli.moduli[q];
+#pragma unroll
     for (int v = 0; v < ACROSS_J; v++)
+#pragma unroll
         for (int u = 0; u < ACROSS_I; u += 2)
+#pragma unroll
             for (int half = 0; half < 2; half++) {
-                const int64_t column = j0 + j + 16 * v + lane / 4 + 8 * half;
-                const int64_t row = i0 + i + 8 * u + lane % 4 * 4;
-                *reinterpret_cast<uint32_t *>(planes.c + (q * planes.n + column) * planes.m + row) =
-                    packed(m, &sum[v][u][2 * half], &sum[v][u + 1][2 * half]);
+                const int *left = &sum[v][u][2 * half], *right = &sum[v][u + 1][2 * half];
+                const int sums[4] = {left[0], left[1], right[0], right[1]};
+                out.put(q, j0 + j + 16 * v + lane / 4 + 8 * half, i0 + i + 8 * u + lane % 4 * 4,
+                        sums);
             }
+}
+
+template <bool SIGNED_A, bool SIGNED_B, bool PADDED, class OUT>
+static cudaError_t start(const byte_planes &planes, const OUT &out, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)((planes.m + TILE - 1) / TILE),
+                    (unsigned)((planes.n + TILE - 1) / TILE), (unsigned)planes.count);
+    const cudaError_t status = require_capability(8);
+    if (status != cudaSuccess)
+        return status;
+    return start_kernel(multiply_mma<OUT, SIGNED_A, SIGNED_B, PADDED>, grid, THREADS,
+                        STAGES * sizeof(stage), stream, out, planes);
 }
 
 cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes,
                               cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(planes.m / TILE), (unsigned)(planes.n / TILE),
-                    (unsigned)moduli.count);
-    const cudaError_t status = require_capability(8);
-    return status != cudaSuccess ? status
-                                 : start_kernel(multiply_mma, grid, THREADS, STAGES * sizeof(stage),
-                                                stream, moduli, planes);
+    return start<true, true, true>(planes_of(moduli, planes), residues_of(moduli, planes), stream);
+}
+
+cudaError_t integers_product_mma(const byte_planes &planes, const sums_out &out,
+                                 cudaStream_t stream)
+{
+    return with_signs(planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value, false>(planes, out, stream);
+    });
 }

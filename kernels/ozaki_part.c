@@ -1,5 +1,7 @@
-/* How the workspace of a product in residues is divided (ozaki.h). */
+/* How the workspace of a product in residues (ozaki.h), or of integers (integers.h), is divided. */
 #include "ozaki_part.h"
+
+#include "integers.h"
 
 #include "quantity.h"
 
@@ -22,6 +24,27 @@ size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
 static int64_t halved(int64_t count)
 {
     return whole_tiles(ceil_div(count, 2));
+}
+
+size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t cols, int64_t steps)
+{
+    const int64_t m = whole_tiles(rows), n = whole_tiles(cols);
+    return (size_t)((m * integers_planes(a) + n * integers_planes(b)) * whole_tiles(steps));
+}
+
+struct ozaki_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
+                                int64_t k)
+{
+    const int64_t steps = min_i64(k, INTEGERS_BLOCK);
+    struct ozaki_part part = {whole_tiles(m), whole_tiles(n)};
+    while (integers_workspace(a, b, part.rows, part.cols, steps) > bytes &&
+           (part.rows > OZAKI_TILE || part.cols > OZAKI_TILE)) {
+        if (part.rows > part.cols)
+            part.rows = halved(part.rows);
+        else
+            part.cols = halved(part.cols);
+    }
+    return part;
 }
 
 struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int64_t k)

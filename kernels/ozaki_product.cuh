@@ -2,8 +2,40 @@
  * is that of op(A) times that of op(B), reduced. */
 #pragma once
 
-#include "cuda_launch.h"
+#include "bytes_product.cuh"
 #include "ozaki_part.h"
+#include "ozaki_scheme.h"
+
+/* The residues of sums to the planes of C. */
+struct residues_out {
+    residues moduli;
+    int8_t *c;
+    int64_t m, n;
+
+    __device__ __forceinline__ uint32_t packed(int q, const int sums[4]) const
+    {
+        uint32_t bytes = 0;
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            bytes |= (uint32_t)(uint8_t)ozaki_reduced(&moduli.moduli[q], sums[e]) << 8 * e;
+        return bytes;
+    }
+
+    __device__ __forceinline__ void put(int q, int64_t column, int64_t row, const int sums[4]) const
+    {
+        *reinterpret_cast<uint32_t *>(c + (q * n + column) * m + row) = packed(q, sums);
+    }
+};
+
+static inline byte_planes planes_of(const residues &moduli, const ozaki_planes &p)
+{
+    return {p.m, p.n, p.k, p.a, p.b, p.k, p.k, moduli.count, true, true};
+}
+
+static inline residues_out residues_of(const residues &moduli, const ozaki_planes &p)
+{
+    return {moduli, p.c, p.m, p.n};
+}
 
 /* By each of the kernels of enum ozaki_kernel. */
 cudaError_t ozaki_product_dp4a(const residues &moduli, const ozaki_planes &planes,

@@ -5,7 +5,6 @@
  * Columns of op(B) are the rows of the instruction, so that the sums of a quad of lanes are
  * neighbours in C. */
 #include "ozaki_product.cuh"
-#include "ozaki_scheme.h"
 #include "tma.cuh"
 
 constexpr int CLUSTER = 2, BOX = 128, STEP = 128; /* blocks; rows of a box; steps of a row */
@@ -96,6 +95,7 @@ __device__ __forceinline__ void release(stages shared, int stage)
 }
 
 /* One stage's products are in flight while the next are started. */
+template <bool SIGNED_A, bool SIGNED_B>
 __device__ __forceinline__ void multiply_tile(int steps, stages shared, int group, ring &next,
                                               int (&sum)[128])
 {
@@ -106,7 +106,8 @@ __device__ __forceinline__ void multiply_tile(int steps, stages shared, int grou
         wgmma_fence();
 #pragma unroll
         for (int part = 0; part < STEP / 32; part++)
-            wgmma_m64n256k32(sum, b + 2 * part, a + 2 * part, step > 0 || part > 0);
+            wgmma_m64n256k32<SIGNED_B, SIGNED_A>(sum, b + 2 * part, a + 2 * part,
+                                                 step > 0 || part > 0);
         wgmma_commit();
         if (step > 0) {
             wgmma_wait<1>(sum);
@@ -117,15 +118,6 @@ __device__ __forceinline__ void multiply_tile(int steps, stages shared, int grou
     }
     wgmma_wait<0>(sum);
     release(shared, (next.stage + STAGES - 1) % STAGES);
-}
-
-/* The residues of four sums, two neighbours each, as bytes. */
-__device__ __forceinline__ uint32_t residues_of(const modulus &m, const int *left, const int *right)
-{
-    return (uint32_t)(uint8_t)ozaki_reduced(&m, left[0]) |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, left[1]) << 8 |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, right[0]) << 16 |
-           (uint32_t)(uint8_t)ozaki_reduced(&m, right[1]) << 24;
 }
 
 /* Two lanes whose numbers differ in `bit` exchange a word: the right one of the lane without the
@@ -147,11 +139,11 @@ __device__ __forceinline__ void transpose(uint32_t word[4])
 }
 
 /* Reduce and store sums: a lane collects 16 neighbours in C of each 64. */
-__device__ __forceinline__ void store_tile(const modulus &m, const ozaki_planes &planes,
-                                           const turn &at, int64_t j, const int (&sum)[128])
+__device__ __forceinline__ void store_tile(const residues_out &out, const turn &at, int64_t j,
+                                           const int (&sum)[128])
 {
     const int lane = threadIdx.x % 32;
-    int8_t *c = planes.c + (at.q * planes.n + j + lane / 4) * planes.m + at.i + lane % 4 * 16;
+    int8_t *c = out.c + (at.q * out.n + j + lane / 4) * out.m + at.i + lane % 4 * 16;
 #pragma unroll
     for (int part = 0; part < TILE_I / 64; part++)
 #pragma unroll
@@ -160,15 +152,43 @@ __device__ __forceinline__ void store_tile(const modulus &m, const ozaki_planes 
 #pragma unroll
             for (int w = 0; w < 4; w++) {
                 const int *left = &sum[32 * part + 8 * w + 2 * half];
-                word[w] = residues_of(m, left, left + 4);
+                const int sums[4] = {left[0], left[1], left[4], left[5]};
+                word[w] = out.packed(at.q, sums);
             }
             transpose(word);
             const uint4 sixteen = {
                 __byte_perm(word[0], word[1], 0x5410), __byte_perm(word[2], word[3], 0x5410),
                 __byte_perm(word[0], word[1], 0x7632), __byte_perm(word[2], word[3], 0x7632)};
-            if (at.i + 64 * part < planes.m && j < planes.n)
-                *reinterpret_cast<uint4 *>(c + 64 * part + 8 * half * planes.m) = sixteen;
+            if (at.i + 64 * part < out.m && j < out.n)
+                *reinterpret_cast<uint4 *>(c + 64 * part + 8 * half * out.m) = sixteen;
         }
+}
+
+/* Add sums to C: two neighbours at a time, which the four lanes of a quad continue. */
+__device__ __forceinline__ void store_tile(const sums_out &out, const turn &at, int64_t j,
+                                           const int (&sum)[128])
+{
+    const int lane = threadIdx.x % 32;
+    const bool paired = (reinterpret_cast<uintptr_t>(out.c) | (uintptr_t)out.ldc * 8) % 16 == 0;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int64_t column = j + lane / 4 + 8 * half;
+        double *c = out.c + column * out.ldc;
+#pragma unroll
+        for (int group = 0; group < TILE_I / 8; group++) {
+            const int64_t row = at.i + 8 * group + lane % 4 * 2;
+            const int left = sum[4 * group + 2 * half], right = sum[4 * group + 2 * half + 1];
+            if (!paired || row + 1 >= out.m || column >= out.n) {
+                out.put_one(column, row, left);
+                out.put_one(column, row + 1, right);
+                continue;
+            }
+            double2 *two = reinterpret_cast<double2 *>(c + row);
+            const double2 before = out.add ? *two : double2{0, 0};
+            *two = {fma(out.scale, (double)left, before.x),
+                    fma(out.scale, (double)right, before.y)};
+        }
+    }
 }
 #endif
 
@@ -178,13 +198,14 @@ __device__ __forceinline__ void store_tile(const modulus &m, const ozaki_planes 
 #define IN_CLUSTERS
 #endif
 
+template <class OUT, bool SIGNED_A, bool SIGNED_B>
 __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
-    multiply_wgmma(const residues moduli, const ozaki_planes planes, const turns all,
+    multiply_wgmma(const OUT out, const int steps, const turns all,
                    const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     const stages shared = {shared_address(dynamic_shared())};
-    const int steps = (int)(planes.k / STEP), group = threadIdx.x / GROUP_THREADS;
+    const int group = threadIdx.x / GROUP_THREADS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; stage++) {
             barrier_init(shared.full(stage), 1);
@@ -205,8 +226,8 @@ __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
         for (unsigned t = blockIdx.x / CLUSTER; t < all.count; t += gridDim.x / CLUSTER) {
             const turn at = turn_at(all, t);
             int sum[128];
-            multiply_tile(steps, shared, group, next, sum);
-            store_tile(moduli.moduli[at.q], planes, at, at.j + j, sum);
+            multiply_tile<SIGNED_A, SIGNED_B>(steps, shared, group, next, sum);
+            store_tile(out, at, at.j + j, sum);
         }
     }
     __syncwarp();
@@ -216,15 +237,16 @@ __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
 #endif
 }
 
-/* The planes of an operand, of `rows` rows each. */
-static bool describe(CUtensorMap *map, int8_t *planes, int64_t rows, int64_t depth, int count)
+/* The planes of an operand, of `rows` rows each; what is read beyond rows and depth is 0. */
+static bool describe(CUtensorMap *map, const int8_t *planes, int64_t rows, int64_t pitch,
+                     int64_t depth, int count)
 {
     const auto encode = tensor_map_encoder();
     const cuuint64_t sizes[3] = {(cuuint64_t)depth, (cuuint64_t)rows, (cuuint64_t)count};
-    const cuuint64_t pitches[2] = {(cuuint64_t)depth, (cuuint64_t)(depth * rows)};
+    const cuuint64_t pitches[2] = {(cuuint64_t)pitch, (cuuint64_t)(pitch * rows)};
     const cuuint32_t box[3] = {STEP, BOX, 1}, strides[3] = {1, 1, 1};
-    return encode && encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, planes, sizes, pitches, box,
-                            strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+    return encode && encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, (void *)planes, sizes, pitches,
+                            box, strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -239,25 +261,47 @@ static cudaError_t processors(unsigned *count)
     return status;
 }
 
-cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
-                                bool leaves_room, cudaStream_t stream)
+/* *built: false where this GPU, or its driver, cannot run the kernel, which is then not started. */
+template <bool SIGNED_A, bool SIGNED_B, class OUT>
+static cudaError_t start(const byte_planes &planes, const OUT &out, bool leaves_room, bool *built,
+                         cudaStream_t stream)
 {
     CUtensorMap a = {}, b = {};
     unsigned units = 0;
-    bool built = false;
-    cudaError_t status = built_for_sm_90a(multiply_wgmma, &built);
+    const auto kernel = multiply_wgmma<OUT, SIGNED_A, SIGNED_B>;
+    cudaError_t status = built_for_sm_90a(kernel, built);
     if (status == cudaSuccess)
         status = processors(&units);
-    if (status != cudaSuccess)
+    *built = *built && describe(&a, planes.a, planes.m, planes.pitch_a, planes.k, planes.count) &&
+             describe(&b, planes.b, planes.n, planes.pitch_b, planes.k, planes.count);
+    if (status != cudaSuccess || !*built)
         return status;
-    if (!built || !describe(&a, planes.a, planes.m, planes.k, moduli.count) ||
-        !describe(&b, planes.b, planes.n, planes.k, moduli.count))
-        return ozaki_product_mma(moduli, planes, stream);
 
     turns all = {(unsigned)((planes.m + TILE_I - 1) / TILE_I),
                  (unsigned)((planes.n + CLUSTER_J - 1) / CLUSTER_J), 0};
-    all.count = all.down * all.across * (unsigned)moduli.count;
+    all.count = all.down * all.across * (unsigned)planes.count;
     const unsigned clusters = max(units / CLUSTER, 2u) - (leaves_room ? 1 : 0);
     const unsigned blocks = min(all.count, clusters) * CLUSTER;
-    return start_kernel(multiply_wgmma, blocks, THREADS, SHARED, stream, moduli, planes, all, a, b);
+    const int steps = (int)((planes.k + STEP - 1) / STEP);
+    return start_kernel(kernel, blocks, THREADS, SHARED, stream, out, steps, all, a, b);
+}
+
+cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
+                                bool leaves_room, cudaStream_t stream)
+{
+    bool built = false;
+    const cudaError_t status = start<true, true>(
+        planes_of(moduli, planes), residues_of(moduli, planes), leaves_room, &built, stream);
+    return status == cudaSuccess && !built ? ozaki_product_mma(moduli, planes, stream) : status;
+}
+
+cudaError_t integers_product_wgmma(const byte_planes &planes, const sums_out &out, bool leaves_room,
+                                   cudaStream_t stream)
+{
+    bool built = false;
+    const cudaError_t status = with_signs(planes, [&](auto a, auto b) {
+        return start<decltype(a)::value, decltype(b)::value>(planes, out, leaves_room, &built,
+                                                             stream);
+    });
+    return status == cudaSuccess && !built ? integers_product_mma(planes, out, stream) : status;
 }

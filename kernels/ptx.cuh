@@ -151,22 +151,42 @@ __device__ __forceinline__ void mma_m16n8k8(double d[4], const double a[4], cons
 #endif
 }
 
-/* sum plus the products of four bytes each. */
+/* Do something with the PTX names of types of bytes that are signed or not. */
+#define PTX_SIGNS(SIGNED_A, SIGNED_B, DO)                                                          \
+    if constexpr (SIGNED_A && SIGNED_B) {                                                          \
+        DO("s8", "s8", "s32", "s32");                                                              \
+    } else if constexpr (SIGNED_A) {                                                               \
+        DO("s8", "u8", "s32", "u32");                                                              \
+    } else if constexpr (SIGNED_B) {                                                               \
+        DO("u8", "s8", "u32", "s32");                                                              \
+    } else {                                                                                       \
+        DO("u8", "u8", "u32", "u32");                                                              \
+    }
+
+/* sum plus the products of four bytes each, modulo 2^32. */
+template <bool SIGNED_A, bool SIGNED_B>
 __device__ __forceinline__ int dp4a(int a, int b, int sum)
 {
-    asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+#define PTX_DP4A(x, y, a_type, b_type)                                                             \
+    asm("dp4a." a_type "." b_type " %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b))
+    PTX_SIGNS(SIGNED_A, SIGNED_B, PTX_DP4A);
+#undef PTX_DP4A
     return sum;
 }
 
 /* D += A B of bytes by a whole warp, four neighbours along k a word.  A lane holds words that
  * begin with
  *     A(g,4t) A(g+8,4t) A(g,16+4t) A(g+8,16+4t)   B(4t,g) B(16+4t,g)   D as m16n8k8 */
+template <bool SIGNED_A, bool SIGNED_B>
 __device__ __forceinline__ void mma_m16n8k32(int d[4], const int a[4], const int b[2])
 {
-    SM_80(asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-              "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-              : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+#define PTX_MMA(a_type, b_type, x, y)                                                              \
+    SM_80(asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type ".s32 "                   \
+              "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                              \
+              : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                     \
               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));)
+    PTX_SIGNS(SIGNED_A, SIGNED_B, PTX_MMA);
+#undef PTX_MMA
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -310,8 +330,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-#define PTX_8(x, i)                                                                                \
-    x(i), x(i + 1), x(i + 2), x(i + 3), x(i + 4), x(i + 5), x(i + 6), x(i + 7)
+#define PTX_8(x, i) x(i), x(i + 1), x(i + 2), x(i + 3), x(i + 4), x(i + 5), x(i + 6), x(i + 7)
 #define PTX_64(x, i)                                                                               \
     PTX_8(x, i), PTX_8(x, i + 8), PTX_8(x, i + 16), PTX_8(x, i + 24), PTX_8(x, i + 32),            \
         PTX_8(x, i + 40), PTX_8(x, i + 48), PTX_8(x, i + 56)
@@ -332,23 +351,26 @@ __device__ __forceinline__ void wgmma_wait(int (&d)[128])
  * 32, both in shared memory with neighbours along k, swizzled by 128 bytes (wgmma_operand).  With g
  * and t of its lane as above, warp w has in d[4 j + 2 h + e] the sum of row 16 w + 8 h + g and
  * column 8 j + 2 t + e. */
+template <bool SIGNED_A, bool SIGNED_B>
 __device__ __forceinline__ void wgmma_m64n256k32(int (&d)[128], uint64_t a, uint64_t b, bool add)
 {
-    asm volatile(
-        "{ .reg .pred add;\n"
-        "setp.ne.b32 add, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-        "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-        "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-        "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
-        "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
-        "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
-        "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-        "}, %128, %129, add; }"
-        : PTX_64(PTX_SUM, 0), PTX_64(PTX_SUM, 64)
-        : "l"(a), "l"(b), "r"((int)add));
+#define PTX_WGMMA(a_type, b_type, x, y)                                                            \
+    asm volatile("{ .reg .pred add;\n"                                                             \
+                 "setp.ne.b32 add, %130, 0;\n"                                                     \
+                 "wgmma.mma_async.sync.aligned.m64n256k32.s32." a_type "." b_type " {"             \
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                          \
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"                \
+                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"                \
+                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"                \
+                 "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"                \
+                 "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"                \
+                 "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"    \
+                 "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127" \
+                 "}, %128, %129, add; }"                                                           \
+                 : PTX_64(PTX_SUM, 0), PTX_64(PTX_SUM, 64)                                         \
+                 : "l"(a), "l"(b), "r"((int)add))
+    PTX_SIGNS(SIGNED_A, SIGNED_B, PTX_WGMMA);
+#undef PTX_WGMMA
 }
 
 #undef PTX_8

@@ -1,6 +1,7 @@
 /* combine, mirror and standardize on the GPU: one pass over memory, limited by its bandwidth. */
 #include "launch.cuh"
 #include "standardized.h"
+#include "whole.h"
 
 __device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
 {
@@ -48,13 +49,30 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_kernel(const str
     }
 }
 
+/* Likewise, from doubles to integers in the same place. */
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_whole_kernel(const struct combine p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        double *acc = static_cast<double *>(p.acc) + i * p.ld_acc + j;
+        const int64_t sum = whole_combined(p.alpha, *acc, p.beta,
+                                           static_cast<const int64_t *>(p.c0) + i * p.ld_c0 + j);
+        memcpy(acc, &sum, sizeof sum);
+    }
+}
+
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
 {
     if (combine->rows == 0 || combine->cols == 0)
         return cudaSuccess;
     dim3 block(COMBINE_X, COMBINE_Y);
     dim3 grid = blocks_over(combine->rows, COMBINE_Y, combine->cols, COMBINE_X);
-    auto kernel = combine->type == SCALAR_FLOAT ? combine_kernel<float> : combine_kernel<double>;
+    auto kernel = combine->whole                  ? combine_whole_kernel
+                  : combine->type == SCALAR_FLOAT ? combine_kernel<float>
+                                                  : combine_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *combine);
 }
 
@@ -62,11 +80,24 @@ constexpr int MIRROR_SIDE = 32, MIRROR_ROWS = 8;
 
 /* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
  * both sides are accessed along rows. */
-template <typename T>
+/* An element of a mirror. */
+template <typename T, bool WHOLE>
+__device__ __forceinline__ void mirror_element(const struct mirror &p, const T *acc, int64_t row,
+                                               int64_t col)
+{
+    const int64_t to = row * p.ld_to + col, from = row * p.ld_c0 + col;
+    if (WHOLE)
+        static_cast<int64_t *>(p.to)[to] = whole_combined(
+            p.alpha, (double)*acc, p.beta, static_cast<const int64_t *>(p.c0) + from);
+    else
+        static_cast<T *>(p.to)[to] =
+            combined_at((T)p.alpha, acc, (T)p.beta, static_cast<const T *>(p.c0) + from);
+}
+
+template <typename T, bool WHOLE>
 __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const struct mirror p)
 {
     __shared__ T piece[MIRROR_SIDE][MIRROR_SIDE + 1];
-    const T alpha = (T)p.alpha, beta = (T)p.beta;
     const int64_t left = (int64_t)blockIdx.x * MIRROR_SIDE;
     for (int64_t top = (int64_t)blockIdx.y * MIRROR_SIDE; top < p.rows;
          top += (int64_t)gridDim.y * MIRROR_SIDE) {
@@ -78,9 +109,7 @@ __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const 
         for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS) {
             const int64_t row = left + y, col = top + threadIdx.x;
             if (row < p.cols && col < p.rows)
-                static_cast<T *>(p.to)[row * p.ld_to + col] =
-                    combined_at(alpha, &piece[threadIdx.x][y], beta,
-                                static_cast<const T *>(p.c0) + row * p.ld_c0 + col);
+                mirror_element<T, WHOLE>(p, &piece[threadIdx.x][y], row, col);
         }
         __syncthreads();
     }
@@ -92,7 +121,9 @@ cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
         return cudaSuccess;
     dim3 block(MIRROR_SIDE, MIRROR_ROWS);
     dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
-    auto kernel = mirror->type == SCALAR_FLOAT ? mirror_kernel<float> : mirror_kernel<double>;
+    auto kernel = mirror->whole                  ? mirror_kernel<double, true>
+                  : mirror->type == SCALAR_FLOAT ? mirror_kernel<float, false>
+                                                 : mirror_kernel<double, false>;
     return start_kernel(kernel, grid, block, 0, stream, *mirror);
 }
 

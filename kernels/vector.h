@@ -7,9 +7,15 @@
 
 #include "scalar.h"
 
+/* No sum of integers is stored as this one. */
+#define WHOLE_OVERFLOW INT64_MIN
+
 /* acc := alpha acc + beta c0 in place, rows x cols, as fma(alpha, acc, beta * c0).  With beta = 0
  * the result is alpha * acc and c0 is not read; with alpha = 0 it is beta * c0 and acc is not read.
- * With alpha = 1 this is C += beta A.  alpha and beta are rounded to `type` before use. */
+ * With alpha = 1 this is C += beta A.  alpha and beta are rounded to `type` before use.
+ *
+ * `whole`: acc holds integers of up to 53 bits as doubles, alpha and beta are such integers, and
+ * c0 and what acc becomes are int64; what does not fit becomes WHOLE_OVERFLOW. */
 struct combine {
     enum scalar type;
     int64_t rows, cols;
@@ -17,6 +23,7 @@ struct combine {
     void *acc;
     const void *c0;
     int64_t ld_acc, ld_c0; /* leading dimensions: elements between rows */
+    bool whole;
 };
 
 /* The transpose of what combine gives, elsewhere: to[j][i] := alpha acc[i][j] + beta c0[j][i], with
@@ -28,6 +35,7 @@ struct mirror {
     const void *acc, *c0;
     void *to;
     int64_t ld_acc, ld_c0, ld_to;
+    bool whole; /* as above: `to` is int64 */
 };
 
 /* What NaN stands for: itself (elements are not to be missing), the mean, or 0. */

@@ -2,13 +2,25 @@
 #include "vector.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cpu_kernel.h"
 #include "standardized.h"
+#include "whole.h"
 
 static bool is_zero(enum scalar type, double x)
 {
     return type == SCALAR_FLOAT ? (float)x == 0 : x == 0;
+}
+
+static void combine_whole(const struct combine *c, int64_t i)
+{
+    double *acc = (double *)c->acc + i * c->ld_acc;
+    const int64_t *c0 = c->beta != 0 ? (const int64_t *)c->c0 + i * c->ld_c0 : NULL;
+    for (int64_t j = 0; j < c->cols; j++) {
+        const int64_t sum = whole_combined(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL);
+        memcpy(&acc[j], &sum, sizeof sum);
+    }
 }
 
 void combine_cpu(const struct combine *c, int threads)
@@ -19,6 +31,10 @@ void combine_cpu(const struct combine *c, int threads)
     bool with_acc = !is_zero(c->type, c->alpha), with_c0 = !is_zero(c->type, c->beta);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < c->rows; i++) {
+        if (c->whole) {
+            combine_whole(c, i);
+            continue;
+        }
         char *acc = (char *)c->acc + i * acc_bytes;
         const char *c0 = with_c0 ? (const char *)c->c0 + i * c0_bytes : NULL;
         kernel->combine(c->cols, c->alpha, with_acc ? acc : NULL, c->beta, c0, acc);
@@ -61,11 +77,11 @@ static void transpose_columns(const struct mirror *m, int64_t first, int64_t col
 void mirror_cpu(const struct mirror *m, int threads)
 {
     const struct combine combine = {m->type, m->cols, m->rows,  m->alpha, m->beta,
-                                    m->to,   m->c0,   m->ld_to, m->ld_c0};
+                                    m->to,   m->c0,   m->ld_to, m->ld_c0, m->whole};
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t j = 0; j < m->cols; j += SIDE)
         transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
-    if (m->alpha != 1 || m->beta != 0)
+    if (m->alpha != 1 || m->beta != 0 || m->whole)
         combine_cpu(&combine, threads);
 }
 

@@ -53,10 +53,8 @@ static int create_part(struct output *output, const struct options *options,
 {
     struct matfile_layout layout = {0};
     struct matrix_info *info = &output->info;
-    *info =
-        (struct matrix_info){.rows = p->m,
-                             .cols = p->n,
-                             .elements = p->type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT};
+    *info = (struct matrix_info){.rows = p->m, .cols = p->n};
+    matrix_set_type(info, problem_held(p, OPERAND_C));
     snprintf(info->file, sizeof info->file, "%s", output->names.part);
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
     for (int i = 0; i < NAMES_LARGE; i++) /* of a run that was killed, as output_check has seen */
@@ -80,7 +78,8 @@ static int find_part(struct output *output, const struct options *options, const
                          why.text);
     if (lstat(part, &status) || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
         info->rows != p->m || info->cols != p->n || !info->by_offset ||
-        info->element_bytes != scalar_size(p->type) || !output_attributes_match(info, attributes))
+        !matrix_holds(info, problem_held(p, OPERAND_C)) ||
+        !output_attributes_match(info, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is not what its journal says, or is damaged; give --restart never "
                          "to start from the beginning",

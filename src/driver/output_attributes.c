@@ -129,12 +129,18 @@ static void recall_operand(const char *what, const char *letter,
                   what, dataset->text, letter);
 }
 
-/* Take the type of C as the product's. */
+/* Take the type of C as the product's; that of integers follows from those of A and B. */
 static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
 {
     enum scalar type = c->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+    if (matrix_holds(c, SCALAR_INT64)) {
+        if (options->convert)
+            error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
+                      options->type == SCALAR_DOUBLE ? 'd' : 's');
+        return;
+    }
     if (c->elements != ELEMENT_FLOAT && c->elements != ELEMENT_DOUBLE)
-        error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats or doubles", c->file,
+        error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
     else if (options->convert && options->type != type)
         error_add(err, EXIT_INPUT, "C is %s, but --type %c is given", scalar_name(type),

@@ -56,7 +56,7 @@ static void check_directory(const struct names *names, const struct problem *p, 
         return;
     }
     double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
-    double needed = p ? (double)p->m * (double)p->n * (double)scalar_size(p->type) +
+    double needed = p ? (double)p->m * (double)p->n * (double)problem_element(p, OPERAND_C) +
                             2 * (double)standard_lines(p) * sizeof(double)
                       : 0;
     if (free_bytes < needed)

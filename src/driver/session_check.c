@@ -22,6 +22,9 @@ static int describe(struct session *s, struct recall *recall)
     if (!s->described || operand_state_take(&s->operands, p, &s->err) ||
         output_check_beside(names, &s->options, p, &s->err))
         return s->err.code;
+    if (!matrix_holds(c, problem_held(p, OPERAND_C)))
+        error_add(&s->err, EXIT_INPUT, "%s:%s (%s) is not %s, as the product of A and B is",
+                  c->file, c->dataset, c->layout, scalar_name(problem_held(p, OPERAND_C)));
     if (c->rows != p->m || c->cols != p->n)
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,

@@ -155,7 +155,7 @@ static uint64_t hash_block(struct session *s, int place, const struct block *blo
                            struct error *cannot)
 {
     const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
-    const struct reading part = {&info, s->problem.type, block, 1, 1, false};
+    const struct reading part = {&info, problem_held(&s->problem, OPERAND_C), block, 1, 1, false};
     struct bands bands;
     bands_read(&part, &s->comm, &bands, cannot);
     return bands_total(&bands);
@@ -257,7 +257,8 @@ static void requeue(struct session *s, const struct block *tile)
 {
     const struct block blocks[] = {*tile, work_mirror(tile)};
     const int count = problem_mirrors(&s->problem) && tile->row != tile->col ? 2 : 1;
-    const struct reading what = {&s->output.info, s->problem.type, blocks, count, 1, false};
+    const struct reading what = {
+        &s->output.info, problem_held(&s->problem, OPERAND_C), blocks, count, 1, false};
     struct progress *now = &s->progress;
     struct bands bands;
     struct error why = {0};

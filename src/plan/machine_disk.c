@@ -17,7 +17,7 @@ enum { PROBES = 128, PROBE_BYTES = 2 << 20, THREADS = 16, MEMORY_PROBES = 3 };
 static double matrix_bytes(const struct problem *p, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
-    return (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
+    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
 }
 
 /* The one that is read by offset and takes longest; OPERAND_COUNT when there is none. */
@@ -93,12 +93,13 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     if (operand == OPERAND_COUNT || matrix_bytes(p, operand) < worth_bytes)
         return;
     const struct matrix_info *info = &p->matrix[operand];
-    if (store_open(info, p->type, STORE_READ, p->io, &store, &ignored))
+    if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))
         return;
-    double rate = read_rate(store, info, scalar_size(p->type), 0, m);
+    const size_t element = problem_element(p, operand);
+    double rate = read_rate(store, info, element, 0, m);
     m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
     for (int i = 1; m->files_in_memory && i < MEMORY_PROBES; i++)
-        rate = fmax(rate, read_rate(store, info, scalar_size(p->type), i, m));
+        rate = fmax(rate, read_rate(store, info, element, i, m));
     store_close(store);
     if (rate <= 0)
         return;

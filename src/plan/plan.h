@@ -42,7 +42,7 @@ struct plan {
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
-    int64_t slot_elements;     /* a slot holds a part of a panel or of a strip */
+    int64_t slot_elements;     /* of C: a slot holds a part of a panel or of a strip */
     int64_t strip_rows;        /* a finished tile is drained in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */
     int64_t turn[2];           /* consecutive parts of A, of B that a node reads for all nodes */
@@ -56,7 +56,7 @@ struct plan {
     int preparers; /* the most writers that prepare C's file while they have nothing to write */
 
     size_t slot_bytes;
-    size_t residues_bytes;           /* of the device, in which products in residues work */
+    size_t residues_bytes;           /* of the device, where products of residues, integers work */
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */
@@ -70,6 +70,14 @@ struct plan {
     double factor;                   /* planned traffic over it */
     int idle_ranks;                  /* ranks that never have a tile */
 };
+
+/* So many elements of A, B or C are in a slot. */
+static inline int64_t plan_slot_elements(const struct problem *problem, const struct plan *plan,
+                                         enum operand operand)
+{
+    return plan->slot_elements *
+           (int64_t)(problem_element(problem, OPERAND_C) / problem_element(problem, operand));
+}
 
 /* Whether the device has room for an operand's panels of all slabs, and for the next one. */
 static inline bool plan_holds(const struct plan *plan, enum operand operand)

@@ -55,8 +55,10 @@ static void print_problem(const struct problem *p)
     printf("Problem     C = %g op(A) op(B)", p->alpha);
     if (p->beta != 0)
         printf(" + %g C", p->beta);
-    printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", scalar_name(p->type), p->m, p->n,
-           p->k);
+    printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n",
+           scalar_name(problem_held(p, OPERAND_C)), p->m, p->n, p->k);
+    if (p->exact)
+        printf("            %s\n", problem_exact_text(p));
     if (p->symmetric)
         printf("            symmetric: %s\n",
                p->lower ? "lower half only, C is 0 above the diagonal"
@@ -170,8 +172,9 @@ static void print_links(const struct problem *p, const struct machine *m, const 
         [STAGE_READ] = {plan->read_bytes, &m->disk_read_bytes_per_s},
         [STAGE_NETWORK] = {plan->sent_bytes / nodes, &m->network_bytes_per_s},
         [STAGE_IN] = {w->in_bytes, &m->in_bytes_per_s},
-        [STAGE_GEMM] = {w->flops, p->moduli > 0 && m->gpu ? &m->int8_ops_per_s
-                                                          : &m->gemm_flops_per_s[p->type]},
+        [STAGE_GEMM] = {w->flops, (p->moduli > 0 || problem_of_bytes(p)) && m->gpu
+                                      ? &m->int8_ops_per_s
+                                      : &m->gemm_flops_per_s[p->type]},
         [STAGE_OUT] = {w->out_bytes, &m->out_bytes_per_s},
         [STAGE_WRITE] = {plan->total.write_bytes, &m->disk_write_bytes_per_s},
     };

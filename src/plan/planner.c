@@ -358,32 +358,41 @@ void plan_account(const struct query *q, struct plan *plan)
     for (int layer = 0; layer < plan->layers; layer++)
         add_layer(p, layer, plan);
     plan->total.out_bytes = plan->total.write_bytes;
-    double element = (double)scalar_size(p->type), m = (double)p->m, n = (double)p->n;
+    double m = (double)p->m, n = (double)p->n, c_bytes = (double)problem_element(p, OPERAND_C);
+    double a_bytes = (double)problem_element(p, OPERAND_A);
+    double b_bytes = (double)problem_element(p, OPERAND_B);
     double k = problem_reads_ab(p) ? (double)p->k : 0;
     double nodes = (double)ceil_div(machine->ranks, machine->ranks_per_node);
     double fast =
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
-        element;
+        c_bytes;
     double c_in = problem_reads_c(p) ? problem_elements(p) : 0;
-    double c = problem_elements(p) + c_in, ab = m * k + k * n;
-    double bound = 2 * m * n * k / sqrt(fast) + c;
+    double c = c_bytes * (problem_elements(p) + c_in), ab = m * k * a_bytes + k * n * b_bytes;
+    double bound = (a_bytes + b_bytes) * m * n * k / sqrt(fast) + c;
     if (problem_is_triangle(p)) {
-        bound = m * n * k / sqrt(2 * fast) + c;
-        ab = m * k;
+        bound = a_bytes * m * n * k / sqrt(2 * fast) + c;
+        ab = a_bytes * m * k;
     }
     double once = ab + c; /* each matrix once: the bound when all of it fits */
-    plan->bound_bytes = element * fmax(bound, once);
+    plan->bound_bytes = fmax(bound, once);
     plan->factor = (plan->read_bytes + plan->total.write_bytes) / plan->bound_bytes;
 }
+
+/* How much faster than doubles a CPU multiplies bytes, more or less. */
+static const double integers_speedup = 4;
 
 static void set_product_rate(const struct query *q, struct plan *plan)
 {
     const struct machine *m = q->machine;
     double part = m->gpu ? 1 : (double)plan->compute_threads / m->threads;
     plan->gemm_flops_per_s =
-        m->gpu && q->p->moduli > 0
-            ? m->int8_ops_per_s / q->p->moduli
-            : part * m->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
+        part * m->gemm_flops_per_s[q->p->type] * algorithm_share(q->request->algorithm);
+    if (problem_of_bytes(q->p))
+        plan->gemm_flops_per_s =
+            (m->gpu ? m->int8_ops_per_s : integers_speedup * plan->gemm_flops_per_s) /
+            plan_plane_products(q->p);
+    else if (m->gpu && q->p->moduli > 0)
+        plan->gemm_flops_per_s = m->int8_ops_per_s / q->p->moduli;
 }
 
 int plan_search(const struct query *q, struct plan *plan, struct error *err)

@@ -111,6 +111,9 @@ struct tile_product {
 struct tile_product plan_tile_product(const struct problem *p, const struct plan *plan);
 double plan_tile_written(const struct problem *p, const struct plan *plan);
 
+/* Products of bytes for each product of integers (integers.h). */
+int plan_plane_products(const struct problem *p);
+
 /* Seconds that it takes, the online check included. */
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
                             const struct plan_request *request, const struct plan *plan,

@@ -3,6 +3,7 @@
 
 #include "check_size.h"
 #include "checksum.h"
+#include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -65,7 +66,7 @@ static void set_lds(const struct problem *p, struct plan *plan)
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         int64_t rows, cols;
         plan_panel_extents(p, plan, operand, &rows, &cols);
-        plan->ld[operand] = pad_ld(cols, scalar_size(p->type));
+        plan->ld[operand] = pad_ld(cols, problem_element(p, operand));
     }
     if (plan->buffers[OPERAND_A] == 0) /* its panel is a part of B's */
         plan->ld[OPERAND_A] = plan->ld[OPERAND_B];
@@ -93,7 +94,8 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
     if (operand == OPERAND_C && problem_is_triangle(p))
         return triangle_bytes(p, plan);
     plan_panel_extents(p, plan, operand, &rows, &cols);
-    return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] * scalar_size(p->type));
+    return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] *
+                             problem_element(p, operand));
 }
 
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
@@ -115,11 +117,25 @@ size_t plan_line_bytes(const struct problem *p)
     return plan_buffer_bytes((size_t)standard_lines(p) * sizeof(double));
 }
 
+/* What products of integers work in, likewise. */
+static size_t integers_bytes(const struct query *q, const struct plan *plan, size_t most)
+{
+    const enum scalar a = problem_held(q->p, OPERAND_A), b = problem_held(q->p, OPERAND_B);
+    if (!q->machine->gpu)
+        return plan_buffer_bytes(integers_cpu_workspace(most));
+    struct ozaki_part part =
+        integers_part(b, a, most, plan->tile_cols, plan->tile_rows, plan->slab);
+    return plan_buffer_bytes(
+        integers_workspace(b, a, part.rows, part.cols, min_i64(plan->slab, INTEGERS_BLOCK)));
+}
+
 /* What products in residues work in: enough for the whole tile in one block of k, as far as that is
  * no more than a fair part of the memory; otherwise they go by parts of the tile. */
 static size_t residues_bytes(const struct query *q, const struct plan *plan)
 {
     const size_t most = q->machine->device_memory / RESIDUES_PART;
+    if (problem_of_bytes(q->p) && plan->slabs > 0)
+        return integers_bytes(q, plan, most);
     if (q->p->moduli == 0 || plan->slabs == 0)
         return 0;
     if (!q->machine->gpu)
@@ -156,14 +172,15 @@ static size_t reading_bytes(const struct problem *p, int readers)
     size_t bytes = 0;
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand))
-            bytes += store_overhead_bytes(&p->matrix[operand], p->type, STORE_READ, p->io, readers);
+            bytes += store_overhead_bytes(&p->matrix[operand], problem_held(p, operand), STORE_READ,
+                                          p->io, readers);
     return bytes;
 }
 
 static struct matrix_info output_info(const struct problem *p)
 {
     struct matrix_info info = {.rows = p->m, .cols = p->n, .by_offset = true};
-    info.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
+    matrix_set_type(&info, problem_held(p, OPERAND_C));
     return info;
 }
 
@@ -171,12 +188,14 @@ static struct matrix_info output_info(const struct problem *p)
  * either mapped, by itself, or written directly, by what is shared. */
 static size_t writing_bytes(const struct problem *p, int writers)
 {
-    struct matrix_info output = output_info(p);
-    size_t mapped = store_overhead_bytes(&output, p->type, STORE_WRITE, p->io, writers);
-    size_t shared = store_shared_bytes(&output, p->type, STORE_WRITE, p->io), read = 0;
-    for (int operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, (enum operand)operand)) {
-            size_t bytes = store_shared_bytes(&p->matrix[operand], p->type, STORE_READ, p->io);
+    const struct matrix_info output = output_info(p);
+    const enum scalar c = problem_held(p, OPERAND_C);
+    size_t mapped = store_overhead_bytes(&output, c, STORE_WRITE, p->io, writers);
+    size_t shared = store_shared_bytes(&output, c, STORE_WRITE, p->io), read = 0;
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
+        if (problem_reads(p, operand)) {
+            size_t bytes = store_shared_bytes(&p->matrix[operand], problem_held(p, operand),
+                                              STORE_READ, p->io);
             read = bytes > read ? bytes : read;
         }
     return mapped + read > shared ? mapped + read : shared;
@@ -213,7 +232,7 @@ bool plan_fits(const struct query *q, struct plan *plan)
 void plan_set_slot_bytes(const struct problem *p, struct plan *plan, size_t bytes)
 {
     plan->slot_bytes = bytes;
-    plan->slot_elements = (int64_t)(bytes / scalar_size(p->type));
+    plan->slot_elements = (int64_t)(bytes / problem_element(p, OPERAND_C));
 }
 
 /* As many threads as the disk asks for or, where a GPU computes and chunks are decoded, as there
@@ -373,7 +392,7 @@ void plan_keep_panels(const struct query *q, struct plan *plan)
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         int64_t rows, cols;
         plan_panel_extents(q->p, plan, operand, &rows, &cols);
-        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * scalar_size(q->p->type));
+        size_t bytes = plan_buffer_bytes((size_t)(rows * cols) * problem_element(q->p, operand));
         size_t lines = (size_t)plan->node_lines[operand], each = lines * (bytes + KEPT_STATE);
         if (machine->files_in_memory)
             useful[operand] = 0;

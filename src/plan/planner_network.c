@@ -45,8 +45,10 @@ static double parts_of(const struct problem *p, const struct plan *plan, enum op
     int64_t rows, cols;
     plan_panel_extents(p, plan, operand, &rows, &cols);
     if (plan->triangle)
-        return operand == OPERAND_B ? (double)ceil_div(p->n * plan->slab, plan->slot_elements) : 0;
-    return (double)ceil_div(rows * cols, plan->slot_elements);
+        return operand == OPERAND_B
+                   ? (double)ceil_div(p->n * plan->slab, plan_slot_elements(p, plan, operand))
+                   : 0;
+    return (double)ceil_div(rows * cols, plan_slot_elements(p, plan, operand));
 }
 
 /* Slots of a node that parts for one line of the grid have at a time: of a panel that fills them
@@ -88,7 +90,8 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
 {
     int64_t rows, cols;
     plan_panel_extents(p, plan, operand, &rows, &cols);
-    double part = (double)min_i64(rows * cols, plan->slot_elements) * (double)scalar_size(p->type);
+    double part = (double)min_i64(rows * cols, plan_slot_elements(p, plan, operand)) *
+                  (double)problem_element(p, operand);
     double hops = plan_nodes_of_line(plan, operand) - 1;
     if (!(machine->network_bytes_per_s > 0) || !problem_reads(p, operand))
         return 0;

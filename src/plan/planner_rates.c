@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "check_size.h"
+#include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
 
@@ -43,7 +44,8 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
     plan_panel_extents(p, plan, operand, &rows, &cols);
     int64_t file_rows = operand == OPERAND_C ? p->m : info->rows;
     int64_t file_cols = operand == OPERAND_C ? p->n : info->cols;
-    double run = (double)(cols == file_cols ? rows * cols : cols) * (double)scalar_size(p->type);
+    double run =
+        (double)(cols == file_cols ? rows * cols : cols) * (double)problem_element(p, operand);
     double disk = machine->disk_read_bytes_per_s;
     if (problem_through_hdf5(p, operand)) /* one thread of each rank */
         return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
@@ -60,7 +62,7 @@ double plan_write_rate(const struct problem *p, const struct machine *machine,
 {
     int64_t run = plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols;
     return machine->disk_write_bytes_per_s *
-           run_factor(machine, (double)run * (double)scalar_size(p->type));
+           run_factor(machine, (double)run * (double)problem_element(p, OPERAND_C));
 }
 
 double plan_cache_rate(const struct plan *plan)
@@ -109,6 +111,28 @@ static double residues_moved(const struct problem *p, const struct plan *plan,
     return converted * (double)product->k + 2 * sums * (moduli + element);
 }
 
+int plan_plane_products(const struct problem *p)
+{
+    return integers_planes(problem_held(p, OPERAND_A)) *
+           integers_planes(problem_held(p, OPERAND_B));
+}
+
+/* Bytes that a GPU moves to make planes of panels, unless they are such as they are, and to add
+ * sums of 32 bits to those of doubles. */
+static double integers_moved(const struct problem *p, const struct tile_product *product)
+{
+    const double sizes[] = {(double)problem_element(p, OPERAND_A),
+                            (double)problem_element(p, OPERAND_B)};
+    const double lines[] = {(double)product->rows, (double)product->cols};
+    const bool plane[] = {!p->trans[OPERAND_A] && sizes[OPERAND_A] == 1,
+                          p->trans[OPERAND_B] && sizes[OPERAND_B] == 1};
+    double moved = 2 * sizeof(double) * lines[0] * lines[1] * plan_plane_products(p) *
+                   (double)max_i64(product->slabs, ceil_div(product->k, INTEGERS_BLOCK));
+    for (int i = OPERAND_A; i <= OPERAND_B; i++)
+        moved += plane[i] ? 0 : 2 * sizes[i] * lines[i] * (double)product->k;
+    return moved;
+}
+
 double plan_product_seconds(const struct problem *p, const struct machine *machine,
                             const struct plan_request *request, const struct plan *plan,
                             const struct tile_product *product)
@@ -121,10 +145,13 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
     bool has_peaks = check_has_peaks(request->algorithm, p->type, plan->tile_cols);
     double group = fmax((double)check_group_steps(p, has_peaks), (double)plan->slab);
     double groups = fmax(k / group, slabs / (double)plan->slabs);
-    double checked = request->verify ? (rows + cols) * k + tile * groups : 0;
-    double moved = checked * (double)scalar_size(p->type);
+    double panels =
+        rows * (double)problem_element(p, OPERAND_A) + cols * (double)problem_element(p, OPERAND_B);
+    double moved = request->verify ? panels * k + tile * groups * (double)scalar_size(p->type) : 0;
     if (p->moduli > 0 && machine->gpu)
         moved += residues_moved(p, plan, product);
+    if (problem_of_bytes(p) && machine->gpu)
+        moved += integers_moved(p, product);
     return 2 * computed * k / plan->gemm_flops_per_s * (1 + GEMM_HALF_SLAB / (double)plan->slab) +
            moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
 }

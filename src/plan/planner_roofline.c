@@ -33,7 +33,7 @@ static double triangle_in(const struct problem *p, const struct plan *plan, enum
     }
     double elements =
         operand == OPERAND_C ? plan_tile_written(p, plan) : (double)most * (double)p->k;
-    return elements * (double)scalar_size(p->type);
+    return elements * (double)problem_element(p, operand);
 }
 
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
@@ -56,7 +56,7 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     double ranks = lines[OPERAND_C];
     struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
-        double bytes = elements[operand] * (double)scalar_size(p->type);
+        double bytes = elements[operand] * (double)problem_element(p, operand);
         bool comes = operand == OPERAND_C || problem_has_panels(p, operand);
         if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || !comes)
             continue;
@@ -88,7 +88,8 @@ static struct common set_common(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
     const struct tile_product product = plan_tile_product(p, plan);
-    double supers = (double)schedule_supers(plan), element = (double)scalar_size(p->type);
+    double supers = (double)schedule_supers(plan);
+    double element = (double)problem_element(p, OPERAND_C);
     double tile = plan_tile_written(p, plan) * element;
     double of_c = problem_elements(p) * element;
     double bytes = fmin(of_c, tile * plan->grid_rows * plan->grid_cols);

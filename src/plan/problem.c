@@ -6,18 +6,19 @@
 #include <string.h>
 
 #include "error.h"
+#include "integer_problem.h"
 #include "options.h"
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
 bool problem_by_offset(const struct problem *p, enum operand operand)
 {
-    return store_by_offset(&p->matrix[operand], p->type, p->io);
+    return store_by_offset(&p->matrix[operand], problem_held(p, operand), p->io);
 }
 
 bool problem_through_hdf5(const struct problem *p, enum operand operand)
 {
-    return store_through_hdf5(&p->matrix[operand], p->type, p->io);
+    return store_through_hdf5(&p->matrix[operand], problem_held(p, operand), p->io);
 }
 
 static const char *element_name(enum element_class elements)
@@ -167,7 +168,9 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
     const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
                                                  ? NULL
                                                  : algorithm_of((enum algorithm)options->algorithm);
-    if (p->moduli > 0)
+    if (p->exact)
+        snprintf(text, sizeof text, "integers");
+    else if (p->moduli > 0)
         snprintf(text, sizeof text, "%s:%d", algorithm->name, p->moduli);
     else
         snprintf(text, sizeof text, "%s",
@@ -200,8 +203,9 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     p->m = p->trans[0] ? a->cols : a->rows;
     p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
     p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
-    check_types(p, options, end, err);
-    p->moduli = moduli_of(options, p->type);
+    if (!integers_choose(options, p, end, err))
+        check_types(p, options, end, err);
+    p->moduli = p->exact ? 0 : moduli_of(options, p->type);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_shapes(p, p->trans[1] ? b->cols : b->rows, err);

@@ -17,8 +17,10 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
 /* Plain data: rank 0 makes it, all ranks get a copy. */
 struct problem {
-    enum scalar type;
-    int64_t m, n, k; /* C is m x n, op(A) m x k, op(B) k x n */
+    enum scalar type;                /* of its sums */
+    enum scalar held[OPERAND_COUNT]; /* integers: as panels and C hold them; else they are `type` */
+    bool exact;                      /* A and B are integers, whose sums doubles hold exactly */
+    int64_t m, n, k;                 /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
     int64_t row, col, k_first; /* where it begins in C, and in k */
     int64_t n_whole, k_whole;  /* n and k of the whole product */
@@ -36,6 +38,40 @@ struct problem {
 /* Describe the operands and check that they fit together.  Complains about everything that is wrong
  * at once.  Reads files; not collective. */
 int problem_open(const struct options *options, struct problem *problem, struct error *err);
+
+/* The elements of panels of A and B, and of C, in slots and in C's file. */
+static inline enum scalar problem_held(const struct problem *p, enum operand operand)
+{
+    return scalar_is_integer(p->held[operand]) ? p->held[operand] : p->type;
+}
+
+/* Bytes of such an element. */
+static inline size_t problem_element(const struct problem *p, enum operand operand)
+{
+    return scalar_size(problem_held(p, operand));
+}
+
+/* Whether bytes are multiplied (integers.h). */
+static inline bool problem_of_bytes(const struct problem *p)
+{
+    return scalar_is_integer(p->held[OPERAND_A]);
+}
+
+/* Whether C is integers. */
+static inline bool problem_gives_integers(const struct problem *p)
+{
+    return scalar_is_integer(p->held[OPERAND_C]);
+}
+
+/* Whether a C0 of int64, of any size, is added to C. */
+static inline bool problem_adds_integers(const struct problem *p)
+{
+    return problem_gives_integers(p) && p->beta != 0;
+}
+
+/* "exact integers: int8 x uint8 -> int64"; empty where sums are rounded.  Valid until the next
+ * call. */
+const char *problem_exact_text(const struct problem *p);
 
 /* alpha = 0 or k = 0: A and B are never read. */
 static inline bool problem_reads_ab(const struct problem *p)
@@ -90,7 +126,7 @@ static inline int64_t problem_quantum(const struct problem *p)
 }
 
 /* What multiplies, as it decides the bits of C: "own" for kernels that keep the contract of gemm.h,
- * "cublas", or "ozaki:14" with the number of moduli.  Valid until the next call. */
+ * "cublas", "ozaki:14" with the number of moduli, or "integers".  Valid until the next call. */
 const char *problem_kernels(const struct problem *p, const struct options *options);
 
 /* The bound of ozaki_proven for a product in residues. */

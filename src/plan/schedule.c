@@ -296,7 +296,8 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
                               enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
-    return (struct block_cut){plan->slot_elements, info->chunk_rows, info->chunk_cols};
+    return (struct block_cut){plan_slot_elements(p, plan, operand), info->chunk_rows,
+                              info->chunk_cols};
 }
 
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)
@@ -307,7 +308,10 @@ int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t sla
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    double element = (double)scalar_size(p->type), copied = 0, written = 0, products = 0;
+    const double a = (double)problem_element(p, OPERAND_A),
+                 b = (double)problem_element(p, OPERAND_B);
+    const double c = (double)problem_element(p, OPERAND_C);
+    double copied = 0, written = 0, products = 0;
     struct block last = {0};
     int64_t k = plan->slabs ? p->k : 0;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
@@ -315,18 +319,18 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         if (block_empty(&tile))
             continue;
         if (!schedule_held(plan, OPERAND_A, &last, &tile) && plan->buffers[OPERAND_A] > 0)
-            copied += (double)(tile.rows * k);
+            copied += a * (double)(tile.rows * k);
         if (!schedule_held(plan, OPERAND_B, &last, &tile))
-            copied += (double)(k * tile.cols);
+            copied += b * (double)(k * tile.cols);
         double out = schedule_written(p, plan, &tile);
         if (problem_reads_c(p))
-            copied += out;
+            copied += c * out;
         written += out;
         products += schedule_products(p, &tile);
         last = tile;
     }
-    t.in_bytes = element * copied;
-    t.write_bytes = t.out_bytes = element * written;
+    t.in_bytes = copied;
+    t.write_bytes = t.out_bytes = c * written;
     t.flops = plan->slabs > 0 ? 2 * products * (double)p->k : 0;
     return t;
 }
@@ -342,7 +346,7 @@ static int64_t line_extent(const struct problem *p, const struct plan *plan, enu
     return operand == OPERAND_A ? tile.rows : tile.cols;
 }
 
-/* Add what one line of the grid gets in one super-block, in elements. */
+/* Add what one line of the grid gets in one super-block, in bytes. */
 static void add_line(const struct problem *p, const struct plan *plan, enum operand operand,
                      int line, int64_t super, double *read, double *sent)
 {
@@ -355,8 +359,9 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
         if (size[i] == 0)
             continue;
         struct ring ring = schedule_ring(p, plan, operand, line, super, slab[i], -1);
-        *read += ring.count ? (double)size[i] : 0;
-        *sent += ring.count ? (double)size[i] * (ring.count - 1) : 0;
+        const double bytes = (double)size[i] * (double)problem_element(p, operand);
+        *read += ring.count ? bytes : 0;
+        *sent += ring.count ? bytes * (ring.count - 1) : 0;
     }
 }
 
@@ -377,7 +382,7 @@ static double c0_elements(const struct problem *p, const struct plan *plan)
 
 void schedule_shared(const struct problem *p, const struct plan *plan, double *read, double *sent)
 {
-    *read = c0_elements(p, plan);
+    *read = c0_elements(p, plan) * (double)problem_element(p, OPERAND_C);
     *sent = 0;
     for (int64_t super = 0; super < schedule_supers(plan) && plan->slabs; super++) {
         for (int row = 0; row < plan->grid_rows; row++)
@@ -385,6 +390,4 @@ void schedule_shared(const struct problem *p, const struct plan *plan, double *r
         for (int col = 0; col < plan->grid_cols; col++)
             add_line(p, plan, OPERAND_B, col, super, read, sent);
     }
-    *read *= (double)scalar_size(p->type);
-    *sent *= (double)scalar_size(p->type);
 }

@@ -45,13 +45,13 @@ static struct interval span_last(struct interval x, double count)
 /* Bytes of a panel in this step, and of them those that the host has. */
 static double panel_bytes(const struct sim *s, const struct need *need, const struct sim_step *step)
 {
-    return (double)need->extent * (double)step->k * s->element;
+    return (double)need->extent * (double)step->k * s->element[need->operand];
 }
 
 static double kept_bytes(const struct sim *s, const struct need *need, const struct sim_step *step)
 {
     int64_t k = need->again ? step->k_kept[need->operand] : 0;
-    return (double)need->extent * (double)k * s->element;
+    return (double)need->extent * (double)k * s->element[need->operand];
 }
 
 /* Of the panel that this and other nodes need, what this one reads; it sends that to each of the
@@ -60,7 +60,8 @@ static double own_bytes(const struct sim *s, const struct need *need, const stru
                         double *others)
 {
     const struct panel_state *panel = &s->panels[need->panel];
-    double kept = (double)need->extent * (double)step->k_kept[need->operand] * s->element;
+    double kept =
+        (double)need->extent * (double)step->k_kept[need->operand] * s->element[need->operand];
     double all = (panel_bytes(s, need, step) - kept) / panel->readers;
     double fetched = need->again ? 0 : kept / panel->fetchers;
     *others = all * (panel->readers - 1) + fetched * (panel->fetchers - 1);
@@ -206,7 +207,7 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
                            ? rank->tile.rows
                            : 0;
         double extent = (double)(rows + (operand == OPERAND_B ? rank->tile.cols : 0));
-        double bytes = extent * (double)step->k * s->element;
+        double bytes = extent * (double)step->k * s->element[operand];
         double takes = bytes / s->machine->in_bytes_per_s;
         struct interval copy =
             serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
@@ -257,7 +258,7 @@ static struct interval c0_come(struct sim *s, struct node_state *node, struct ra
 static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
                        const struct sim_step *step)
 {
-    double bytes = schedule_written(s->p, s->plan, &rank->tile) * s->element;
+    double bytes = schedule_written(s->p, s->plan, &rank->tile) * s->element[OPERAND_C];
     struct interval feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
     feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
     if (problem_reads_c(s->p)) {
@@ -296,7 +297,7 @@ static void node_work(struct sim *s, struct node_state *node, const struct sim_s
         if (seconds > 0)
             copied = fmax(copied, come.end);
         if (step->last)
-            seconds += schedule_written(s->p, s->plan, &rank->tile) * s->element /
+            seconds += schedule_written(s->p, s->plan, &rank->tile) * s->element[OPERAND_C] /
                        s->machine->out_bytes_per_s;
         rank_multiply(s, rank, step, come, moving_seconds(s, seconds));
         if (step->last)

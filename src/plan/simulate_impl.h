@@ -71,7 +71,8 @@ struct sim {
     const struct machine *machine;
     const struct plan_request *request;
     const struct plan *plan;
-    double element, ring_bytes, read_rate[OPERAND_COUNT];
+    double element[OPERAND_COUNT]; /* bytes of one */
+    double ring_bytes, read_rate[OPERAND_COUNT];
     double send_rate[2]; /* of A's panels, of B's */
     struct server disk_read, disk_write;
     struct interval writing;    /* to memory: from the first to the last of what goes on now */

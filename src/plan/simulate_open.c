@@ -62,7 +62,8 @@ bool simulate_open(struct sim *s)
         s->nodes[i].need = s->needs + 2 * (size_t)i * (size_t)local;
         set_needs(s, &s->nodes[i]);
     }
-    s->element = (double)scalar_size(s->p->type);
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        s->element[i] = (double)problem_element(s->p, i);
     s->ring_bytes = (double)plan->slots_in * (double)plan->slot_bytes;
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(s->p, operand))

@@ -120,12 +120,13 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
 static json_t *problem_json(const struct problem *p)
 {
     const struct standard *s = &p->standard;
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b, s:s, s:s, s:s}", "type",
-                     scalar_name(p->type), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
-                     (json_int_t)p->k, "alpha", p->alpha, "beta", p->beta, "trans_a", p->trans[0],
-                     "trans_b", p->trans[1], "symmetric", p->symmetric, "lower", p->lower, "center",
-                     axis_names[standard_center(s)], "scale", axis_names[standard_scale(s)], "nan",
-                     missing_names[s->missing]);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:s}",
+                     "type", scalar_name(problem_held(p, OPERAND_C)), "m", (json_int_t)p->m, "n",
+                     (json_int_t)p->n, "k", (json_int_t)p->k, "alpha", p->alpha, "beta", p->beta,
+                     "trans_a", p->trans[0], "trans_b", p->trans[1], "symmetric", p->symmetric,
+                     "lower", p->lower, "center", axis_names[standard_center(s)], "scale",
+                     axis_names[standard_scale(s)], "nan", missing_names[s->missing], "exact",
+                     problem_exact_text(p));
 }
 
 static json_t *statistics_json(const struct statistics *s)

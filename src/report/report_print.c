@@ -61,11 +61,11 @@ const char *report_advice(const struct report *r, const struct plan *plan)
 static void print_disk(const struct report *r, const struct problem *p)
 {
     double moved = r->stages[STAGE_READ].amount + r->stages[STAGE_WRITE].amount, least = 0;
-    double size = (double)scalar_size(p->type);
-    least += size * problem_elements(p);
+    least += (double)problem_element(p, OPERAND_C) * problem_elements(p);
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, i) && !(p->symmetric && i == OPERAND_B)) /* which is A */
-            least += size * (double)p->matrix[i].rows * (double)p->matrix[i].cols;
+            least += (double)problem_element(p, i) * (double)p->matrix[i].rows *
+                     (double)p->matrix[i].cols;
     printf("Disk        %s read, %s written: %.2f times the matrices\n",
            quantity_bytes(r->stages[STAGE_READ].amount),
            quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);

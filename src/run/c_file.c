@@ -1,11 +1,13 @@
 #include "c_file.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "comm.h"
 #include "error.h"
 #include "quantity.h"
 #include "store.h"
+#include "vector.h"
 
 enum { PIECE = 4 << 20 }; /* bytes that are prepared at a time */
 
@@ -17,9 +19,9 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
     file->plan = plan;
     file->info = info;
     file->comm = comm;
-    if (store_open(info, p->type, STORE_WRITE, p->io, &file->store, err) ||
+    if (store_open(info, problem_held(p, OPERAND_C), STORE_WRITE, p->io, &file->store, err) ||
         (comm->rank == 0 && store_reserve(file->store, err)) ||
-        (checked && checksum_open(&file->checksum, p->type, info->cols, err)))
+        (checked && checksum_open(&file->checksum, problem_held(p, OPERAND_C), info->cols, err)))
         return err->code;
     return 0;
 }
@@ -41,10 +43,26 @@ static void clear_above(enum scalar type, const struct block *block, void *memor
     }
 }
 
+static int complain_overflow(const struct c_file *file, const struct block *block,
+                             const int64_t *elements, struct error *err)
+{
+    for (int64_t i = 0; i < block->rows * block->cols; i++)
+        if (elements[i] == WHOLE_OVERFLOW)
+            return error_add(err, EXIT_INPUT,
+                             "%s: element (%" PRId64 ", %" PRId64
+                             ") of alpha op(A) op(B) + beta C does not fit into int64; give --type "
+                             "d for a C of doubles",
+                             file->info->dataset, block->row + i / block->cols,
+                             block->col + i % block->cols);
+    return 0;
+}
+
 int c_file_write(struct c_file *file, const struct block *block, void *memory, struct error *err)
 {
     if (file->problem->lower)
         clear_above(file->problem->type, block, memory);
+    if (problem_adds_integers(file->problem) && complain_overflow(file, block, memory, err))
+        return err->code;
     if (file->checksum.weights)
         bands_add(file->written, &file->checksum, file->info->rows, block, memory);
     return store_write(file->store, block, memory, err);
@@ -54,7 +72,7 @@ bool c_file_prepare(struct c_file *file)
 {
     const struct problem *p = file->problem;
     const struct plan *plan = file->plan;
-    int64_t row_bytes = file->info->cols * (int64_t)scalar_size(p->type);
+    int64_t row_bytes = file->info->cols * (int64_t)problem_element(p, OPERAND_C);
     int64_t rows = max_i64(PIECE / max_i64(row_bytes, 1), 1);
     int64_t pieces = ceil_div(plan->tile_rows, rows), lines = plan->grid_rows;
     int64_t piece = file->prepared++ * file->comm->size + file->comm->rank;

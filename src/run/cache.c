@@ -46,7 +46,9 @@ void cache_init(void *window, const struct plan *plan)
 
 void cache_open(struct cache *c, void *window, const struct problem *p, const struct plan *plan)
 {
-    *c = (struct cache){.plan = plan, .element_bytes = scalar_size(p->type)};
+    *c = (struct cache){
+        .plan = plan,
+        .element_bytes = {problem_element(p, OPERAND_A), problem_element(p, OPERAND_B)}};
     if (plan->cache_bytes == 0)
         return;
     c->state = window;
@@ -59,12 +61,12 @@ static char *place_of(const struct cache *c, const struct transfer *t)
     int64_t of_a = min_i64(t->kept, (int64_t)panels_of(c->plan, OPERAND_A));
     size_t panels = (size_t)of_a * c->plan->kept_bytes[OPERAND_A] +
                     (size_t)(t->kept - of_a) * c->plan->kept_bytes[OPERAND_B];
-    return c->memory + panels + (size_t)t->skip * c->element_bytes;
+    return c->memory + panels + (size_t)t->skip * c->element_bytes[t->operand];
 }
 
 static size_t bytes_of(const struct cache *c, const struct transfer *t)
 {
-    return (size_t)(t->block.rows * t->block.cols) * c->element_bytes;
+    return (size_t)(t->block.rows * t->block.cols) * c->element_bytes[t->operand];
 }
 
 /* A's places are used anew for each row of super-blocks; B's panels stay. */

@@ -13,7 +13,7 @@ struct cache_state; /* in the window */
 
 struct cache {
     const struct plan *plan;
-    size_t element_bytes;
+    size_t element_bytes[2];   /* of A, of B */
     struct cache_state *state; /* null: nothing is kept */
     char *memory;
 };

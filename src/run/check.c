@@ -171,8 +171,9 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
     bool trans = c->problem->trans[OPERAND_B];
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
-    size_t size = scalar_size(c->problem->type);
-    struct sketch sketch = {.type = c->problem->type,
+    const enum scalar type = problem_held(c->problem, OPERAND_B);
+    size_t size = scalar_size(type);
+    struct sketch sketch = {.type = type,
                             .trans = trans,
                             .accumulate = first > 0,
                             .rows = trans ? end - first : b.rows,
@@ -332,7 +333,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
         return 0;
     bool trans = c->problem->trans[OPERAND_A];
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
-    struct project project = {.type = c->problem->type,
+    struct project project = {.type = problem_held(c->problem, OPERAND_A),
                               .trans = trans,
                               .begin = c->begins || product->first > 0,
                               .from_zero = !c->expects && product->first == 0,

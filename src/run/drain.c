@@ -33,14 +33,15 @@ int drain_copy(struct drain *d, const struct matrix *acc, const struct block *pa
 bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return d->plan->layers == 1 && (problem_mirrors(p) || p->alpha != 1 || p->beta != 0);
+    return d->plan->layers == 1 &&
+           (problem_mirrors(p) || p->alpha != 1 || p->beta != 0 || problem_gives_integers(p));
 }
 
 /* A part of C0 to the device; `buffer` alternates. */
 static int load_c0(struct drain *d, const struct block *part, int buffer, struct error *err)
 {
     struct device *dev = d->device;
-    struct matrix c0 = {d->problem->type, d->c0[buffer], part->cols, *part};
+    struct matrix c0 = {problem_held(d->problem, OPERAND_C), d->c0[buffer], part->cols, *part};
     if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
         return err->code;
@@ -62,8 +63,9 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
         .acc = matrix_at(&d->tile, part->row - d->tile.block.row, part->col - d->tile.block.col),
         .c0 = d->c0[buffer],
         .ld_acc = d->tile.ld,
-        .ld_c0 = part->cols};
-    if (combine.alpha == 1 && combine.beta == 0)
+        .ld_c0 = part->cols,
+        .whole = problem_gives_integers(p)};
+    if (combine.alpha == 1 && combine.beta == 0 && !combine.whole)
         return 0;
     if (problem_reads_c(p) && load_c0(d, part, buffer, err))
         return err->code;
@@ -72,9 +74,14 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
     return problem_reads_c(p) ? dev->record(dev, d->c0_used[buffer], STREAM_OUT, err) : 0;
 }
 
-/* What a part of the strip's mirror is made of: alpha acc^T + beta C0. */
+/* What a part of a mirror is made of. */
+struct mirrored {
+    double alpha, beta; /* alpha acc^T + beta C0 */
+    bool whole;         /* as integers */
+};
+
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
-                       double alpha, double beta, struct error *err)
+                       const struct mirrored *how, struct error *err)
 {
     struct device *dev = d->device;
     int buffer = (int)(d->parts % 2);
@@ -82,35 +89,36 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
         .type = d->problem->type,
         .rows = part->cols,
         .cols = part->rows,
-        .alpha = alpha,
-        .beta = beta,
+        .alpha = how->alpha,
+        .beta = how->beta,
         .acc = matrix_at(acc, part->col - acc->block.row, part->row - acc->block.col),
         .c0 = d->c0[buffer],
         .to = d->mirror,
         .ld_acc = acc->ld,
         .ld_c0 = part->cols,
-        .ld_to = part->cols};
+        .ld_to = part->cols,
+        .whole = how->whole};
     struct matrix to = {d->problem->type, d->mirror, part->cols, *part};
-    if (beta != 0) {
+    if (how->beta != 0) {
         d->parts++;
         if (load_c0(d, part, buffer, err))
             return err->code;
     }
     if (dev->mirror(dev, &mirror, err) ||
-        (beta != 0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
+        (how->beta != 0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
         return err->code;
     return drain_copy(d, &to, part, err);
 }
 
-static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index, double alpha,
-                        double beta, struct error *err)
+static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index,
+                        const struct mirrored *how, struct error *err)
 {
     struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
     for (int i = 0; i < MIRRORS; i++) {
         struct block all = schedule_mirror(d->problem, d->plan, &acc->block, index, i);
         for (int64_t j = 0; j < block_cut_parts(&all, &cut); j++) {
             struct block part = block_cut_part(&all, &cut, j);
-            if (mirror_part(d, acc, &part, alpha, beta, err))
+            if (mirror_part(d, acc, &part, how, err))
                 return err->code;
         }
     }
@@ -119,7 +127,7 @@ static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index
 
 int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
 {
-    return drain_mirror(d, acc, index, 1, 0, err);
+    return drain_mirror(d, acc, index, &(struct mirrored){1, 0, false}, err);
 }
 
 int drain_strip(struct drain *d, int64_t index, struct error *err)
@@ -128,11 +136,12 @@ int drain_strip(struct drain *d, int64_t index, struct error *err)
     const struct problem *p = d->problem;
     struct block strip = schedule_strip(p, d->plan, &d->tile.block, index);
     struct block_cut cut = schedule_cut(p, d->plan, OPERAND_C);
+    const struct mirrored how = {p->alpha, p->beta, problem_gives_integers(p)};
     int64_t parts = block_cut_parts(&strip, &cut);
     if (parts == 0)
         return 0;
     if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err) ||
-        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, p->alpha, p->beta, err)))
+        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, &how, err)))
         return err->code;
     for (int64_t i = 0; i < parts; i++) {
         struct block part = block_cut_part(&strip, &cut, i);

@@ -18,7 +18,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
-        feed->part.matrix.type = problem->type;
+        feed->part.matrix.type = problem_held(problem, (enum operand)operand);
         feed->part.matrix.ld = plan->ld[operand];
         feed->current = &feed->part;
         if (feed->buffers == 0)
@@ -28,7 +28,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
             return error_no_memory(err, "the list of panels on the device");
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
-            feed->ring[i].matrix.type = problem->type;
+            feed->ring[i].matrix.type = problem_held(problem, (enum operand)operand);
             feed->ring[i].matrix.ld = plan->ld[operand];
             if (events_create(device, &feed->ring[i].full, 1, err) ||
                 events_create(device, &feed->ring[i].used, 1, err))

@@ -5,21 +5,37 @@
 #include "error.h"
 #include "layers.h"
 #include "quantity.h"
+#include "triangle.h"
 
 /* The tile's strips follow each other down its rows, so that all but the first find the columns of
- * op(B) in the workspace, which are op(A) in column-major order. */
+ * op(B) in the workspace, which are op(A) in column-major order; in a triangle those that they
+ * have. */
 static int multiply(struct run *run, const struct gemm *gemm, const struct block *rows,
                     struct error *err)
 {
+    const struct problem *p = run->problem;
+    const struct block *tile = &run->acc.block;
+    const bool follows = rows->row > tile->row;
+    const bool same = follows && !problem_is_triangle(p);
+    const int64_t columns =
+        problem_is_triangle(p) ? triangle_columns(tile, rows->row - 1) : tile->cols;
+    const struct integers integers = {.a = problem_held(p, OPERAND_B),
+                                      .b = problem_held(p, OPERAND_A),
+                                      .workspace = run->workspace,
+                                      .bytes = run->plan->residues_bytes,
+                                      .cols = run->plan->tile_rows,
+                                      .held = follows ? columns : 0,
+                                      .leaves_room = gemm->leaves_room};
     const struct ozaki ozaki = {.residues = &run->residues,
                                 .workspace = run->workspace,
                                 .bytes = run->plan->residues_bytes,
                                 .cols = run->plan->tile_rows,
-                                .same_a = rows->row > run->acc.block.row &&
-                                          !problem_is_triangle(run->problem),
+                                .same_a = same,
                                 .leaves_room = gemm->leaves_room,
                                 .wrong = check_wrong(&run->check),
                                 .seed = run->seed};
+    if (problem_of_bytes(p))
+        return run->device->integers(run->device, gemm, &integers, err);
     return run->workspace ? run->device->ozaki(run->device, gemm, &ozaki, err)
                           : run->device->gemm(run->device, gemm, err);
 }
@@ -83,10 +99,11 @@ int run_warm_up(struct run *run, struct error *err)
     struct device *dev = run->device;
     struct event *combined = run->drain.drained[0];
     struct block corner = {0, 0, 1, 1};
+    const bool whole = problem_gives_integers(p);
     struct combine combine = {p->type,          1,           1, p->alpha, p->beta, run->acc.memory,
-                              run->drain.c0[0], run->acc.ld, 1};
-    const struct mirror mirror = {p->type,           1, 1, p->alpha, 0, run->acc.memory, NULL,
-                                  run->drain.mirror, 1, 1, 1};
+                              run->drain.c0[0], run->acc.ld, 1, whole};
+    const struct mirror mirror = {p->type,           1, 1, p->alpha, 0,    run->acc.memory, NULL,
+                                  run->drain.mirror, 1, 1, 1,        whole};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
         dev->record(dev, combined, STREAM_OUT, err) || dev->sync(dev, combined, err))
         return err->code;

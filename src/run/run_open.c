@@ -17,7 +17,7 @@ static enum store_way reading_way(const struct run *run, enum operand operand)
     const struct matrix_info *info = &p->matrix[operand];
     bool often = run->plan->passes[operand] > CACHE_PAYS_OFF;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    double bytes = (double)info->rows * (double)info->cols * (double)scalar_size(p->type);
+    double bytes = (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
     double share = bytes / run->comm->computers;
     return p->io == STORE_AUTO && often && share < memory / 4 ? STORE_BUFFERED : p->io;
 }
@@ -27,7 +27,7 @@ static int open_inputs(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            store_open(&p->matrix[operand], p->type, STORE_READ,
+            store_open(&p->matrix[operand], problem_held(p, (enum operand)operand), STORE_READ,
                        reading_way(run, (enum operand)operand), &run->stores[operand], err);
     return err->code;
 }
@@ -65,10 +65,10 @@ static void *carve_memory(struct run *run)
     for (int i = 0; i < 3 && p->standard.axis; i++)
         if (i < 2 ? p->standard.centers : p->standard.scales)
             run->lines[i] = carve(run, plan_line_bytes(p));
-    if (plan->residues_bytes > 0) {
+    if (p->moduli > 0)
         residues_make(p->moduli, &run->residues);
+    if (plan->residues_bytes > 0)
         run->workspace = carve(run, plan->residues_bytes);
-    }
     void *check = run->request->verify && plan->slabs > 0
                       ? carve(run, plan_check_bytes(p, plan, algorithm))
                       : NULL;
@@ -129,7 +129,7 @@ static int open_staging(struct run *run, struct error *err)
     struct mover in = {.device = run->device,
                        .trace = run->trace,
                        .slot_bytes = plan->slot_bytes,
-                       .element_bytes = scalar_size(run->problem->type),
+                       .problem = run->problem,
                        .threads = plan->readers,
                        .move = read_block,
                        .context = run,

@@ -143,7 +143,8 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
-        store_open(&info, run->problem->type, STORE_WRITE, run->problem->io, store, &why))
+        store_open(&info, problem_held(run->problem, OPERAND_C), STORE_WRITE, run->problem->io,
+                   store, &why))
         fail_save(s, &why);
     return 0;
 }
@@ -402,7 +403,7 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     if (block_empty(&tile))
         return 0;
     run->acc.block = tile;
-    store_open(&info, run->problem->type, STORE_READ, STORE_BUFFERED, &store, cannot);
+    store_open(&info, problem_held(p, OPERAND_C), STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
         struct block strip = schedule_strip(p, run->plan, &tile, i);
         load_block(run, store, &strip, true, sum, cannot, err);

@@ -48,7 +48,8 @@ struct meter mover_meter(const struct mover *mover, const struct meter *meter)
 
 double mover_bytes(const struct mover *mover, const struct transfer *transfer)
 {
-    return (double)(transfer->block.rows * transfer->block.cols) * (double)mover->element_bytes;
+    return (double)(transfer->block.rows * transfer->block.cols) *
+           (double)problem_element(mover->problem, transfer->operand);
 }
 
 int mover_move(struct mover *mover, const struct slot *slot, int thread, struct error *err)
@@ -80,7 +81,8 @@ int mover_land(struct mover *mover, const struct slot *slot, struct error *err)
         return err->code;
     struct span span = {.stage = (uint8_t)mover->link_stage,
                         .operand = (uint8_t)slot->transfer.operand,
-                        .amount = (double)slot->copied * (double)mover->element_bytes};
+                        .amount = (double)slot->copied *
+                                  (double)problem_element(mover->problem, slot->transfer.operand)};
     trace_device(mover->trace, span, slot->start, slot->done);
     pthread_mutex_lock(&mover->lock);
     meter_add(&mover->link, dev->elapsed(dev, slot->start, slot->done), span.amount);

@@ -31,7 +31,8 @@ void slot_close(struct slot *slot, struct device *device);
 struct mover {
     struct device *device;
     struct trace *trace;
-    size_t slot_bytes, element_bytes;
+    const struct problem *problem; /* of whose elements the slots are */
+    size_t slot_bytes;
     int threads;   /* that call `move` at the same time */
     int preparers; /* of these, how many may call `prepare` at the same time */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);

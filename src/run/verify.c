@@ -47,10 +47,11 @@ struct full_check {
  * begin at its first row or column. */
 struct sweep {
     struct store *store;
+    enum scalar held;   /* its elements, as they are read */
     struct block share; /* this rank's rows */
     struct block_cut cut;
     bool projects, is_c;
-    bool lower; /* it is symmetric, by its lower half */
+    bool lower;        /* it is symmetric, by its lower half */
     bool standardizes; /* elements become what was multiplied, first */
     struct sketch sketch;
     struct project project;
@@ -75,23 +76,24 @@ static enum store_way reading_way(const struct problem *p, bool is_c)
     return is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
 }
 
-static size_t reading_bytes(const struct problem *p, const struct matrix_info *info, bool is_c,
-                            int threads)
+static size_t reading_bytes(const struct problem *p, const struct matrix_info *info,
+                            enum operand operand, bool is_c, int threads)
 {
     enum store_way way = reading_way(p, is_c);
-    return store_overhead_bytes(info, p->type, STORE_READ, way, threads) +
-           store_shared_bytes(info, p->type, STORE_READ, way);
+    const enum scalar type = problem_held(p, operand);
+    return store_overhead_bytes(info, type, STORE_READ, way, threads) +
+           store_shared_bytes(info, type, STORE_READ, way);
 }
 
 /* The memory that the check takes beside the parts; C is a contiguous file. */
 static size_t fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
-    c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t most = reading_bytes(p, &c, true, threads);
+    matrix_set_type(&c, problem_held(p, OPERAND_C));
+    size_t most = reading_bytes(p, &c, OPERAND_C, true, threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            size_t bytes = reading_bytes(p, &p->matrix[operand], false, threads);
+            size_t bytes = reading_bytes(p, &p->matrix[operand], operand, false, threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;
@@ -168,6 +170,17 @@ static void standardize_part(const struct full_check *f, const struct block *par
     standardize_cpu(&standardize, 1);
 }
 
+/* Integers of C to doubles, in place. */
+static void widen_part(const struct block *part, void *memory)
+{
+    const int64_t *from = memory;
+    double *to = memory;
+    for (int64_t i = 0; i < part->rows * part->cols; i++) {
+        const double value = (double)from[i];
+        memcpy(&to[i], &value, sizeof value);
+    }
+}
+
 /* As many parts as there are threads, each read by one of them. */
 static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t first, int64_t end,
                        struct error *err)
@@ -186,6 +199,8 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
             standardize_part(f, &part, memory);
         if (s->is_c)
             f->summed += checksum_block(&f->table, &part, memory);
+        if (s->held == SCALAR_INT64)
+            widen_part(&part, memory);
         if (is_apart(s, &part))
             add_part(s, &part, memory, 1);
     }
@@ -193,23 +208,24 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
         struct block part = block_cut_part(&s->share, &s->cut, i);
         if (!is_apart(s, &part))
             add_part(s, &part, f->parts + (size_t)(i - first) * f->part_bytes, f->threads);
-        f->bytes += (uint64_t)(part.rows * part.cols) * scalar_size(f->problem->type);
+        f->bytes += (uint64_t)(part.rows * part.cols) * scalar_size(s->held);
     }
     return err->code;
 }
 
 /* Collective. */
-static int sweep_matrix(struct full_check *f, const struct matrix_info *info, struct sweep *s,
-                        struct error *err)
+static int sweep_matrix(struct full_check *f, const struct matrix_info *info, enum operand operand,
+                        struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
+    s->held = problem_held(p, operand);
     s->share = share_of(info, f->comm);
-    s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(p->type)), info->chunk_rows,
+    s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(s->held)), info->chunk_rows,
                                 info->chunk_cols};
-    s->project.type = s->sketch.type = p->type;
+    s->project.type = s->sketch.type = s->held == SCALAR_INT64 ? SCALAR_DOUBLE : s->held;
     s->project.classes = s->sketch.classes = f->classes;
     s->sketch.deal = 1;
-    if (store_open(info, p->type, STORE_READ, reading_way(p, s->is_c), &s->store, err) == 0 &&
+    if (store_open(info, s->held, STORE_READ, reading_way(p, s->is_c), &s->store, err) == 0 &&
         s->is_c)
         store_forget(s->store);
     int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
@@ -272,7 +288,7 @@ static int multiply_b(struct full_check *f, struct error *err)
         sweep.standardizes = p->standard.axis != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
-        if (sweep_matrix(f, &p->matrix[OPERAND_B], &sweep, err))
+        if (sweep_matrix(f, &p->matrix[OPERAND_B], OPERAND_B, &sweep, err))
             return err->code;
         again = comm_sum((uint64_t)f->found) > 0 && leave_columns_out(f);
     } while (again);
@@ -289,7 +305,7 @@ static int multiply_a(struct full_check *f, struct error *err)
         .projects = true,
         .standardizes = p->standard.axis != AXIS_NONE,
         .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares}};
-    if (sweep_matrix(f, &p->matrix[OPERAND_A], &sweep, err))
+    if (sweep_matrix(f, &p->matrix[OPERAND_A], OPERAND_A, &sweep, err))
         return err->code;
     comm_sum_vector(f->y, p->m * f->classes);
     comm_sum_vector(f->row_squares, p->m);
@@ -308,7 +324,7 @@ static int add_c0(struct full_check *f, struct error *err)
     double beta = rounded(p, p->beta);
     struct sweep sweep = sketch_of(f, false, f->z, f->before, f->odd0);
     sweep.lower = p->lower;
-    if (sweep_matrix(f, &p->matrix[OPERAND_C], &sweep, err))
+    if (sweep_matrix(f, &p->matrix[OPERAND_C], OPERAND_C, &sweep, err))
         return err->code;
     comm_sum_vector(f->z, numbers);
     comm_sum_vector(f->before, numbers);
@@ -328,7 +344,7 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
     struct sweep sweep = sketch_of(f, false, f->z, f->squares, f->odd);
     sweep.is_c = true;
     sweep.lower = f->problem->lower;
-    if (sweep_matrix(f, c, &sweep, err))
+    if (sweep_matrix(f, c, OPERAND_C, &sweep, err))
         return err->code;
     comm_sum_vector(f->z, numbers);
     comm_sum_vector(f->squares, numbers);
@@ -448,7 +464,7 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
         *sums_of[i] = carve(&next, sums);
     f->norms = carve(&next, f->classes);
     f->verdicts = next;
-    return checksum_open(&f->table, p->type, p->n, err);
+    return checksum_open(&f->table, problem_held(p, OPERAND_C), p->n, err);
 }
 
 int verify_files(const struct problem *p, const struct matrix_info *c,

@@ -103,9 +103,10 @@ static int count_residue(struct device *dev, const struct ozaki *ozaki, struct e
 }
 
 /* Fail, delay the product, or falsify an element, which the check of the product must find.
- * `ozaki` is null unless the product is computed in residues. */
+ * `ozaki` is null unless the product is computed in residues, `integers` unless it is one of
+ * integers. */
 static int faulty_product(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
-                          struct error *err)
+                          const struct integers *integers, struct error *err)
 {
     static const double wrong = 1e6;
     static const float wrong_float = 1e6F;
@@ -119,7 +120,9 @@ static int faulty_product(struct device *dev, const struct gemm *gemm, const str
                         .src = is_double ? (const void *)&wrong : &wrong_float,
                         .width = scalar_size(gemm->type),
                         .rows = 1};
-    if (ozaki ? real.ozaki(dev, gemm, ozaki, err) : real.gemm(dev, gemm, err))
+    if (integers ? real.integers(dev, gemm, integers, err)
+        : ozaki  ? real.ozaki(dev, gemm, ozaki, err)
+                 : real.gemm(dev, gemm, err))
         return err->code;
     switch (fault) {
     case FAULT_BIT: return flip_bit(dev, gemm, err);
@@ -131,13 +134,19 @@ static int faulty_product(struct device *dev, const struct gemm *gemm, const str
 
 static int faulty_gemm(struct device *dev, const struct gemm *gemm, struct error *err)
 {
-    return faulty_product(dev, gemm, NULL, err);
+    return faulty_product(dev, gemm, NULL, NULL, err);
 }
 
 static int faulty_ozaki(struct device *dev, const struct gemm *gemm, const struct ozaki *ozaki,
                         struct error *err)
 {
-    return faulty_product(dev, gemm, ozaki, err);
+    return faulty_product(dev, gemm, ozaki, NULL, err);
+}
+
+static int faulty_integers(struct device *dev, const struct gemm *gemm,
+                           const struct integers *integers, struct error *err)
+{
+    return faulty_product(dev, gemm, NULL, integers, err);
 }
 
 static int faulty_combine(struct device *dev, const struct combine *combine, struct error *err)
@@ -208,6 +217,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->copy = faulty_copy;
     d->gemm = faulty_gemm;
     d->ozaki = faulty_ozaki;
+    d->integers = faulty_integers;
     d->combine = faulty_combine;
     d->mirror = faulty_mirror;
     d->standardize = faulty_standardize;

@@ -86,3 +86,4 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 /* These are not emulated and so not linked; an undefined weak function has a null address. */
 #pragma weak gemm_tma
 #pragma weak ozaki_product_wgmma
+#pragma weak integers_product_wgmma

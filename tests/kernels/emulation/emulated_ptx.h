@@ -67,11 +67,22 @@ void cp_async_wait()
 
 void mma_m8n8k4(double d[2], double a, double b);
 void mma_m16n8k8(double d[4], const double a[4], const double b[2]);
-void mma_m16n8k32(int d[4], const int a[4], const int b[2]);
 
-inline int dp4a(int a, int b, int sum)
+template <bool SIGNED>
+int byte_of(int word, int byte)
 {
-    for (int byte = 0; byte < 4; byte++)
-        sum += (int8_t)(a >> 8 * byte) * (int8_t)(b >> 8 * byte);
-    return sum;
+    const int x = word >> 8 * byte & 255;
+    return SIGNED ? (int8_t)x : x;
 }
+
+template <bool SIGNED_A, bool SIGNED_B>
+int dp4a(int a, int b, int sum)
+{
+    unsigned total = (unsigned)sum;
+    for (int byte = 0; byte < 4; byte++)
+        total += (unsigned)(byte_of<SIGNED_A>(a, byte) * byte_of<SIGNED_B>(b, byte));
+    return (int)total;
+}
+
+template <bool SIGNED_A, bool SIGNED_B>
+void mma_m16n8k32(int d[4], const int a[4], const int b[2]);

@@ -43,6 +43,7 @@ struct fragment_of_bytes {
     const int *a, *b;
 };
 
+template <bool SIGNED_A, bool SIGNED_B>
 static void multiply_add_bytes(void *const lanes[WARP])
 {
     const auto of = [&](int lane) { return static_cast<fragment_of_bytes *>(lanes[lane]); };
@@ -50,16 +51,22 @@ static void multiply_add_bytes(void *const lanes[WARP])
         for (int j = 0; j < 8; j++) {
             int &sum = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
             for (int word = 0; word < 8; word++)
-                sum = dp4a(of(i % 8 * 4 + word % 4)->a[word / 4 * 2 + i / 8],
+                sum = dp4a<SIGNED_A, SIGNED_B>(of(i % 8 * 4 + word % 4)->a[word / 4 * 2 + i / 8],
                            of(j * 4 + word % 4)->b[word / 4], sum);
         }
 }
 
+template <bool SIGNED_A, bool SIGNED_B>
 void mma_m16n8k32(int d[4], const int a[4], const int b[2])
 {
     fragment_of_bytes mine = {d, a, b};
-    emulated_warp_meet(&mine, multiply_add_bytes);
+    emulated_warp_meet(&mine, multiply_add_bytes<SIGNED_A, SIGNED_B>);
 }
+
+template void mma_m16n8k32<true, true>(int d[4], const int a[4], const int b[2]);
+template void mma_m16n8k32<true, false>(int d[4], const int a[4], const int b[2]);
+template void mma_m16n8k32<false, true>(int d[4], const int a[4], const int b[2]);
+template void mma_m16n8k32<false, false>(int d[4], const int a[4], const int b[2]);
 
 struct shuffled {
     float value, taken;

@@ -1,0 +1,243 @@
+"""Integer matrices are multiplied exactly, as the bytes that the files hold: NumPy's int64 is the reference."""
+import itertools
+import json
+import os
+import signal
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import BUILD, FAULTY, PATIENCE, run
+from matrices import (multiply, output_of, part_of, random, read, scalars, start_late, wait_until,
+                      write)
+from ranks import pids
+
+RANGES = {"i1": (-128, 127), "u1": (0, 255), "i2": (-32768, 32767), "u2": (0, 65535)}
+PAIRS = list(itertools.product(RANGES, RANGES))
+TINY = ["--gpu-memory", "300K", "--host-memory", "24M"]
+SYMMETRIC = ["-b", "A", "--transb", "T"]
+
+
+def integers(shape, dtype, seed=0, extreme=False):
+    """Random ones of all there are; `extreme`: the smallest and the largest only."""
+    rng, (least, most) = np.random.default_rng([seed, *shape]), RANGES[dtype]
+    return (rng.choice([least, most], shape) if extreme
+            else rng.integers(least, most, shape, endpoint=True)).astype(dtype)
+
+
+def limits(device):
+    """With which there are several tiles and slabs."""
+    return TINY if device == "gpu" else ["--tile", "64x48x128", "--host-memory", "24M"]
+
+
+def make(path, m, n, k, types=("i1", "i1"), trans="NN", **how):
+    """A file with A and B; returns it with their product."""
+    a, b = integers((m, k), types[0], 1, **how), integers((k, n), types[1], 2, **how)
+    path.unlink(missing_ok=True)
+    write(path, A=a if trans[0] == "N" else np.ascontiguousarray(a.T),
+          B=b if trans[1] == "N" else np.ascontiguousarray(b.T))
+    return path, a.astype("i8") @ b.astype("i8")
+
+
+def same(problem, *options, dtype="i8", **how):
+    """C must be the expected one, and complete; returns the report."""
+    source, expected = problem
+    report = multiply(source, "--force", *options, **how)
+    c = read(output_of(source))
+    assert c.dtype == dtype
+    np.testing.assert_array_equal(c, expected)
+    return report
+
+
+@pytest.mark.parametrize("types", PAIRS, ids="-".join)
+def test_types_and_transpositions(tmp_path, device, types):
+    for trans in ["NN", "NT", "TN", "TT"]:
+        problem = make(tmp_path / "input.h5", 37, 53, 301, types, trans)
+        report = same(problem, *scalars(trans), device=device)
+        assert report["problem"]["type"] == "int64" and report["verdict"] == "PASSED"
+    names = {"i": "int", "u": "uint"}
+    a, b = (names[t[0]] + str(8 * int(t[1])) for t in types)
+    assert report["problem"]["exact"] == f"exact integers: {a} x {b} -> int64"
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (1, 97, 3), (97, 1, 130), (3, 5, 0), (130, 257, 129)], ids=str)
+@pytest.mark.parametrize("types", [("i1", "u1"), ("u2", "i2")], ids="-".join)
+def test_odd_shapes(tmp_path, device, size, types):
+    same(make(tmp_path / "input.h5", *size, types), device=device)
+
+
+@pytest.mark.parametrize("types", PAIRS, ids="-".join)
+def test_extreme_values(tmp_path, device, types):
+    same(make(tmp_path / "input.h5", 40, 30, 1000, types, extreme=True), device=device)
+
+
+@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("i2", "i2")], ids="-".join)
+def test_sums_of_more_than_32_bits(tmp_path, device, types):
+    a, b = (np.full((3, 200_000), RANGES[t][1], t) for t in types)
+    source = write(tmp_path / "input.h5", A=a, B=b)
+    same((source, a.astype("i8") @ b.T.astype("i8")), "--transb", "T", device=device)
+
+
+@pytest.mark.parametrize("ranks", [0, 2, 3, 4])
+@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "i2")], ids="-".join)
+def test_many_tiles_and_ranks(tmp_path, device, ranks, types):
+    for trans in ["NT", "TN"]:
+        problem = make(tmp_path / "input.h5", 203, 187, 700, types, trans)
+        report = same(problem, *scalars(trans), *limits(device), ranks=ranks, device=device)
+        plan, stages = report["plan"], report["stages"]
+        assert plan["slabs"] > 1
+        assert stages["read"]["bytes"] == plan["read_bytes"] and stages["in"]["bytes"] == plan["in_bytes"]
+
+
+def test_bytes_travel_as_they_are(tmp_path):
+    problem = make(tmp_path / "input.h5", 100, 80, 300, ("i1", "u1"))
+    report = same(problem)
+    assert report["stages"]["read"]["bytes"] == report["stages"]["in"]["bytes"] == 300 * (100 + 80)
+
+
+def test_split_k(tmp_path, device):
+    problem = make(tmp_path / "input.h5", 50, 40, 999)
+    assert same(problem, "--split-k", 3, ranks=3, device=device)["plan"]["layers"] == 3
+
+
+@pytest.mark.parametrize("storage", [
+    {"chunks": (16, 33)}, {"chunks": (40, 64), "compression": "gzip", "shuffle": True}, {"dtype": ">i2"}], ids=str)
+def test_storage(tmp_path, device, storage):
+    a, b = integers((61, 130), "i2", 1), integers((130, 45), "u1", 2)
+    storage = dict({"dtype": "i2"}, **storage)
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("A", data=a, **storage)
+        file.create_dataset("B", data=b, chunks="chunks" in storage or None)
+    same((source, a.astype("i8") @ b.astype("i8")), "--verify", "full", ranks=2, device=device)
+
+
+def test_chunks_that_were_never_written(tmp_path):
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        a = file.create_dataset("A", (50, 60), "i1", chunks=(10, 10), fillvalue=-3)
+        a[:10, :10] = 5
+        file["B"] = np.ones((60, 7), "i1")
+        expected = a[()].astype("i8") @ file["B"][()].astype("i8")
+    same((tmp_path / "input.h5", expected))
+
+
+@pytest.mark.parametrize("types", [("i1", "i1"), ("i2", "u2")], ids="-".join)
+@pytest.mark.parametrize("alpha, beta, c0", [(-3, 0, "i8"), (2, -5, "i8"), (0, 7, "i8"), (2, 3, "u1"), (1, 1, ">i4")])
+def test_scalars(tmp_path, device, types, alpha, beta, c0):
+    source, ab = make(tmp_path / "input.h5", 70, 90, 200, types)
+    c = np.random.default_rng(3).integers(0, 200, ab.shape).astype(c0)
+    write(source, C=c)
+    if alpha == 0:
+        ab = 0 * ab
+    same((source, alpha * ab + beta * c.astype("i8")), f"--alpha={alpha}", f"--beta={beta}", "--verify", "full",
+         *limits(device), device=device)
+
+
+def test_large_c0_is_exact(tmp_path, device):
+    source, ab = make(tmp_path / "input.h5", 20, 30, 40)
+    c = np.random.default_rng(4).integers(-2**62, 2**62, ab.shape)
+    write(source, C=c)
+    same((source, ab - c), "--beta=-1", device=device)
+
+
+def test_overflow_of_c0_is_detected(tmp_path, device):
+    source, ab = make(tmp_path / "input.h5", 20, 30, 40)
+    c = np.zeros(ab.shape, "i8")
+    c[3, 4] = 2**62
+    write(source, C=c)
+    done = run("dgemm_ooc", source, "--beta", 2, "--restart", "never", DGEMM_OOC_DEVICE=device)
+    assert done.returncode == 3, done.stderr
+    assert "element (3, 4) of alpha op(A) op(B) + beta C does not fit into int64; give --type d" in done.stderr
+    assert not output_of(source).exists()
+
+
+@pytest.mark.parametrize("types", ["i1", "u1", "i2"])
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_symmetric(tmp_path, device, ranks, types):
+    a = integers((230, 400), types, 1)
+    full = a.astype("i8") @ a.astype("i8").T
+    for trans, options in [("T", SYMMETRIC), ("N", ["-b", "A", "--transa", "T"])]:
+        source = tmp_path / f"{trans}.h5"
+        write(source, A=a if trans == "T" else np.ascontiguousarray(a.T))
+        for way, expected in [("on", full), ("off", full), ("lower", np.tril(full))]:
+            report = same((source, expected), *options, "--symmetric", way, "--gpu-memory", "600K", "--verify", "full",
+                          ranks=ranks, device=device)
+            assert report["problem"]["symmetric"] == (way != "off")
+
+
+def test_gram_is_exact(tmp_path):
+    a = integers((60, 90), "u1", 1)
+    source = write(tmp_path / "input.h5", A=a)
+    same((source, a.astype("i8") @ a.astype("i8").T), *SYMMETRIC, "--product", "gram")
+
+
+@pytest.mark.parametrize("types", [("i1", "u1"), ("i2", "i2")], ids="-".join)
+def test_doubles_when_asked_for(tmp_path, device, types):
+    source, ab = make(tmp_path / "input.h5", 50, 60, 300, types)
+    report = same((source, 0.5 * ab), "--type", "d", "--alpha", 0.5, "--verify", "full", dtype="f8", device=device)
+    assert report["problem"]["exact"].endswith("-> double")
+    assert report["stages"]["read"]["bytes"] == 300 * (50 * int(types[0][1]) + 60 * int(types[1][1]))
+
+
+def test_check_only(tmp_path):
+    source, _ = problem = make(tmp_path / "input.h5", 40, 50, 60)
+    same(problem)
+    assert run("dgemm_ooc", source, "--check-only").returncode == 0
+    done = run("dgemm_ooc", source, "--check-only", "--type", "d")
+    assert done.returncode == 3 and "C is int64, but --type d is given" in done.stderr
+    with h5py.File(output_of(source), "a") as file:
+        file["C"][7, 8] += 1
+    assert run("dgemm_ooc", source, "--check-only").returncode == 5
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_go_on_after_a_stop(tmp_path, ranks):
+    problem = source, _ = make(tmp_path / "input.h5", 600, 500, 1000, ("i1", "i2"), "NT")
+    options = ["--transb", "T", "--tile", "40x40x16"]
+    with start_late(source, *options, ranks=ranks) as process:
+        wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+        os.kill(pids(process, ranks)[-1], signal.SIGUSR2)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 75, err
+    report = tmp_path / "report.json"
+    done = run("dgemm_ooc", source, *options[:2], "--report", report)
+    assert done.returncode == 0 and "is done" in done.stdout, done.stderr
+    np.testing.assert_array_equal(read(output_of(source)), problem[1])
+    assert json.loads(report.read_text())["verdict"] == "PASSED"
+    assert run("dgemm_ooc", source, "--check-only").returncode == 0
+
+
+@pytest.mark.skipif(not (BUILD / FAULTY).exists(), reason="the program with faults is not built")
+def test_a_flipped_element_is_found(tmp_path):
+    source, _ = make(tmp_path / "input.h5", 40, 50, 60)
+    done = run(FAULTY, source, DGEMM_OOC_TEST_FAULTS="gemm:flip@2", DGEMM_OOC_DEVICE="cpu")
+    assert done.returncode == 0 and "multiplied again" in done.stdout + done.stderr, done.stdout + done.stderr
+    np.testing.assert_array_equal(read(output_of(source)), make(source, 40, 50, 60)[1])
+
+
+@pytest.mark.parametrize("matrices, options, code, words", [
+    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 0.5], 2,
+     "--alpha 0.5 is not an integer of up to 53 bits, as an int64 C needs; give --type d"),
+    ({"A": np.ones((4, 5), "i4"), "B": np.ones((5, 3), "i4")}, [], 3, "are exact up to 2^53; give --type d"),
+    ({"A": np.ones((4, 5), "i8"), "B": np.ones((5, 3), "i8")}, [], 3, "holds integer elements; give --type d"),
+    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "f8")}, [], 3, "give --type d"),
+    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1"), "C": np.ones((4, 3))}, ["--beta", 1], 3,
+     "A and B are integers and C is not"),
+    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--algo", "ozaki"], 2, "leave --algo out"),
+    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 2**52], 3,
+     "int64 holds no more than 2^63"),
+    ({"A": np.ones((4, 5), "i1")}, [*SYMMETRIC, "--product", "cov"], 3, "give --type d"),
+])
+def test_refused(tmp_path, matrices, options, code, words):
+    source = write(tmp_path / "input.h5", **matrices)
+    done = run("dgemm_ooc", source, *options)
+    assert done.returncode == code and words in done.stderr, done.stderr
+    assert not output_of(source).exists() and not part_of(source).exists()
+
+
+def test_what_is_not_exact_is_multiplied_as_doubles(tmp_path):
+    source = write(tmp_path / "input.h5", A=(random((30, 40)) * 2**20).astype("i4"),
+                   B=(random((40, 20)) * 2**20).astype("i4"))
+    report = multiply(source, "--type", "d", "--verify", "full")
+    assert report["problem"]["exact"] == "" and read(output_of(source)).dtype == "f8"
