@@ -39,8 +39,7 @@ static inline int integers_planes(enum scalar type)
 /* Whether a plane's bytes are signed: the highest one's of a signed type. */
 static inline bool integers_signed(enum scalar type, int plane)
 {
-    const bool is_signed = type == SCALAR_INT8 || type == SCALAR_INT16;
-    return is_signed && plane == integers_planes(type) - 1;
+    return scalar_is_signed(type) && plane == integers_planes(type) - 1;
 }
 
 /* Bytes for the planes of rows x `steps` elements of op(A) and cols x steps of op(B), each rounded

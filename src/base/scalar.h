@@ -37,6 +37,13 @@ static inline bool scalar_is_integer(enum scalar type)
     return type >= SCALAR_INT8;
 }
 
+/* Of an integer. */
+static inline bool scalar_is_signed(enum scalar type)
+{
+    return type == SCALAR_INT8 || type == SCALAR_INT16 || type == SCALAR_INT32 ||
+           type == SCALAR_INT64;
+}
+
 /* Store an integer that the type has as element `index` of a matrix of integers. */
 static inline void scalar_put_integer(enum scalar type, int64_t value, void *matrix, int64_t index)
 {

@@ -30,7 +30,8 @@ static void suggest_residues(const struct session *s)
     const struct problem *p = &s->problem;
     struct session other = *s;
     struct spread spread = {0};
-    if (!s->hardware.machine.gpu || p->moduli > 0 || !problem_reads_ab(p) || p->standard.axis)
+    if (!s->hardware.machine.gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) ||
+        p->standard.axis)
         return;
     other.problem.moduli = ozaki_moduli(p->type);
     if (spread_probe(&other.problem, &spread, &other.err))

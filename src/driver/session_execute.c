@@ -316,7 +316,8 @@ static void report_attempt(struct session *s)
     r->checked = a->request.verify;
     r->same_bits = algorithm->same_bits;
     snprintf(r->algorithm, sizeof r->algorithm, "%s",
-             s->problem.moduli > 0 ? problem_kernels(&s->problem, &s->options) : algorithm->name);
+             s->problem.moduli > 0 || s->problem.exact ? problem_kernels(&s->problem, &s->options)
+                                                       : algorithm->name);
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
     if (s->options.verbose && !s->options.quiet)

@@ -101,7 +101,7 @@ static void print_machine(const struct machine *m, int pieces)
         printf("Pieces      %d are left; Plan and Links are of the first one\n", pieces);
 }
 
-static void print_shape(const struct machine *m, const struct plan *plan)
+static void print_shape(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
@@ -117,9 +117,11 @@ static void print_shape(const struct machine *m, const struct plan *plan)
            plan->slabs == 1 ? "" : "s");
     if (plan->layers > 1)
         printf("            k split: %d layers of %d rank%s, %" PRId64
-               " of k each, added in %s;\n            the bits are those of %d partial sums\n",
+               " of k each, added in %s%s\n",
                plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-               plan->layer_k, quantity_time(plan->add_s), plan->layers);
+               plan->layer_k, quantity_time(plan->add_s), p->exact ? "" : ";");
+    if (plan->layers > 1 && !p->exact)
+        printf("            the bits are those of %d partial sums\n", plan->layers);
     int out = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;
     print_idle(out, "left out of the grid");
     print_idle(plan->idle_ranks - out, "C is too small for so many");
@@ -199,6 +201,6 @@ void plan_print(const struct problem *p, const struct machine *m, const struct p
 {
     print_problem(p);
     print_machine(m, pieces);
-    print_shape(m, plan);
+    print_shape(p, m, plan);
     print_links(p, m, plan);
 }

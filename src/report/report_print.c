@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "quantity.h"
 #include "report.h"
@@ -103,7 +104,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
                   const struct plan *plan)
 {
     char bits[64] = "the same bits on any number of ranks";
-    if (plan->layers > 1)
+    if (plan->layers > 1 && !p->exact)
         snprintf(bits, sizeof bits, "the same bits wherever k is split in %d", plan->layers);
     printf("Report      %s on %s, %s\n", r->algorithm, m->name,
            r->same_bits ? bits : "bits not promised");
@@ -135,6 +136,8 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
     if (r->checked)
         print_findings("Check  ", &r->findings);
+    if (p->exact)
+        printf("Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
     if (p->moduli > 0) {
         print_proof(p);
         warn_of_running_sums(r, p);

@@ -50,7 +50,9 @@ enum {
 static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
     {"cols", KEY_COLS, "N", 0, "columns of the matrix (needed)", 0},
-    {"type", KEY_TYPE, "d|s", 0, "double or single precision (default d)", 0},
+    {"type", KEY_TYPE, "TYPE", 0,
+     "d or s: double or single precision (default d); int8, uint8, int16, uint16, int32 or uint32",
+     0},
     {"pattern", KEY_PATTERN, "NAME", 0,
      "random: uniform in [-1,1) (default); integer: -8 to 8; ones; identity; genotype: 0, 1 or 2 "
      "minor alleles of an individual (row) at a marker (column)",
@@ -118,9 +120,14 @@ static void parse_chunk(struct argp_state *state, const char *text, struct matfi
 
 static void set_type(struct argp_state *state, const char *text, struct gen *g)
 {
-    if (!type_named(text, &g->pattern.type))
-        argp_error(state, "--type is d or s, not \"%s\"", text);
-    g->info.elements = g->pattern.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    enum scalar type = SCALAR_INT8;
+    while (type < SCALAR_INT64 && strcmp(text, scalar_name(type)))
+        type++;
+    if (type == SCALAR_INT64 && !type_named(text, &type))
+        argp_error(state, "--type is d, s, int8, uint8, int16, uint16, int32 or uint32, not \"%s\"",
+                   text);
+    g->pattern.type = type;
+    matrix_set_type(&g->info, type);
 }
 
 static void finish(struct argp_state *state, struct gen *g)
@@ -135,6 +142,9 @@ static void finish(struct argp_state *state, struct gen *g)
                    g->info.rows, g->info.cols);
     if (g->pattern.kind != PATTERN_GENOTYPE && g->of_genotypes)
         argp_error(state, "--%s goes with --pattern genotype only", g->of_genotypes);
+    if (g->pattern.missing > 0 && scalar_is_integer(g->pattern.type))
+        argp_error(state, "--missing makes NaN, which is no %s; give --type d or s",
+                   scalar_name(g->pattern.type));
     bool filtered = g->layout.gzip_level || g->layout.shuffle;
     if (filtered && g->layout.chunk_rows == 0)
         g->layout.chunk_rows = g->layout.chunk_cols = 1024;

@@ -1,6 +1,7 @@
 #include "h5mat_pattern.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "mix.h"
 #include "quantity.h"
@@ -21,11 +22,22 @@ static inline int small_integer(uint64_t bits)
     return (int)((bits >> 32) * 17 >> 32) - 8;
 }
 
+/* Any integer of the type. */
+static inline double any_integer(enum scalar type, uint64_t bits)
+{
+    const unsigned unused = 64 - 8 * (unsigned)scalar_size(type);
+    return scalar_is_signed(type) ? (double)((int64_t)bits >> unused) : (double)(bits >> unused);
+}
+
 static inline double value_of(enum pattern_kind kind, enum scalar type, uint64_t bits)
 {
+    const bool positive = scalar_is_integer(type) && !scalar_is_signed(type);
     switch (kind) {
-    case PATTERN_RANDOM: return type == SCALAR_DOUBLE ? unit_double(bits) : unit_float(bits);
-    case PATTERN_INTEGER: return small_integer(bits);
+    case PATTERN_RANDOM:
+        if (scalar_is_integer(type))
+            return any_integer(type, bits);
+        return type == SCALAR_DOUBLE ? unit_double(bits) : unit_float(bits);
+    case PATTERN_INTEGER: return positive ? abs(small_integer(bits)) : small_integer(bits);
     case PATTERN_ONES: return 1;
     case PATTERN_IDENTITY: /* fill_row sets the ones */
     case PATTERN_GENOTYPE: break;
@@ -35,7 +47,9 @@ static inline double value_of(enum pattern_kind kind, enum scalar type, uint64_t
 
 static inline void set(enum scalar type, void *to, int64_t at, double value)
 {
-    if (type == SCALAR_DOUBLE)
+    if (scalar_is_integer(type))
+        scalar_put_integer(type, (int64_t)value, to, at);
+    else if (type == SCALAR_DOUBLE)
         ((double *)to)[at] = value;
     else
         ((float *)to)[at] = (float)value;

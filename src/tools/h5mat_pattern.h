@@ -5,8 +5,8 @@
 #include "scalar.h"
 
 enum pattern_kind {
-    PATTERN_RANDOM,  /* uniform in [-1, 1) */
-    PATTERN_INTEGER, /* whole numbers, uniform in -8 ... 8 */
+    PATTERN_RANDOM,  /* uniform in [-1, 1); of integers: any of the type */
+    PATTERN_INTEGER, /* uniform in -8 ... 8; their magnitudes where none is negative */
     PATTERN_ONES,
     PATTERN_IDENTITY, /* 1 where row = column */
     PATTERN_GENOTYPE, /* two draws of the minor allele of the column, a marker */

@@ -72,7 +72,9 @@ static inline double raw_get(const struct matrix *m, size_t at)
 
 static inline void raw_set(struct matrix *m, size_t at, double value)
 {
-    if (m->type == SCALAR_FLOAT)
+    if (scalar_is_integer(m->type))
+        scalar_put_integer(m->type, (int64_t)value, m->host, (int64_t)at);
+    else if (m->type == SCALAR_FLOAT)
         ((float *)m->host)[at] = (float)value;
     else
         ((double *)m->host)[at] = value;
