@@ -134,7 +134,33 @@ static cudaError_t multiply_planes(ozaki_kernel kernel, byte_planes planes, cons
                                : integers_product_wgmma(planes, out, leaves_room, stream);
 }
 
-/* A part of C and a block of k. */
+/* All pairs of planes, in one block of k. */
+static cudaError_t multiply_block(const integers &how, ozaki_kernel kernel, const typed_lines &a,
+                                  const typed_lines &b, const operand_planes &of_a,
+                                  const operand_planes &of_b, int64_t step, sums_out *out,
+                                  cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    for (int p = 0; p < integers_planes(a.type); p++)
+        for (int q = 0; q < integers_planes(b.type) && status == cudaSuccess; q++) {
+            const byte_planes planes = {a.count,
+                                        b.count,
+                                        min((int64_t)INTEGERS_BLOCK, a.steps - step),
+                                        of_a.planes + p * of_a.plane + step,
+                                        of_b.planes + q * of_b.plane + step,
+                                        of_a.pitch,
+                                        of_b.pitch,
+                                        1,
+                                        integers_signed(a.type, p),
+                                        integers_signed(b.type, q)};
+            out->scale = (double)(1 << 8 * (p + q));
+            status = multiply_planes(kernel, planes, *out, how.leaves_room, stream);
+            out->add = true;
+        }
+    return status;
+}
+
+/* A part of C and some steps of k, the planes of which are in the workspace at once. */
 static cudaError_t multiply_part(const integers &how, const typed_lines &a, const typed_lines &b,
                                  int64_t held, sums_out out, cudaStream_t stream)
 {
@@ -145,32 +171,18 @@ static cudaError_t multiply_part(const integers &how, const typed_lines &a, cons
     cudaError_t status = prepare(a, kernel, held, at_a, &of_a, stream);
     if (status == cudaSuccess)
         status = prepare(b, kernel, 0, at_b, &of_b, stream);
-    for (int p = 0; p < integers_planes(a.type); p++)
-        for (int q = 0; q < integers_planes(b.type) && status == cudaSuccess; q++) {
-            const byte_planes planes = {a.count,
-                                        b.count,
-                                        a.steps,
-                                        of_a.planes + p * of_a.plane,
-                                        of_b.planes + q * of_b.plane,
-                                        of_a.pitch,
-                                        of_b.pitch,
-                                        1,
-                                        integers_signed(a.type, p),
-                                        integers_signed(b.type, q)};
-            out.scale = (double)(1 << 8 * (p + q));
-            status = multiply_planes(kernel, planes, out, how.leaves_room, stream);
-            out.add = true;
-        }
+    for (int64_t step = 0; step < a.steps && status == cudaSuccess; step += INTEGERS_BLOCK)
+        status = multiply_block(how, kernel, a, b, of_a, of_b, step, &out, stream);
     return status;
 }
 
 /* Some lines and steps of an operand. */
-static typed_lines part_of(typed_lines l, int64_t line, int64_t lines, int64_t step)
+static typed_lines part_of(typed_lines l, int64_t line, int64_t lines, int64_t step, int64_t steps)
 {
     const int64_t skip = line * l.across + step * l.along;
     l.memory = static_cast<const char *>(l.memory) + skip * (int64_t)scalar_size(l.type);
     l.count = min(lines, l.count - line);
-    l.steps = min((int64_t)INTEGERS_BLOCK, l.steps - step);
+    l.steps = min(steps, l.steps - step);
     return l;
 }
 
@@ -180,8 +192,9 @@ cudaError_t integers_cuda(const struct gemm *g, const struct integers *how, cuda
                            g->m,   g->k};
     const typed_lines b = {how->b, g->b, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1,
                            g->n,   g->k};
-    const auto [rows, cols] = integers_part(how->a, how->b, how->bytes, g->m, how->cols, g->k);
-    const int64_t held = rows >= g->m && g->k <= INTEGERS_BLOCK ? how->held : 0;
+    const auto [rows, cols, steps] =
+        integers_part(how->a, how->b, how->bytes, g->m, how->cols, g->k);
+    const int64_t held = rows >= g->m && steps >= g->k ? how->held : 0;
     double *const c = static_cast<double *>(g->c);
     if (g->k == 0 && g->beta == 0) {
         combine zeros = {};
@@ -192,10 +205,11 @@ cudaError_t integers_cuda(const struct gemm *g, const struct integers *how, cuda
         zeros.ld_acc = g->ldc;
         return combine_cuda(&zeros, stream);
     }
-    for (int64_t p = 0; p < g->k; p += INTEGERS_BLOCK)
+    for (int64_t p = 0; p < g->k; p += steps)
         for (int64_t i = 0; i < g->m; i += rows)
             for (int64_t j = 0; j < g->n; j += cols) {
-                const typed_lines of_a = part_of(a, i, rows, p), of_b = part_of(b, j, cols, p);
+                const typed_lines of_a = part_of(a, i, rows, p, steps);
+                const typed_lines of_b = part_of(b, j, cols, p, steps);
                 const sums_out out = {c + i + j * g->ldc, g->ldc, of_a.count,
                                       of_b.count,         1,      p > 0 || g->beta != 0};
                 const cudaError_t status =

@@ -46,9 +46,13 @@ static inline bool integers_signed(enum scalar type, int plane)
  * up to OZAKI_TILE. */
 size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t cols, int64_t steps);
 
-/* As ozaki_part. */
-struct ozaki_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
-                                int64_t k);
+/* Rows and columns of parts of an m x n C, multiples of OZAKI_TILE, and steps of k of their planes
+ * for which a workspace of so many bytes suffices: all of k if it can be, or else one block. */
+struct integers_part {
+    int64_t rows, cols, steps;
+};
+struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
+                                   int64_t k);
 
 /* Bytes that integers_cpu works in: no more than `most`, if that is 64 KiB or more. */
 size_t integers_cpu_workspace(size_t most);

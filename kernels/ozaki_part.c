@@ -32,12 +32,13 @@ size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t co
     return (size_t)((m * integers_planes(a) + n * integers_planes(b)) * whole_tiles(steps));
 }
 
-struct ozaki_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
-                                int64_t k)
+struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
+                                   int64_t k)
 {
-    const int64_t steps = min_i64(k, INTEGERS_BLOCK);
-    struct ozaki_part part = {whole_tiles(m), whole_tiles(n)};
-    while (integers_workspace(a, b, part.rows, part.cols, steps) > bytes &&
+    struct integers_part part = {whole_tiles(m), whole_tiles(n), k};
+    if (integers_workspace(a, b, part.rows, part.cols, k) > bytes)
+        part.steps = min_i64(k, INTEGERS_BLOCK);
+    while (integers_workspace(a, b, part.rows, part.cols, part.steps) > bytes &&
            (part.rows > OZAKI_TILE || part.cols > OZAKI_TILE)) {
         if (part.rows > part.cols)
             part.rows = halved(part.rows);

@@ -123,10 +123,9 @@ static size_t integers_bytes(const struct query *q, const struct plan *plan, siz
     const enum scalar a = problem_held(q->p, OPERAND_A), b = problem_held(q->p, OPERAND_B);
     if (!q->machine->gpu)
         return plan_buffer_bytes(integers_cpu_workspace(most));
-    struct ozaki_part part =
+    struct integers_part part =
         integers_part(b, a, most, plan->tile_cols, plan->tile_rows, plan->slab);
-    return plan_buffer_bytes(
-        integers_workspace(b, a, part.rows, part.cols, min_i64(plan->slab, INTEGERS_BLOCK)));
+    return plan_buffer_bytes(integers_workspace(b, a, part.rows, part.cols, part.steps));
 }
 
 /* What products in residues work in: enough for the whole tile in one block of k, as far as that is

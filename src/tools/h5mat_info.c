@@ -43,11 +43,16 @@ static void print_matrix(const struct matrix_info *info)
     printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", plain_name(info, name),
            info->rows, info->cols, type_words[info->elements], bytes);
     printf("  layout: %.*s", length, info->layout);
-    if (info->by_offset)
+    const bool integers = info->elements == ELEMENT_INTEGER;
+    const bool typed =
+        info->elements == ELEMENT_OTHER_REAL || (integers && info->element_bytes > 2);
+    if (typed && (info->by_offset || info->by_chunks))
+        printf("\n  read:   by HDF5 (converted), with --type d or s\n");
+    else if (info->by_offset)
         printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
     else
         printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5",
-               info->elements > ELEMENT_DOUBLE ? ", with --type d or s" : "");
+               typed ? ", with --type d or s" : "");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
     if (info->has_missing)

@@ -150,7 +150,8 @@ static void try_kernel(struct integer_product *p, enum ozaki_kernel kernel, int6
     struct device *dev = devices[0];
     struct integers how = {.a = p->a.type, .b = p->b.type, .kernel = kernel, .cols = p->g.n};
     char what[64];
-    const int64_t steps = p->g.k < INTEGERS_BLOCK ? p->g.k : INTEGERS_BLOCK;
+    const bool blocks = rows == 1; /* of k, one by one */
+    const int64_t steps = blocks && p->g.k > INTEGERS_BLOCK ? INTEGERS_BLOCK : p->g.k;
     how.bytes = integers_workspace(how.a, how.b, rows, cols, steps) + 256;
     ok(dev->alloc(dev, how.bytes, &how.workspace, &err));
     fill_c(&p->c);
@@ -218,6 +219,7 @@ static void test_blocks(void **state)
     static const int64_t size[] = {3, 2, 2 * INTEGERS_BLOCK + 40};
     (void)state;
     try_product(SCALAR_UINT8, SCALAR_UINT8, 1, size, true, false);
+    try_product(SCALAR_UINT8, SCALAR_INT16, 1, size, true, true);
     try_product(SCALAR_INT8, SCALAR_UINT16, 2, size, true, false);
 }
 

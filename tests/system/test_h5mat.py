@@ -366,7 +366,7 @@ READABLE = {
     "half": "contiguous f16\n  read:   by HDF5 (converted), with --type",
     "long": "read:   by HDF5 (converted), with --type",
     "int": "contiguous i32\n  read:   by HDF5 (converted), with --type",
-    "unsigned": "contiguous u8\n  read:   by HDF5 (converted), with --type",
+    "unsigned": "contiguous u8, at offset",
     "external": "contiguous in 1 external file f64\n  read:   by HDF5 (external storage)",
     "compact": "compact f64\n  read:   by HDF5 (stored in the object header",
     "virtual": "virtual of 1 source f64\n  read:   by HDF5 (put together",
