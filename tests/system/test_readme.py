@@ -95,13 +95,14 @@ def files(tmp_path_factory):
     assert run("dgemm_ooc", folder / "input.h5").returncode == 0
     shutil.copy(output_of(folder / "input.h5"), folder / "other-C.h5")
     operands(folder / "big.h5", 30, 20, 10)
+    assert run("h5mat", "gen", folder / "g.h5", "--rows", "30", "--cols", "50", "--pattern", "genotype").returncode == 0
     return folder
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_run(files, tmp_path, example):
     for path in files.iterdir():
-        if path.name.split(".")[0] not in ("big", "input-C") or "gen" not in example:
+        if path.name.split(".")[0] not in ("big", "g", "input-C") or "gen" not in example:
             shutil.copy2(path, tmp_path)
     done = shell(example, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
