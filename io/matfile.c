@@ -31,9 +31,9 @@ enum {
 struct matfile {
     hid_t file, dataset;
     struct matrix_info info;
-    bool gaps, nothing; /* gaps: parts may have no storage; nothing: all of it has none */
-    double fill_double; /* the fill value that is read there, */
-    float fill_float;   /* as each type, converted by HDF5 */
+    bool gaps, nothing;    /* gaps: parts may have no storage; nothing: all of it has none */
+    double fill_double[2]; /* the fill value of both parts that is read there, */
+    float fill_float[2];   /* as each type, converted by HDF5 */
     int64_t fill_integer;
 };
 
@@ -121,11 +121,10 @@ static void find_gaps(struct matfile *m)
     H5D_layout_t layout = H5Pget_layout(plist);
     H5Pfill_value_defined(plist, &defined);
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
-    if (defined != H5D_FILL_VALUE_UNDEFINED) {
-        H5Pget_fill_value(plist, H5T_NATIVE_DOUBLE, &m->fill_double);
-        H5Pget_fill_value(plist, H5T_NATIVE_FLOAT, &m->fill_float);
+    h5_fill_value(plist, &m->info, SCALAR_DOUBLE, m->fill_double);
+    h5_fill_value(plist, &m->info, SCALAR_FLOAT, m->fill_float);
+    if (defined != H5D_FILL_VALUE_UNDEFINED && !m->info.complex)
         H5Pget_fill_value(plist, H5T_NATIVE_INT64, &m->fill_integer);
-    }
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
     h5_close(plist);
@@ -137,9 +136,9 @@ static void fill(const struct matfile *m, enum scalar type, void *to, int64_t el
         if (scalar_is_integer(type))
             scalar_put_integer(type, m->fill_integer, to, i);
         else if (type == SCALAR_DOUBLE)
-            ((double *)to)[i] = m->fill_double;
+            ((double *)to)[i] = m->fill_double[i % 2];
         else
-            ((float *)to)[i] = m->fill_float;
+            ((float *)to)[i] = m->fill_float[i % 2];
 }
 
 static int open_dataset(struct matfile *m, bool write, struct error *err)
@@ -207,13 +206,15 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
     if (from && h5_check_room(m->info.file, bytes + records_bytes(&m->info) + H5_ROOM, err))
         return err->code;
     int rc = 0;
-    hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col};
-    hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols};
+    hsize_t width = m->info.complex ? 2 : 1;
+    hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col / width};
+    hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols / width};
+    hid_t memory = h5_memory_type(&m->info, type);
     hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
     herr_t status = H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
     if (status >= 0)
-        status = to ? H5Dread(m->dataset, h5_native(type), here, there, H5P_DEFAULT, to)
-                    : H5Dwrite(m->dataset, h5_native(type), here, there, H5P_DEFAULT, from);
+        status = to ? H5Dread(m->dataset, memory, here, there, H5P_DEFAULT, to)
+                    : H5Dwrite(m->dataset, memory, here, there, H5P_DEFAULT, from);
     if (status < 0) {
         const char *why = h5_why();
         rc = error_add(err, h5_exit_code(EXIT_RUNTIME),
@@ -223,6 +224,7 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
     }
     h5_close(here);
     h5_close(there);
+    h5_close(memory);
     return rc;
 }
 

@@ -21,29 +21,35 @@
 
 struct error;
 
-enum { MATFILE_NAME_MAX = 512 };
+enum { MATFILE_NAME_MAX = 512, MATFILE_PART_MAX = 12 };
 
 enum element_class { ELEMENT_FLOAT, ELEMENT_DOUBLE, ELEMENT_OTHER_REAL, ELEMENT_INTEGER };
 
-/* What a matrix file holds.  Plain data: may be sent between ranks. */
+/* What a matrix file holds.  Plain data: may be sent between ranks.
+ *
+ * A complex matrix is described as the real one that its bytes are: of twice the columns, a real
+ * part and an imaginary part in turns.  All that counts elements or columns counts these, and
+ * blocks of such a matrix begin and end at even columns. */
 struct matrix_info {
     char file[PATH_MAX]; /* the target's file, if the dataset is behind an external link */
     char dataset[MATFILE_NAME_MAX];
-    uint64_t object[3];             /* device, file and address of the dataset; all 0: unknown */
-    int64_t rows, cols;             /* row-major extents, as h5py shows them */
-    enum element_class elements;    /* FLOAT and DOUBLE in either byte order */
-    enum scalar integers;           /* of INTEGER: in either byte order; DOUBLE: another type */
-    uint64_t element_bytes;         /* of one element in the file */
-    bool swapped;                   /* elements in the other byte order */
-    bool by_offset;                 /* contiguous, native, complete: readable without HDF5 */
-    uint64_t offset;                /* bytes from the start of the file; only when by_offset */
-    uint64_t file_bytes;            /* file size: all ranks have to see the same */
-    int64_t chunk_rows, chunk_cols; /* 0 when not chunked */
-    uint64_t chunk_bytes;           /* of one chunk in memory; 0 when not chunked */
-    bool by_chunks;                 /* chunks can be read and decoded without HDF5 */
-    struct chunk_pipeline pipeline; /* their filters; all of them when by_chunks */
-    double fill;                    /* the value of chunks that were never written */
-    int64_t sources;                /* source datasets of a virtual one; 0 when not virtual */
+    uint64_t object[3];              /* device, file and address of the dataset; all 0: unknown */
+    int64_t rows, cols;              /* row-major extents, as h5py shows them */
+    enum element_class elements;     /* FLOAT and DOUBLE in either byte order */
+    enum scalar integers;            /* of INTEGER: in either byte order; DOUBLE: another type */
+    bool complex;                    /* pairs of these; */
+    char parts[2][MATFILE_PART_MAX]; /* ... what the file calls their members */
+    uint64_t element_bytes;          /* of one element in the file */
+    bool swapped;                    /* elements in the other byte order */
+    bool by_offset;                  /* contiguous, native, complete: readable without HDF5 */
+    uint64_t offset;                 /* bytes from the start of the file; only when by_offset */
+    uint64_t file_bytes;             /* file size: all ranks have to see the same */
+    int64_t chunk_rows, chunk_cols;  /* 0 when not chunked */
+    uint64_t chunk_bytes;            /* of one chunk in memory; 0 when not chunked */
+    bool by_chunks;                  /* chunks can be read and decoded without HDF5 */
+    struct chunk_pipeline pipeline;  /* their filters; all of them when by_chunks */
+    double fill;                     /* the value of chunks that were never written */
+    int64_t sources;                 /* source datasets of a virtual one; 0 when not virtual */
     char netcdf[160]; /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */
     bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
@@ -69,10 +75,16 @@ static inline void matrix_set_type(struct matrix_info *info, enum scalar type)
 }
 
 /* Describe the dataset `dataset` of `file`.  Complains (EXIT_INPUT) about anything but a
- * two-dimensional dataset of real numbers; if there is none of this name, the complaint lists those
- * that exist. */
+ * two-dimensional dataset of real or complex numbers; if there is none of this name, the complaint
+ * lists those that exist. */
 int matfile_describe(const char *file, const char *dataset, struct matrix_info *info,
                      struct error *err);
+
+/* Columns of the matrix that this is the description of, as h5py shows them. */
+static inline int64_t matfile_cols(const struct matrix_info *info)
+{
+    return info->complex ? info->cols / 2 : info->cols;
+}
 
 /* Call `visit` for every two-dimensional dataset of the file, in alphabetical order.  `problem` has
  * the complaint of matfile_describe about it; problem->code is 0 if there is none.  `visit` must
@@ -138,7 +150,7 @@ size_t matfile_list_overhead(const struct matrix_info *info);
 /* The layout of a new dataset.  All zero: contiguous, allocated at creation, not filled, aligned to
  * 1 MiB. */
 struct matfile_layout {
-    int64_t chunk_rows, chunk_cols; /* 0: contiguous; clipped to the matrix */
+    int64_t chunk_rows, chunk_cols; /* 0: contiguous; clipped to the matrix; as h5py counts */
     int gzip_level;                 /* 0: none */
     bool shuffle;
 };
@@ -150,11 +162,12 @@ struct matfile_attribute {
     bool fixed; /* of fixed length, for matfile_replace_text */
 };
 
-/* Create `info->dataset` (rows, cols, and its type by matrix_set_type) in `info->file`, and the
- * groups of its path.  `new_file`: the file must not exist and is created (never through a symbolic
- * link); otherwise it is opened or created.  On success the file is closed again and `info`
- * describes the dataset; a contiguous one is by_offset, to be written at `offset`.  On failure what
- * was created is removed.  `attributes` ends with a null name; may be null. */
+/* Create `info->dataset` (rows, cols, and its type by matrix_set_type, complex and parts) in
+ * `info->file`, and the groups of its path.  `new_file`: the file must not exist and is created
+ * (never through a symbolic link); otherwise it is opened or created.  On success the file is
+ * closed again and `info` describes the dataset; a contiguous one is by_offset, to be written at
+ * `offset`.  On failure what was created is removed.  `attributes` ends with a null name; may be
+ * null. */
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err);
 

@@ -83,8 +83,10 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
     herr_t status = H5Dget_num_chunks(dataset, space, &written);
     h5_close(space);
     hsize_t rows = info->cols > 0 ? (hsize_t)info->rows : 0; /* rows without columns: no chunks */
+    hsize_t cols = (hsize_t)matfile_cols(info), width = info->complex ? 2 : 1;
+    hsize_t chunk_cols = (hsize_t)info->chunk_cols / width;
     for (hsize_t row = 0; row < rows && !rc; row += (hsize_t)info->chunk_rows)
-        for (hsize_t col = 0; col < (hsize_t)info->cols && !rc; col += (hsize_t)info->chunk_cols)
+        for (hsize_t col = 0; col < cols && !rc; col += chunk_cols)
             if (locate(dataset, (hsize_t[]){row, col}, buffer, chunks++)) {
                 rc = check_within(info, chunks - 1, err);
                 found++;
@@ -219,12 +221,17 @@ const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info)
     return NULL;
 }
 
-double h5_fill_value(hid_t plist)
+void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair)
 {
-    double value = 0;
+    size_t size = scalar_size(type);
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    memset(pair, 0, 2 * size);
     H5Pfill_value_defined(plist, &defined);
-    if (defined != H5D_FILL_VALUE_UNDEFINED)
-        H5Pget_fill_value(plist, H5T_NATIVE_DOUBLE, &value);
-    return value;
+    if (defined == H5D_FILL_VALUE_UNDEFINED)
+        return;
+    hid_t element = h5_memory_type(info, type);
+    H5Pget_fill_value(plist, element, pair);
+    h5_close(element);
+    if (!info->complex)
+        memcpy((char *)pair + size, pair, size);
 }

@@ -56,7 +56,7 @@ static hid_t creation_plist(const struct matrix_info *info, const struct matfile
 {
     hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
     hsize_t chunk[2] = {(hsize_t)min_i64(layout->chunk_rows, info->rows),
-                        (hsize_t)min_i64(layout->chunk_cols, info->cols)};
+                        (hsize_t)min_i64(layout->chunk_cols, matfile_cols(info))};
     bool chunked = chunk[0] > 0 && chunk[1] > 0;
     bool ok = H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER) >= 0 &&
               H5Pset_obj_track_times(plist, false) >= 0;
@@ -81,10 +81,10 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
     if (plist < 0)
         return err->code;
     int rc = 0;
-    hsize_t extents[2] = {(hsize_t)info->rows, (hsize_t)info->cols};
-    hid_t type = h5_native(info->elements == ELEMENT_INTEGER ? info->integers
-                           : info->elements == ELEMENT_FLOAT ? SCALAR_FLOAT
-                                                             : SCALAR_DOUBLE);
+    hsize_t extents[2] = {(hsize_t)info->rows, (hsize_t)matfile_cols(info)};
+    hid_t type = h5_memory_type(info, info->elements == ELEMENT_INTEGER ? info->integers
+                                      : info->elements == ELEMENT_FLOAT ? SCALAR_FLOAT
+                                                                        : SCALAR_DOUBLE);
     hid_t space = H5Screate_simple(2, extents, NULL), links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
     hid_t dataset = H5Dcreate2(file, info->dataset, type, space, links, plist, H5P_DEFAULT);
@@ -96,6 +96,7 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
     h5_close(dataset);
     h5_close(links);
     h5_close(space);
+    h5_close(type);
     h5_close(plist);
     return rc;
 }

@@ -45,23 +45,26 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
 
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err)
 {
-    hid_t type = H5Dget_type(dataset);
-    h5_type_text(type, text);
+    hid_t whole = H5Dget_type(dataset);
+    hid_t type = h5_part_type(whole, info->parts);
+    h5_type_text(whole, text);
+    info->complex = info->parts[0][0] != '\0';
     info->element_bytes = H5Tget_size(type);
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
     info->integers = real ? h5_scalar(type) : SCALAR_DOUBLE;
     h5_close(type);
+    h5_close(whole);
     if (real && info->element_bytes == 0)
         return refuse(info, err, "has elements of no size: is it damaged?");
     if (real && info->element_bytes > H5_ELEMENT_MAX)
         return refuse(info, err, "has elements of more bytes than any number: is it damaged?");
     if (real)
         return 0;
-    if (strcmp(text, "complex") == 0)
+    if (strcmp(text, "compound") == 0)
         return refuse(info, err,
-                      "is complex; complex matrices are not supported: store the real and "
-                      "the imaginary parts as two real datasets, and multiply each");
+                      "holds compounds that are no complex numbers: of two floats of one type, "
+                      "named r and i, real and imag, re and im or x and y, without gaps");
     if (strcmp(text, "enumeration") == 0)
         return refuse(info, err,
                       "holds booleans or another enumeration, not real numbers; store it as "
@@ -70,6 +73,18 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     char reason[128];
     snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
     return refuse(info, err, reason);
+}
+
+/* A complex matrix is described as a real one of twice the columns. */
+static int count_parts(struct matrix_info *info, struct error *err)
+{
+    int64_t limit = INT64_MAX / (int64_t)sizeof(double) / 2;
+    if (!info->complex)
+        return 0;
+    if (info->cols > 0 && info->rows > limit / info->cols)
+        return refuse(info, err, "is too large: its size in bytes exceeds 63 bits");
+    info->cols *= 2;
+    return 0;
 }
 
 static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t size,
@@ -83,10 +98,18 @@ static int read_chunks(hid_t plist, struct matrix_info *info, char *text, size_t
         info->chunk_bytes > INT64_MAX / 16)
         return error_add(err, EXIT_INPUT, "%s:%s has chunks of an impossible size: is it damaged?",
                          info->file, info->dataset);
+    double fill[2];
     info->chunk_rows = (int64_t)extents[0];
     info->chunk_cols = (int64_t)extents[1];
     h5_append(text, size, "chunked %" PRId64 "x%" PRId64, info->chunk_rows, info->chunk_cols);
-    info->fill = h5_fill_value(plist);
+    h5_fill_value(plist, info, SCALAR_DOUBLE, fill);
+    info->fill = fill[0];
+    if (info->complex) {
+        info->chunk_cols *= 2;
+        info->chunk_bytes *= 2;
+        if (fill[0] != fill[1])
+            *reason = "filled by a complex number";
+    }
     int rc = h5_filters(plist, info, text, size, reason, err);
     if (!*reason)
         *reason = h5_why_not_by_chunks(plist, info);
@@ -211,12 +234,14 @@ static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_i
 
 static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
 {
-    hid_t type = H5Dget_type(dataset);
+    char parts[2][MATFILE_PART_MAX];
+    hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
     bool native =
         (info->elements == ELEMENT_DOUBLE && H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) ||
         (info->elements == ELEMENT_FLOAT && H5Tequal(type, H5T_NATIVE_FLOAT) > 0) ||
         (info->elements == ELEMENT_INTEGER && H5Tequal(type, h5_native(info->integers)) > 0);
     h5_close(type);
+    h5_close(whole);
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
     if (!native)
         return "converted";
@@ -256,6 +281,8 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     int rc = h5_extents(dataset, info, err);
     if (!rc)
         rc = h5_type(dataset, info, type, err);
+    if (!rc)
+        rc = count_parts(info, err);
     if (!rc)
         rc = read_layout(dataset, info, layout, sizeof layout, &reason, err);
     if (rc)

@@ -58,7 +58,12 @@ const char *h5_why(void)
     why_errno = number ? atoi(number + strlen("errno = ")) : 0;
     if (why_errno)
         snprintf(why, sizeof why, "%s (errno %d)", strerror(why_errno), why_errno);
-    if (strstr(why, "bad version number") || strstr(why, "bad superblock version"))
+    if (strstr(why, "bad version number for datatype message"))
+        snprintf(why, sizeof why,
+                 "it has a type of a newer HDF5 (complex numbers: 2.0) than this build's %d.%d.%d, "
+                 "or is damaged; build with that version, or store complex numbers as h5py does",
+                 H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+    else if (strstr(why, "bad version number") || strstr(why, "bad superblock version"))
         h5_append(why, sizeof why,
                   ": damaged, or written by a newer HDF5 than %d.%d.%d of this build, whose "
                   "h5repack --high=2 writes what 1.10 reads",

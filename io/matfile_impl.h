@@ -87,6 +87,14 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT]);
 /* Classify an element type; false if it is not a real number type. */
 bool h5_type_class(hid_t type, enum element_class *elements);
 
+/* The type of the real and of the imaginary part of complex numbers, whose names go to `parts`; of
+ * any other type a copy.  To be closed. */
+hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX]);
+
+/* The HDF5 type of the matrix's elements as `type`: the native one or, of a complex matrix, a pair
+ * of them.  To be closed. */
+hid_t h5_memory_type(const struct matrix_info *info, enum scalar type);
+
 /* Write the shortest prefix of a path that does not exist to `missing`; false if all of it
  * exists. */
 bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
@@ -94,7 +102,7 @@ bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MA
 /* Describe an open dataset in `info`, where file and dataset are set. */
 int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 
-/* Bytes of the largest number type. */
+/* Bytes of the largest type of real numbers. */
 enum { H5_ELEMENT_MAX = 16 };
 
 /* Check the files of a virtual or external dataset, recursively.  Complains about those that cannot
@@ -102,8 +110,8 @@ enum { H5_ELEMENT_MAX = 16 };
 int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
                      struct error *err);
 
-/* Parts of h5_describe: h5_extents sets rows and cols; h5_type sets elements, element_bytes and
- * swapped, and writes the type's name to `text`. */
+/* Parts of h5_describe: h5_extents sets rows and cols, as HDF5 counts them; h5_type sets elements,
+ * complex, parts, element_bytes and swapped, and writes the type's name to `text`. */
 int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err);
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err);
 
@@ -119,14 +127,15 @@ const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
 /* Set the netCDF members of `info` from the dataset's attributes. */
 void h5_netcdf(hid_t dataset, struct matrix_info *info);
 
-/* The value of elements that were never written. */
-double h5_fill_value(hid_t plist);
+/* The value, as `type`, of the matrix's elements that were never written: of a real and of an
+ * imaginary part, which are the same where the matrix is real. */
+void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair);
 
 /* Append to a string in a buffer of `size` bytes, as by printf; truncates. */
 void h5_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The HDF5 type of elements in memory and in new datasets.  Not to be closed. */
+/* The HDF5 type of real numbers in memory.  Not to be closed. */
 hid_t h5_native(enum scalar type);
 
 /* The type of memory that holds exactly the numbers of a type of a file, in either byte order;

@@ -39,14 +39,14 @@ static bool is_of_netcdf(hid_t dataset)
            H5Aexists(dataset, "_Netcdf4Dimid") > 0 || H5Aexists(dataset, "DIMENSION_LIST") > 0;
 }
 
-static bool has_default_fill(hid_t dataset, double *fill)
+static bool has_default_fill(hid_t dataset, const struct matrix_info *info, double fill[2])
 {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
     H5Pfill_value_defined(plist, &defined);
-    *fill = h5_fill_value(plist);
-    bool same = defined == H5D_FILL_VALUE_USER_DEFINED && H5Tget_size(type) > 1 &&
-                *fill == default_fill(type) && is_of_netcdf(dataset);
+    h5_fill_value(plist, info, SCALAR_DOUBLE, fill);
+    bool same = defined == H5D_FILL_VALUE_USER_DEFINED && H5Tget_size(type) > 1 && !info->complex &&
+                fill[0] == default_fill(type) && is_of_netcdf(dataset);
     h5_close(plist);
     h5_close(type);
     return same;
@@ -72,7 +72,7 @@ void h5_netcdf(hid_t dataset, struct matrix_info *info)
             h5_append(text, sizeof info->netcdf, "%s%s = %.*g", comma, marks[i].name,
                       fabs(value - plain) < 1e-8 ? 17 : 9, value);
     }
-    double fill;
-    info->has_missing = has_default_fill(dataset, &fill);
-    info->missing = info->has_missing ? fill : 0;
+    double fill[2];
+    info->has_missing = has_default_fill(dataset, info, fill);
+    info->missing = info->has_missing ? fill[0] : 0;
 }

@@ -252,7 +252,7 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
         return s->err->code;
     hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
     int external = H5Pget_external_count(plist);
-    if (H5Tget_size(type) > H5_ELEMENT_MAX)
+    if (H5Tget_size(type) > 2 * H5_ELEMENT_MAX)
         refuse(s, "has elements of more bytes than any number: is it damaged?", "");
     else if (H5Pget_layout(plist) == H5D_VIRTUAL)
         look_at_virtual(s, plist, step);

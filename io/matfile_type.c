@@ -1,6 +1,6 @@
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "matfile_impl.h"
 
@@ -31,42 +31,84 @@ enum scalar h5_scalar(hid_t type)
     return found;
 }
 
-static bool member_is(hid_t type, unsigned index, char initial)
+hid_t h5_memory_type(const struct matrix_info *info, enum scalar type)
 {
-    char *name = H5Tget_member_name(type, index);
-    bool same = name && tolower((unsigned char)name[0]) == initial;
-    H5free_memory(name);
-    return same && H5Tget_member_class(type, index) == H5T_FLOAT;
+    size_t size = scalar_size(type);
+    if (!info->complex)
+        return H5Tcopy(h5_native(type));
+    hid_t pair = H5Tcreate(H5T_COMPOUND, 2 * size);
+    H5Tinsert(pair, info->parts[0], 0, h5_native(type));
+    H5Tinsert(pair, info->parts[1], size, h5_native(type));
+    return pair;
 }
 
-/* A compound of two floats named like h5py's {r, i}, MATLAB's {real, imag}, or {re, im}. */
-static bool is_complex_compound(hid_t type)
+/* Take the names of the members, if they are those of a real and an imaginary part, in any case:
+ * of h5py and Julia, of MATLAB and Octave, of R's hdf5r, and others. */
+static bool take_names(hid_t type, char parts[2][MATFILE_PART_MAX])
 {
-    if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2)
-        return false;
-    return (member_is(type, 0, 'r') && member_is(type, 1, 'i')) ||
-           (member_is(type, 0, 'i') && member_is(type, 1, 'r'));
+    static const char *const known[][2] = {
+        {"r", "i"}, {"real", "imag"}, {"re", "im"}, {"x", "y"}, {"real", "imaginary"}};
+    char *names[2] = {H5Tget_member_name(type, 0), H5Tget_member_name(type, 1)};
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known && names[0] && names[1]; i++)
+        found |= strcasecmp(names[0], known[i][0]) == 0 && strcasecmp(names[1], known[i][1]) == 0;
+    for (int i = 0; i < 2; i++) {
+        if (found)
+            snprintf(parts[i], MATFILE_PART_MAX, "%s", names[i]);
+        H5free_memory(names[i]);
+    }
+    return found;
+}
+
+/* The type of the members of a compound of two equal floats with such names, one behind the other;
+ * negative where it is none. */
+static hid_t pair_of(hid_t type, char parts[2][MATFILE_PART_MAX])
+{
+    if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2 ||
+        H5Tget_member_class(type, 0) != H5T_FLOAT || H5Tget_member_class(type, 1) != H5T_FLOAT)
+        return -1;
+    hid_t real = H5Tget_member_type(type, 0), imaginary = H5Tget_member_type(type, 1);
+    size_t size = H5Tget_size(real);
+    bool fits = H5Tequal(real, imaginary) > 0 && H5Tget_member_offset(type, 0) == 0 &&
+                H5Tget_member_offset(type, 1) == size && H5Tget_size(type) == 2 * size &&
+                take_names(type, parts);
+    h5_close(imaginary);
+    if (fits)
+        return real;
+    h5_close(real);
+    return -1;
+}
+
+hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX])
+{
+    parts[0][0] = parts[1][0] = '\0';
+#if H5_VERSION_GE(2, 0, 0)
+    if (H5Tget_class(type) == H5T_COMPLEX) {
+        strcpy(parts[0], "r");
+        strcpy(parts[1], "i");
+        return H5Tget_super(type);
+    }
+#endif
+    hid_t part = pair_of(type, parts);
+    return part >= 0 ? part : H5Tcopy(type);
 }
 
 static const char *other_class_name(hid_t type)
 {
     switch (H5Tget_class(type)) {
     case H5T_STRING: return "string";
-    case H5T_COMPOUND: return is_complex_compound(type) ? "complex" : "compound";
+    case H5T_COMPOUND: return "compound";
     case H5T_ENUM: return "enumeration";
     case H5T_ARRAY: return "array";
     case H5T_VLEN: return "variable-length";
     case H5T_REFERENCE: return "reference";
     case H5T_OPAQUE: return "opaque";
     case H5T_BITFIELD: return "bit field";
-#if H5_VERSION_GE(2, 0, 0)
-    case H5T_COMPLEX: return "complex";
-#endif
     default: return "unknown";
     }
 }
 
-void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
+static void real_type_text(hid_t type, char text[H5_TYPE_TEXT])
 {
     H5T_class_t class = H5Tget_class(type);
     if (class != H5T_FLOAT && class != H5T_INTEGER) {
@@ -77,6 +119,18 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
     bool swapped = H5Tget_size(type) > 1 && H5Tget_order(type) == H5T_ORDER_BE;
     snprintf(text, H5_TYPE_TEXT, "%c%zu%s", letter, H5Tget_precision(type),
              swapped ? " big-endian" : "");
+}
+
+void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
+{
+    char parts[2][MATFILE_PART_MAX], real[H5_TYPE_TEXT];
+    hid_t part = h5_part_type(type, parts);
+    real_type_text(part, real);
+    h5_close(part);
+    text[0] = '\0';
+    if (parts[0][0])
+        h5_append(text, H5_TYPE_TEXT, "complex %s/%s ", parts[0], parts[1]);
+    h5_append(text, H5_TYPE_TEXT, "%s", real);
 }
 
 bool h5_type_class(hid_t type, enum element_class *elements)

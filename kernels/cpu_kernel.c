@@ -100,11 +100,13 @@ static void multiply_bytes(const struct cpu_bytes *g)
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
     [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES, FUSED,
-                      pack_a_float, pack_b_float, multiply_float, combine_float, sketch_row_float,
-                      sketch_cols_float, project_block_float, NULL},
+                      pack_a_float, pack_b_float, multiply_float, combine_float,
+                      combine_pairs_float, sketch_row_float, sketch_cols_float, project_block_float,
+                      NULL},
     [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES, FUSED,
                        pack_a_double, pack_b_double, multiply_double, combine_double,
-                       sketch_row_double, sketch_cols_double, project_block_double, NULL},
+                       combine_pairs_double, sketch_row_double, sketch_cols_double,
+                       project_block_double, NULL},
     [SCALAR_INT8] = {CHECK_OF(int8_t)},
     [SCALAR_UINT8] = {CHECK_OF(uint8_t)},
     [SCALAR_INT16] = {CHECK_OF(int16_t)},

@@ -63,6 +63,9 @@ struct cpu_kernel {
     /* out[i] = fma(alpha, x[i], beta * y[i]).  A null x or y drops its term; out may alias x or
      * y. */
     void (*combine)(int64_t n, double alpha, const void *x, double beta, const void *y, void *out);
+    /* Likewise, of n pairs (struct combine in vector.h). */
+    void (*combine_pairs)(int64_t n, const double alpha[2], const void *x, const double beta[2],
+                          const void *y, void *out);
     /* The inner loops of sketch, with CLASSES_MAX lanes: all lanes of row i; or one lane down the
      * columns `cols`, at most SKETCH_PIECE.  Each returns the number of excluded elements. */
     int64_t (*sketch_row)(const struct sketch *s, int64_t i, double largest, double *sums,

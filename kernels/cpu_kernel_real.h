@@ -153,6 +153,28 @@ static void NAME(combine)(int64_t n, double alpha, const void *x, double beta, c
             to[i] = FMA(a, xs[i], b * ys[i]);
 }
 
+static void NAME(combine_pairs)(int64_t n, const double alpha[2], const void *x,
+                                const double beta[2], const void *y, void *out)
+{
+    const REAL a = (REAL)alpha[0], ai = (REAL)alpha[1], b = (REAL)beta[0], bi = (REAL)beta[1];
+    const REAL *xs = x, *ys = y;
+    REAL *to = out;
+    for (int64_t i = 0; i < 2 * n; i += 2) {
+        REAL r = 0, s = 0;
+        if (ys) {
+            r = FMA(b, ys[i], -(bi * ys[i + 1]));
+            s = FMA(b, ys[i + 1], bi * ys[i]);
+        }
+        if (xs) {
+            const REAL xr = xs[i], xi = xs[i + 1];
+            r = FMA(a, xr, FMA(-ai, xi, r));
+            s = FMA(a, xi, FMA(ai, xr, s));
+        }
+        to[i] = r;
+        to[i + 1] = s;
+    }
+}
+
 #undef LANES
 #undef TILE_ROWS
 #undef LINE

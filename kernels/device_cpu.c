@@ -32,6 +32,7 @@ enum action {
     ACTION_COMBINE,
     ACTION_MIRROR,
     ACTION_STANDARDIZE,
+    ACTION_EMBED,
     ACTION_SKETCH,
     ACTION_RETIRE,
     ACTION_PROJECT,
@@ -56,6 +57,7 @@ struct operation {
         struct combine combine;
         struct mirror mirror;
         struct standardize standardize;
+        struct embed embed;
         struct sketch sketch;
         struct retire retire;
         struct project project;
@@ -133,6 +135,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
     case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
+    case ACTION_EMBED: embed_cpu(&o->embed, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
     case ACTION_RETIRE: retire_cpu(&o->retire, cpu->threads); break;
     case ACTION_PROJECT: project_cpu(&o->project, cpu->threads); break;
@@ -252,6 +255,13 @@ static int cpu_standardize(struct device *dev, const struct standardize *standar
     (void)err;
     submit(dev, STREAM_COMPUTE,
            (struct operation){.action = ACTION_STANDARDIZE, .standardize = *standardize});
+    return 0;
+}
+
+static int cpu_embed(struct device *dev, const struct embed *embed, struct error *err)
+{
+    (void)err;
+    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_EMBED, .embed = *embed});
     return 0;
 }
 
@@ -441,6 +451,7 @@ static const struct device cpu_functions = {
     .combine = cpu_combine,
     .mirror = cpu_mirror,
     .standardize = cpu_standardize,
+    .embed = cpu_embed,
     .sketch = cpu_sketch,
     .retire = cpu_retire,
     .project = cpu_project,

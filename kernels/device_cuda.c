@@ -219,6 +219,13 @@ static int gpu_standardize(struct device *dev, const struct standardize *standar
                   standardize_cuda(standardize, gpu->streams[STREAM_COMPUTE]), err);
 }
 
+static int gpu_embed(struct device *dev, const struct embed *embed, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "embedding complex numbers",
+                  embed_cuda(embed, gpu->streams[STREAM_COMPUTE]), err);
+}
+
 static int gpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     struct gpu *gpu = gpu_of(dev);
@@ -287,6 +294,7 @@ static const struct device gpu_functions = {
     .combine = gpu_combine,
     .mirror = gpu_mirror,
     .standardize = gpu_standardize,
+    .embed = gpu_embed,
     .sketch = gpu_sketch,
     .retire = gpu_retire,
     .project = gpu_project,

@@ -7,7 +7,11 @@
  * With alpha = beta = 1 the sum starts from C's value, so calls over consecutive slabs of k give
  * the same bits as one call over all of k, independently of slabs, tiles and threads.  With any
  * other alpha or beta the sum starts from zero, and C := fma(alpha, s, beta * C), or alpha * s
- * where beta = 0.  With beta = 0 C is not read; with k = 0 or alpha = 0 A and B are not read. */
+ * where beta = 0.  With beta = 0 C is not read; with k = 0 or alpha = 0 A and B are not read.
+ *
+ * A complex product is one of real matrices (problem.h), so that of c = sum of a b
+ *     re = fma(re a, re b, re), re = fma(im a, -im b, re), for each a and b, k ascending, and
+ *     im = fma(re a, im b, im), im = fma(im a, re b, im). */
 #pragma once
 
 #include <stdbool.h>

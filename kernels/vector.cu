@@ -1,16 +1,17 @@
-/* combine, mirror and standardize on the GPU: one pass over memory, limited by its bandwidth. */
+/* combine, mirror, standardize and embed on the GPU: one pass over memory, limited by its
+ * bandwidth. */
 #include "launch.cuh"
 #include "standardized.h"
 #include "whole.h"
 
-__device__ __forceinline__ float combined(float alpha, float acc, float beta, float c0)
+__device__ __forceinline__ float fused(float x, float y, float z)
 {
-    return fmaf(alpha, acc, beta * c0);
+    return fmaf(x, y, z);
 }
 
-__device__ __forceinline__ double combined(double alpha, double acc, double beta, double c0)
+__device__ __forceinline__ double fused(double x, double y, double z)
 {
-    return fma(alpha, acc, beta * c0);
+    return fma(x, y, z);
 }
 
 /* alpha acc + beta c0, of which neither is read where its factor is 0. */
@@ -19,7 +20,7 @@ __device__ __forceinline__ T combined_at(T alpha, const T *acc, T beta, const T 
 {
     if (alpha == T(0))
         return beta == T(0) ? T(0) : beta * *c0;
-    return beta == T(0) ? alpha * *acc : combined(alpha, *acc, beta, *c0);
+    return beta == T(0) ? alpha * *acc : fused(alpha, *acc, beta * *c0);
 }
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
@@ -64,11 +65,46 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_whole_kernel(con
     }
 }
 
+/* One pair per thread, likewise. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_pairs_kernel(const struct combine p)
+{
+    const T alpha = (T)p.alpha, beta = (T)p.beta, alpha_i = (T)p.alpha_i, beta_i = (T)p.beta_i;
+    const bool with_acc = alpha != T(0) || alpha_i != T(0),
+               with_c0 = beta != T(0) || beta_i != T(0);
+    const int64_t j = 2 * ((int64_t)blockIdx.x * COMBINE_X + threadIdx.x);
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        T *acc = static_cast<T *>(p.acc) + i * p.ld_acc + j;
+        const T *c0 = static_cast<const T *>(p.c0) + i * p.ld_c0 + j;
+        T r = 0, s = 0;
+        if (with_c0) {
+            r = fused(beta, c0[0], -(beta_i * c0[1]));
+            s = fused(beta, c0[1], beta_i * c0[0]);
+        }
+        if (with_acc) {
+            const T xr = acc[0], xi = acc[1];
+            r = fused(alpha, xr, fused(-alpha_i, xi, r));
+            s = fused(alpha, xi, fused(alpha_i, xr, s));
+        }
+        acc[0] = r;
+        acc[1] = s;
+    }
+}
+
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
 {
     if (combine->rows == 0 || combine->cols == 0)
         return cudaSuccess;
     dim3 block(COMBINE_X, COMBINE_Y);
+    if (combine_is_complex(combine)) {
+        dim3 pairs = blocks_over(combine->rows, COMBINE_Y, combine->cols / 2, COMBINE_X);
+        auto of_pairs = combine->type == SCALAR_FLOAT ? combine_pairs_kernel<float>
+                                                      : combine_pairs_kernel<double>;
+        return start_kernel(of_pairs, pairs, block, 0, stream, *combine);
+    }
     dim3 grid = blocks_over(combine->rows, COMBINE_Y, combine->cols, COMBINE_X);
     auto kernel = combine->whole                  ? combine_whole_kernel
                   : combine->type == SCALAR_FLOAT ? combine_kernel<float>
@@ -150,4 +186,37 @@ cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
     dim3 grid = blocks_over(s->rows, COMBINE_Y, s->cols, COMBINE_X);
     auto kernel = s->type == SCALAR_FLOAT ? standardize_kernel<float> : standardize_kernel<double>;
     return start_kernel(kernel, grid, block, 0, stream, *s);
+}
+
+/* One element of `from` per thread, likewise. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struct embed p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    const int64_t width = p.complex ? 2 : 1, wide = p.wide ? 2 : 1, high = p.high ? 2 : 1;
+    if (j >= p.cols)
+        return;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        const T *from = static_cast<const T *>(p.from) + i * p.ld_from + j * width;
+        T *to = static_cast<T *>(p.to) + i * high * p.ld_to + j * wide;
+        const T r = from[0], s = p.complex ? from[1] : T(0), si = p.conjugate ? -s : s;
+        to[0] = r;
+        if (p.wide)
+            to[1] = si;
+        if (p.high)
+            to[p.ld_to] = p.wide ? -si : si;
+        if (p.high && p.wide)
+            to[p.ld_to + 1] = r;
+    }
+}
+
+cudaError_t embed_cuda(const struct embed *e, cudaStream_t stream)
+{
+    if (e->rows == 0 || e->cols == 0)
+        return cudaSuccess;
+    dim3 block(COMBINE_X, COMBINE_Y);
+    dim3 grid = blocks_over(e->rows, COMBINE_Y, e->cols, COMBINE_X);
+    auto kernel = e->type == SCALAR_FLOAT ? embed_kernel<float> : embed_kernel<double>;
+    return start_kernel(kernel, grid, block, 0, stream, *e);
 }

@@ -15,7 +15,14 @@
  * With alpha = 1 this is C += beta A.  alpha and beta are rounded to `type` before use.
  *
  * `whole`: acc holds integers of up to 53 bits as doubles, alpha and beta are such integers, and
- * c0 and what acc becomes are int64; what does not fit becomes WHOLE_OVERFLOW. */
+ * c0 and what acc becomes are int64; what does not fit becomes WHOLE_OVERFLOW.
+ *
+ * Where alpha_i or beta_i is not 0, elements are pairs of a real part r and an imaginary part i,
+ * and so are alpha and beta.  Then t = beta c0 is
+ *     tr = fma(beta, r, -(beta_i * i)),  ti = fma(beta, i, beta_i * r),  or 0 where beta = 0,
+ * and acc becomes
+ *     fma(alpha, r, fma(-alpha_i, i, tr)),  fma(alpha, i, fma(alpha_i, r, ti)),  or t where
+ * alpha = 0. */
 struct combine {
     enum scalar type;
     int64_t rows, cols;
@@ -24,6 +31,7 @@ struct combine {
     const void *c0;
     int64_t ld_acc, ld_c0; /* leading dimensions: elements between rows */
     bool whole;
+    double alpha_i, beta_i;
 };
 
 /* The transpose of what combine gives, elsewhere: to[j][i] := alpha acc[i][j] + beta c0[j][i], with
@@ -57,7 +65,28 @@ struct standardize {
     enum missing missing;
 };
 
+/* The real matrix that stands for a complex one in a product.  Each element r + si of `from`, or
+ * with `conjugate` r - si, becomes so many numbers of `to`:
+ *     wide:  r s      high:  r      both:   r s
+ *                            s             -s r
+ * Where `from` is real, s is 0. */
+struct embed {
+    enum scalar type;
+    int64_t rows, cols; /* of `from`, in elements: pairs of numbers, if it is complex */
+    const void *from;
+    void *to;
+    int64_t ld_from, ld_to; /* numbers between rows */
+    bool complex, conjugate, high, wide;
+};
+
 /* The operations on at most `threads` threads of the CPU.  They block until they are done. */
 void combine_cpu(const struct combine *c, int threads);
 void mirror_cpu(const struct mirror *m, int threads);
 void standardize_cpu(const struct standardize *s, int threads);
+void embed_cpu(const struct embed *e, int threads);
+
+/* Whether combine takes pairs. */
+static inline bool combine_is_complex(const struct combine *c)
+{
+    return c->alpha_i != 0 || c->beta_i != 0;
+}

@@ -1,4 +1,4 @@
-/* combine, mirror and standardize on the CPU. */
+/* combine, mirror, standardize and embed on the CPU. */
 #include "vector.h"
 
 #include <math.h>
@@ -28,7 +28,9 @@ void combine_cpu(const struct combine *c, int threads)
     const struct cpu_kernel *kernel = &cpu_kernels(0)[c->type];
     int64_t acc_bytes = c->ld_acc * (int64_t)scalar_size(c->type);
     int64_t c0_bytes = c->ld_c0 * (int64_t)scalar_size(c->type);
-    bool with_acc = !is_zero(c->type, c->alpha), with_c0 = !is_zero(c->type, c->beta);
+    const double alpha[] = {c->alpha, c->alpha_i}, beta[] = {c->beta, c->beta_i};
+    bool with_acc = !is_zero(c->type, c->alpha) || !is_zero(c->type, c->alpha_i);
+    bool with_c0 = !is_zero(c->type, c->beta) || !is_zero(c->type, c->beta_i);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < c->rows; i++) {
         if (c->whole) {
@@ -37,7 +39,10 @@ void combine_cpu(const struct combine *c, int threads)
         }
         char *acc = (char *)c->acc + i * acc_bytes;
         const char *c0 = with_c0 ? (const char *)c->c0 + i * c0_bytes : NULL;
-        kernel->combine(c->cols, c->alpha, with_acc ? acc : NULL, c->beta, c0, acc);
+        if (combine_is_complex(c))
+            kernel->combine_pairs(c->cols / 2, alpha, with_acc ? acc : NULL, beta, c0, acc);
+        else
+            kernel->combine(c->cols, c->alpha, with_acc ? acc : NULL, c->beta, c0, acc);
     }
 }
 
@@ -76,8 +81,16 @@ static void transpose_columns(const struct mirror *m, int64_t first, int64_t col
 
 void mirror_cpu(const struct mirror *m, int threads)
 {
-    const struct combine combine = {m->type, m->cols, m->rows,  m->alpha, m->beta,
-                                    m->to,   m->c0,   m->ld_to, m->ld_c0, m->whole};
+    const struct combine combine = {.type = m->type,
+                                    .rows = m->cols,
+                                    .cols = m->rows,
+                                    .alpha = m->alpha,
+                                    .beta = m->beta,
+                                    .acc = m->to,
+                                    .c0 = m->c0,
+                                    .ld_acc = m->ld_to,
+                                    .ld_c0 = m->ld_c0,
+                                    .whole = m->whole};
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t j = 0; j < m->cols; j += SIDE)
         transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
@@ -98,4 +111,37 @@ void standardize_cpu(const struct standardize *s, int threads)
             for (int64_t j = 0; j < s->cols; j++)
                 doubles[j] = standardized(s, doubles[j], s->by_rows ? i : j);
     }
+}
+
+/* An element's numbers, exactly, in double. */
+static inline double number(const struct embed *e, int64_t at)
+{
+    return e->type == SCALAR_FLOAT ? ((const float *)e->from)[at] : ((const double *)e->from)[at];
+}
+
+static inline void set_number(const struct embed *e, int64_t at, double value)
+{
+    if (e->type == SCALAR_FLOAT)
+        ((float *)e->to)[at] = (float)value;
+    else
+        ((double *)e->to)[at] = value;
+}
+
+void embed_cpu(const struct embed *e, int threads)
+{
+    const int64_t width = e->complex ? 2 : 1, wide = e->wide ? 2 : 1, high = e->high ? 2 : 1;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < e->rows; i++)
+        for (int64_t j = 0; j < e->cols; j++) {
+            const int64_t from = i * e->ld_from + j * width, to = i * high * e->ld_to + j * wide;
+            const double r = number(e, from), s = e->complex ? number(e, from + 1) : 0;
+            const double si = e->conjugate ? -s : s;
+            set_number(e, to, r);
+            if (e->wide)
+                set_number(e, to + 1, si);
+            if (e->high)
+                set_number(e, to + e->ld_to, e->wide ? -si : si);
+            if (e->high && e->wide)
+                set_number(e, to + e->ld_to + 1, r);
+        }
 }

@@ -25,9 +25,11 @@ static const struct argp_option option_table[] = {
     {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
     {"alpha", KEY(alpha), "X", 0, "default 1", 0},
     {"beta", KEY(beta), "X", 0, "default 0", 0},
-    {"transa", KEY(trans_a), "N|T", 0, "op(A): A as it is, or transposed", 0},
-    {"transb", KEY(trans_b), "N|T", 0, "op(B)", 0},
-    {"type", KEY(type), "d|s", 0, "convert the operands to double or float while reading", 0},
+    {"transa", KEY(trans_a), "N|T|C", 0, "op(A): A as it is, transposed, or that and conjugated",
+     0},
+    {"transb", KEY(trans_b), "N|T|C", 0, "op(B)", 0},
+    {"type", KEY(type), "d|s|z|c", 0,
+     "convert the operands to double or float, or complex numbers of them, while reading", 0},
     {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
     {"product", KEY(product), "cov|cor|gram", 0,
      "covariances or correlations (divisor n - 1, as numpy.cov and corrcoef) or plain products of "
@@ -141,11 +143,11 @@ static void parse_option(int key, char *arg, struct parse *p)
         p->c_given_by = p->from_environment ? "DGEMM_OOC_C" : "-c";
         break;
     case 'o': p->output = arg; break;
-    case KEY(alpha): o->alpha = parse_number(arg, p); break;
-    case KEY(beta): o->beta = parse_number(arg, p); break;
-    case KEY(trans_a): o->trans_a = parse_word(arg, p); break;
-    case KEY(trans_b): o->trans_b = parse_word(arg, p); break;
-    case KEY(type): o->type = parse_type(arg, p); break;
+    case KEY(alpha): parse_complex(arg, &o->alpha, &o->alpha_i, p); break;
+    case KEY(beta): parse_complex(arg, &o->beta, &o->beta_i, p); break;
+    case KEY(trans_a): parse_trans(arg, &o->trans_a, &o->conjugate_a, p); break;
+    case KEY(trans_b): parse_trans(arg, &o->trans_b, &o->conjugate_b, p); break;
+    case KEY(type): o->type = parse_type(arg, &o->complex, p); break;
     case KEY(product): o->product = (enum named_product)(PRODUCT_COV + parse_word(arg, p)); break;
     case KEY(center): o->center = (enum axis)parse_word(arg, p); break;
     case KEY(scale): o->scale = (enum axis)parse_word(arg, p); break;
@@ -240,7 +242,7 @@ static void name_product(struct parse *p)
 static void name_files(struct parse *p)
 {
     struct options *o = p->options;
-    bool operands = names_file(p->a) && names_file(p->b) && (o->beta == 0 || names_file(p->c));
+    bool operands = names_file(p->a) && names_file(p->b) && (!options_add_c(o) || names_file(p->c));
     if (!p->input && !(operands && p->output)) {
         if (!p->left_out)
             usage_error(p, "INPUT.h5 is missing; name it, or %s",
@@ -284,7 +286,7 @@ static void check_standard(struct parse *p)
 static void check_together(struct parse *p)
 {
     struct options *o = p->options;
-    if (p->c && o->beta == 0 && (o->given.beta || !o->check_only))
+    if (p->c && !options_add_c(o) && (o->given.beta || !o->check_only))
         usage_error(p,
                     "%s %s names the C that is added, which is read only if beta is not 0: give "
                     "--beta too, or name the result's file with --output",

@@ -41,7 +41,7 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
     } members[] = {
         {"dataset", name ? name : hex(XXH3_64bits(info->dataset, strlen(info->dataset)))},
         {"rows", json_integer(info->rows)},
-        {"columns", json_integer(info->cols)},
+        {"columns", json_integer(matfile_cols(info))},
         {"file's size", json_integer((json_int_t)info->file_bytes)},
         {"file's time of change",
          json_sprintf("%lld.%09ld", (long long)file->changed.tv_sec, file->changed.tv_nsec)},
@@ -61,7 +61,7 @@ void journal_describe(struct journal *journal, const struct names *names,
                       const struct options *options, const struct problem *p,
                       const struct operand_state *operands)
 {
-    static const char *const letters[] = {"A", "B", "C"};
+    static const char *const letters[] = {"A", "B", "C"}, *const words[] = {"N", "T", "C"};
     json_t *product = json_object();
     *journal = (struct journal){.names = names, .product = product, .descriptor = -1, .bytes = -1};
     for (int i = 0; i < OPERAND_COUNT; i++)
@@ -72,8 +72,13 @@ void journal_describe(struct journal *journal, const struct names *names,
     json_object_set_new(product, "type", json_string(scalar_name(problem_held(p, OPERAND_C))));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
-    json_object_set_new(product, "transa", json_string(p->trans[0] ? "T" : "N"));
-    json_object_set_new(product, "transb", json_string(p->trans[1] ? "T" : "N"));
+    if (p->complex) {
+        json_object_set_new(product, "complex", json_true());
+        json_object_set_new(product, "alpha, imaginary", json_real(p->alpha_i));
+        json_object_set_new(product, "beta, imaginary", json_real(p->beta_i));
+    }
+    json_object_set_new(product, "transa", json_string(words[p->trans[0] + p->conjugate[0]]));
+    json_object_set_new(product, "transb", json_string(words[p->trans[1] + p->conjugate[1]]));
     json_object_set_new(product, "verify", json_string(options->verify ? "on" : "off"));
     if (p->standard.axis) {
         const struct standard *s = &p->standard;

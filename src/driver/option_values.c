@@ -32,13 +32,48 @@ static void bad_value(struct parse *p, const char *text, const char *remedy)
         usage_error(p, "--%s %s: %s", option, text, remedy);
 }
 
-double parse_number(const char *text, struct parse *p)
+/* One term of a complex number, with its sign: a number or an imaginary one, as 2i or i.  Returns
+ * what follows it; null where it is none. */
+static const char *parse_term(const char *text, double *value, bool *imaginary)
 {
     char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !isfinite(value))
-        bad_value(p, text, "give a finite number");
-    return value;
+    const bool negative = *text == '-', is_signed = negative || *text == '+';
+    *value = strtod(text, &end);
+    if (end == text && text[is_signed] == 'i') { /* without a number */
+        *value = negative ? -1 : 1;
+        end = (char *)text + is_signed;
+    }
+    *imaginary = *end == 'i';
+    return end == text && !*imaginary ? NULL : end + *imaginary;
+}
+
+void parse_complex(const char *text, double *real, double *imaginary, struct parse *p)
+{
+    double value[2] = {0, 0};
+    bool given[2] = {false, false}, right = true;
+    const char *rest = text;
+    while (right && (rest == text || *rest)) {
+        double term;
+        bool of_i;
+        right = rest == text || *rest == '+' || *rest == '-';
+        rest = right ? parse_term(rest, &term, &of_i) : NULL;
+        right = rest && !given[of_i] && isfinite(term);
+        if (right) {
+            given[of_i] = true;
+            value[of_i] = term;
+        }
+    }
+    if (!right)
+        bad_value(p, text, "give a finite number, or a complex one such as 1.5-2i");
+    *real = value[0];
+    *imaginary = value[1];
+}
+
+void parse_trans(const char *text, bool *trans, bool *conjugate, struct parse *p)
+{
+    int word = parse_word(text, p);
+    *trans = word > 0;
+    *conjugate = word == 2;
 }
 
 int parse_count(const char *text, struct parse *p)
@@ -95,29 +130,31 @@ int parse_word(const char *text, struct parse *p)
     return 0;
 }
 
-bool type_named(const char *text, enum scalar *type)
+bool type_named(const char *text, enum scalar *type, bool *complex)
 {
     static const struct {
         const char *name;
         enum scalar type;
-    } names[] = {{"d", SCALAR_DOUBLE},
-                 {"double", SCALAR_DOUBLE},
-                 {"s", SCALAR_FLOAT},
-                 {"single", SCALAR_FLOAT},
-                 {"float", SCALAR_FLOAT}};
+        bool complex;
+    } names[] = {{"d", SCALAR_DOUBLE, false},    {"double", SCALAR_DOUBLE, false},
+                 {"s", SCALAR_FLOAT, false},     {"single", SCALAR_FLOAT, false},
+                 {"float", SCALAR_FLOAT, false}, {"z", SCALAR_DOUBLE, true},
+                 {"c", SCALAR_FLOAT, true}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcasecmp(text, names[i].name) == 0) {
             *type = names[i].type;
+            *complex = names[i].complex;
             return true;
         }
     return false;
 }
 
-enum scalar parse_type(const char *text, struct parse *p)
+enum scalar parse_type(const char *text, bool *complex, struct parse *p)
 {
     enum scalar type = SCALAR_DOUBLE;
-    if (!type_named(text, &type))
-        bad_value(p, text, "choose d (double) or s (single, float)");
+    if (!type_named(text, &type, complex))
+        bad_value(p, text,
+                  "choose d (double), s (single, float), or complex numbers of them: z, c");
     return type;
 }
 

@@ -22,8 +22,8 @@ struct parse {
 /* Complain. */
 __attribute__((format(printf, 2, 3))) void usage_error(struct parse *p, const char *format, ...);
 
-/* A finite number, as strtod reads it. */
-double parse_number(const char *text, struct parse *p);
+/* A number, or a complex one: 1.5-2i, -i, 3. */
+void parse_complex(const char *text, double *real, double *imaginary, struct parse *p);
 
 /* From 1 to 2^24. */
 int parse_count(const char *text, struct parse *p);
@@ -40,11 +40,15 @@ double parse_time(const char *text, struct parse *p);
 /* The index of `text` in the words that the option's table entry lists: "one|two|three". */
 int parse_word(const char *text, struct parse *p);
 
-/* The type that a word names: d, double, s, single or float, in either case; false for another. */
-bool type_named(const char *text, enum scalar *type);
+/* N, T or C. */
+void parse_trans(const char *text, bool *trans, bool *conjugate, struct parse *p);
+
+/* The type that a word names: d, double, s, single or float, in either case, or complex numbers of
+ * them: z or c; false for another. */
+bool type_named(const char *text, enum scalar *type, bool *complex);
 
 /* The type that a word names. */
-enum scalar parse_type(const char *text, struct parse *p);
+enum scalar parse_type(const char *text, bool *complex, struct parse *p);
 
 /* An enum algorithm that this build has, or ALGORITHM_AUTO; *moduli: those of "ozaki:14", or 0. */
 int parse_algorithm(const char *text, int *moduli, struct parse *p);

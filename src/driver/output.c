@@ -47,14 +47,24 @@ static int add_statistics(struct output *output, const struct problem *p, struct
     return err->code;
 }
 
+/* Name the parts of C's elements as A does, or B where A is real. */
+static void name_parts(const struct problem *p, struct matrix_info *c)
+{
+    static const char h5py[2][MATFILE_PART_MAX] = {"r", "i"};
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    memcpy(c->parts, a->complex ? a->parts : b->complex ? b->parts : h5py, sizeof c->parts);
+}
+
 static int create_part(struct output *output, const struct options *options,
                        const struct problem *p, const struct output_attributes *attributes,
                        struct error *err)
 {
     struct matfile_layout layout = {0};
     struct matrix_info *info = &output->info;
-    *info = (struct matrix_info){.rows = p->m, .cols = p->n};
+    *info = (struct matrix_info){.rows = p->m, .cols = p->n, .complex = p->complex};
     matrix_set_type(info, problem_held(p, OPERAND_C));
+    if (p->complex)
+        name_parts(p, info);
     snprintf(info->file, sizeof info->file, "%s", output->names.part);
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
     for (int i = 0; i < NAMES_LARGE; i++) /* of a run that was killed, as output_check has seen */
@@ -77,8 +87,8 @@ static int find_part(struct output *output, const struct options *options, const
         return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
                          why.text);
     if (lstat(part, &status) || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
-        info->rows != p->m || info->cols != p->n || !info->by_offset ||
-        !matrix_holds(info, problem_held(p, OPERAND_C)) ||
+        info->rows != p->m || info->cols != p->n || info->complex != p->complex ||
+        !info->by_offset || !matrix_holds(info, problem_held(p, OPERAND_C)) ||
         !output_attributes_match(info, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is not what its journal says, or is damaged; give --restart never "

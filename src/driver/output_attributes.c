@@ -21,10 +21,13 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     const struct standard *s = &p->standard;
+    static const char *const marks[] = {"", "^T", "^H"};
     const struct matfile_attribute list[] = {
         {.name = "formula", .text = attributes->formula},
         {.name = "alpha", .number = p->alpha},
         {.name = "beta", .number = p->beta},
+        {.name = p->complex ? "alpha_imag" : NULL, .number = p->alpha_i},
+        {.name = p->complex ? "beta_imag" : NULL, .number = p->beta_i},
         {.name = "A_file", .text = a->file},
         {.name = "A_dataset", .text = a->dataset},
         {.name = "B_file", .text = b->file},
@@ -47,7 +50,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
     print_hash(identity, attributes->identity);
     snprintf(attributes->kernels, sizeof attributes->kernels, "%s", problem_kernels(p, options));
     snprintf(attributes->formula, sizeof attributes->formula, "C = alpha A%s B%s%s",
-             p->trans[0] ? "^T" : "", p->trans[1] ? "^T" : "",
+             marks[p->trans[0] + p->conjugate[0]], marks[p->trans[1] + p->conjugate[1]],
              problem_reads_c(p) ? " + beta C0" : "");
 }
 
@@ -93,7 +96,7 @@ bool output_is_complete(const struct options *options, uint64_t identity)
     return values[IDENTITY].found && strcmp(values[IDENTITY].text, text) == 0 && parts;
 }
 
-/* Take alpha or beta as recorded. */
+/* Take alpha or beta, or an imaginary part of theirs, as recorded. */
 static void recall_scalar(const char *what, const struct matfile_value *value, bool given,
                           double *option, struct error *err)
 {
@@ -105,16 +108,22 @@ static void recall_scalar(const char *what, const struct matfile_value *value, b
         *option = value->number;
 }
 
-static void recall_trans(const char *what, const char *transposed,
-                         const struct matfile_value *formula, bool given, bool *option,
-                         struct error *err)
+/* `letter`: of the operand, as in A^T, or with conjugate elements A^H. */
+static void recall_trans(char letter, const struct matfile_value *formula, bool given, bool *trans,
+                         bool *conjugate, struct error *err)
 {
-    bool trans = strstr(formula->text, transposed) != NULL;
-    if (given && formula->found && *option != trans)
-        error_add(err, EXIT_INPUT, "C was made with %s %c, not with the %s %c that was given", what,
-                  trans ? 'T' : 'N', what, *option ? 'T' : 'N');
-    else if (formula->found)
-        *option = trans;
+    static const char words[] = {'N', 'T', 'C'};
+    const char *mark = formula->found ? strchr(formula->text, letter) : NULL;
+    int made = !mark || mark[1] != '^' ? 0 : mark[2] == 'H' ? 2 : 1;
+    int asked = *trans + *conjugate;
+    if (given && mark && asked != made && !(asked == 2 && made == 1))
+        error_add(err, EXIT_INPUT,
+                  "C was made with --trans%c %c, not with the --trans%c %c that was given",
+                  letter - 'A' + 'a', words[made], letter - 'A' + 'a', words[asked]);
+    else if (mark) {
+        *trans = made > 0;
+        *conjugate = made == 2;
+    }
 }
 
 /* Compare the names of datasets, with or without the first slash.  Files may have moved. */
@@ -142,10 +151,12 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
     if (c->elements != ELEMENT_FLOAT && c->elements != ELEMENT_DOUBLE)
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert && options->type != type)
-        error_add(err, EXIT_INPUT, "C is %s, but --type %c is given", scalar_name(type),
-                  options->type == SCALAR_DOUBLE ? 'd' : 's');
+    else if (options->convert && (options->type != type || options->complex != c->complex))
+        error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
+                  c->complex ? "complex " : "", scalar_name(type),
+                  "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
     options->type = type;
+    options->complex = c->complex;
     options->convert = true;
 }
 
@@ -227,6 +238,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     enum {
         ALPHA,
         BETA,
+        ALPHA_I,
+        BETA_I,
         FORMULA,
         A_DATASET,
         B_DATASET,
@@ -239,6 +252,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     };
     struct matfile_value values[] = {
         [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
+        [ALPHA_I] = {.name = "alpha_imag"},  [BETA_I] = {.name = "beta_imag"},
         [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
         [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = "checksum"},
         [KERNELS] = {.name = "kernels"},     [TRIANGLE] = {.name = "triangle"},
@@ -250,8 +264,10 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         return err->code;
     recall_scalar("alpha", &values[ALPHA], o->given.alpha, &o->alpha, err);
     recall_scalar("beta", &values[BETA], o->given.beta, &o->beta, err);
-    recall_trans("--transa", "A^T", &values[FORMULA], o->given.trans_a, &o->trans_a, err);
-    recall_trans("--transb", "B^T", &values[FORMULA], o->given.trans_b, &o->trans_b, err);
+    recall_scalar("alpha", &values[ALPHA_I], o->given.alpha, &o->alpha_i, err);
+    recall_scalar("beta", &values[BETA_I], o->given.beta, &o->beta_i, err);
+    recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans_a, &o->conjugate_a, err);
+    recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans_b, &o->conjugate_b, err);
     recall_operand("A", "a", &values[A_DATASET], o->given.a, &o->a, err);
     recall_operand("B", "b", &values[B_DATASET], o->given.b, &o->b, err);
     recall_type(o, &recall->info, err);

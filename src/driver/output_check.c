@@ -78,7 +78,7 @@ static bool is_input(const struct guarded *g, const char *file)
     const struct options *options = g->options;
     const struct problem *p = g->problem;
     bool found = file_is_same(file, options->a.file) || file_is_same(file, options->b.file) ||
-                 (options->beta != 0 && file_is_same(file, options->c.file));
+                 (options_add_c(options) && file_is_same(file, options->c.file));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
         found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file);
     return found;

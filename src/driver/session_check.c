@@ -28,7 +28,7 @@ static int describe(struct session *s, struct recall *recall)
     if (c->rows != p->m || c->cols != p->n)
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
-                  c->file, c->dataset, c->rows, c->cols, p->m, p->n);
+                  c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n / problem_width(p));
     return s->err.code;
 }
 

@@ -25,22 +25,23 @@ static void plan_piece(struct session *s, const struct piece *piece, struct atte
     struct problem *p = &attempt->problem;
     struct plan_request *request = &attempt->request;
     *p = work_problem(&s->problem, piece);
+    const int64_t tile_cols = o->tile_cols * problem_width(p);
     *request = (struct plan_request){
         .grid_rows = o->grid_rows,
         .grid_cols = o->grid_cols,
         .layers = s->progress.layers ? s->progress.layers : o->layers,
         .whole = piece->k > 0,
         .tile_rows = o->tile_rows,
-        .tile_cols = o->tile_cols,
-        .slab = o->slab,
+        .tile_cols = tile_cols,
+        .slab = o->slab * problem_width(p),
         .verify = o->verify != VERIFY_OFF,
         .record_bytes = record_bytes(o),
         .algorithm = o->algorithm == ALGORITHM_AUTO
                          ? algorithm_auto(m->gpu ? m->compute_capability : 0, p->type)
                          : (enum algorithm)o->algorithm};
-    if (o->tile_rows <= s->problem.m && o->tile_cols <= s->problem.n) { /* as large as it has */
+    if (o->tile_rows <= s->problem.m && tile_cols <= s->problem.n) { /* as large as it has */
         request->tile_rows = min_i64(o->tile_rows, p->m);
-        request->tile_cols = min_i64(o->tile_cols, p->n);
+        request->tile_cols = min_i64(tile_cols, p->n);
     }
     plan_make(p, m, request, &attempt->plan, err);
 }

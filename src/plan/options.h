@@ -23,8 +23,8 @@ struct operand_name {
 
 struct options {
     struct operand_name a, b, c, output;
-    double alpha, beta;
-    bool trans_a, trans_b;
+    double alpha, beta, alpha_i, beta_i; /* _i: imaginary parts */
+    bool trans_a, trans_b, conjugate_a, conjugate_b;
     struct {
         bool a, b, alpha, beta, trans_a, trans_b, standard, missing;
     } given; /* by the user, not by default */
@@ -33,6 +33,7 @@ struct options {
     enum missing missing;
     bool convert; /* --type given: operands are converted to `type` */
     enum scalar type;
+    bool complex;  /* likewise: to complex numbers of it */
     int algorithm; /* enum algorithm or ALGORITHM_AUTO */
     int moduli;    /* of ALGORITHM_OZAKI; 0: as many as suit the type */
     enum symmetric symmetric;
@@ -59,3 +60,9 @@ struct options {
     bool force;
     bool quiet, verbose;
 };
+
+/* Whether beta is not 0. */
+static inline bool options_add_c(const struct options *o)
+{
+    return o->beta != 0 || o->beta_i != 0;
+}

@@ -41,7 +41,8 @@ struct plan {
         slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
-    int64_t ld[OPERAND_COUNT]; /* elements between the rows of a device panel, of the tile */
+    int64_t ld[OPERAND_COUNT]; /* elements between the rows of what is multiplied, of the tile */
+    int64_t ld_panel[2];       /* between those of a device panel; the same, if none is embedded */
     int64_t slot_elements;     /* of C: a slot holds a part of a panel or of a strip */
     int64_t strip_rows;        /* a finished tile is drained in strips of so many rows */
     int slots_in, slots_out;   /* staging slots of each direction */

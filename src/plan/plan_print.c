@@ -21,6 +21,13 @@ static const char *how_read(const struct problem *p, enum operand operand)
     return without && problem_through_hdf5(p, operand) ? ", but through H5Dread" : "";
 }
 
+static const char *how_turned(const struct problem *p, enum operand operand)
+{
+    if (operand == OPERAND_C || !p->trans[operand])
+        return "";
+    return p->conjugate[operand] ? " conjugate transposed" : " transposed";
+}
+
 static void print_operand(const struct problem *p, enum operand operand)
 {
     char name[sizeof(struct matrix_info)];
@@ -28,8 +35,7 @@ static void print_operand(const struct problem *p, enum operand operand)
     snprintf(name, sizeof name, "%s:%s", info->file, info->dataset);
     error_make_plain(name);
     printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
-           info -> rows, info -> cols,
-           operand != OPERAND_C && p -> trans[operand] ? " transposed" : "", name, info->layout,
+           info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
            how_read(p, operand));
     if (info->has_missing && problem_reads(p, operand))
         printf("            elements equal to %g are missing values of netCDF, multiplied as "
@@ -50,13 +56,27 @@ static void print_standard(const struct problem *p)
                                         : "taken for 0");
 }
 
+static void print_scalar(double real, double imaginary)
+{
+    if (imaginary != 0)
+        printf("(%g%+gi) ", real, imaginary);
+    else
+        printf("%g ", real);
+}
+
 static void print_problem(const struct problem *p)
 {
-    printf("Problem     C = %g op(A) op(B)", p->alpha);
-    if (p->beta != 0)
-        printf(" + %g C", p->beta);
-    printf(", %s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n",
-           scalar_name(problem_held(p, OPERAND_C)), p->m, p->n, p->k);
+    const int64_t width = problem_width(p);
+    printf("Problem     C = ");
+    print_scalar(p->alpha, p->alpha_i);
+    printf("op(A) op(B)");
+    if (problem_reads_c(p)) {
+        printf(" + ");
+        print_scalar(p->beta, p->beta_i);
+        printf("C");
+    }
+    printf(", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
+           scalar_name(problem_held(p, OPERAND_C)), p->m, p->n / width, p->k / width);
     if (p->exact)
         printf("            %s\n", problem_exact_text(p));
     if (p->symmetric)
@@ -68,7 +88,8 @@ static void print_problem(const struct problem *p)
         printf("            in residues of %d moduli: errors of a row proven below %.3g u |a| "
                "|B|\n",
                p->moduli, problem_proven(p));
-    for (enum operand operand = 0; operand <= (p->beta != 0 ? OPERAND_C : OPERAND_B); operand++)
+    for (enum operand operand = 0; operand <= (problem_reads_c(p) ? OPERAND_C : OPERAND_B);
+         operand++)
         print_operand(p, operand);
 }
 
@@ -103,9 +124,10 @@ static void print_machine(const struct machine *m, int pieces)
 
 static void print_shape(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
+    const int64_t width = problem_width(p);
     printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
-           plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols,
-           plan->slabs ? plan->slab : 0);
+           plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols / width,
+           plan->slabs ? plan->slab / width : 0);
     if (m->ranks > m->ranks_per_node)
         printf("            each node covers at most %" PRId64 " rows x %" PRId64
                " columns of the grid\n",
@@ -119,7 +141,7 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
         printf("            k split: %d layers of %d rank%s, %" PRId64
                " of k each, added in %s%s\n",
                plan->layers, m->ranks / plan->layers, m->ranks == plan->layers ? "" : "s",
-               plan->layer_k, quantity_time(plan->add_s), p->exact ? "" : ";");
+               plan->layer_k / width, quantity_time(plan->add_s), p->exact ? "" : ";");
     if (plan->layers > 1 && !p->exact)
         printf("            the bits are those of %d partial sums\n", plan->layers);
     int out = m->ranks - plan->grid_rows * plan->grid_cols * plan->layers;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "embedding.h"
 #include "error.h"
 #include "planner_impl.h"
 #include "quantity.h"
@@ -30,7 +31,7 @@ static int64_t widest_tile(const struct query *q, struct plan *plan)
         else
             high = plan->tile_cols - 1;
     }
-    return low;
+    return low - low % problem_width(q->p);
 }
 
 /* Cut `extent` into at least `pieces` pieces of equal size, a multiple of the granule where it
@@ -105,7 +106,8 @@ static void search_widths(const struct query *q, struct plan *plan, struct plan 
     double before = INFINITY;
     int64_t last = q->request->whole ? 1 : most;
     for (int64_t across = widest ? ceil_div(most, widest) : most + 1; across <= last; across++) {
-        plan->tile_cols = min_i64(piece(q->p->n, plan->grid_cols * across), widest);
+        plan->tile_cols = min_i64(
+            round_up(piece(q->p->n, plan->grid_cols * across), problem_width(q->p)), widest);
         plan_set_counts(q, plan);
         double now = compare(q, plan, best);
         if (now >= before)
@@ -138,8 +140,12 @@ static int64_t whole_slab(const struct problem *p, int64_t steps)
 static int64_t whole_chunks(const struct problem *p, int64_t slab)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    int64_t chunk = max_i64(p->trans[0] ? a->chunk_rows : a->chunk_cols,
-                            p->trans[1] ? b->chunk_cols : b->chunk_rows);
+    struct block of_a = {0, 0, a->chunk_rows, a->chunk_cols},
+                 of_b = {0, 0, b->chunk_rows, b->chunk_cols};
+    of_a = embedding_of_file(p, OPERAND_A, &of_a);
+    of_b = embedding_of_file(p, OPERAND_B, &of_b);
+    int64_t chunk =
+        max_i64(p->trans[0] ? of_a.rows : of_a.cols, p->trans[1] ? of_b.cols : of_b.rows);
     if (chunk == 0 || chunk % problem_quantum(p) || slab < chunk)
         return slab;
     return whole_slab(p, round_up(slab, chunk));
@@ -291,7 +297,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     plan->grid_rows = request->grid_rows ? request->grid_rows : 1;
     plan->grid_cols = request->grid_rows ? request->grid_cols : machine->ranks;
     plan->tile_rows = request->tile_rows ? request->tile_rows : 1;
-    plan->tile_cols = request->tile_rows ? request->tile_cols : 1;
+    plan->tile_cols = request->tile_rows ? request->tile_cols : problem_width(q->p);
     set_nodes(q, plan);
     plan->slab = whole_slab(q->p, request->tile_rows ? request->slab : 1);
     plan_set_counts(q, plan);
@@ -326,7 +332,7 @@ static int check_request(const struct query *q, const struct plan *plan, struct 
                   plan->layers > 1 ? "a layer of --split-k has" : "there are", q->machine->ranks);
     if (r->tile_rows > p->m || r->tile_cols > p->n)
         error_add(err, EXIT_USAGE, "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64,
-                  r->tile_rows, r->tile_cols, p->m, p->n);
+                  r->tile_rows, r->tile_cols / problem_width(p), p->m, p->n / problem_width(p));
     return err->code;
 }
 
@@ -367,8 +373,10 @@ void plan_account(const struct query *q, struct plan *plan)
         ((double)machine->device_memory * machine->ranks + (double)plan->cache_bytes * nodes) /
         c_bytes;
     double c_in = problem_reads_c(p) ? problem_elements(p) : 0;
-    double c = c_bytes * (problem_elements(p) + c_in), ab = m * k * a_bytes + k * n * b_bytes;
-    double bound = (a_bytes + b_bytes) * m * n * k / sqrt(fast) + c;
+    double a = a_bytes * embedding_stored(p, OPERAND_A);
+    double b = b_bytes * embedding_stored(p, OPERAND_B);
+    double c = c_bytes * (problem_elements(p) + c_in), ab = a * m * k + b * k * n;
+    double bound = 2 * sqrt(a * b) * m * n * k / sqrt(fast) + c;
     if (problem_is_triangle(p)) {
         bound = a_bytes * m * n * k / sqrt(2 * fast) + c;
         ab = a_bytes * m * k;

@@ -36,9 +36,12 @@ struct problem plan_layer_problem(const struct problem *problem, const struct pl
                                   int layer);
 struct plan plan_layer(const struct plan *plan, const struct problem *part);
 
-/* The largest panel of an operand on the device, in bytes. */
+/* The largest panel of an operand on the device, in bytes; and that of what it becomes
+ * (embedding.h), 0 where it stays as it is. */
 size_t plan_panel_bytes(const struct problem *problem, const struct plan *plan,
                         enum operand operand);
+size_t plan_embedded_bytes(const struct problem *problem, const struct plan *plan,
+                           enum operand operand);
 
 /* Elements between the rows of the accumulators of a tile. */
 int64_t plan_tile_ld(const struct problem *problem, const struct plan *plan,

@@ -59,7 +59,7 @@ void plan_set_held(struct plan *plan, enum operand held);
  * there is little else to read, for when there is much, as where a row of C begins. */
 void plan_deepen(const struct query *q, struct plan *plan);
 
-/* Rows and columns, as stored, of the largest panel of A or B; of the tile for C. */
+/* Rows and columns, as stored, of the largest panel of A or B in its file; of the tile for C. */
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
                         int64_t *rows, int64_t *cols);
 

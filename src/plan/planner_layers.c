@@ -18,7 +18,7 @@ struct problem plan_layer_problem(const struct problem *p, const struct plan *pl
     part.k = min_i64(plan->layer_k, p->k - layer * plan->layer_k);
     if (layer > 0) {
         part.alpha = 1;
-        part.beta = 0;
+        part.alpha_i = part.beta = part.beta_i = 0;
     }
     return part;
 }
@@ -96,8 +96,8 @@ static int forced(const struct query *q, struct plan *plan, struct error *err)
         return error_add(err, EXIT_USAGE,
                          "--split-k %d: %d ranks (%d on a node) and a k of %" PRId64
                          " do not make %d equal layers",
-                         request->layers, q->machine->ranks, q->machine->ranks_per_node, q->p->k,
-                         request->layers);
+                         request->layers, q->machine->ranks, q->machine->ranks_per_node,
+                         q->p->k / problem_width(q->p), request->layers);
     if (!with_layers(q, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
                          "--split-k %d: the devices of a layer, %d of the %d ranks, cannot hold "

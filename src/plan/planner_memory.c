@@ -3,6 +3,7 @@
 
 #include "check_size.h"
 #include "checksum.h"
+#include "embedding.h"
 #include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
@@ -51,14 +52,23 @@ static int64_t pad_ld(int64_t cols, size_t element)
     return (size_t)ld * element % 4096 == 0 ? ld + GRANULE : ld;
 }
 
+/* The largest part of op(A) or op(B) that is multiplied at a time, as stored; the tile for C. */
+static struct block largest_factor(const struct problem *p, const struct plan *plan,
+                                   enum operand operand)
+{
+    int64_t rows = operand == OPERAND_B ? plan->slab : plan->tile_rows;
+    int64_t cols = operand == OPERAND_A ? plan->slab : plan->tile_cols;
+    bool trans = operand != OPERAND_C && p->trans[operand];
+    return (struct block){0, 0, trans ? cols : rows, trans ? rows : cols};
+}
+
 void plan_panel_extents(const struct problem *p, const struct plan *plan, enum operand operand,
                         int64_t *rows, int64_t *cols)
 {
-    int64_t r = operand == OPERAND_B ? plan->slab : plan->tile_rows;
-    int64_t c = operand == OPERAND_A ? plan->slab : plan->tile_cols;
-    bool trans = operand != OPERAND_C && p->trans[operand];
-    *rows = trans ? c : r;
-    *cols = trans ? r : c;
+    struct block factor = largest_factor(p, plan, operand);
+    struct block panel = embedding_in_file(p, operand, &factor);
+    *rows = panel.rows;
+    *cols = panel.cols;
 }
 
 static void set_lds(const struct problem *p, struct plan *plan)
@@ -66,10 +76,13 @@ static void set_lds(const struct problem *p, struct plan *plan)
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         int64_t rows, cols;
         plan_panel_extents(p, plan, operand, &rows, &cols);
-        plan->ld[operand] = pad_ld(cols, problem_element(p, operand));
+        plan->ld[operand] =
+            pad_ld(largest_factor(p, plan, operand).cols, problem_element(p, operand));
+        if (operand != OPERAND_C)
+            plan->ld_panel[operand] = pad_ld(cols, problem_element(p, operand));
     }
     if (plan->buffers[OPERAND_A] == 0) /* its panel is a part of B's */
-        plan->ld[OPERAND_A] = plan->ld[OPERAND_B];
+        plan->ld[OPERAND_A] = plan->ld_panel[OPERAND_A] = plan->ld[OPERAND_B];
 }
 
 int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
@@ -94,8 +107,16 @@ size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum o
     if (operand == OPERAND_C && problem_is_triangle(p))
         return triangle_bytes(p, plan);
     plan_panel_extents(p, plan, operand, &rows, &cols);
-    return plan_buffer_bytes((size_t)rows * (size_t)plan->ld[operand] *
-                             problem_element(p, operand));
+    int64_t ld = operand == OPERAND_C ? plan->ld[OPERAND_C] : plan->ld_panel[operand];
+    return plan_buffer_bytes((size_t)rows * (size_t)ld * problem_element(p, operand));
+}
+
+size_t plan_embedded_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
+{
+    if (!embedding_needed(p, operand))
+        return 0;
+    int64_t numbers = largest_factor(p, plan, operand).rows * plan->ld[operand];
+    return plan_buffer_bytes((size_t)numbers * scalar_size(p->type));
 }
 
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
@@ -153,7 +174,8 @@ static size_t device_bytes(const struct query *q, const struct plan *plan)
         algorithm_workspace(q->request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
-            bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand);
+            bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand) +
+                     plan_embedded_bytes(p, plan, operand);
         bytes += plan->residues_bytes;
         if (q->request->verify)
             bytes += plan_check_bytes(p, plan, q->request->algorithm);

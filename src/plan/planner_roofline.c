@@ -3,6 +3,7 @@
  * need not be exact: simulate.h predicts the time of the plan that is chosen. */
 #include <math.h>
 
+#include "embedding.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -56,7 +57,8 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     double ranks = lines[OPERAND_C];
     struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
-        double bytes = elements[operand] * (double)problem_element(p, operand);
+        double bytes =
+            elements[operand] * embedding_stored(p, operand) * (double)problem_element(p, operand);
         bool comes = operand == OPERAND_C || problem_has_panels(p, operand);
         if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || !comes)
             continue;

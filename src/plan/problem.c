@@ -32,8 +32,8 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
     if (p->k == k_of_b)
         return;
-    int64_t other_k_a = p->trans[0] ? a->cols : a->rows;
-    int64_t other_k_b = p->trans[1] ? b->rows : b->cols;
+    int64_t other_k_a = p->trans[0] ? matfile_cols(a) : a->rows;
+    int64_t other_k_b = p->trans[1] ? b->rows : matfile_cols(b);
     const char *remedy = "no transposition of one of them would fit";
     char text[64];
     if (other_k_b == p->k) {
@@ -56,18 +56,45 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
 static void check_c(const struct problem *p, struct error *err)
 {
     const struct matrix_info *c = &p->matrix[OPERAND_C];
-    if (c->rows == p->m && c->cols == p->n)
+    if (c->rows == p->m && matfile_cols(c) == p->n)
         return;
     error_add(err, EXIT_INPUT,
               "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
               "; with --beta 0 it is not read",
-              c->file, c->dataset, c->rows, c->cols, p->m, p->n);
+              c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n);
+}
+
+/* The product is complex where an operand is, or the user says so.  Real operands of it have
+ * imaginary parts of 0, but for C: that would be lost. */
+static void choose_complex(struct problem *p, const struct options *options, enum operand end,
+                           struct error *err)
+{
+    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    p->complex = options->convert && options->complex;
+    for (enum operand i = 0; i < end; i++) {
+        const struct matrix_info *info = &p->matrix[i];
+        p->complex |= info->complex;
+        if (info->complex && options->convert && !options->complex)
+            error_add(err, EXIT_INPUT, "%s:%s is complex; give --type z (or c)", info->file,
+                      info->dataset);
+        if (i < OPERAND_C)
+            p->conjugate[i] &= info->complex;
+    }
+    if (!p->complex && (p->alpha_i != 0 || p->beta_i != 0))
+        error_add(err, EXIT_USAGE,
+                  "alpha or beta is complex, and the matrices are not; give --type z (or c)");
+    if (p->complex && end > OPERAND_C && !c->complex)
+        error_add(err, EXIT_INPUT,
+                  "%s:%s is real, and the product that is added to it is not; store it as complex "
+                  "numbers",
+                  c->file, c->dataset);
 }
 
 /* The type of the product is that of the operands; a conversion only happens when asked for. */
 static void check_types(struct problem *p, const struct options *options, enum operand end,
                         struct error *err)
 {
+    const char *types = p->complex ? "z (or c)" : "d (or s)";
     if (options->convert) {
         p->type = options->type;
         return;
@@ -79,12 +106,12 @@ static void check_types(struct problem *p, const struct options *options, enum o
             continue;
         if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
             error_add(err, EXIT_INPUT,
-                      "%s:%s holds %s elements; give --type d (or s) to convert them while reading",
-                      info->file, info->dataset, element_name(info->elements));
+                      "%s:%s holds %s elements; give --type %s to convert them while reading",
+                      info->file, info->dataset, element_name(info->elements), types);
         else if (first <= ELEMENT_DOUBLE && info->elements != first)
             error_add(err, EXIT_INPUT,
-                      "%s is %s but A is %s; give --type d (or s) to convert while reading",
-                      operand_names[i], element_name(info->elements), element_name(first));
+                      "%s is %s but A is %s; give --type %s to convert while reading",
+                      operand_names[i], element_name(info->elements), element_name(first), types);
     }
     p->type = first == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
 }
@@ -134,12 +161,15 @@ bool problem_is_of_one_matrix(const struct problem *p)
  * called when the shapes have been checked. */
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
-    bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    bool one = problem_is_of_one_matrix(p) && !p->complex,
+         forced = o->grid_rows || o->tile_rows || o->layers != 1;
     bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
     p->lower = o->symmetric == SYMMETRIC_LOWER;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
     const char *word = p->lower ? "lower" : "on";
-    if (must && !one && !err->code)
+    if (must && p->complex)
+        error_add(err, EXIT_INPUT, "--symmetric %s is for real matrices; leave it at auto", word);
+    else if (must && !one && !err->code)
         error_add(err, EXIT_INPUT,
                   "--symmetric %s: op(B) is not the transpose of op(A); give -b the dataset that A "
                   "is, and --transa T or --transb T",
@@ -185,11 +215,23 @@ double problem_proven(const struct problem *p)
     return ozaki_proven(&residues, p->type, p->k_whole);
 }
 
+/* From what users count to what problem.h says, once all has been checked. */
+static void count_parts(struct problem *p)
+{
+    p->k *= problem_width(p);
+    p->n *= problem_width(p);
+    p->k_whole = p->k;
+    p->n_whole = p->n;
+}
+
 int problem_open(const struct options *options, struct problem *p, struct error *err)
 {
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},
+                          .conjugate = {options->conjugate_a, options->conjugate_b},
                           .alpha = options->alpha,
                           .beta = options->beta,
+                          .alpha_i = options->alpha_i,
+                          .beta_i = options->beta_i,
                           .io = options->io};
     const struct operand_name *names[] = {&options->a, &options->b, &options->c};
     enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
@@ -200,21 +242,24 @@ int problem_open(const struct options *options, struct problem *p, struct error 
         return err->code;
 
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    p->m = p->trans[0] ? a->cols : a->rows;
-    p->k = p->k_whole = p->trans[0] ? a->rows : a->cols;
-    p->n = p->n_whole = p->trans[1] ? b->rows : b->cols;
-    if (!integers_choose(options, p, end, err))
+    p->m = p->trans[0] ? matfile_cols(a) : a->rows;
+    p->k = p->trans[0] ? a->rows : matfile_cols(a);
+    p->n = p->trans[1] ? b->rows : matfile_cols(b);
+    choose_complex(p, options, end, err);
+    if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
     p->moduli = p->exact ? 0 : moduli_of(options, p->type);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
-    check_shapes(p, p->trans[1] ? b->cols : b->rows, err);
+    check_scalar(p, "alpha", p->alpha_i, err);
+    check_scalar(p, "beta", p->beta_i, err);
+    check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
     standard_choose(options, p, err);
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
                   "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
-    else if (p->m > INT64_MAX / (int64_t)sizeof(double) / p->n)
+    else if (p->m > INT64_MAX / (int64_t)sizeof(double) / problem_width(p) / p->n)
         error_add(err, EXIT_INPUT,
                   "C would be %" PRId64 "x%" PRId64 ", more than a file can hold; is a --transa or "
                   "--transb missing?",
@@ -229,5 +274,6 @@ int problem_open(const struct options *options, struct problem *p, struct error 
             (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
             error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
                       operand_names[i], p->matrix[i].layout);
+    count_parts(p);
     return err->code;
 }

@@ -1,5 +1,14 @@
 /* The problem: C = alpha op(A) op(B) + beta C0, as the files state it.
  *
+ * A complex product is that of two real matrices, which stand for op(A) and op(B), so that all that
+ * plans and multiplies knows real ones only.  With l = 0, 1, ... along k:
+ *     op(A): columns 2l, 2l + 1 are the real and the imaginary part;
+ *     op(B): row 2l is   re im re im ...,   row 2l + 1 is   -im re -im re ...;
+ *     C:     columns 2j, 2j + 1 are the real and the imaginary part, as in its file.
+ * m, n and k are theirs.  Each part of an element of C is one running sum over l: of the product
+ * with the real part of op(A), then of that with the imaginary part.  What a file has becomes these
+ * matrices on the device (struct embed), but for an op(A) that is stored as it is multiplied.
+ *
  * It is row-major throughout, as the files are and as users see them.  The one place where rows
  * become the columns that a BLAS-like kernel takes is steps_multiply in run.c. */
 #pragma once
@@ -20,17 +29,19 @@ struct problem {
     enum scalar type;                /* of its sums */
     enum scalar held[OPERAND_COUNT]; /* integers: as panels and C hold them; else they are `type` */
     bool exact;                      /* A and B are integers, whose sums doubles hold exactly */
+    bool complex;                    /* n and k count real and imaginary parts */
     int64_t m, n, k;                 /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
     int64_t row, col, k_first; /* where it begins in C, and in k */
     int64_t n_whole, k_whole;  /* n and k of the whole product */
     bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
+    bool conjugate[2];         /* likewise */
     bool symmetric;            /* op(B) is the transpose of op(A) (triangle.h) */
     bool lower;                /* of that, C is 0 above the diagonal */
     struct standard standard;  /* what op(A) is changed to before, and op(B) with it */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
-    double alpha, beta;
+    double alpha, beta, alpha_i, beta_i;      /* _i: their imaginary parts */
     struct matrix_info matrix[OPERAND_COUNT]; /* C: C0, described only if beta is not 0 */
     enum store_way io;
 };
@@ -76,18 +87,24 @@ const char *problem_exact_text(const struct problem *p);
 /* alpha = 0 or k = 0: A and B are never read. */
 static inline bool problem_reads_ab(const struct problem *p)
 {
-    return p->alpha != 0 && p->k > 0;
+    return (p->alpha != 0 || p->alpha_i != 0) && p->k > 0;
 }
 
 /* beta = 0: C0 is never read. */
 static inline bool problem_reads_c(const struct problem *p)
 {
-    return p->beta != 0;
+    return p->beta != 0 || p->beta_i != 0;
 }
 
 static inline bool problem_reads(const struct problem *p, enum operand operand)
 {
     return operand == OPERAND_C ? problem_reads_c(p) : problem_reads_ab(p);
+}
+
+/* Real numbers of an element, as users see them: n / problem_width are C's columns. */
+static inline int64_t problem_width(const struct problem *p)
+{
+    return p->complex ? 2 : 1;
 }
 
 /* Whether it is a triangle (triangle.h): all of a symmetric product, or a square on its

@@ -1,5 +1,6 @@
 #include "schedule.h"
 
+#include "embedding.h"
 #include "quantity.h"
 #include "schedule_impl.h"
 #include "triangle.h"
@@ -76,8 +77,8 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     return tile;
 }
 
-struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
-                            const struct block *tile, int64_t slab)
+struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,
+                             const struct block *tile, int64_t slab)
 {
     int64_t k_start, k_size;
     cut(p->k, plan->slab, slab, &k_start, &k_size);
@@ -88,6 +89,13 @@ struct block schedule_panel(const struct problem *p, const struct plan *plan, en
     if (p->trans[operand])
         panel = (struct block){panel.col, panel.row, panel.cols, panel.rows};
     return panel;
+}
+
+struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
+                            const struct block *tile, int64_t slab)
+{
+    struct block factor = schedule_factor(p, plan, operand, tile, slab);
+    return embedding_in_file(p, operand, &factor);
 }
 
 struct block schedule_line_panel(const struct problem *p, const struct plan *plan,
@@ -319,9 +327,9 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         if (block_empty(&tile))
             continue;
         if (!schedule_held(plan, OPERAND_A, &last, &tile) && plan->buffers[OPERAND_A] > 0)
-            copied += a * (double)(tile.rows * k);
+            copied += a * (double)(tile.rows * k) * embedding_stored(p, OPERAND_A);
         if (!schedule_held(plan, OPERAND_B, &last, &tile))
-            copied += b * (double)(k * tile.cols);
+            copied += b * (double)(k * tile.cols) * embedding_stored(p, OPERAND_B);
         double out = schedule_written(p, plan, &tile);
         if (problem_reads_c(p))
             copied += c * out;
@@ -359,7 +367,8 @@ static void add_line(const struct problem *p, const struct plan *plan, enum oper
         if (size[i] == 0)
             continue;
         struct ring ring = schedule_ring(p, plan, operand, line, super, slab[i], -1);
-        const double bytes = (double)size[i] * (double)problem_element(p, operand);
+        const double bytes =
+            (double)size[i] * embedding_stored(p, operand) * (double)problem_element(p, operand);
         *read += ring.count ? bytes : 0;
         *sent += ring.count ? bytes * (ring.count - 1) : 0;
     }

@@ -34,7 +34,12 @@ struct stretch schedule_ranks(const struct plan *plan, int node);
 struct block schedule_tile(const struct problem *p, const struct plan *plan, int rank,
                            int64_t super);
 
-/* The panel of A or B that the tile needs for one slab, in the coordinates of its file. */
+/* The part of op(A) or op(B) that the tile is multiplied by in one slab, transposed as its file
+ * is. */
+struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,
+                             const struct block *tile, int64_t slab);
+
+/* What the file has for it: the panel of A or B, in the coordinates of its file. */
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab);
 

@@ -71,7 +71,7 @@ struct sim {
     const struct machine *machine;
     const struct plan_request *request;
     const struct plan *plan;
-    double element[OPERAND_COUNT]; /* bytes of one */
+    double element[OPERAND_COUNT]; /* bytes that the files have for one of op(A), of op(B); of C */
     double ring_bytes, read_rate[OPERAND_COUNT];
     double send_rate[2]; /* of A's panels, of B's */
     struct server disk_read, disk_write;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "embedding.h"
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule_impl.h"
@@ -63,7 +64,7 @@ bool simulate_open(struct sim *s)
         set_needs(s, &s->nodes[i]);
     }
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
-        s->element[i] = (double)problem_element(s->p, i);
+        s->element[i] = (double)problem_element(s->p, i) * embedding_stored(s->p, i);
     s->ring_bytes = (double)plan->slots_in * (double)plan->slot_bytes;
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(s->p, operand))

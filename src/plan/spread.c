@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "embedding.h"
 #include "error.h"
 #include "ozaki_scheme.h"
 #include "quantity.h"
@@ -22,7 +23,8 @@ struct sample {
 
 struct samples {
     struct sample a, b;
-    double slot[GROUP * STEPS]; /* as read */
+    double slot[GROUP * STEPS];   /* as read, */
+    double factor[GROUP * STEPS]; /* and what that becomes (embedding.h) */
 };
 
 /* Where the i-th of `count` pieces of `length` begins: the first at the begin, the last at the
@@ -32,31 +34,51 @@ static int64_t begin_of(int64_t i, int64_t count, int64_t extent, int64_t length
     return extent <= length ? 0 : i * (extent - length) / (count - 1);
 }
 
+/* Read a block of op(A) or op(B), transposed as stored, packed; *numbers is where it is. */
+static int read_factor(const struct problem *p, enum operand operand, struct store *store,
+                       const struct block *block, struct samples *s, const double **numbers,
+                       struct error *err)
+{
+    const struct block stored = embedding_in_file(p, operand, block);
+    *numbers = s->slot;
+    if (store_read(store, &stored, s->slot, err) || !embedding_needed(p, operand))
+        return err->code;
+    struct embed embed = embedding_make(p, operand, &stored);
+    embed.from = s->slot;
+    embed.ld_from = stored.cols;
+    embed.to = s->factor;
+    embed.ld_to = block->cols;
+    embed_cpu(&embed, 1);
+    *numbers = s->factor;
+    return 0;
+}
+
 /* Add the vectors of a group, from `first` on, in the piece of k from step `step` on. */
 static int read_group(const struct problem *p, enum operand operand, struct store *store,
-                      int64_t first, int64_t step, double *slot, struct sample *to,
+                      int64_t first, int64_t step, struct samples *s, struct sample *to,
                       struct error *err)
 {
+    const double *numbers;
     const bool by_rows =
         (operand == OPERAND_A) != p->trans[operand]; /* vectors are rows as stored */
     const int64_t extent = operand == OPERAND_A ? p->m : p->n,
                   count = min_i64(GROUP, extent - first);
     const struct block block = by_rows ? (struct block){first, step, count, to->steps}
                                        : (struct block){step, first, to->steps, count};
-    if (store_read(store, &block, slot, err))
+    if (read_factor(p, operand, store, &block, s, &numbers, err))
         return err->code;
     for (int64_t i = 0; i < count; i++)
         for (int64_t h = 0; h < to->steps; h++) {
             const int64_t at = by_rows ? i * to->steps + h : h * count + i;
             to->numbers[to->vectors + i][h] =
-                p->type == SCALAR_FLOAT ? (double)((const float *)slot)[at] : slot[at];
+                p->type == SCALAR_FLOAT ? (double)((const float *)numbers)[at] : numbers[at];
         }
     to->vectors += count;
     return 0;
 }
 
-static int read_sample(const struct problem *p, enum operand operand, int64_t step, double *slot,
-                       struct sample *to, struct error *err)
+static int read_sample(const struct problem *p, enum operand operand, int64_t step,
+                       struct samples *s, struct sample *to, struct error *err)
 {
     const int64_t extent = operand == OPERAND_A ? p->m : p->n;
     struct store *store = NULL;
@@ -65,7 +87,7 @@ static int read_sample(const struct problem *p, enum operand operand, int64_t st
     if (store_open(&p->matrix[operand], p->type, STORE_READ, p->io, &store, err))
         return err->code;
     for (int i = 0; i < GROUPS && (i == 0 || extent > GROUP) && !err->code; i++)
-        read_group(p, operand, store, begin_of(i, GROUPS, extent, GROUP), step, slot, to, err);
+        read_group(p, operand, store, begin_of(i, GROUPS, extent, GROUP), step, s, to, err);
     store_close(store);
     return err->code;
 }
@@ -130,9 +152,10 @@ int spread_probe(const struct problem *p, struct spread *spread, struct error *e
     if (!s)
         return error_add(err, EXIT_RESOURCES, "no memory to look at the operands");
     for (int i = 0; i < PIECES && (i == 0 || p->k > STEPS) && !err->code; i++) {
-        const int64_t step = begin_of(i, PIECES, p->k, STEPS);
-        if (!read_sample(p, OPERAND_A, step, s->slot, &s->a, err) &&
-            !read_sample(p, OPERAND_B, step, s->slot, &s->b, err))
+        int64_t step = begin_of(i, PIECES, p->k, STEPS);
+        step -= step % problem_width(p);
+        if (!read_sample(p, OPERAND_A, step, s, &s->a, err) &&
+            !read_sample(p, OPERAND_B, step, s, &s->b, err))
             add_units(p, s, units);
     }
     free(s);

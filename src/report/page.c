@@ -22,6 +22,7 @@ extern const unsigned char page_template[];
 /* What all ranks did, on rank 0. */
 struct course {
     const struct tiles *tiles;
+    int64_t cell_width; /* numbers of an element of C, of which the tiles have columns */
     int ranks, rows;
     int first, bins; /* of the timeline: those of the run */
     double width_s;  /* of each */
@@ -136,7 +137,7 @@ static json_t *amounts_json(const struct course *c)
 
 /* Each cell as row, column, rows, columns, rank, residual (null: not checked), elements that are
  * not finite. */
-static json_t *tiles_json(const struct tiles *tiles)
+static json_t *tiles_json(const struct tiles *tiles, int64_t width)
 {
     json_t *cells = json_array();
     for (int i = 0; i < tiles->count; i++) {
@@ -145,8 +146,8 @@ static json_t *tiles_json(const struct tiles *tiles)
         json_t *residual =
             cell->ratio >= 0 && isfinite(cell->ratio) ? json_real(cell->ratio) : json_null();
         json_array_append_new(cells, json_pack("[I, I, I, I, i, o, I]", (json_int_t)b->row,
-                                               (json_int_t)b->col, (json_int_t)b->rows,
-                                               (json_int_t)b->cols, cell->rank, residual,
+                                               (json_int_t)(b->col / width), (json_int_t)b->rows,
+                                               (json_int_t)(b->cols / width), cell->rank, residual,
                                                (json_int_t)cell->not_finite));
     }
     return json_pack("{s:I, s:o}", "merged", (json_int_t)tiles->merged, "cells", cells);
@@ -158,7 +159,8 @@ static json_t *course_json(const struct course *c)
     for (int row = 0; row < c->rows; row++)
         json_array_append_new(rows, row_json(c, row));
     return json_pack("{s:f, s:i, s:o, s:o, s:o}", "width_s", c->width_s, "bins", c->bins, "rows",
-                     rows, "amounts", amounts_json(c), "tiles", tiles_json(c->tiles));
+                     rows, "amounts", amounts_json(c), "tiles",
+                     tiles_json(c->tiles, c->cell_width));
 }
 
 /* JSON has '<' in strings alone, where it can be escaped: no text of a user's ends the script that
@@ -215,8 +217,10 @@ int page_write(struct page *page, const struct account *account, struct comm *co
                const char *path, struct error *err)
 {
     struct timeline *t = &page->timeline;
-    struct course course = {
-        .tiles = &page->tiles, .ranks = comm->size, .rows = (int)min_i64(comm->size, ROWS_MAX)};
+    struct course course = {.tiles = &page->tiles,
+                            .cell_width = problem_width(account->problem),
+                            .ranks = comm->size,
+                            .rows = (int)min_i64(comm->size, ROWS_MAX)};
     double *bins = calloc((size_t)(course.rows + 1) * LANES, sizeof *bins);
     if (!bins)
         error_add(err, EXIT_RESOURCES, "no host memory for the page; C is complete");

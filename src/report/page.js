@@ -11,10 +11,15 @@ function standard({ center, scale }) {
 }
 
 function formula(problem) {
-    const factor = (name, transposed) => [name, transposed && html("sup", {}, "T"), " "];
-    return ["C = ", problem.alpha !== 1 && `${digits(problem.alpha, 6)} `,
-            factor("A", problem.trans_a), factor(problem.symmetric ? "A" : "B", problem.trans_b),
-            problem.beta !== 0 && [`+ ${digits(problem.beta, 6)} C`, html("sub", {}, "0")],
+    const factor = (name, transposed, conjugate) =>
+        [name, transposed && html("sup", {}, conjugate ? "H" : "T"), " "];
+    const scalar = (real, imag) => !imag ? digits(real, 6)
+        : `(${digits(real, 6)} ${imag < 0 ? "−" : "+"} ${digits(Math.abs(imag), 6)}i)`;
+    const { alpha, alpha_imag, beta, beta_imag } = problem;
+    return ["C = ", (alpha !== 1 || alpha_imag) && `${scalar(alpha, alpha_imag)} `,
+            factor("A", problem.trans_a, problem.conjugate_a),
+            factor(problem.symmetric ? "A" : "B", problem.trans_b, problem.conjugate_b),
+            (beta !== 0 || beta_imag) && [`+ ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
             standard(problem)];
 }
 
@@ -53,9 +58,9 @@ function figures() {
 
 /* Another process may have done some before, and tiles may have been multiplied again. */
 function shareOfAll() {
-    const { m, n, k, alpha, symmetric } = report.problem;
-    const all = (symmetric ? m * (m + 1) : 2 * m * n) * k;
-    if (!(report.wall_s > 0) || all === 0 || alpha === 0)
+    const { m, n, k, alpha, alpha_imag, symmetric, complex } = report.problem;
+    const all = (symmetric ? m * (m + 1) : 2 * m * n) * k * (complex ? 4 : 1);
+    if (!(report.wall_s > 0) || all === 0 || (alpha === 0 && !alpha_imag))
         return null;
     const part = report.stages.gemm.flops / all, pieces = report.pieces;
     return (pieces > 1 || part < 0.9999) && html("p", {},
@@ -68,8 +73,8 @@ function drawHead(into) {
     document.title = `dgemm_ooc: ${plain(a ? a.file : report.status)}`;
     into.append(html("h1", {}, problem ? formula(problem) : "dgemm_ooc"));
     if (problem)
-        into.append(html("p", {}, `${problem.type}, C ${problem.m} × ${problem.n}, ` +
-                                  `k = ${problem.k}`));
+        into.append(html("p", {}, `${problem.complex ? "complex " : ""}${problem.type}, ` +
+                                  `C ${problem.m} × ${problem.n}, k = ${problem.k}`));
     into.append(html("dl", { class: "figures" }, figures()));
     for (const error of report.errors)
         into.append(html("p", { class: "error" }, error));

@@ -109,24 +109,29 @@ static json_t *matrices_json(const struct problem *p, const struct operand_name 
     for (int i = 0; i < OPERAND_COUNT; i++) {
         const struct matrix_info *info = &p->matrix[i];
         if (i != OPERAND_C || problem_reads_c(p))
-            json_object_set_new(matrices, report_files[i],
-                                matrix_json(info->file, info->dataset, info->rows, info->cols));
+            json_object_set_new(
+                matrices, report_files[i],
+                matrix_json(info->file, info->dataset, info->rows, matfile_cols(info)));
     }
     json_object_set_new(matrices, report_files[OPERAND_COUNT],
-                        matrix_json(output->file, output->dataset, p->m, p->n));
+                        matrix_json(output->file, output->dataset, p->m, p->n / problem_width(p)));
     return matrices;
 }
 
 static json_t *problem_json(const struct problem *p)
 {
     const struct standard *s = &p->standard;
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:s}",
-                     "type", scalar_name(problem_held(p, OPERAND_C)), "m", (json_int_t)p->m, "n",
-                     (json_int_t)p->n, "k", (json_int_t)p->k, "alpha", p->alpha, "beta", p->beta,
-                     "trans_a", p->trans[0], "trans_b", p->trans[1], "symmetric", p->symmetric,
-                     "lower", p->lower, "center", axis_names[standard_center(s)], "scale",
-                     axis_names[standard_scale(s)], "nan", missing_names[s->missing], "exact",
-                     problem_exact_text(p));
+    const int64_t width = problem_width(p);
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:b, s:b, "
+                     "s:s, s:s, s:s, s:s}",
+                     "type", scalar_name(problem_held(p, OPERAND_C)), "complex", p->complex, "m",
+                     (json_int_t)p->m, "n", (json_int_t)(p->n / width), "k",
+                     (json_int_t)(p->k / width), "alpha", p->alpha, "beta", p->beta, "alpha_imag",
+                     p->alpha_i, "beta_imag", p->beta_i, "trans_a", p->trans[0], "trans_b",
+                     p->trans[1], "conjugate_a", p->conjugate[0], "conjugate_b", p->conjugate[1],
+                     "symmetric", p->symmetric, "lower", p->lower, "center",
+                     axis_names[standard_center(s)], "scale", axis_names[standard_scale(s)], "nan",
+                     missing_names[s->missing], "exact", problem_exact_text(p));
 }
 
 static json_t *statistics_json(const struct statistics *s)
@@ -136,16 +141,17 @@ static json_t *statistics_json(const struct statistics *s)
                      "busy_s", s->seconds);
 }
 
-static json_t *plan_json(const struct plan *plan)
+static json_t *plan_json(const struct problem *p, const struct plan *plan)
 {
+    const int64_t width = problem_width(p);
     return json_pack(
         "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
         "s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
         plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
-        (json_int_t)plan->tile_cols, "slab", (json_int_t)plan->slab, "strip_rows",
-        (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
+        (json_int_t)(plan->tile_cols / width), "slab", (json_int_t)(plan->slab / width),
+        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
         plan->compute_threads, "gemm_flops_per_s", plan->gemm_flops_per_s, "slot_bytes",
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
@@ -275,7 +281,7 @@ json_t *report_json(const struct account *a)
     if (a->machine)
         json_object_set_new(root, "machine", machine_json(a->machine));
     if (a->plan)
-        json_object_set_new(root, "plan", plan_json(a->plan));
+        json_object_set_new(root, "plan", plan_json(a->problem, a->plan));
     if (a->places)
         json_object_set_new(root, "ranks", places_json(a->places, a->machine->ranks));
     return root;

@@ -168,7 +168,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
                           struct error *err)
 {
     struct device *dev = c->device;
-    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
+    struct block b = schedule_factor(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
     bool trans = c->problem->trans[OPERAND_B];
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
     const enum scalar type = problem_held(c->problem, OPERAND_B);
@@ -219,7 +219,7 @@ int check_columns(struct check *c, const struct block *rows, struct error *err)
     int64_t skip = rows->row - c->tile.row, end = columns_of(c, skip, rows->rows);
     if (!c->on || end <= c->passed)
         return 0;
-    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
+    struct block b = schedule_factor(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
     int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
     if (sketch_columns(c, skip, c->passed, end, err))
         return err->code;
@@ -249,7 +249,7 @@ int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *a
     c->acc = acc;
     c->passed = 0;
     c->begins = c->steps == 0;
-    struct block b = schedule_panel(c->problem, c->plan, OPERAND_B, &c->tile, slab);
+    struct block b = schedule_factor(c->problem, c->plan, OPERAND_B, &c->tile, slab);
     c->slab_steps = c->problem->trans[OPERAND_B] ? b.cols : b.rows;
     c->steps += c->slab_steps;
     c->slabs++;

@@ -33,8 +33,8 @@ int drain_copy(struct drain *d, const struct matrix *acc, const struct block *pa
 bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return d->plan->layers == 1 &&
-           (problem_mirrors(p) || p->alpha != 1 || p->beta != 0 || problem_gives_integers(p));
+    return d->plan->layers == 1 && (problem_mirrors(p) || p->alpha != 1 || p->alpha_i != 0 ||
+                                    problem_reads_c(p) || problem_gives_integers(p));
 }
 
 /* A part of C0 to the device; `buffer` alternates. */
@@ -48,24 +48,32 @@ static int load_c0(struct drain *d, const struct block *part, int buffer, struct
     return dev->wait(dev, STREAM_OUT, d->c0_used[buffer], err);
 }
 
+struct combine drain_combine(const struct drain *d, const struct block *part)
+{
+    const struct problem *p = d->problem;
+    return (struct combine){
+        .type = p->type,
+        .rows = part->rows,
+        .cols = part->cols,
+        .alpha = d->plan->slabs ? p->alpha : 0,
+        .alpha_i = d->plan->slabs ? p->alpha_i : 0,
+        .beta = p->beta,
+        .beta_i = p->beta_i,
+        .acc = matrix_at(&d->tile, part->row - d->tile.block.row, part->col - d->tile.block.col),
+        .c0 = d->c0[d->parts % 2],
+        .ld_acc = d->tile.ld,
+        .ld_c0 = part->cols,
+        .whole = problem_gives_integers(p)};
+}
+
 /* C = alpha acc + beta C0 in the accumulators of one part of the tile. */
 static int combine_part(struct drain *d, const struct block *part, struct error *err)
 {
     const struct problem *p = d->problem;
     struct device *dev = d->device;
+    struct combine combine = drain_combine(d, part);
     int buffer = (int)(d->parts++ % 2);
-    struct combine combine = {
-        .type = p->type,
-        .rows = part->rows,
-        .cols = part->cols,
-        .alpha = d->plan->slabs ? p->alpha : 0,
-        .beta = p->beta,
-        .acc = matrix_at(&d->tile, part->row - d->tile.block.row, part->col - d->tile.block.col),
-        .c0 = d->c0[buffer],
-        .ld_acc = d->tile.ld,
-        .ld_c0 = part->cols,
-        .whole = problem_gives_integers(p)};
-    if (combine.alpha == 1 && combine.beta == 0 && !combine.whole)
+    if (combine.alpha == 1 && combine.alpha_i == 0 && !problem_reads_c(p) && !combine.whole)
         return 0;
     if (problem_reads_c(p) && load_c0(d, part, buffer, err))
         return err->code;

@@ -35,6 +35,9 @@ void drain_close(struct drain *drain);
 /* Whether kernels of the device work on what is drained. */
 bool drain_computes(const struct drain *drain);
 
+/* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
+struct combine drain_combine(const struct drain *drain, const struct block *part);
+
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
  * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does
  * nothing without such a strip. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "embedding.h"
 #include "error.h"
 #include "quantity.h"
 #include "schedule.h"
@@ -19,7 +20,8 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
         feed->part.matrix.type = problem_held(problem, (enum operand)operand);
-        feed->part.matrix.ld = plan->ld[operand];
+        feed->part.matrix.ld = plan->ld_panel[operand];
+        feed->factor = (struct matrix){.type = problem->type, .ld = plan->ld[operand]};
         feed->current = &feed->part;
         if (feed->buffers == 0)
             continue;
@@ -29,7 +31,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
             feed->ring[i].matrix.type = problem_held(problem, (enum operand)operand);
-            feed->ring[i].matrix.ld = plan->ld[operand];
+            feed->ring[i].matrix.ld = plan->ld_panel[operand];
             if (events_create(device, &feed->ring[i].full, 1, err) ||
                 events_create(device, &feed->ring[i].used, 1, err))
                 return err->code;
@@ -130,6 +132,43 @@ int panels_standardize(struct panels *p, const struct matrix *matrix, const stru
     return p->device->standardize(p->device, &s, err);
 }
 
+const struct matrix *panels_factor(const struct panels *p, enum operand operand)
+{
+    const struct feed *feed = &p->feeds[operand];
+    return embedding_needed(p->problem, operand) ? &feed->factor : &feed->current->matrix;
+}
+
+/* A block of the current panel becomes its part of the factor, where it is embedded. */
+static int embed(struct panels *p, enum operand operand, const struct block *block,
+                 struct error *err)
+{
+    const struct matrix *from = &p->feeds[operand].current->matrix, *to = &p->feeds[operand].factor;
+    if (!embedding_needed(p->problem, operand))
+        return 0;
+    struct block becomes = embedding_of_file(p->problem, operand, block);
+    struct embed e = embedding_make(p->problem, operand, block);
+    e.from = matrix_at(from, block->row - from->block.row, block->col - from->block.col);
+    e.to = matrix_at(to, becomes.row - to->block.row, becomes.col - to->block.col);
+    e.ld_from = from->ld;
+    e.ld_to = to->ld;
+    return p->device->embed(p->device, &e, err);
+}
+
+int panels_warm_up(struct panels *p, const struct block *tile, int64_t slab, struct error *err)
+{
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++) {
+        struct feed *feed = &p->feeds[i];
+        struct matrix *panel = &feed->current->matrix;
+        panel->block = schedule_panel(p->problem, p->plan, i, tile, slab);
+        feed->factor.block = schedule_factor(p->problem, p->plan, i, tile, slab);
+        struct block element = {panel->block.row, panel->block.col, 1, problem_width(p->problem)};
+        if ((i == OPERAND_B && panels_standardize(p, panel, &element, err)) ||
+            embed(p, i, &element, err))
+            return err->code;
+    }
+    return 0;
+}
+
 int panels_prepare(struct panels *p, enum operand operand, struct error *err)
 {
     struct device *dev = p->device;
@@ -143,7 +182,7 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
         return 0;
     for (; panel->prepared < comes->parts; panel->prepared++) {
         struct block part = block_cut_part(&comes->whole, &cut, panel->prepared);
-        if (panels_standardize(p, &panel->matrix, &part, err))
+        if (panels_standardize(p, &panel->matrix, &part, err) || embed(p, operand, &part, err))
             return err->code;
     }
     return 0;
@@ -230,6 +269,9 @@ int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_
         if (feed->buffers > 0)
             feed->current =
                 is_held(p, operand, tile) ? held_panel(p, operand, tile, slab) : feed->newest;
+        feed->factor.block = schedule_factor(p->problem, p->plan, operand, tile, slab);
+        if (embedding_needed(p->problem, operand)) /* into the place of the one before */
+            feed->current->prepared = 0;
     }
     if (p->feeds[OPERAND_A].buffers == 0)
         p->feeds[OPERAND_A].part = part_of_b(p, tile, slab);

@@ -24,6 +24,8 @@ struct feed {
     struct panel *current; /* the one that the next product reads */
     bool begun;            /* the newest is that of the slab that is wanted */
     struct panel part;     /* of B's panel: that of A in a triangle, where A has no ring */
+    struct matrix factor;  /* what the current panel becomes (embedding.h), where it does; the
+                            * caller sets the memory */
 };
 
 struct panels {
@@ -46,11 +48,12 @@ int panels_open(struct panels *panels, const struct problem *p, const struct pla
                 struct device *device, struct intake *in, struct steps *steps, struct error *err);
 void panels_close(struct panels *panels);
 
-/* The panel that the next product reads. */
+/* The panel that the next product needs, and what that reads of it. */
 static inline struct panel *panels_current(const struct panels *panels, enum operand operand)
 {
     return panels->feeds[operand].current;
 }
+const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
 
 /* Make the panels of B and A for one slab of a tile the current ones, with what its first `rows`
  * rows need at least, where that comes in the order of rows: of A, unless it is transposed, and of
@@ -76,11 +79,17 @@ void panels_want(struct panels *panels, const struct block *tile, int64_t slab);
 bool panels_try(struct panels *panels, struct error *err);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has
- * been copied of it, and make of that what is multiplied (standard.h), once.  Only enqueues. */
+ * been copied of it, and make of that what is multiplied (standard.h, embedding.h), once.  Only
+ * enqueues. */
 int panels_prepare(struct panels *panels, enum operand operand, struct error *err);
 
-/* The latter for what a matrix on the device has of a block of the file.  Does nothing where the
- * problem has no standard. */
+/* Launch the kernels of that once, on an element of the panels for a slab of the tile, which are
+ * the current ones, whatever they hold. */
+int panels_warm_up(struct panels *panels, const struct block *tile, int64_t slab,
+                   struct error *err);
+
+/* What a matrix on the device has of a block of the file becomes what is multiplied (standard.h).
+ * Does nothing where the problem has no standard. */
 int panels_standardize(struct panels *panels, const struct matrix *matrix,
                        const struct block *block, struct error *err);
 

@@ -47,8 +47,8 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
                           int64_t k, struct error *err)
 {
     const struct problem *p = run->problem;
-    const struct matrix *a = &panels_current(&run->panels, OPERAND_A)->matrix;
-    const struct matrix *b = &panels_current(&run->panels, OPERAND_B)->matrix;
+    const struct matrix *a = panels_factor(&run->panels, OPERAND_A);
+    const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
     struct device *dev = run->device;
     int64_t skip = rows->row - run->acc.block.row;
     struct gemm gemm = {
@@ -83,7 +83,7 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
 /* All steps of the slab, cut where the check compares. */
 static int rows_multiply(struct run *run, const struct block *rows, int64_t slab, struct error *err)
 {
-    const struct block *a = &panels_current(&run->panels, OPERAND_A)->matrix.block;
+    const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
     int64_t k = run->problem->trans[0] ? a->rows : a->cols, part = check_part(&run->check, k);
     for (int64_t first = 0; first < k; first += part)
         if (steps_multiply(run, rows, slab, first, min_i64(part, k - first), err))
@@ -98,10 +98,9 @@ int run_warm_up(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     struct device *dev = run->device;
     struct event *combined = run->drain.drained[0];
-    struct block corner = {0, 0, 1, 1};
+    struct block corner = {0, 0, 1, problem_width(p)};
     const bool whole = problem_gives_integers(p);
-    struct combine combine = {p->type,          1,           1, p->alpha, p->beta, run->acc.memory,
-                              run->drain.c0[0], run->acc.ld, 1, whole};
+    struct combine combine = drain_combine(&run->drain, &corner);
     const struct mirror mirror = {p->type,           1, 1, p->alpha, 0,    run->acc.memory, NULL,
                                   run->drain.mirror, 1, 1, 1,        whole};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
@@ -111,13 +110,8 @@ int run_warm_up(struct run *run, struct error *err)
         return 0;
     int64_t last = run->plan->slabs - 1;
     run->acc.block = corner;
-    for (int i = OPERAND_A; i <= OPERAND_B; i++)
-        panels_current(&run->panels, (enum operand)i)->matrix.block =
-            schedule_panel(p, run->plan, (enum operand)i, &corner, last);
-    void *panel_b = panels_current(&run->panels, OPERAND_B)->matrix.memory;
-    const struct matrix *b = &panels_current(&run->panels, OPERAND_B)->matrix;
-    const struct block element = {b->block.row, b->block.col, 1, 1};
-    if (panels_standardize(&run->panels, b, &element, err) ||
+    void *panel_b = panels_factor(&run->panels, OPERAND_B)->memory;
+    if (panels_warm_up(&run->panels, &corner, last, err) ||
         check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
         check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
@@ -160,11 +154,11 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
 
 static int slab_multiply(struct run *run, int64_t slab, struct error *err)
 {
-    struct panel *b = panels_current(&run->panels, OPERAND_B);
+    const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
     if (panels_prepare(&run->panels, OPERAND_B, err) ||
         (!by_strips && panels_prepare(&run->panels, OPERAND_A, err)) ||
-        check_slab(&run->check, slab, b->matrix.memory, run->acc.memory, err))
+        check_slab(&run->check, slab, b->memory, run->acc.memory, err))
         return err->code;
     if (by_strips ? slab_by_strips(run, slab, err) : rows_multiply(run, &run->acc.block, slab, err))
         return err->code;

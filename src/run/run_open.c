@@ -55,6 +55,8 @@ static void *carve_memory(struct run *run)
             run->panels.feeds[operand].ring[i].matrix.memory =
                 carve(run, plan_panel_bytes(p, plan, (enum operand)operand));
         struct feed *feed = &run->panels.feeds[operand];
+        if (plan->slabs > 0)
+            feed->factor.memory = carve(run, plan_embedded_bytes(p, plan, (enum operand)operand));
         if (feed->buffers == 0) /* for run_warm_up */
             feed->part.matrix.memory = run->memory;
     }

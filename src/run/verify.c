@@ -1,4 +1,4 @@
-#include "verify.h"
+#include "verify_impl.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "checksum.h"
+#include "embedding.h"
 #include "error.h"
 #include "freivalds.h"
 #include "meter.h"
@@ -18,19 +19,16 @@
 #include "stop.h"
 #include "store.h"
 
-/* Bytes that a thread reads at a time, or a whole chunk, which is then decoded once. */
-enum { PART_MIN = 64 << 10, PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20, PAGE = 4096 };
-
-enum { CLASS_COLUMNS = 16 }; /* the least, where there is more than one class */
-
 struct full_check {
     const struct problem *problem;
     struct comm *comm;
     int threads, classes;
     size_t part_bytes;
-    char *parts;               /* a part for each thread */
+    size_t room;               /* of a thread: for a part, and what it becomes (embedding.h) */
+    char *parts;               /* all of these */
     double *numbers;           /* all that follow, carved up by allocate */
     double *weights, *scratch; /* n */
+    double *scaled;            /* n: x by alpha or beta, where these are complex */
     double *t, *t_squares;     /* k x classes: op(B) x */
     double *row_squares;       /* m: of op(A) */
     double *y, *before, *odd0; /* m x classes: alpha op(A) t + beta C0 x; C0's squares, and ... */
@@ -51,74 +49,12 @@ struct sweep {
     struct block share; /* this rank's rows */
     struct block_cut cut;
     bool projects, is_c;
-    bool lower;        /* it is symmetric, by its lower half */
-    bool standardizes; /* elements become what was multiplied, first */
+    bool lower;           /* it is symmetric, by its lower half */
+    bool standardizes;    /* elements become what was multiplied, first */
+    enum operand operand; /* of a factor: likewise, if it is embedded; C otherwise */
     struct sketch sketch;
     struct project project;
 };
-
-static size_t number_count(const struct problem *p, int classes)
-{
-    size_t m = (size_t)p->m, k = (size_t)p->k, n = (size_t)p->n, each = (size_t)classes;
-    return 2 * n + m + 2 * k * each + 6 * m * each + each + check_verdicts(p->m);
-}
-
-static size_t vector_bytes(const struct problem *p, int classes)
-{
-    size_t lines = 3 * (size_t)standard_lines(p) * sizeof(double);
-    return lines + number_count(p, classes) * sizeof(double) + (size_t)p->n * sizeof(int) +
-           checksum_bytes(p->type, p->n);
-}
-
-/* C is read by offset, as it was written, since the run holds the lock that HDF5 would take. */
-static enum store_way reading_way(const struct problem *p, bool is_c)
-{
-    return is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
-}
-
-static size_t reading_bytes(const struct problem *p, const struct matrix_info *info,
-                            enum operand operand, bool is_c, int threads)
-{
-    enum store_way way = reading_way(p, is_c);
-    const enum scalar type = problem_held(p, operand);
-    return store_overhead_bytes(info, type, STORE_READ, way, threads) +
-           store_shared_bytes(info, type, STORE_READ, way);
-}
-
-/* The memory that the check takes beside the parts; C is a contiguous file. */
-static size_t fixed_bytes(const struct problem *p, int classes, int threads)
-{
-    struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&c, problem_held(p, OPERAND_C));
-    size_t most = reading_bytes(p, &c, OPERAND_C, true, threads);
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
-        if (problem_reads(p, operand)) {
-            size_t bytes = reading_bytes(p, &p->matrix[operand], operand, false, threads);
-            most = bytes > most ? bytes : most;
-        }
-    return vector_bytes(p, classes) + most;
-}
-
-/* More classes find more: as many as fit into half of the memory. */
-static int choose_classes(const struct problem *p, const struct machine *machine)
-{
-    int classes = 1;
-    while (classes < CLASSES_MAX && p->n / (2 * classes) >= CLASS_COLUMNS &&
-           fixed_bytes(p, 2 * classes, machine->threads) <= machine->host_memory / 2)
-        classes *= 2;
-    return classes;
-}
-
-int verify_fits(const struct problem *p, const struct machine *machine, struct error *err)
-{
-    size_t needed = fixed_bytes(p, 1, machine->threads) + (size_t)machine->threads * PART_MIN;
-    if (needed <= machine->host_memory)
-        return 0;
-    return error_add(
-        err, EXIT_RESOURCES,
-        "the full check needs at least --host-memory %" PRIu64 "K, there are %s; or do without it",
-        (uint64_t)(needed + 1023) / 1024, quantity_bytes((double)machine->host_memory));
-}
 
 /* This rank's share of the rows, in whole chunks. */
 static struct block share_of(const struct matrix_info *info, const struct comm *comm)
@@ -145,14 +81,34 @@ static void project_part(const struct sweep *s, const struct block *part, const 
     project_cpu(&p, threads);
 }
 
-static void add_part(const struct sweep *s, const struct block *part, void *memory, int threads)
+/* Of what a thread has read: what it becomes behind it, if it does. */
+static void *embed_part(const struct full_check *f, const struct sweep *s, const struct block *part,
+                        char *memory)
 {
+    if (!embedding_needed(f->problem, s->operand))
+        return memory;
+    struct embed embed = embedding_make(f->problem, s->operand, part);
+    embed.from = memory;
+    embed.ld_from = part->cols;
+    embed.to = memory + f->part_bytes;
+    embed.ld_to = embedding_of_file(f->problem, s->operand, part).cols;
+    embed_cpu(&embed, 1);
+    return embed.to;
+}
+
+/* `stored`: of the file. */
+static void add_part(const struct full_check *f, const struct sweep *s, const struct block *stored,
+                     char *memory, int threads)
+{
+    const struct block becomes = embedding_of_file(f->problem, s->operand, stored),
+                       *part = &becomes;
+    void *numbers = embed_part(f, s, stored, memory);
     if (s->projects)
-        project_part(s, part, memory, threads);
+        project_part(s, part, numbers, threads);
     else if (s->lower)
-        sketch_lower_part(&s->sketch, s->share.cols, part, memory, threads);
+        sketch_lower_part(&s->sketch, s->share.cols, part, numbers, threads);
     else
-        sketch_part(&s->sketch, part, memory, threads);
+        sketch_part(&s->sketch, part, numbers, threads);
 }
 
 /* Parts of whole rows of a matrix that is neither transposed nor known by its lower half have their
@@ -189,7 +145,7 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
     for (int64_t i = first; i < end; i++) {
         struct error mine = {0};
         struct block part = block_cut_part(&s->share, &s->cut, i);
-        char *memory = f->parts + (size_t)(i - first) * f->part_bytes;
+        char *memory = f->parts + (size_t)(i - first) * f->room;
         if (store_read(s->store, &part, memory, &mine)) {
 #pragma omp critical
             *err = mine;
@@ -202,12 +158,12 @@ static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t firs
         if (s->held == SCALAR_INT64)
             widen_part(&part, memory);
         if (is_apart(s, &part))
-            add_part(s, &part, memory, 1);
+            add_part(f, s, &part, memory, 1);
     }
     for (int64_t i = first; i < end && !err->code; i++) {
         struct block part = block_cut_part(&s->share, &s->cut, i);
         if (!is_apart(s, &part))
-            add_part(s, &part, f->parts + (size_t)(i - first) * f->part_bytes, f->threads);
+            add_part(f, s, &part, f->parts + (size_t)(i - first) * f->room, f->threads);
         f->bytes += (uint64_t)(part.rows * part.cols) * scalar_size(s->held);
     }
     return err->code;
@@ -218,14 +174,15 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
+    s->operand = operand;
     s->held = problem_held(p, operand);
     s->share = share_of(info, f->comm);
     s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(s->held)), info->chunk_rows,
                                 info->chunk_cols};
     s->project.type = s->sketch.type = s->held == SCALAR_INT64 ? SCALAR_DOUBLE : s->held;
     s->project.classes = s->sketch.classes = f->classes;
-    s->sketch.deal = 1;
-    if (store_open(info, s->held, STORE_READ, reading_way(p, s->is_c), &s->store, err) == 0 &&
+    s->sketch.deal = (int)problem_width(p);
+    if (store_open(info, s->held, STORE_READ, verify_way(p, s->is_c), &s->store, err) == 0 &&
         s->is_c)
         store_forget(s->store);
     int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
@@ -246,11 +203,28 @@ static double rounded(const struct problem *p, double scalar)
     return p->type == SCALAR_FLOAT ? (float)scalar : scalar;
 }
 
-static struct sweep sketch_of(struct full_check *f, bool trans, double *sums, double *squares,
-                              double *odd)
+/* C x is alpha op(A) op(B) x, or op(A) op(B) x' where alpha is complex: x' has what multiplies real
+ * and imaginary parts of op(A) op(B) in those of C.  Likewise for beta C0.  Returns x'; or x, and
+ * the factor that is left. */
+static const double *scale_weights(struct full_check *f, double real, double imaginary,
+                                   double *factor)
+{
+    const double r = rounded(f->problem, real), s = rounded(f->problem, imaginary);
+    *factor = imaginary == 0 ? r : 1;
+    if (imaginary == 0)
+        return f->weights;
+    for (int64_t j = 0; j < f->problem->n; j += 2) {
+        f->scaled[j] = r * f->weights[j] + s * f->weights[j + 1];
+        f->scaled[j + 1] = r * f->weights[j + 1] - s * f->weights[j];
+    }
+    return f->scaled;
+}
+
+static struct sweep sketch_of(struct full_check *f, const double *weights, bool trans, double *sums,
+                              double *squares, double *odd)
 {
     return (struct sweep){.sketch = {.trans = trans,
-                                     .weights = f->weights,
+                                     .weights = weights,
                                      .left_out = f->left_out,
                                      .sums = sums,
                                      .squares = squares,
@@ -277,14 +251,17 @@ static bool leave_columns_out(struct full_check *f)
     return any;
 }
 
-/* t := op(B) x.  Where columns must be left out, B is read once more without them. */
+/* t := op(B) x, or op(B) x' with a complex alpha.  Where columns must be left out, B is read once
+ * more without them. */
 static int multiply_b(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
     int64_t numbers = p->k * f->classes;
+    double ignored;
     bool again;
     do {
-        struct sweep sweep = sketch_of(f, p->trans[1], f->t, f->t_squares, NULL);
+        const double *weights = scale_weights(f, p->alpha, p->alpha_i, &ignored);
+        struct sweep sweep = sketch_of(f, weights, p->trans[1], f->t, f->t_squares, NULL);
         sweep.standardizes = p->standard.axis != AXIS_NONE;
         memset(f->t, 0, 2 * (size_t)numbers * sizeof *f->t);
         f->found = 0;
@@ -300,7 +277,8 @@ static int multiply_b(struct full_check *f, struct error *err)
 static int multiply_a(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
-    double alpha = rounded(p, p->alpha);
+    double alpha;
+    scale_weights(f, p->alpha, p->alpha_i, &alpha);
     struct sweep sweep = {
         .projects = true,
         .standardizes = p->standard.axis != AXIS_NONE,
@@ -321,8 +299,9 @@ static int add_c0(struct full_check *f, struct error *err)
 {
     const struct problem *p = f->problem;
     int64_t numbers = p->m * f->classes;
-    double beta = rounded(p, p->beta);
-    struct sweep sweep = sketch_of(f, false, f->z, f->before, f->odd0);
+    double beta, size = hypot(rounded(p, p->beta), rounded(p, p->beta_i));
+    const double *weights = scale_weights(f, p->beta, p->beta_i, &beta);
+    struct sweep sweep = sketch_of(f, weights, false, f->z, f->before, f->odd0);
     sweep.lower = p->lower;
     if (sweep_matrix(f, &p->matrix[OPERAND_C], OPERAND_C, &sweep, err))
         return err->code;
@@ -332,7 +311,7 @@ static int add_c0(struct full_check *f, struct error *err)
     for (int64_t i = 0; i < numbers; i++) {
         f->y[i] += beta * f->z[i];
         f->before[i] =
-            fmod(f->odd0[i], FREIVALDS_WRONG) > 0 ? INFINITY : beta * beta * f->before[i];
+            fmod(f->odd0[i], FREIVALDS_WRONG) > 0 ? INFINITY : size * size * f->before[i];
         f->z[i] = 0;
     }
     return 0;
@@ -341,7 +320,7 @@ static int add_c0(struct full_check *f, struct error *err)
 static int read_c(struct full_check *f, const struct matrix_info *c, struct error *err)
 {
     int64_t numbers = f->problem->m * f->classes;
-    struct sweep sweep = sketch_of(f, false, f->z, f->squares, f->odd);
+    struct sweep sweep = sketch_of(f, f->weights, false, f->z, f->squares, f->odd);
     sweep.is_c = true;
     sweep.lower = f->problem->lower;
     if (sweep_matrix(f, c, OPERAND_C, &sweep, err))
@@ -353,9 +332,10 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
 }
 
 /* The first row that is wrong for certain; -1: none.  The error of sums of k products in any order,
- * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|);
- * second-order terms are covered for k u < 2.  Of products in residues blocks are added, and then
- * the layers of a K split, each of which has one block or more. */
+ * scaled and added to beta C0, is at most (k + 4) u (|alpha| |op(A)| |op(B)| + |beta| |C0|), and 4
+ * more where alpha and beta are complex, which turn the two errors of an element; terms of second
+ * order are covered for k u < 2.  Of products in residues blocks are added, and then the layers of
+ * a K split, each of which has one block or more. */
 static int64_t judge_rows(struct full_check *f, struct verify *v)
 {
     const struct problem *p = f->problem;
@@ -368,7 +348,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
                           .rows = p->m,
                           .cols = p->n,
                           .classes = f->classes,
-                          .deal = 1,
+                          .deal = (int)problem_width(p),
                           .y = f->y,
                           .z = f->z,
                           .before = f->before,
@@ -383,11 +363,12 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
                           .verdicts = f->verdicts,
                           .counts = f->verdicts + VERDICTS * p->m,
                           .stride = p->m,
-                          .scale = fabs(rounded(p, p->alpha)),
+                          .scale = hypot(rounded(p, p->alpha), rounded(p, p->alpha_i)),
                           .steps = (double)k,
-                          .rounded = (double)(p->moduli > 0 ? blocks : k) + 4,
+                          .rounded = (double)(p->moduli > 0 ? blocks : k) + (p->complex ? 8 : 4),
                           .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
-                          .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8,
+                          .roundings = 2 * (double)p->n + (double)k + f->comm->size + 8 +
+                                       (p->complex ? 4 : 0),
                           .begin = true};
     judge_cpu(&judge, f->threads);
     const struct judged judged = {.rows = p->m, .cols = p->n, .classes = f->classes};
@@ -421,18 +402,6 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
     return comm_agree(f->comm, err);
 }
 
-/* What a thread reads at a time where memory is no limit. */
-static size_t best_part(const struct problem *p)
-{
-    size_t best = PART_MAX;
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
-        size_t chunk = problem_reads(p, operand) ? (size_t)p->matrix[operand].chunk_bytes : 0;
-        if (chunk > best && chunk <= PART_CHUNK_MAX)
-            best = chunk;
-    }
-    return (size_t)round_up((int64_t)best, PAGE);
-}
-
 static double *carve(double **numbers, int64_t count)
 {
     double *part = *numbers;
@@ -444,18 +413,21 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
 {
     const struct problem *p = f->problem;
     int64_t sums = p->m * f->classes;
-    size_t threads = (size_t)f->threads, fixed = fixed_bytes(p, f->classes, f->threads);
+    size_t threads = (size_t)f->threads, fixed = verify_fixed_bytes(p, f->classes, f->threads);
     size_t left = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
-    size_t each = left / threads / PAGE * PAGE, best = best_part(p);
-    f->part_bytes = each < PART_MIN ? PART_MIN : each < best ? each : best;
-    f->parts = aligned_alloc(PAGE, threads * f->part_bytes);
-    f->numbers = calloc(number_count(p, f->classes), sizeof *f->numbers);
+    size_t each = left / threads / verify_rooms(p) / VERIFY_PAGE * VERIFY_PAGE,
+           best = verify_best_part(p);
+    f->part_bytes = each < VERIFY_PART_MIN ? VERIFY_PART_MIN : each < best ? each : best;
+    f->room = verify_rooms(p) * f->part_bytes;
+    f->parts = aligned_alloc(VERIFY_PAGE, threads * f->room);
+    f->numbers = calloc(verify_numbers(p, f->classes), sizeof *f->numbers);
     f->left_out = calloc((size_t)p->n, sizeof *f->left_out);
     if (!f->parts || !f->numbers || !f->left_out)
         return error_add(err, EXIT_RESOURCES, "no memory for the full check");
     double *next = f->numbers;
     f->weights = carve(&next, p->n);
     f->scratch = carve(&next, p->n);
+    f->scaled = carve(&next, p->n);
     f->t = carve(&next, p->k * f->classes);
     f->t_squares = carve(&next, p->k * f->classes);
     f->row_squares = carve(&next, p->m);
@@ -475,7 +447,7 @@ int verify_files(const struct problem *p, const struct matrix_info *c,
     struct full_check f = {.problem = p,
                            .comm = comm,
                            .threads = machine->threads,
-                           .classes = choose_classes(p, machine)};
+                           .classes = verify_classes(p, machine)};
     if (p->standard.axis)
         f.standard = statistics_standardize(p, v->statistics);
     allocate(&f, machine, err);

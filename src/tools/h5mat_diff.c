@@ -18,7 +18,8 @@
 
 struct difference {
     struct extreme {
-        double size, first, second; /* a difference, and the elements there */
+        double size;                /* a difference, */
+        double first[2], second[2]; /* and the elements there: real and imaginary parts */
         int64_t row, col;
     } largest;
     double square_sum;    /* of differences */
@@ -79,27 +80,38 @@ static double distance(double a, double b)
     return isnan(d) ? INFINITY : d;
 }
 
-static void take_element(struct difference *d, double a, double b, double tolerance, int64_t row,
-                         int64_t col)
+static void take_element(struct difference *d, const double a[2], const double b[2],
+                         double tolerance, int64_t row, int64_t col)
 {
-    double distant = distance(a, b);
+    double distant = hypot(distance(a[0], b[0]), distance(a[1], b[1]));
     if (distant > d->largest.size)
-        d->largest = (struct extreme){distant, a, b, row, col};
+        d->largest = (struct extreme){distant, {a[0], a[1]}, {b[0], b[1]}, row, col};
     d->over += distant > tolerance;
     d->square_sum += distant * distant;
-    d->square_sum_of += isnan(a) ? 0 : a * a;
+    for (int i = 0; i < 2; i++)
+        d->square_sum_of += isnan(a[i]) ? 0 : a[i] * a[i];
+}
+
+/* The element whose first number is the n-th. */
+static void get_element(const struct diff *d, const void *from, int64_t n, double element[2])
+{
+    for (int i = 0; i < 2; i++)
+        element[i] = i > 0 && !d->info[0].complex ? 0
+                     : d->type == SCALAR_DOUBLE   ? ((const double *)from)[n + i]
+                                                  : (double)((const float *)from)[n + i];
 }
 
 static void compare(const struct diff *d, const struct block *block, const void *a, const void *b,
                     struct difference *result)
 {
+    const int64_t width = d->info[0].complex ? 2 : 1;
     int64_t n = 0;
     for (int64_t i = 0; i < block->rows; i++)
-        for (int64_t j = 0; j < block->cols; j++, n++) {
-            bool wide = d->type == SCALAR_DOUBLE;
-            double x = wide ? ((const double *)a)[n] : ((const float *)a)[n];
-            double y = wide ? ((const double *)b)[n] : ((const float *)b)[n];
-            take_element(result, x, y, d->tolerance, block->row + i, block->col + j);
+        for (int64_t j = 0; j < block->cols; j += width, n += width) {
+            double x[2], y[2];
+            get_element(d, a, n, x);
+            get_element(d, b, n, y);
+            take_element(result, x, y, d->tolerance, block->row + i, (block->col + j) / width);
         }
 }
 
@@ -156,10 +168,15 @@ static char *full_name(const struct matrix_info *info)
 static int open_both(struct diff *d, struct error *err)
 {
     const struct matrix_info *a = &d->info[0], *b = &d->info[1];
-    if (a->rows != b->rows || a->cols != b->cols)
-        return error_add(
-            err, EXIT_INPUT, "%s:%s is %" PRId64 "x%" PRId64 " but %s:%s is %" PRId64 "x%" PRId64,
-            a->file, a->dataset, a->rows, a->cols, b->file, b->dataset, b->rows, b->cols);
+    if (a->rows != b->rows || matfile_cols(a) != matfile_cols(b))
+        return error_add(err, EXIT_INPUT,
+                         "%s:%s is %" PRId64 "x%" PRId64 " but %s:%s is %" PRId64 "x%" PRId64,
+                         a->file, a->dataset, a->rows, matfile_cols(a), b->file, b->dataset,
+                         b->rows, matfile_cols(b));
+    if (a->complex != b->complex)
+        return error_add(err, EXIT_INPUT, "%s:%s is %s but %s:%s is %s", a->file, a->dataset,
+                         a->complex ? "complex" : "real", b->file, b->dataset,
+                         b->complex ? "complex" : "real");
     bool floats = a->elements == ELEMENT_FLOAT && b->elements == ELEMENT_FLOAT;
     d->type = floats ? SCALAR_FLOAT : SCALAR_DOUBLE;
     if (store_open(&d->info[0], d->type, STORE_READ, STORE_AUTO, &d->store[0], err))
@@ -175,17 +192,22 @@ static double ratio(double part, double whole)
 static void print_difference(const struct diff *d, const struct difference *sum)
 {
     const struct extreme *largest = &sum->largest;
-    double elements = (double)d->info[0].rows * (double)d->info[0].cols;
+    const int64_t cols = matfile_cols(&d->info[0]);
+    double elements = (double)d->info[0].rows * (double)cols;
     double mse = ratio(sum->square_sum, elements);
     char *first = full_name(&d->info[0]), *second = full_name(&d->info[1]);
     printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g\n", first, second, d->info[0].rows,
-           d->info[0].cols, d->tolerance);
+           cols, d->tolerance);
     free(first);
     free(second);
     printf("  max abs difference  %g", largest->size);
     if (largest->size > 0)
-        printf(" at row %" PRId64 ", column %" PRId64 ": %.17g and %.17g", largest->row,
-               largest->col, largest->first, largest->second);
+        printf(" at row %" PRId64 ", column %" PRId64 ": ", largest->row, largest->col);
+    if (largest->size > 0 && d->info[0].complex)
+        printf("%.17g%+.17gi and %.17g%+.17gi", largest->first[0], largest->first[1],
+               largest->second[0], largest->second[1]);
+    else if (largest->size > 0)
+        printf("%.17g and %.17g", largest->first[0], largest->second[0]);
     printf("\n  RMS                 %g\n  MSE                 %g\n", sqrt(mse), mse);
     printf("  relative Frobenius  %g\n", sqrt(ratio(sum->square_sum, sum->square_sum_of)));
     printf("  over the tolerance  %" PRId64 " of %.0f elements, %g %%\n", sum->over, elements,

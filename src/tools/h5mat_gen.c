@@ -51,7 +51,8 @@ static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
     {"cols", KEY_COLS, "N", 0, "columns of the matrix (needed)", 0},
     {"type", KEY_TYPE, "TYPE", 0,
-     "d or s: double or single precision (default d); int8, uint8, int16, uint16, int32 or uint32",
+     "d or s: double or single precision (default d); z or c: complex numbers of them; int8, "
+     "uint8, int16, uint16, int32 or uint32",
      0},
     {"pattern", KEY_PATTERN, "NAME", 0,
      "random: uniform in [-1,1) (default); integer: -8 to 8; ones; identity; genotype: 0, 1 or 2 "
@@ -123,11 +124,15 @@ static void set_type(struct argp_state *state, const char *text, struct gen *g)
     enum scalar type = SCALAR_INT8;
     while (type < SCALAR_INT64 && strcmp(text, scalar_name(type)))
         type++;
-    if (type == SCALAR_INT64 && !type_named(text, &type))
-        argp_error(state, "--type is d, s, int8, uint8, int16, uint16, int32 or uint32, not \"%s\"",
+    if (type == SCALAR_INT64 && !type_named(text, &type, &g->info.complex))
+        argp_error(state,
+                   "--type is d, s, z, c, int8, uint8, int16, uint16, int32 or uint32, not \"%s\"",
                    text);
     g->pattern.type = type;
     matrix_set_type(&g->info, type);
+    g->pattern.complex = g->info.complex;
+    strcpy(g->info.parts[0], g->info.complex ? "r" : "");
+    strcpy(g->info.parts[1], g->info.complex ? "i" : "");
 }
 
 static void finish(struct argp_state *state, struct gen *g)
@@ -137,9 +142,13 @@ static void finish(struct argp_state *state, struct gen *g)
                    state->name);
     if (g->info.rows < 0 || g->info.cols < 0)
         argp_error(state, "--rows and --cols are both needed, as in --rows 4000 --cols 3000");
-    if (g->info.rows > 0 && g->info.cols > INT64_MAX / 8 / g->info.rows)
+    if (g->info.rows > 0 && g->info.cols > INT64_MAX / (g->info.complex ? 16 : 8) / g->info.rows)
         argp_error(state, "a matrix of %" PRId64 "x%" PRId64 " is too large for any file",
                    g->info.rows, g->info.cols);
+    if (g->pattern.kind == PATTERN_GENOTYPE && g->info.complex)
+        argp_error(state, "--pattern genotype is of real matrices: give --type d or s");
+    if (g->info.complex)
+        g->info.cols *= 2; /* as struct matrix_info counts */
     if (g->pattern.kind != PATTERN_GENOTYPE && g->of_genotypes)
         argp_error(state, "--%s goes with --pattern genotype only", g->of_genotypes);
     if (g->pattern.missing > 0 && scalar_is_integer(g->pattern.type))
@@ -300,8 +309,8 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         return rc;
     double seconds = clock_now() - start;
     double bytes = (double)g.info.rows * (double)g.info.cols * (double)scalar_size(g.pattern.type);
-    printf("%s:%s: %" PRId64 " x %" PRId64 " %s, %.0f bytes in %.3f s, %s\n", g.info.file,
-           g.dataset, g.info.rows, g.info.cols, scalar_name(g.pattern.type), bytes, seconds,
-           quantity_rate(bytes / seconds));
+    printf("%s:%s: %" PRId64 " x %" PRId64 " %s%s, %.0f bytes in %.3f s, %s\n", g.info.file,
+           g.dataset, g.info.rows, matfile_cols(&g.info), g.info.complex ? "complex " : "",
+           scalar_name(g.pattern.type), bytes, seconds, quantity_rate(bytes / seconds));
     return 0;
 }

@@ -40,8 +40,9 @@ static void print_matrix(const struct matrix_info *info)
     char name[MATFILE_NAME_MAX];
     const char *how = strstr(info->layout, ": read ");
     int length = how ? (int)(how - info->layout) : (int)strlen(info->layout);
-    printf("%s: %" PRId64 " x %" PRId64 " %s, %" PRIu64 " bytes\n", plain_name(info, name),
-           info->rows, info->cols, type_words[info->elements], bytes);
+    printf("%s: %" PRId64 " x %" PRId64 " %s%s, %" PRIu64 " bytes\n", plain_name(info, name),
+           info->rows, matfile_cols(info), info->complex ? "complex " : "",
+           type_words[info->elements], bytes);
     printf("  layout: %.*s", length, info->layout);
     const bool integers = info->elements == ELEMENT_INTEGER;
     const bool typed =
@@ -52,7 +53,9 @@ static void print_matrix(const struct matrix_info *info)
         printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
     else
         printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5",
-               typed ? ", with --type d or s" : "");
+               !typed          ? ""
+               : info->complex ? ", with --type z or c"
+                               : ", with --type d or s");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
     if (info->has_missing)
@@ -67,7 +70,7 @@ static void list_matrix(const struct matrix_info *info, const struct error *prob
         print_matrix(info);
     else
         printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", plain_name(info, name),
-               info->rows, info->cols, problem->text);
+               info->rows, matfile_cols(info), problem->text);
 }
 
 static int list_all(const char *file, struct error *err)

@@ -61,7 +61,8 @@ static void fill_row(const struct pattern *p, uint64_t index, int64_t cols, void
     const uint64_t start = mix_bits(p->seed);
     for (int64_t j = 0; j < cols; j++) {
         uint64_t bits = mix_number(start, index + (uint64_t)j);
-        set(p->type, to, at + j, value_of(p->kind, p->type, bits));
+        bool none = p->complex && p->kind == PATTERN_ONES && (index + (uint64_t)j) % 2;
+        set(p->type, to, at + j, none ? 0 : value_of(p->kind, p->type, bits));
     }
 }
 
@@ -116,7 +117,7 @@ void pattern_fill(const struct pattern *p, int64_t cols, const struct block *blo
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t row = block->row + i, at = i * block->cols;
         fill_row(p, (uint64_t)row * (uint64_t)cols + (uint64_t)block->col, block->cols, to, at);
-        int64_t diagonal = row - block->col;
+        int64_t diagonal = (p->complex ? 2 : 1) * row - block->col;
         if (p->kind == PATTERN_IDENTITY && diagonal >= 0 && diagonal < block->cols)
             set(p->type, to, at + diagonal, 1);
     }

@@ -1,6 +1,8 @@
 /* What h5mat gen fills matrices with. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "block.h"
 #include "scalar.h"
 
@@ -17,6 +19,8 @@ enum pattern_kind {
 struct pattern {
     enum pattern_kind kind;
     enum scalar type;
+    bool complex; /* columns are a real and an imaginary part in turns; of ones and of the identity
+                   * the latter are 0 */
     uint64_t seed;
     double frequency; /* of the minor allele, or PATTERN_OWN_FREQUENCY */
     double missing;   /* share of genotypes that are NaN */

@@ -25,8 +25,8 @@ static const char *const call_names[CALL_COUNT] = {
     "fdatasync", "fsync",       "rename", "open",   "ftruncate", "madvise",
     "malloc",    "mmap",        "thread", "alloc",  "pin",       "event",
     "record",    "wait",        "sync",   "copy",   "gemm",      "combine",
-    "mirror",    "standardize", "sketch", "retire", "project",   "norms",
-    "judge",     "link",
+    "mirror",    "standardize", "embed",  "sketch", "retire",    "project",
+    "norms",     "judge",       "link",
 };
 
 static const struct {

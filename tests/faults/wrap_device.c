@@ -169,6 +169,12 @@ static int faulty_standardize(struct device *dev, const struct standardize *stan
                : real.standardize(dev, standardize, err);
 }
 
+static int faulty_embed(struct device *dev, const struct embed *embed, struct error *err)
+{
+    return fail_on(dev, CALL_EMBED, STREAM_COMPUTE, "embed", err) ? err->code
+                                                                  : real.embed(dev, embed, err);
+}
+
 static int faulty_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
 {
     return fail_on(dev, CALL_SKETCH, STREAM_COMPUTE, "sketch", err) ? err->code
@@ -221,6 +227,7 @@ int __wrap_device_cpu_open(int threads, struct device **dev, struct error *err)
     d->combine = faulty_combine;
     d->mirror = faulty_mirror;
     d->standardize = faulty_standardize;
+    d->embed = faulty_embed;
     d->sketch = faulty_sketch;
     d->retire = faulty_retire;
     d->project = faulty_project;

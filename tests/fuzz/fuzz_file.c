@@ -6,7 +6,7 @@
 #include "fuzz_input.h"
 #include "store.h"
 
-enum { FOUND_MAX = 8, SIDE = 9 };
+enum { FOUND_MAX = 8, SIDE = 10 };
 
 struct found {
     int count;

@@ -1,7 +1,8 @@
-/* The GPU as a device, and its combine, mirror and standardize (exit 77 without a GPU).
+/* The GPU as a device, and its combine, mirror, standardize and embed (exit 77 without a GPU).
  *
  * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
- * formula, standardize with the CPU's.  Data that must not be read is NaN. */
+ * formula; standardize, embed and combine of pairs with the CPU's.  Data that must not be read is
+ * NaN. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -154,9 +155,97 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
     matrix_free(&lines);
 }
 
+static void assert_same(struct matrix *m, const double *want)
+{
+    download(m);
+    for (size_t at = 0; at < m->count; at++)
+        assert_true(same_bits(raw_get(m, at), want[at]));
+}
+
+/* Of pairs: s has alpha, its imaginary part, and beta and its. */
+static void try_combine_pairs(enum scalar type, int64_t rows, int64_t pairs, const double s[4])
+{
+    struct matrix acc = random_rows(type, rows, 2 * pairs, guard);
+    struct matrix c0 = random_rows(type, rows, 2 * pairs, NAN);
+    if (s[0] == 0 && s[1] == 0)
+        fill(&acc, NAN);
+    if (s[2] == 0 && s[3] == 0)
+        fill(&c0, NAN);
+    upload(&acc);
+    upload(&c0);
+    struct combine c = {.type = type,
+                        .rows = rows,
+                        .cols = 2 * pairs,
+                        .alpha = s[0],
+                        .alpha_i = s[1],
+                        .beta = s[2],
+                        .beta_i = s[3],
+                        .acc = device_at(&acc, 0, 0),
+                        .c0 = device_at(&c0, 0, 0),
+                        .ld_acc = acc.ld,
+                        .ld_c0 = c0.ld};
+    ok(devices[0]->combine(devices[0], &c, &err));
+    finish(devices[0], STREAM_OUT);
+    c.acc = host_at(&acc, 0, 0);
+    c.c0 = host_at(&c0, 0, 0);
+    combine_cpu(&c, 1);
+    double *want = host_copy(&acc);
+    assert_same(&acc, want);
+    free(want);
+    matrix_free(&acc);
+    matrix_free(&c0);
+}
+
+static void try_embed(enum scalar type, int64_t rows, int64_t cols, unsigned how)
+{
+    const bool complex = how & 1, high = how & 4, wide = how & 8;
+    struct matrix from = random_rows(type, rows, cols * (complex ? 2 : 1), guard);
+    struct matrix to = random_rows(type, rows * (high ? 2 : 1), cols * (wide ? 2 : 1), guard);
+    upload(&from);
+    upload(&to);
+    struct embed e = {.type = type,
+                      .rows = rows,
+                      .cols = cols,
+                      .from = device_at(&from, 0, 0),
+                      .to = device_at(&to, 0, 0),
+                      .ld_from = from.ld,
+                      .ld_to = to.ld,
+                      .complex = complex,
+                      .conjugate = how & 2,
+                      .high = high,
+                      .wide = wide};
+    ok(devices[0]->embed(devices[0], &e, &err));
+    finish(devices[0], STREAM_COMPUTE);
+    e.from = host_at(&from, 0, 0);
+    e.to = host_at(&to, 0, 0);
+    embed_cpu(&e, 1);
+    double *want = host_copy(&to);
+    assert_same(&to, want);
+    free(want);
+    matrix_free(&from);
+    matrix_free(&to);
+}
+
 static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {64, 64}, {65, 63},
                                    {5, 1000}, {300001, 2}, {0, 5},   {5, 0}};
 static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.3}, {0, 2}, {0, 0}};
+
+static void test_complex(void **state)
+{
+    static const double factors[][4] = {
+        {1, 2, 0, 0}, {0, -1, 0.5, 0}, {1.5, -2, 3, 0.5}, {0, 0, 2, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (unsigned how = 0; how < 32; how++) {
+            enum scalar type = how & 16 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+            if (!affordable(4 * sizes[i][0] * sizes[i][1]))
+                continue;
+            if (how & 12) /* something becomes more */
+                try_embed(type, sizes[i][0], sizes[i][1], how & 15);
+            if (how % 16 < 4)
+                try_combine_pairs(type, sizes[i][0], sizes[i][1], factors[how % 16]);
+        }
+}
 
 static void test_mirror(void **state)
 {
@@ -282,10 +371,11 @@ static void test_pin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),   cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),    cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info),   cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_mirror), cmocka_unit_test(test_standardize),
+        cmocka_unit_test(test_copy),    cmocka_unit_test(test_events),
+        cmocka_unit_test(test_pin),     cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info),    cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_mirror),  cmocka_unit_test(test_standardize),
+        cmocka_unit_test(test_complex),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

@@ -75,8 +75,8 @@ static inline void check_slabs(const struct problem *p, const struct plan *plan,
 {
     int64_t reached = 0;
     for (int64_t slab = 0; slab < plan->slabs; slab++) {
-        struct block a = schedule_panel(p, plan, OPERAND_A, tile, slab);
-        struct block b = schedule_panel(p, plan, OPERAND_B, tile, slab);
+        struct block a = schedule_factor(p, plan, OPERAND_A, tile, slab);
+        struct block b = schedule_factor(p, plan, OPERAND_B, tile, slab);
         assert_int_equal(reached % GEMM_QUANTUM, 0);
         assert_int_equal(p->trans[0] ? a.row : a.col, reached);
         assert_int_equal(p->trans[1] ? b.col : b.row, reached);
@@ -234,6 +234,8 @@ static inline void check_traffic(const struct problem *p, const struct machine *
         for (; cursor_next(&cursor, &t); before = t) {
             check_turns(&before, &t);
             uint64_t bytes = (uint64_t)(t.block.rows * t.block.cols) * element;
+            if (p->matrix[t.operand].complex)
+                assert_true(t.block.col % 2 == 0 && t.block.cols % 2 == 0);
             assert_true(bytes > 0 && bytes <= plan->slot_bytes);
             assert_true(t.block.row >= 0 &&
                         t.block.row + t.block.rows <= p->matrix[t.operand].rows);

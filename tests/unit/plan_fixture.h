@@ -16,7 +16,21 @@ static inline void compress(struct matrix_info *info, int64_t chunk_rows, int64_
     info->pipeline = (struct chunk_pipeline){1, {{CHUNK_DEFLATE, 6}}};
 }
 
-/* Bits of `flags`: double; trans of A, of B; alpha 0; beta 2; A and C chunked. */
+/* A problem of as many complex elements; A may be real. */
+static inline void make_complex(struct problem *p, bool a_too)
+{
+    p->complex = true;
+    p->n *= 2;
+    p->k *= 2;
+    for (int i = a_too ? OPERAND_A : OPERAND_B; i < OPERAND_COUNT; i++) {
+        p->matrix[i].complex = true;
+        p->matrix[i].cols *= 2;
+        p->matrix[i].chunk_cols *= 2;
+        p->matrix[i].chunk_bytes *= 2;
+    }
+}
+
+/* Bits of `flags`: double; trans of A, of B; alpha 0; beta 2; A and C chunked; complex; but A. */
 static inline struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
 {
     struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
@@ -36,6 +50,8 @@ static inline struct problem make_problem(int64_t m, int64_t n, int64_t k, int f
         if (flags & 32 && i != OPERAND_B)
             compress(&p.matrix[i], 7, 32);
     }
+    if (flags & 64)
+        make_complex(&p, !(flags & 128));
     return p;
 }
 

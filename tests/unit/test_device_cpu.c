@@ -46,7 +46,8 @@ static void check_combine(enum scalar type, double alpha, double beta, int64_t r
         for (int64_t at = 0; at < rows * cols; at++)
             set(&acc, at % cols, at / cols, NAN);
     struct matrix before = matrix_copy(&acc);
-    struct combine c = {type, rows, cols, alpha, beta, acc.data, c0.data, acc.ld, c0.ld};
+    struct combine c = {type,    rows,   cols,  alpha, beta, acc.data,
+                        c0.data, acc.ld, c0.ld, false, 0,    0};
     combine_cpu(&c, THREADS);
     for (int64_t j = 0; j < rows; j++)
         for (int64_t i = 0; i < cols; i++) {
@@ -78,8 +79,8 @@ static void check_mirror(enum scalar type, double alpha, double beta, int64_t ro
     if (beta != 0)
         matrix_fill(&c0, random_real);
     matrix_fill(&acc, random_real);
-    struct mirror m = {type,    rows,    cols,   alpha, beta, acc.data,
-                       c0.data, to.data, acc.ld, c0.ld, to.ld};
+    struct mirror m = {type,    rows,    cols,   alpha, beta,  acc.data,
+                       c0.data, to.data, acc.ld, c0.ld, to.ld, false};
     mirror_cpu(&m, THREADS);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
@@ -321,7 +322,7 @@ static void vectors_go_through_the_stream(void **state)
     (void)state;
     double acc[4] = {1, 2, 3, 4}, c0[4] = {8, 8, 8, 8}, x[2] = {1, 1}, y[2], squares[2];
     struct event *event;
-    struct combine combine = {SCALAR_DOUBLE, 2, 2, 1, 0.5, acc, c0, 2, 2};
+    struct combine combine = {SCALAR_DOUBLE, 2, 2, 1, 0.5, acc, c0, 2, 2, false, 0, 0};
     struct project project = {.type = SCALAR_DOUBLE,
                               .from_zero = true,
                               .begin = true,

@@ -190,7 +190,7 @@ static void test_any_plan_ends(void **state)
     int done = 0, sending = 0;
     for (int trial = 0; trial < 5000; trial++) {
         struct problem p = make_problem(1 + random_below(150), 1 + random_below(150),
-                                        random_below(200), (int)random_below(64));
+                                        random_below(200), (int)random_below(256));
         size_t host = (size_t)1 << (22 + random_below(4));
         struct machine m = make_machine(2 + (int)random_below(RANKS_MAX - 2),
                                         (size_t)1 << (12 + random_below(6)), host, random_below(2));

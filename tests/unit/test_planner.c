@@ -36,7 +36,7 @@ static void test_random_plans(void **state)
     int planned = 0, refused = 0;
     for (int trial = 0; trial < count; trial++) {
         struct problem p = make_problem(1 + random_below(90), 1 + random_below(90),
-                                        random_below(200), (int)random_below(64));
+                                        random_below(200), (int)random_below(256));
         size_t device = (size_t)1 << (8 + random_below(12)),
                host = (size_t)1 << (20 + random_below(8));
         struct machine m = make_machine(1 + (int)random_below(12), device, host, random_below(2));
@@ -50,7 +50,7 @@ static void test_random_plans(void **state)
         }
         if (random_below(4) == 0) {
             request.tile_rows = 1 + random_below(p.m);
-            request.tile_cols = 1 + random_below(p.n);
+            request.tile_cols = problem_width(&p) * (1 + random_below(p.n / problem_width(&p)));
             request.slab = 1 + random_below(100);
         }
         struct plan plan;

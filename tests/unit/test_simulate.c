@@ -257,7 +257,7 @@ static void test_random(void **state)
     int done = 0, limits[RESOURCE_COUNT] = {0};
     for (int trial = 0; trial < count; trial++) {
         struct problem p = make_problem(1 + random_below(300), 1 + random_below(300),
-                                        random_below(600), (int)random_below(64));
+                                        random_below(600), (int)random_below(256));
         struct machine m = random_machine();
         struct plan_request request = plain;
         struct plan plan;
