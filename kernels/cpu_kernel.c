@@ -7,6 +7,9 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* Register blocking: the accumulators, TILE_VECTORS vectors by TILE_COLS columns, fill the vector
  * registers except for a column of op(A) and a broadcast element of op(B). */
@@ -34,6 +37,9 @@ enum {
     CHAIN_ROWS = 4, /* rows that project sums at a time */
     DOUBLES = VECTOR_BYTES / sizeof(double),
     LANE_VECTORS = CLASSES_MAX / DOUBLES,
+    PAIRS = VECTOR_BYTES / sizeof(int32_t),
+    BYTES_VECTORS = 2, /* of the rows of a tile of bytes */
+    BYTES_ROWS = BYTES_VECTORS * PAIRS,
 };
 
 #if defined __FMA__ || defined __ARM_FEATURE_FMA
@@ -81,22 +87,60 @@ static inline doubles absolute(doubles x)
 #define REAL uint16_t
 #include "cpu_kernel_check.h"
 
-/* Sums of products of bytes, two neighbours along k of each row at a time, as 16-bit numbers. */
+typedef int32_t pairs __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t memory_pairs
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(int32_t)), may_alias));
+
+/* Adds the two products of the halves. */
+static inline pairs add_products(pairs sums, pairs x, pairs y)
+{
+#if VECTOR_BYTES == 64 && defined __AVX512BW__
+    return sums + (pairs)_mm512_madd_epi16((__m512i)x, (__m512i)y);
+#elif VECTOR_BYTES == 32
+    return sums + (pairs)_mm256_madd_epi16((__m256i)x, (__m256i)y);
+#elif VECTOR_BYTES == 16 && defined __x86_64__
+    return sums + (pairs)_mm_madd_epi16((__m128i)x, (__m128i)y);
+#else
+    return sums + (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
+#endif
+}
+
+static inline void sum_bytes(const struct cpu_bytes *g, pairs sums[TILE_COLS][BYTES_VECTORS])
+{
+    pairs s[TILE_COLS][BYTES_VECTORS] = {0};
+    const int32_t *a = g->a, *b = g->b;
+    for (int64_t p = g->pairs; p > 0; p--, a += BYTES_ROWS, b += TILE_COLS) {
+        pairs x[BYTES_VECTORS];
+#pragma GCC unroll 8
+        for (int64_t v = 0; v < BYTES_VECTORS; v++)
+            x[v] = *(const memory_pairs *)(a + v * PAIRS);
+#pragma GCC unroll 8
+        for (int64_t j = 0; j < TILE_COLS; j++)
+#pragma GCC unroll 8
+            for (int64_t v = 0; v < BYTES_VECTORS; v++)
+                s[j][v] = add_products(s[j][v], x[v], b[j] + (pairs){0});
+    }
+    memcpy(sums, s, sizeof s);
+}
+
 static void multiply_bytes(const struct cpu_bytes *g)
 {
-    for (int64_t j = 0; j < g->cols; j++)
-        for (int64_t i = 0; i < g->rows; i++) {
-            const int16_t *a = g->a + i * g->pitch, *b = g->b + j * g->pitch;
-            int32_t sum = 0;
-            for (int64_t p = 0; p < g->k; p++)
-                sum += a[p] * b[p];
-            g->c[i + j * g->ldc] += (double)sum * g->scale;
-        }
+    union {
+        pairs vectors[TILE_COLS][BYTES_VECTORS];
+        int32_t numbers[TILE_COLS][BYTES_ROWS];
+    } sums;
+    sum_bytes(g, sums.vectors);
+    for (int64_t j = 0; j < g->cols; j++) {
+        double *c = g->c + j * g->ldc;
+        for (int64_t i = 0; i < g->rows; i++)
+            c[i] += (double)sums.numbers[j][i] * g->scale;
+    }
 }
 
 #define CHECK_OF(type)                                                                             \
-    .sketch_row = JOIN(sketch_row, type), .sketch_cols = JOIN(sketch_cols, type),                  \
-    .project_block = JOIN(project_block, type), .multiply_bytes = multiply_bytes
+    .tile_rows = BYTES_ROWS, .tile_cols = TILE_COLS, .sketch_row = JOIN(sketch_row, type),         \
+    .sketch_cols = JOIN(sketch_cols, type), .project_block = JOIN(project_block, type),            \
+    .multiply_bytes = multiply_bytes
 
 const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
     [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES, FUSED,

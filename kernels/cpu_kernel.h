@@ -36,19 +36,20 @@ struct cpu_panel {
     int64_t across, along; /* strides in elements: between rows, and between k steps */
 };
 
-/* Rows of op(A) and columns of op(B) as k bytes each, signed or not, in numbers of 16 bits, and
- * what is added to C, column-major: scale times the sums, which are below 2^31. */
+/* A tile of rows of op(A) by columns of op(B), of bytes, signed or not, as numbers of 16 bits.  Two
+ * neighbours along k are a pair, the first in the low half; each pair of tile_rows rows, or of
+ * tile_cols columns, is contiguous.  Added to C, column-major, are scale times the sums, which are
+ * below 2^31. */
 struct cpu_bytes {
-    int64_t rows, cols, k, ldc;
-    int64_t pitch; /* numbers from one row or column to the next */
-    const int16_t *a, *b;
+    int64_t rows, cols, pairs, ldc; /* rows and cols: the part of the tile that C has */
+    const int32_t *a, *b;
     double *c;
     double scale;
 };
 
 /* The functions for one instruction set and element type; for integers those of gemm and combine
- * are null, and for others multiply_bytes is.  A packed panel holds tile_rows rows of
- * op(A), or tile_cols columns of op(B), with each k step contiguous. */
+ * are null, and for others multiply_bytes is.  A packed panel holds tile_rows rows of op(A), or
+ * tile_cols columns of op(B), with each k step contiguous. */
 struct cpu_kernel {
     int64_t tile_rows, tile_cols; /* of the micro-kernel (MR, NR) */
     int vector_bytes;

@@ -54,7 +54,7 @@ struct integers_part {
 struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
                                    int64_t k);
 
-/* Bytes that integers_cpu works in: no more than `most`, if that is 64 KiB or more. */
+/* Bytes that integers_cpu works in: no more than `most`, if that is 128 KiB or more. */
 size_t integers_cpu_workspace(size_t most);
 
 /* C := op(A) op(B) + beta C on up to `threads` threads, where alpha is 1 and beta 0 or 1.

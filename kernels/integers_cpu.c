@@ -1,5 +1,5 @@
 /* Exact products of integers on the CPU (integers.h): bytes as numbers of 16 bits, of which CPUs
- * multiply many at a time and add neighbours. */
+ * multiply many at a time and add neighbours along k. */
 #include "integers.h"
 
 #include <string.h>
@@ -7,8 +7,9 @@
 #include "cpu_kernel.h"
 
 /* Rows of op(A), and columns of op(B), that are planes at a time, at least and at most; steps of k;
- * and lines that a thread multiplies at a time. */
-enum { LINES_LEAST = 16, LINES_MOST = 256, STEPS = 512, PIECE = 16, PLANES = 2 };
+ * and lines that a thread multiplies at a time.  All lines are multiples of all tiles' sides. */
+enum { LINES_LEAST = 32, LINES_MOST = 512, STEPS = 512, PIECE = 32, PLANES = 2 };
+enum { PAIRS = STEPS / 2, SPLIT_PAIRS = 8 }; /* those of a line that are split at a time */
 
 static size_t bytes_for(int64_t lines)
 {
@@ -30,66 +31,123 @@ struct byte_lines {
     int64_t across, along; /* elements from one line to the next, and from one k step to the next */
 };
 
+/* So many lines from the first one become a panel (cpu_kernel.h). */
+struct byte_panel {
+    const struct byte_lines *from;
+    int64_t first, lines, width; /* `lines` of the `width` lines of the panel exist */
+    struct range k;
+    int32_t *to;
+};
+
+static inline int32_t pair_of(int32_t first, int32_t second)
+{
+    return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)second << 16);
+}
+
 /* A line of bytes is a plane; one of 16 bits two, of which the second is behind the first. */
-#define SPLIT_BYTES(type)                                                                          \
-    for (int64_t p = 0; p < k.count; p++)                                                          \
-    to[p] = ((const type *)from->memory)[first + p * from->along]
-#define SPLIT_WORDS(type)                                                                          \
-    for (int64_t p = 0; p < k.count; p++) {                                                        \
-        const int32_t x = ((const type *)from->memory)[first + p * from->along];                   \
-        to[p] = (int16_t)(x & 255);                                                                \
-        to[STEPS + p] = (int16_t)(x >> 8);                                                         \
+#define SPLIT(type)                                                                                \
+    for (int64_t p = begin; p < end; p++) {                                                        \
+        const type *at = (const type *)s->from->memory + first + 2 * p * s->from->along;           \
+        const int32_t x = *at, y = 2 * p + 1 < s->k.count ? at[s->from->along] : 0;                \
+        int32_t *to = s->to + p * s->width + line;                                                 \
+        if (sizeof(type) == 1) {                                                                   \
+            *to = pair_of(x, y);                                                                   \
+        } else {                                                                                   \
+            *to = pair_of(x & 255, y & 255);                                                       \
+            to[PAIRS * s->width] = pair_of(x >> 8, y >> 8);                                        \
+        }                                                                                          \
     }
 
-static void split(const struct byte_lines *from, int64_t line, struct range k, int16_t *to)
+static void split_line(const struct byte_panel *s, int64_t line, int64_t begin, int64_t end)
 {
-    const int64_t first = line * from->across + k.begin * from->along;
-    switch (from->type) {
-    case SCALAR_INT8: SPLIT_BYTES(int8_t); break;
-    case SCALAR_UINT8: SPLIT_BYTES(uint8_t); break;
-    case SCALAR_INT16: SPLIT_WORDS(int16_t) break;
-    default: SPLIT_WORDS(uint16_t) break;
+    const int64_t first = (s->first + line) * s->from->across + s->k.begin * s->from->along;
+    switch (s->from->type) {
+    case SCALAR_INT8: SPLIT(int8_t) break;
+    case SCALAR_UINT8: SPLIT(uint8_t) break;
+    case SCALAR_INT16: SPLIT(int16_t) break;
+    default: SPLIT(uint16_t) break;
     }
 }
 
-/* A part of C and some steps of k, and its lines' planes. */
+/* Some pairs of all lines at a time, so that each cache line is used up while it is in L1. */
+static void split(const struct byte_panel *s)
+{
+    const int64_t pairs = (s->k.count + 1) / 2;
+    if (s->lines < s->width)
+        memset(s->to, 0, (size_t)(PLANES * PAIRS * s->width) * sizeof *s->to);
+    for (int64_t p = 0; p < pairs; p += SPLIT_PAIRS)
+        for (int64_t i = 0; i < s->lines; i++)
+            split_line(s, i, p, p + SPLIT_PAIRS < pairs ? p + SPLIT_PAIRS : pairs);
+}
+
+/* A part of C and some steps of k, and the planes of its lines: panels one after another. */
 struct byte_tile {
     const struct gemm *g;
+    const struct cpu_kernel *kernel;
     struct byte_lines a, b;
     struct range rows, cols, k;
-    int16_t (*planes_a)[PLANES][STEPS], (*planes_b)[PLANES][STEPS];
+    int32_t *planes_a, *planes_b;
 };
 
-static void multiply_piece(const struct byte_tile *t, int64_t i, int64_t j)
+static int32_t *plane_of(int32_t *planes, int64_t line, int plane, int64_t width)
 {
+    return planes + (line * PLANES + plane * width) * PAIRS;
+}
+
+static void multiply_tile(const struct byte_tile *t, int64_t i, int64_t j)
+{
+    const int64_t height = t->kernel->tile_rows, width = t->kernel->tile_cols;
     const int64_t rows = t->rows.count - i, cols = t->cols.count - j;
     double *c = (double *)t->g->c + t->rows.begin + i + (t->cols.begin + j) * t->g->ldc;
-    struct cpu_bytes piece = {.rows = rows < PIECE ? rows : PIECE,
-                              .cols = cols < PIECE ? cols : PIECE,
-                              .k = t->k.count,
-                              .pitch = PLANES * STEPS,
-                              .ldc = t->g->ldc,
-                              .c = c};
-    for (int64_t q = 0; q < piece.cols && t->k.begin == 0 && t->g->beta == 0; q++)
-        memset(c + q * t->g->ldc, 0, (size_t)piece.rows * sizeof *c);
+    struct cpu_bytes tile = {.rows = rows < height ? rows : height,
+                             .cols = cols < width ? cols : width,
+                             .pairs = (t->k.count + 1) / 2,
+                             .ldc = t->g->ldc,
+                             .c = c};
+    for (int64_t q = 0; q < tile.cols && t->k.begin == 0 && t->g->beta == 0; q++)
+        memset(c + q * t->g->ldc, 0, (size_t)tile.rows * sizeof *c);
     for (int p = 0; p < integers_planes(t->a.type); p++)
         for (int q = 0; q < integers_planes(t->b.type); q++) {
-            piece.a = t->planes_a[i][p];
-            piece.b = t->planes_b[j][q];
-            piece.scale = (double)(1 << 8 * (p + q));
-            cpu_kernels(0)[t->a.type].multiply_bytes(&piece);
+            tile.a = plane_of(t->planes_a, i, p, height);
+            tile.b = plane_of(t->planes_b, j, q, width);
+            tile.scale = (double)(1 << 8 * (p + q));
+            t->kernel->multiply_bytes(&tile);
         }
 }
 
-/* All threads together. */
-static void tile_multiply(const struct byte_tile *t)
+static void multiply_piece(const struct byte_tile *t, int64_t i, int64_t j)
+{
+    const struct cpu_kernel *kernel = t->kernel;
+    for (int64_t q = j; q < j + PIECE && q < t->cols.count; q += kernel->tile_cols)
+        for (int64_t p = i; p < i + PIECE && p < t->rows.count; p += kernel->tile_rows)
+            multiply_tile(t, p, q);
+}
+
+/* All threads together; the last barrier is the caller's. */
+static void split_lines(const struct byte_lines *from, struct range lines, struct range k,
+                        int64_t width, int32_t *planes)
 {
 #pragma omp for nowait
-    for (int64_t i = 0; i < t->rows.count; i++)
-        split(&t->a, t->rows.begin + i, t->k, t->planes_a[i][0]);
-#pragma omp for
-    for (int64_t j = 0; j < t->cols.count; j++)
-        split(&t->b, t->cols.begin + j, t->k, t->planes_b[j][0]);
+    for (int64_t i = 0; i < lines.count; i += width) {
+        const int64_t count = lines.count - i;
+        const struct byte_panel panel = {from,
+                                         lines.begin + i,
+                                         count < width ? count : width,
+                                         width,
+                                         k,
+                                         plane_of(planes, i, 0, width)};
+        split(&panel);
+    }
+}
+
+/* All threads together.  The planes of op(B) are those of the tile before, unless it is the first
+ * one of its columns and steps. */
+static void tile_multiply(const struct byte_tile *t)
+{
+    if (t->rows.begin == 0)
+        split_lines(&t->b, t->cols, t->k, t->kernel->tile_cols, t->planes_b);
+    split_lines(&t->a, t->rows, t->k, t->kernel->tile_rows, t->planes_a);
+#pragma omp barrier
 #pragma omp for collapse(2) schedule(dynamic)
     for (int64_t j = 0; j < t->cols.count; j += PIECE)
         for (int64_t i = 0; i < t->rows.count; i += PIECE)
@@ -106,7 +164,7 @@ void integers_cpu(const struct gemm *g, const struct integers *how, int threads)
     const struct byte_lines a = {how->a, g->a, g->trans_a ? g->lda : 1, g->trans_a ? 1 : g->lda};
     const struct byte_lines b = {how->b, g->b, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1};
     const int64_t lines = (int64_t)(integers_cpu_workspace(how->bytes) / bytes_for(1));
-    int16_t(*planes)[PLANES][STEPS] = how->workspace;
+    int32_t *planes = how->workspace;
     for (int64_t j = 0; j < g->n && g->k == 0 && g->beta == 0; j++)
         memset((double *)g->c + j * g->ldc, 0, (size_t)g->m * sizeof(double));
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -114,13 +172,14 @@ void integers_cpu(const struct gemm *g, const struct integers *how, int threads)
         for (int64_t j = 0; j < g->n; j += lines)
             for (int64_t i = 0; i < g->m; i += lines) {
                 const struct byte_tile tile = {g,
-                                          a,
-                                          b,
-                                          part(i, lines, g->m),
-                                          part(j, lines, g->n),
-                                          part(p, STEPS, g->k),
-                                          planes,
-                                          planes + lines};
+                                               &cpu_kernels(0)[how->a],
+                                               a,
+                                               b,
+                                               part(i, lines, g->m),
+                                               part(j, lines, g->n),
+                                               part(p, STEPS, g->k),
+                                               planes,
+                                               planes + lines * PLANES * PAIRS};
                 tile_multiply(&tile);
             }
 }

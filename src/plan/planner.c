@@ -387,7 +387,7 @@ void plan_account(const struct query *q, struct plan *plan)
 }
 
 /* How much faster than doubles a CPU multiplies bytes, more or less. */
-static const double integers_speedup = 4;
+static const double integers_speedup = 1.7;
 
 static void set_product_rate(const struct query *q, struct plan *plan)
 {

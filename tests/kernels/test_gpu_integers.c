@@ -7,7 +7,7 @@
 #include "gpu_fixture.h"
 #include "quantity.h"
 
-enum { THREADS = 2, WORK = 4000000, CPU_BYTES = 64 << 10 };
+enum { THREADS = 2, WORK = 4000000, CPU_BYTES = 128 << 10 };
 
 /* The operands of a trial, on the device and here. */
 struct integer_product {
