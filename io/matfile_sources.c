@@ -250,9 +250,11 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     s->count++;
     if (check_step(s, step))
         return s->err->code;
-    hid_t type = H5Dget_type(dataset), plist = H5Dget_create_plist(dataset);
+    char parts[2][MATFILE_PART_MAX];
+    hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
+    hid_t plist = H5Dget_create_plist(dataset);
     int external = H5Pget_external_count(plist);
-    if (H5Tget_size(type) > 2 * H5_ELEMENT_MAX)
+    if (H5Tget_size(type) > H5_ELEMENT_MAX)
         refuse(s, "has elements of more bytes than any number: is it damaged?", "");
     else if (H5Pget_layout(plist) == H5D_VIRTUAL)
         look_at_virtual(s, plist, step);
@@ -260,6 +262,7 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
         look_at_external(s, plist, external, step);
     h5_close(plist);
     h5_close(type);
+    h5_close(whole);
     return s->err->code;
 }
 

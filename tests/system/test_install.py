@@ -67,10 +67,10 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.skipif(not COMPLETION.exists(), reason="no bash-completion here")
 @pytest.mark.parametrize("line, offered", [
     ("dgemm_ooc --gpu-m", "--gpu-memory="), ("dgemm_ooc --device=g", "gpu"),
-    ("dgemm_ooc --transa ", "N T"), ("dgemm_ooc --split-k ", "auto off"),
+    ("dgemm_ooc --transa ", "N T C"), ("dgemm_ooc --split-k ", "auto off"),
     ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
-    ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s"),
+    ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s z c int8 uint8 int16 uint16 int32 uint32"),
     ("h5mat gen --pattern ", "random integer ones identity genotype"),
     ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
     ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])
