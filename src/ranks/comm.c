@@ -161,6 +161,7 @@ void comm_close(void)
         return;
     MPI_Comm_free(&panels);
     MPI_Comm_free(&all);
+    MPI_Barrier(MPI_COMM_WORLD); /* or MPICH over UCX may end one rank while another needs it */
     MPI_Finalize();
 }
 
