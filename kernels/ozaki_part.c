@@ -21,9 +21,14 @@ size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
     return (size_t)((m + n) * SCALE_BYTES + moduli * ((m + n) * k + m * n + m + k));
 }
 
-static int64_t halved(int64_t count)
+/* Halve the longer side; false where both are one tile. */
+static bool halve(int64_t *rows, int64_t *cols)
 {
-    return whole_tiles(ceil_div(count, 2));
+    int64_t *longer = *rows > *cols ? rows : cols;
+    if (*longer <= OZAKI_TILE)
+        return false;
+    *longer = whole_tiles(ceil_div(*longer, 2));
+    return true;
 }
 
 size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t cols, int64_t steps)
@@ -39,12 +44,8 @@ struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, i
     if (integers_workspace(a, b, part.rows, part.cols, k) > bytes)
         part.steps = min_i64(k, INTEGERS_BLOCK);
     while (integers_workspace(a, b, part.rows, part.cols, part.steps) > bytes &&
-           (part.rows > OZAKI_TILE || part.cols > OZAKI_TILE)) {
-        if (part.rows > part.cols)
-            part.rows = halved(part.rows);
-        else
-            part.cols = halved(part.cols);
-    }
+           halve(&part.rows, &part.cols))
+        ;
     return part;
 }
 
@@ -53,12 +54,8 @@ struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int
     const int64_t steps = min_i64(k, OZAKI_BLOCK);
     struct ozaki_part part = {whole_tiles(m), whole_tiles(min_i64(n, COLS_MOST))};
     while (ozaki_workspace(moduli, part.rows, part.cols, steps) > bytes &&
-           (part.rows > OZAKI_TILE || part.cols > OZAKI_TILE)) {
-        if (part.rows > part.cols)
-            part.rows = halved(part.rows);
-        else
-            part.cols = halved(part.cols);
-    }
+           halve(&part.rows, &part.cols))
+        ;
     return part;
 }
 

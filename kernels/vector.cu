@@ -94,28 +94,31 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_pairs_kernel(con
     }
 }
 
+/* Start a kernel whose blocks of COMBINE_X x COMBINE_Y threads go over rows x cols. */
+template <class PARAMETERS>
+static cudaError_t start_over(void (*kernel)(PARAMETERS), const PARAMETERS &p, int64_t rows,
+                              int64_t cols, cudaStream_t stream)
+{
+    if (rows == 0 || cols == 0)
+        return cudaSuccess;
+    return start_kernel(kernel, blocks_over(rows, COMBINE_Y, cols, COMBINE_X),
+                        dim3(COMBINE_X, COMBINE_Y), 0, stream, p);
+}
+
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
 {
-    if (combine->rows == 0 || combine->cols == 0)
-        return cudaSuccess;
-    dim3 block(COMBINE_X, COMBINE_Y);
-    if (combine_is_complex(combine)) {
-        dim3 pairs = blocks_over(combine->rows, COMBINE_Y, combine->cols / 2, COMBINE_X);
-        auto of_pairs = combine->type == SCALAR_FLOAT ? combine_pairs_kernel<float>
-                                                      : combine_pairs_kernel<double>;
-        return start_kernel(of_pairs, pairs, block, 0, stream, *combine);
-    }
-    dim3 grid = blocks_over(combine->rows, COMBINE_Y, combine->cols, COMBINE_X);
-    auto kernel = combine->whole                  ? combine_whole_kernel
-                  : combine->type == SCALAR_FLOAT ? combine_kernel<float>
-                                                  : combine_kernel<double>;
-    return start_kernel(kernel, grid, block, 0, stream, *combine);
+    const bool floats = combine->type == SCALAR_FLOAT;
+    if (combine_is_complex(combine))
+        return start_over(floats ? combine_pairs_kernel<float> : combine_pairs_kernel<double>,
+                          *combine, combine->rows, combine->cols / 2, stream);
+    auto kernel = combine->whole ? combine_whole_kernel
+                  : floats       ? combine_kernel<float>
+                                 : combine_kernel<double>;
+    return start_over(kernel, *combine, combine->rows, combine->cols, stream);
 }
 
 constexpr int MIRROR_SIDE = 32, MIRROR_ROWS = 8;
 
-/* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
- * both sides are accessed along rows. */
 /* An element of a mirror. */
 template <typename T, bool WHOLE>
 __device__ __forceinline__ void mirror_element(const struct mirror &p, const T *acc, int64_t row,
@@ -130,6 +133,8 @@ __device__ __forceinline__ void mirror_element(const struct mirror &p, const T *
             combined_at((T)p.alpha, acc, (T)p.beta, static_cast<const T *>(p.c0) + from);
 }
 
+/* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
+ * both sides are accessed along rows. */
 template <typename T, bool WHOLE>
 __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const struct mirror p)
 {
@@ -180,12 +185,8 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y)
 
 cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
 {
-    if (s->rows == 0 || s->cols == 0)
-        return cudaSuccess;
-    dim3 block(COMBINE_X, COMBINE_Y);
-    dim3 grid = blocks_over(s->rows, COMBINE_Y, s->cols, COMBINE_X);
     auto kernel = s->type == SCALAR_FLOAT ? standardize_kernel<float> : standardize_kernel<double>;
-    return start_kernel(kernel, grid, block, 0, stream, *s);
+    return start_over(kernel, *s, s->rows, s->cols, stream);
 }
 
 /* One element of `from` per thread, likewise. */
@@ -213,10 +214,6 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struc
 
 cudaError_t embed_cuda(const struct embed *e, cudaStream_t stream)
 {
-    if (e->rows == 0 || e->cols == 0)
-        return cudaSuccess;
-    dim3 block(COMBINE_X, COMBINE_Y);
-    dim3 grid = blocks_over(e->rows, COMBINE_Y, e->cols, COMBINE_X);
     auto kernel = e->type == SCALAR_FLOAT ? embed_kernel<float> : embed_kernel<double>;
-    return start_kernel(kernel, grid, block, 0, stream, *e);
+    return start_over(kernel, *e, e->rows, e->cols, stream);
 }

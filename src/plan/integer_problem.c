@@ -67,21 +67,39 @@ static void check_scalars(const struct problem *p, struct error *err)
             largest);
 }
 
+/* Whether the options name kernels of other products, or change A to what is no integers. */
+static bool names_kernels(const struct options *o)
+{
+    return o->algorithm != ALGORITHM_AUTO && o->algorithm != ALGORITHM_CPU;
+}
+
+static bool changes_a(const struct options *o)
+{
+    return o->center || o->scale || o->product == PRODUCT_COV || o->product == PRODUCT_COR;
+}
+
+/* Whether sums are exact, by the types and k. */
+static bool is_exact(const struct problem *p)
+{
+    return has_bytes(&p->matrix[OPERAND_A]) && has_bytes(&p->matrix[OPERAND_B]) &&
+           largest_sum(p) <= most;
+}
+
 /* Whether a C of integers is asked for and there is none; complains. */
 static bool refuse(const struct problem *p, const struct options *o, enum operand end,
                    struct error *err)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    if (o->algorithm != ALGORITHM_AUTO && o->algorithm != ALGORITHM_CPU)
+    if (names_kernels(o))
         error_add(
             err, EXIT_USAGE,
             "A and B are integers, which --algo auto multiplies exactly; leave --algo out, or "
             "give --type d to multiply doubles");
-    else if (o->center || o->scale || o->product == PRODUCT_COV || o->product == PRODUCT_COR)
+    else if (changes_a(o))
         error_add(err, EXIT_INPUT,
                   "A is %s, and centred or scaled it is not integers; give --type d",
                   scalar_name(a->integers));
-    else if (!has_bytes(a) || !has_bytes(b) || largest_sum(p) > most)
+    else if (!is_exact(p))
         error_add(err, EXIT_INPUT,
                   "sums of products of %s and %s over k = %.15g could be as large as %.3g, and are "
                   "exact up to 2^53; give --type d to multiply doubles, with rounding, or store "
@@ -96,15 +114,6 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
     return true;
 }
 
-/* Whether sums are exact, and C doubles. */
-static bool fits_doubles(const struct problem *p, const struct options *o)
-{
-    return (o->algorithm == ALGORITHM_AUTO || o->algorithm == ALGORITHM_CPU) && !o->center &&
-           !o->scale && o->product != PRODUCT_COV && o->product != PRODUCT_COR &&
-           has_bytes(&p->matrix[OPERAND_A]) && has_bytes(&p->matrix[OPERAND_B]) &&
-           largest_sum(p) <= most;
-}
-
 bool integers_choose(const struct options *o, struct problem *p, enum operand end,
                      struct error *err)
 {
@@ -113,7 +122,7 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
         b->integers == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
         return false;
     p->type = SCALAR_DOUBLE;
-    if (o->convert ? !fits_doubles(p, o) : refuse(p, o, end, err))
+    if (o->convert ? names_kernels(o) || changes_a(o) || !is_exact(p) : refuse(p, o, end, err))
         return !o->convert;
     p->held[OPERAND_A] = a->integers;
     p->held[OPERAND_B] = b->integers;

@@ -103,6 +103,24 @@ static inline struct matrix matrix_make(enum scalar type, int64_t rows, int64_t 
     return m;
 }
 
+/* C += A B. */
+static inline struct gemm gemm_of(const struct matrix *a, const struct matrix *b,
+                                  const struct matrix *c, int64_t k)
+{
+    return (struct gemm){.type = c->type,
+                         .m = c->rows,
+                         .n = c->cols,
+                         .k = k,
+                         .alpha = 1,
+                         .beta = 1,
+                         .a = device_at(a, 0, 0),
+                         .b = device_at(b, 0, 0),
+                         .c = device_at(c, 0, 0),
+                         .lda = a->ld,
+                         .ldb = b->ld,
+                         .ldc = c->ld};
+}
+
 static inline void matrix_free(struct matrix *m)
 {
     free(m->host);

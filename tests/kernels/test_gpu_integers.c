@@ -51,20 +51,10 @@ static struct integer_product product_make(enum scalar a, enum scalar b, int tra
                                 .c = matrix_make(SCALAR_DOUBLE, m, n, guard)};
     fill(&p.a, extreme);
     fill(&p.b, extreme);
-    p.g = (struct gemm){.type = SCALAR_DOUBLE,
-                        .trans_a = trans_a,
-                        .trans_b = trans_b,
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .alpha = 1,
-                        .beta = trans < 2,
-                        .a = device_at(&p.a, 0, 0),
-                        .b = device_at(&p.b, 0, 0),
-                        .c = device_at(&p.c, 0, 0),
-                        .lda = p.a.ld,
-                        .ldb = p.b.ld,
-                        .ldc = p.c.ld};
+    p.g = gemm_of(&p.a, &p.b, &p.c, k);
+    p.g.trans_a = trans_a;
+    p.g.trans_b = trans_b;
+    p.g.beta = trans < 2;
     return p;
 }
 

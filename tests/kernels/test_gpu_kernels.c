@@ -90,24 +90,6 @@ static struct matrix operand(enum scalar type, const double *v, int64_t rows, in
     return m;
 }
 
-/* C += A B. */
-static struct gemm gemm_of(const struct matrix *a, const struct matrix *b, const struct matrix *c,
-                           int64_t k)
-{
-    return (struct gemm){.type = c->type,
-                         .m = c->rows,
-                         .n = c->cols,
-                         .k = k,
-                         .alpha = 1,
-                         .beta = 1,
-                         .a = device_at(a, 0, 0),
-                         .b = device_at(b, 0, 0),
-                         .c = device_at(c, 0, 0),
-                         .lda = a->ld,
-                         .ldb = b->ld,
-                         .ldc = c->ld};
-}
-
 static struct call call_make(const struct trial *t, bool trans_a, bool trans_b)
 {
     struct matrix a = operand(t->type, t->a, t->m, t->k, trans_a);

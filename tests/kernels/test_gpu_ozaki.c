@@ -41,19 +41,10 @@ static struct product product_make(enum scalar type, int trans, const int64_t si
                         .c = matrix_make(type, m, n, guard)};
     fill(&p.a, 1, special);
     fill(&p.b, 2, special);
-    p.g = (struct gemm){.type = type,
-                        .trans_a = trans_a,
-                        .trans_b = trans_b,
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .alpha = 1,
-                        .a = device_at(&p.a, 0, 0),
-                        .b = device_at(&p.b, 0, 0),
-                        .c = device_at(&p.c, 0, 0),
-                        .lda = p.a.ld,
-                        .ldb = p.b.ld,
-                        .ldc = p.c.ld};
+    p.g = gemm_of(&p.a, &p.b, &p.c, k);
+    p.g.trans_a = trans_a;
+    p.g.trans_b = trans_b;
+    p.g.beta = 0;
     return p;
 }
 
@@ -188,10 +179,10 @@ static void try_product(enum scalar type, int trans, const int64_t size[3], int 
 
 static void test_bits(void **state)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {5, 3, 7},      {4, 6, 0},       {130, 2, 33},
-                                       {3, 129, 65}, {127, 128, 64}, {128, 129, 200}, {2, 3, 8192},
-                                       {4, 5, 8200}, {260, 140, 20}, {1000, 700, 900},
-                                       {520, 300, 4096}};
+    static const int64_t sizes[][3] = {{1, 1, 1},       {5, 3, 7},        {4, 6, 0},
+                                       {130, 2, 33},    {3, 129, 65},     {127, 128, 64},
+                                       {128, 129, 200}, {2, 3, 8192},     {4, 5, 8200},
+                                       {260, 140, 20},  {1000, 700, 900}, {520, 300, 4096}};
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)

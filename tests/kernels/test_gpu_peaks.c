@@ -48,21 +48,11 @@ static struct reporting reporting_make(const int64_t extents[EXTENTS], int trans
     t.a = random_matrix(trans & 1 ? k : m, trans & 1 ? m : k, numbers);
     t.b = random_matrix(trans & 2 ? n : k, trans & 2 ? k : n, USUAL);
     t.c = random_matrix(m, n, numbers == ODD ? USUAL : numbers);
-    t.gemm = (struct gemm){.type = SCALAR_FLOAT,
-                           .trans_a = trans & 1,
-                           .trans_b = trans & 2,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .alpha = 1,
-                           .beta = grow,
-                           .a = device_at(&t.a, 0, 0),
-                           .lda = t.a.ld,
-                           .b = device_at(&t.b, 0, 0),
-                           .ldb = t.b.ld,
-                           .c = device_at(&t.c, 0, 0),
-                           .ldc = t.c.ld,
-                           .peaks = {.ld = n + 1, .grow = grow}};
+    t.gemm = gemm_of(&t.a, &t.b, &t.c, k);
+    t.gemm.trans_a = trans & 1;
+    t.gemm.trans_b = trans & 2;
+    t.gemm.beta = grow;
+    t.gemm.peaks = (struct peaks){.ld = n + 1, .grow = grow};
     size_t count = (size_t)(t.blocks * t.gemm.peaks.ld);
     t.norms = malloc(count * sizeof(float));
     assert_non_null(t.norms);

@@ -70,7 +70,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("dgemm_ooc --transa ", "N T C"), ("dgemm_ooc --split-k ", "auto off"),
     ("dgemm_ooc --algo cp", "cpu"), ("dgemm_ooc ", "a.h5"),
     ("dgemm_ooc -o ", "a.h5"), ("dgemm_ooc --report=", "b.json"), ("dgemm_ooc --tile ", ""),
-    ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="), ("h5mat gen --type ", "d s z c int8 uint8 int16 uint16 int32 uint32"),
+    ("h5mat ", "gen info diff"), ("h5mat gen --p", "--pattern="),
+    ("h5mat gen --type ", "d s z c int8 uint8 int16 uint16 int32 uint32"),
     ("h5mat gen --pattern ", "random integer ones identity genotype"),
     ("h5mat info ", "a.h5"), ("gemm_bench --json=c", "c.log"),
     ("gemm_bench --ver", "--version"), ("gemm_bench --algo cp", "cpu")])

@@ -49,6 +49,18 @@ def test_alone_it_has_them_all(launch):
     assert launch("mpirun", "-n", "1") == ([ALL], {"nobody"}, len(ALL))
 
 
+def test_many_at_once_without_a_launcher(tmp_path):
+    """They need no folder of MPI's, which they would share: where such a folder would be is a file."""
+    operands(tmp_path / "input.h5", 60, 50, 40)
+    env = environment(DGEMM_OOC_DEVICE="cpu", TMPDIR=str(tmp_path / "input.h5"))
+    for _ in range(5):
+        runs = [subprocess.Popen([BUILD / "dgemm_ooc", tmp_path / "input.h5", "-o", tmp_path / f"{i}.h5", "--force"],
+                                 env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(6)]
+        for process in runs:
+            _, err = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0 and not err, err
+
+
 @pytest.mark.parametrize("words", [[], ["--map-by", "ppr:2:node"], ["--map-by", "slot"],
                                    ["--bind-to", "none"],
                                    pytest.param(["-x", "UNRELATED=1"], marks=OPEN_MPI)], ids=" ".join)

@@ -91,7 +91,7 @@ def test_correlation(tmp_path):
     a[:, 7] = 1e6
     source = make(tmp_path / "input.h5", a)
     done = run("dgemm_ooc", source, "--product", "cor", *TALL)
-    assert done.returncode == 0 and "1 column of A do" in done.stderr.replace("does", "do"), done.stderr
+    assert done.returncode == 0 and "1 column of A does not vary" in done.stderr, done.stderr
     c, others = read(output_of(source)), np.arange(30) != 7
     assert np.isnan(c[7]).all() and np.isnan(c[:, 7]).all()
     c = c[np.ix_(others, others)]

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 import sys
 
+import h5py
+import numpy as np
 import pytest
 
 from launch import GPU, PATIENCE, ROOT, built, environment, run
@@ -106,6 +108,19 @@ def test_examples_run(files, tmp_path, example):
             shutil.copy2(path, tmp_path)
     done = shell(example, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kinship_is_what_the_readme_says(tmp_path):
+    lines = [line for line in EXAMPLES if "g.h5" in line]
+    assert len(lines) == 2 and "Z Z^T / 5000, Z = zscore(A with means for NaN, ddof=1)" in lines[1]
+    done = shell("\n".join(lines), tmp_path)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(tmp_path / "g.h5") as file, h5py.File(tmp_path / "kinship.h5") as output:
+        a, c = file["A"][:], output["C"][:]
+    assert np.isnan(a).any() and a.shape == (300, 5000)
+    a = np.where(np.isnan(a), np.nanmean(a, axis=0), a)
+    z = (a - a.mean(axis=0)) / a.std(axis=0, ddof=1)
+    assert np.abs(c - z @ z.T / 5000).max() < 1e-12
 
 
 def test_without_arguments_it_shows_what_to_type(tmp_path):
