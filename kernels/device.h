@@ -109,6 +109,10 @@ const char *device_gpu_absence(void);
 /* Describe GPU `index`.  Creates this process's context on it. */
 int device_gpu_info(int index, struct device_info *info, struct error *err);
 
+/* Measure how many bytes a second a copy from page-locked memory to GPU `index` moves, in some
+ * milliseconds; 0 where that fails, as with too little memory.  Blocking. */
+double device_gpu_link(int index);
+
 /* Open GPU `index`, whose gemm runs `algorithm`; for ALGORITHM_OZAKI it has no gemm, only ozaki.
  * On success *dev is the caller's, to be closed by its close; on failure it is null. */
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err);

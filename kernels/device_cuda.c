@@ -6,6 +6,7 @@
 #include "device.h"
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,6 +392,46 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     info->clock_khz = clock_khz;
     info->compute_capability = prop.major * 10 + prop.minor;
     return 0;
+}
+
+/* The fastest of some copies, each between two events; 0 where any step fails. */
+static double fastest_copy(void *to, const void *from, size_t bytes, cudaEvent_t begin,
+                           cudaEvent_t end)
+{
+    enum { COPIES = 4 }; /* the first ones wake the link up */
+    float least_ms = INFINITY;
+    for (int i = 0; i < COPIES; i++) {
+        float ms = 0;
+        if (cudaEventRecord(begin, NULL) != cudaSuccess ||
+            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, NULL) != cudaSuccess ||
+            cudaEventRecord(end, NULL) != cudaSuccess || cudaEventSynchronize(end) != cudaSuccess ||
+            cudaEventElapsedTime(&ms, begin, end) != cudaSuccess)
+            return 0;
+        least_ms = fminf(least_ms, ms);
+    }
+    return least_ms > 0 ? (double)bytes / (1e-3 * (double)least_ms) : 0;
+}
+
+double device_gpu_link(int index)
+{
+    const size_t bytes = (size_t)32 << 20;
+    void *from = NULL, *to = NULL;
+    cudaEvent_t begin = NULL, end = NULL;
+    double rate = 0;
+    if (cudaSetDevice(index) == cudaSuccess &&
+        cudaHostAlloc(&from, bytes, cudaHostAllocDefault) == cudaSuccess &&
+        cudaMalloc(&to, bytes) == cudaSuccess &&
+        cudaEventCreateWithFlags(&begin, cudaEventBlockingSync) == cudaSuccess &&
+        cudaEventCreateWithFlags(&end, cudaEventBlockingSync) == cudaSuccess)
+        rate = fastest_copy(to, from, bytes, begin, end);
+    if (end)
+        cudaEventDestroy(end);
+    if (begin)
+        cudaEventDestroy(begin);
+    cudaFree(to);
+    cudaFreeHost(from);
+    cudaGetLastError(); /* whatever failed is no reason to stop */
+    return rate;
 }
 
 /* STREAM_OUT has the highest priority: the epilogue of a strip that is drained runs before queued

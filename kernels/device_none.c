@@ -31,6 +31,12 @@ int device_gpu_info(int index, struct device_info *info, struct error *err)
     return no_gpu(err);
 }
 
+double device_gpu_link(int index)
+{
+    (void)index;
+    return 0;
+}
+
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
 {
     (void)index;

@@ -1,6 +1,7 @@
 #include "advice.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "error.h"
 #include "launcher.h"
@@ -140,6 +141,26 @@ static void advise_memory(const struct advice *a, FILE *out)
     fprintf(out, " about %s\n", quantity_time(seconds));
 }
 
+/* The machine whose copies to its GPUs run at the usual rate. */
+static void advise_link(const struct advice *a, FILE *out)
+{
+    const struct machine *m = a->machine;
+    const double usual = machine_usual_link(m->compute_capability);
+    struct machine faster = *m;
+    if (m->in_bytes_per_s >= usual ||
+        strcmp(machine_source(m, &m->in_bytes_per_s), "measured") != 0)
+        return;
+    faster.in_bytes_per_s = faster.out_bytes_per_s = usual;
+    double seconds = seconds_on(a, &faster);
+    if (!is_worthwhile(a, seconds))
+        return;
+    fprintf(out, "Note        copies to a GPU reach %s: this takes about %s;\n",
+            quantity_rate(m->in_bytes_per_s), quantity_time(a->predicted->wall_s));
+    fprintf(out, "            at %s, usual for such a GPU, about %s: its slot, or a\n",
+            quantity_rate(usual), quantity_time(seconds));
+    fprintf(out, "            switch before it, may be of an older generation (lspci -vv)\n");
+}
+
 static void advise_placement(const struct advice *a, FILE *out)
 {
     int far = 0, narrow = 0, first_far = 0, first_narrow = 0;
@@ -173,6 +194,7 @@ void advice_print(const struct advice *advice, FILE *out)
         advise_cpus(advice, out);
     advise_ranks(advice, out);
     advise_memory(advice, out);
+    advise_link(advice, out);
     if (advice->places)
         advise_placement(advice, out);
     fflush(out);

@@ -89,6 +89,8 @@ int session_dry_run(struct session *s)
     if (!gpu && here)
         check_gpu(o, &s->err);
     machine_probe(o, ranks, local, machine_cpus() / local, known, sharing, m);
+    if (gpu && sharing == 1)
+        machine_see_link(device_gpu_link(0), m);
     if (!here)
         machine_read(o, m, &s->err);
     m->ranks = o->ranks ? o->ranks : m->ranks;

@@ -1,5 +1,6 @@
 /* Before the work: what is to be multiplied, on which machine, how much of it is done already. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,16 @@ static int count_sharing(const struct comm *comm, const struct device_info *info
     return sharing;
 }
 
+/* Collective.  The slowest rank's link counts for all. */
+static void agree_on_link(struct machine *m)
+{
+    const double own = m->in_bytes_per_s;
+    m->in_bytes_per_s = (double)comm_min((uint64_t)own);
+    m->out_bytes_per_s = (double)comm_min((uint64_t)m->out_bytes_per_s);
+    if (m->in_bytes_per_s < floor(own))
+        machine_measured(m, &m->in_bytes_per_s);
+}
+
 static void describe_machine(struct hardware *h, const struct options *o, const struct comm *comm,
                              struct error *err)
 {
@@ -76,6 +87,8 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     /* Threads are started later, and inherit the binding. */
     place_bind(comm, info.pci, o->bind, &h->place);
     machine_probe(o, comm->size, comm->local_size, h->place.threads, known, sharing, m);
+    if (gpu && sharing == 1)
+        machine_see_link(device_gpu_link(h->gpu), m);
     if (o->machine[0]) {
         machine_read(o, m, err);
         m->gpu = gpu;
@@ -86,6 +99,7 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);
     m->threads = (int)comm_min((uint64_t)m->threads);
+    agree_on_link(m);
 }
 
 void session_check_visible(const struct problem *p, struct error *err)

@@ -123,6 +123,11 @@ static double int8_share(int capability)
     return capability == 90 ? 0.6 : 0.3;
 }
 
+double machine_usual_link(int compute_capability)
+{
+    return compute_capability >= 90 ? 50e9 : 22e9;
+}
+
 static void assume_gpu_rates(const struct device_info *info, struct machine *m)
 {
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
@@ -130,7 +135,7 @@ static void assume_gpu_rates(const struct device_info *info, struct machine *m)
     m->int8_ops_per_s = int8_share(info->compute_capability) *
                         int8_ops_per_clock(info->compute_capability) * gpu_clock(info) *
                         info->units;
-    m->in_bytes_per_s = m->out_bytes_per_s = info->compute_capability >= 90 ? 50e9 : 22e9;
+    m->in_bytes_per_s = m->out_bytes_per_s = machine_usual_link(info->compute_capability);
     m->device_bytes_per_s = info->compute_capability >= 90 ? 2500e9 : 1200e9;
 }
 
@@ -221,6 +226,20 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
         assume_cpu_rates(m);
     }
     apply_limits(options, m);
+}
+
+/* In coarse steps, so that the plan is mostly the same the next time.  Long copies beside reading
+ * files get a little less than a short one alone. */
+void machine_see_link(double bytes_per_s, struct machine *m)
+{
+    const double usual = machine_usual_link(m->compute_capability), sustained = 0.93;
+    const double low = 0.7, high = 1.5;
+    double rate = exp2(round(4 * log2(sustained * bytes_per_s)) / 4);
+    if (bytes_per_s <= 0 || (rate >= low * usual && rate <= high * usual))
+        return;
+    m->in_bytes_per_s = m->out_bytes_per_s = rate;
+    machine_measured(m, &m->in_bytes_per_s);
+    machine_measured(m, &m->out_bytes_per_s);
 }
 
 /* Null for what is not known. */

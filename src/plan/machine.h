@@ -1,9 +1,9 @@
 /* The machine: what each rank may use, and how fast the links are.
  *
  * Memories are read from the machine or given by the user.  Rates are assumed from the kind of
- * device, and that of reading files is measured, unless a machine file states them.  Rates decide
- * on the plan and its prediction, never on the bits of the result, unless --split-k auto lets the
- * plan choose the parts of k. */
+ * device; that of reading files, and that of copies to a GPU where it is not the usual one, are
+ * measured, unless a machine file states them.  Rates decide on the plan and its prediction, never
+ * on the bits of the result, unless --split-k auto lets the plan choose the parts of k. */
 #pragma once
 
 #include <jansson.h>
@@ -45,6 +45,14 @@ struct machine {
  * null for the CPU. */
 void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
                    const struct device_info *device, int sharing, struct machine *machine);
+
+/* Take the measured rate of copies to this rank's GPU, which no other rank uses, where it is not
+ * the usual one: a slot or switch of an older generation, or a link that is faster than those known
+ * here.  0: it is not known. */
+void machine_see_link(double bytes_per_s, struct machine *machine);
+
+/* The usual rate of copies to a GPU. */
+double machine_usual_link(int compute_capability);
 
 /* Bytes of host memory that are available now: what is free, as far as the control groups of this
  * process allow it. */

@@ -136,6 +136,33 @@ static void test_memory(void **state)
     assert_string_equal(said.text, "");
 }
 
+/* Half of the usual rate costs nothing where products are the limit, much where copies are. */
+static void test_slow_link(void **state)
+{
+    (void)state;
+    struct place place = {
+        .gpu = "0000:1b:00.0", .threads = 16, .nearby = 16, .online = 64, .allowed = 64};
+    struct machine usual = host(4, 16), slow = usual;
+    usual.compute_capability = slow.compute_capability = 90;
+    usual.device_memory = slow.device_memory = (size_t)1 << 30;
+    machine_see_link(0, &slow);
+    machine_see_link(0.9 * slow.in_bytes_per_s, &slow);
+    assert_true(slow.in_bytes_per_s == usual.in_bytes_per_s);
+    assert_string_equal(advise(&slow, &place, 4).text, "");
+    machine_see_link(4e9, &slow);
+    assert_true(fabs(log2(slow.in_bytes_per_s / 4e9)) < 0.25);
+    assert_string_equal(machine_source(&slow, &slow.in_bytes_per_s), "measured");
+    struct said said = advise(&slow, &place, 4);
+    assert_non_null(strstr(said.text, "copies to a GPU reach 3."));
+    assert_true(fabs(number_after(&said, "usual for such a GPU, about ") -
+                     advise(&usual, &place, 4).now) < 0.01 * said.now);
+
+    slow = usual;
+    machine_see_link(200e9, &slow);
+    assert_true(slow.in_bytes_per_s > 3 * usual.in_bytes_per_s);
+    assert_string_equal(advise(&slow, &place, 4).text, "");
+}
+
 static void test_placement(void **state)
 {
     (void)state;
@@ -154,9 +181,8 @@ static void test_placement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_few_cpus),
-        cmocka_unit_test(test_ranks_and_gpus),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_few_cpus),  cmocka_unit_test(test_ranks_and_gpus),
+        cmocka_unit_test(test_memory),    cmocka_unit_test(test_slow_link),
         cmocka_unit_test(test_placement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,18 @@ cudaError_t cudaFree(void *memory)
     return cudaSuccess;
 }
 
+/* There is no link whose rate could be measured. */
+cudaError_t cudaHostAlloc(void **memory, size_t, unsigned)
+{
+    *memory = nullptr;
+    return result(cudaErrorNotSupported);
+}
+
+cudaError_t cudaFreeHost(void *)
+{
+    return cudaSuccess;
+}
+
 /* Pinning memory twice, or unpinning memory that is not pinned, is an error. */
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
