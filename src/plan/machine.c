@@ -14,6 +14,8 @@
 
 #include "error.h"
 #include "options.h"
+#include "proc.h"
+#include "quantity.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -161,10 +163,19 @@ static void assume_gpu(struct machine *m)
     set_source(m, &m->device_memory, "assumed");
 }
 
-static void assume_cpu_rates(struct machine *m)
+/* Of `threads` on so many CPUs, those that have a core's floating-point units to themselves. */
+static int computing_threads(int threads, int cpus)
 {
+    uint64_t two_a_core = 0;
+    proc_number("/sys/devices/system/cpu/smt/active", "", &two_a_core);
+    return (int)min_i64(threads, two_a_core ? (cpus + 1) / 2 : cpus);
+}
+
+static void assume_cpu_rates(int cpus, struct machine *m)
+{
+    const int computing = computing_threads(m->threads, cpus);
     for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        m->gemm_flops_per_s[type] = 3e9 * m->threads * gemm_cpu_flops_per_cycle((enum scalar)type);
+        m->gemm_flops_per_s[type] = 3e9 * computing * gemm_cpu_flops_per_cycle((enum scalar)type);
     m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
 }
 
@@ -178,10 +189,10 @@ static void assume_disk_rates(const char *input, struct machine *m)
     struct stat file;
     bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
     bool huge = in_memory && stat(input, &file) == 0 && file.st_blksize >= HUGE_PAGE;
-    double by_threads = 1.4e9 * m->threads * m->ranks_per_node;
     m->files_in_memory = in_memory;
     m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
-    m->disk_write_bytes_per_s = in_memory ? fmin(by_threads, huge ? to_huge : 6e9) : 1.5e9;
+    m->disk_write_bytes_per_s =
+        in_memory ? fmin(machine_write_by_threads(m), huge ? to_huge : 6e9) : 1.5e9;
     m->disk_run_bytes = in_memory ? 3 << 10 : 32 << 10;
 }
 
@@ -223,7 +234,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
     } else {
         snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
                  m->threads == 1 ? "" : "s");
-        assume_cpu_rates(m);
+        assume_cpu_rates(cpus, m);
     }
     apply_limits(options, m);
 }

@@ -70,6 +70,13 @@ int machine_check_memory(const struct options *options, int local_ranks,
  * for small problems. */
 void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
 
+/* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
+double machine_write_by_threads(const struct machine *machine);
+
+/* Seconds in which all threads of a machine with GPUs could read and write so many bytes of files
+ * in memory, one after the other; 0 for other files, which threads mostly wait for. */
+double machine_moving_seconds(const struct machine *machine, double read, double written);
+
 /* Replace the members that the machine file `options->machine` states, a JSON object with the names
  * above as keys. */
 int machine_read(const struct options *options, struct machine *machine, struct error *err);

@@ -73,15 +73,38 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
     return bytes / (clock_now() - start);
 }
 
-/* In coarse steps, so that the plan is mostly the same the next time.  Devices and writers, beside
- * which memory will be read, take part of its bandwidth, the more the more threads read: what they
- * leave is fitted to runs with 2, 4, 8 and 16 threads on the host of an H200. */
+static double threads_of_node(const struct machine *m)
+{
+    return (double)m->threads * m->ranks_per_node;
+}
+
+/* Devices and writers, beside which memory will be read, take part of its bandwidth, the more the
+ * more threads read: what they leave is fitted to runs with 2, 4, 8 and 16 threads on the host of
+ * an H200. */
+static double left_to_readers(const struct machine *m)
+{
+    return 0.6 + 0.4 / threads_of_node(m);
+}
+
+/* In coarse steps, so that the plan is mostly the same the next time. */
 static double coarse(const struct machine *m, double rate)
 {
-    double threads = (double)m->threads * m->ranks_per_node;
     if (m->gpu && m->files_in_memory)
-        return exp2(round(4 * log2((0.6 + 0.4 / threads) * rate)) / 4);
+        return exp2(round(4 * log2(left_to_readers(m) * rate)) / 4);
     return exp2(round(2 * log2(rate)) / 2);
+}
+
+double machine_write_by_threads(const struct machine *m)
+{
+    return 1.4e9 * threads_of_node(m);
+}
+
+double machine_moving_seconds(const struct machine *m, double read, double written)
+{
+    if (!m->gpu || !m->files_in_memory)
+        return 0;
+    return read * left_to_readers(m) / m->disk_read_bytes_per_s +
+           written / machine_write_by_threads(m);
 }
 
 /* Memory more than once: whatever else goes on makes it look slower, so the best counts. */

@@ -405,6 +405,14 @@ static void all_supers(struct sim *s, struct simulation *result)
     extrapolate(result, &before, (double)others / (double)newest);
 }
 
+/* Memory is read and written by the same threads, whose work has to be done whatever waits for
+ * what. */
+static double threads_seconds(const struct sim *s, const struct simulation *result)
+{
+    return machine_moving_seconds(s->machine, result->usage[RESOURCE_READ].amount,
+                                  result->usage[RESOURCE_WRITE].amount);
+}
+
 static void find_limit(struct simulation *result)
 {
     for (int i = 0; i < RESOURCE_COUNT; i++)
@@ -425,7 +433,7 @@ void simulate(const struct problem *p, const struct machine *machine,
                                   .pieces = 1};
     if (simulate_open(&s)) {
         all_supers(&s, result);
-        result->wall_s += plan->add_s;
+        result->wall_s = fmax(result->wall_s, threads_seconds(&s, result)) + plan->add_s;
     } else {
         result->wall_s = plan->roofline_s;
     }

@@ -19,7 +19,7 @@
  * - A tile is drained strip by strip during its last product and the next tile's first one, as far
  *   as slots out are free or the disk writes what is in them.
  * - A disk that writes bytes reads as many less meanwhile.  Memory does both at the same time, but
- *   is read more slowly meanwhile.
+ *   is read more slowly meanwhile; and the threads that move all bytes need their time for that.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, and that C0's strips take slots of the ring too. */

@@ -332,6 +332,27 @@ static void test_beside_writing(void **state)
     assert_near(s.wall_s, read / 16 + s.usage[RESOURCE_GEMM].busy_s, 0.01);
 }
 
+/* Two runs on an H200's host whose files were in memory, on one CPU and on two: which of its two
+ * jobs a CPU does first does not matter. */
+static void test_few_threads(void **state)
+{
+    (void)state;
+    const struct problem p = make_problem(40960, 40960, 40960, 1);
+    const double measured[] = {16.4, 7.59}, read_rate[] = {7.223e9, 10.215e9};
+    struct machine m = make_machine(1, (size_t)136e9, (size_t)60e9, true);
+    m.files_in_memory = true;
+    for (int i = 0; i < 2; i++) {
+        m.threads = i + 1;
+        m.disk_read_bytes_per_s = read_rate[i];
+        m.disk_write_bytes_per_s = machine_write_by_threads(&m);
+        struct plan plan = planned(&p, &m, &plain);
+        struct simulation s = simulated(&p, &m, &plain, &plan);
+        assert_near(s.wall_s, measured[i], 0.2);
+        double read = s.usage[RESOURCE_READ].busy_s, written = s.usage[RESOURCE_WRITE].busy_s;
+        assert_true(s.wall_s > 1.2 * fmax(read, written));
+    }
+}
+
 /* A node with fewer ranks than allowed per node has its whole link for them. */
 static void test_few_ranks(void **state)
 {
@@ -430,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_beside_writing),
+        cmocka_unit_test(test_few_threads),
         cmocka_unit_test(test_few_ranks),
         cmocka_unit_test(test_many_ranks),
         cmocka_unit_test(test_many_supers),
