@@ -10,7 +10,14 @@
  * on nothing else: not on tiles, ranks, threads, the device or the kernel.
  *
  * In a block where a row of op(A) or a column of op(B) is not finite, its elements of C are the
- * running sums of gemm.h instead. */
+ * running sums of gemm.h instead.
+ *
+ * Of a complex product (gemm.h), which struct residues tells, op(A) here is the matrix that has
+ * each number twice: with l = 0, 1, ... along k its rows 2j and 2j + 1 begin with re, -im and
+ * im, re for each l, columns of op(B) with re, im, and rows 2j and 2j + 1 of C are the real and the
+ * imaginary part.  What is computed is the product of these real matrices, whatever the device.  A
+ * GPU takes two products of bytes for each modulus, of m / 2 x n x k / 2, where real numbers take
+ * one of m x n x k. m and k are even. */
 #pragma once
 
 #include <stddef.h>
@@ -53,10 +60,10 @@ struct ozaki {
 };
 
 /* The number of moduli with which errors are no larger than those of running sums of the type,
- * where elements are alike in size. */
-static inline int ozaki_moduli(enum scalar type)
+ * where elements are alike in size.  Those of complex products are smaller. */
+static inline int ozaki_moduli(enum scalar type, bool complex)
 {
-    return type == SCALAR_FLOAT ? 7 : 14;
+    return (type == SCALAR_FLOAT ? 7 : 14) + complex;
 }
 
 /* What a GPU multiplies at a time is a part of C, of whole tiles. */
@@ -64,15 +71,18 @@ enum { OZAKI_TILE = 128 };
 
 /* Bytes for parts of rows x cols elements of C, in blocks of `steps` steps, rounded up to
  * OZAKI_TILE each: scales of rows of op(A) and columns of op(B), and for each modulus a byte for
- * each element of op(A), op(B) and C, and of one row and one column. */
-size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps);
+ * each element of op(A), op(B) and C, and of one row and one column.  Of complex products rows and
+ * steps are rounded up to two tiles, and each number is two bytes. */
+size_t ozaki_workspace(int moduli, bool complex, int64_t rows, int64_t cols, int64_t steps);
 
 /* Rows and columns, multiples of OZAKI_TILE, of parts of an m x n C for which a workspace of so
- * many bytes suffices: such that op(A) and op(B) are converted as few times as possible. */
+ * many bytes suffices: such that op(A) and op(B) are converted as few times as possible.  Rows of
+ * complex products are multiples of two tiles. */
 struct ozaki_part {
     int64_t rows, cols;
 };
-struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int64_t k);
+struct ozaki_part ozaki_part(int moduli, bool complex, size_t bytes, int64_t m, int64_t n,
+                             int64_t k);
 
 /* The bound on the error of a row of a product, by the 2-norms of its row of op(A) and of op(B),
  * but for the rounding of sums of blocks.  Pure. */

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS)
         return;
     add_signed(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed, sums);
     for (int e = 0; e < PACK; e++)
-        planes.sums_b[q * planes.k + p + e] = ozaki_reduced(&moduli.moduli[q], sums[e]);
+        planes.sums_b[q * planes.k + p + e] = ozaki_reduced(ozaki_modulus(&moduli, q), sums[e]);
 }
 
 /* z = op(A) y; a block has one row. */
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(THREADS)
         return;
     for (int t = 1; t < THREADS; t++)
         sum += shares[t];
-    planes.sums_a[q * planes.m + i] = ozaki_reduced(&moduli.moduli[q], sum);
+    planes.sums_a[q * planes.m + i] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
 /* C x beside z; a thread has PACK rows. */
@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(THREADS)
     add_signed(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed, sums);
     unsigned long long found = 0;
     for (int e = 0; e < PACK; e++)
-        found += ozaki_reduced(&moduli.moduli[q], sums[e]) != planes.sums_a[q * planes.m + i + e];
+        found += ozaki_reduced(ozaki_modulus(&moduli, q), sums[e]) !=
+                 planes.sums_a[q * planes.m + i + e];
     if (found > 0)
         atomicAdd(wrong, found);
 }
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
                         unsigned long long *wrong, cudaStream_t stream)
 {
-    const unsigned each = THREADS * PACK, count = (unsigned)moduli.count;
+    const unsigned each = THREADS * PACK, count = (unsigned)ozaki_plane_count(&moduli);
     const dim3 steps((unsigned)((planes.k + each - 1) / each), count);
     const dim3 rows((unsigned)((planes.m + each - 1) / each), count);
     cudaError_t status = start_kernel(project_b, steps, THREADS, 0, stream, moduli, planes, seed);

@@ -15,10 +15,17 @@ static int64_t whole_tiles(int64_t count)
     return round_up(count, OZAKI_TILE);
 }
 
-size_t ozaki_workspace(int moduli, int64_t rows, int64_t cols, int64_t steps)
+/* Lines or steps of planes, which have one for two of the real matrices of a complex product. */
+static int64_t plane_extent(int64_t count, bool complex)
 {
-    const int64_t m = whole_tiles(rows), n = whole_tiles(cols), k = whole_tiles(steps);
-    return (size_t)((m + n) * SCALE_BYTES + moduli * ((m + n) * k + m * n + m + k));
+    return whole_tiles(complex ? ceil_div(count, 2) : count);
+}
+
+size_t ozaki_workspace(int moduli, bool complex, int64_t rows, int64_t cols, int64_t steps)
+{
+    const int64_t m = plane_extent(rows, complex), n = whole_tiles(cols),
+                  k = plane_extent(steps, complex), planes = complex ? 2 * moduli : moduli;
+    return (size_t)((m + n) * SCALE_BYTES + planes * ((m + n) * k + m * n + m + k));
 }
 
 /* Halve the longer side; false where both are one tile. */
@@ -49,14 +56,15 @@ struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, i
     return part;
 }
 
-struct ozaki_part ozaki_part(int moduli, size_t bytes, int64_t m, int64_t n, int64_t k)
+struct ozaki_part ozaki_part(int moduli, bool complex, size_t bytes, int64_t m, int64_t n,
+                             int64_t k)
 {
-    const int64_t steps = min_i64(k, OZAKI_BLOCK);
-    struct ozaki_part part = {whole_tiles(m), whole_tiles(min_i64(n, COLS_MOST))};
-    while (ozaki_workspace(moduli, part.rows, part.cols, steps) > bytes &&
-           halve(&part.rows, &part.cols))
+    const int64_t steps = min_i64(k, OZAKI_BLOCK), width = complex ? 2 : 1;
+    int64_t lines = plane_extent(m, complex), cols = whole_tiles(min_i64(n, COLS_MOST));
+    while (ozaki_workspace(moduli, complex, width * lines, cols, steps) > bytes &&
+           halve(&lines, &cols))
         ;
-    return part;
+    return (struct ozaki_part){width * lines, cols};
 }
 
 /* Take the scales and planes of one operand from the workspace, which goes on behind them. */
@@ -74,15 +82,16 @@ static int8_t *take_operand(unsigned char **at, struct ozaki_scales *scales, int
 struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
                                     int64_t steps)
 {
-    struct ozaki_planes planes = {
-        .m = whole_tiles(rows), .n = whole_tiles(cols), .k = whole_tiles(steps)};
+    const bool complex = o->residues->complex;
+    struct ozaki_planes planes = {.m = plane_extent(rows, complex),
+                                  .n = whole_tiles(cols),
+                                  .k = plane_extent(steps, complex)};
+    const int64_t count = ozaki_plane_count(o->residues);
     unsigned char *at = o->workspace;
-    planes.a =
-        take_operand(&at, &planes.scales_a, planes.m, o->residues->count * planes.m * planes.k);
-    planes.b =
-        take_operand(&at, &planes.scales_b, planes.n, o->residues->count * planes.n * planes.k);
+    planes.a = take_operand(&at, &planes.scales_a, planes.m, count * planes.m * planes.k);
+    planes.b = take_operand(&at, &planes.scales_b, planes.n, count * planes.n * planes.k);
     planes.c = (int8_t *)at;
-    planes.sums_a = planes.c + o->residues->count * planes.m * planes.n;
-    planes.sums_b = planes.sums_a + o->residues->count * planes.m;
+    planes.sums_a = planes.c + count * planes.m * planes.n;
+    planes.sums_b = planes.sums_a + count * planes.m;
     return planes;
 }

@@ -13,17 +13,24 @@ struct ozaki_scales {
     int *exponents, *shifts;
 };
 
-/* A plane is the residues of one modulus.  Those of op(A) have m rows, those of op(B) n, of k bytes
- * each, one for each step; those of C have n columns of m bytes.  Beyond the part and the block
- * there are zeros.  m, n and k are multiples of OZAKI_TILE. */
+/* A plane is the residues of one modulus: of complex products one of two, re + s im and re - s im.
+ * Those of op(A) have m rows, those of op(B) n, of k bytes each, one for each step; those of C have
+ * n columns of m bytes.  Of complex products m and k count complex numbers.  Beyond the part and
+ * the block there are zeros.  m, n and k are multiples of OZAKI_TILE. */
 struct ozaki_planes {
     int64_t m, n, k;
     struct ozaki_scales scales_a, scales_b;
     int8_t *a, *b, *c;       /* the planes of all moduli, one behind the other */
-    int8_t *sums_a, *sums_b; /* for each modulus m and k bytes, of ozaki_check */
+    int8_t *sums_a, *sums_b; /* for each plane m and k bytes, of ozaki_check */
 };
 
-/* In the workspace, for such a part and block. Where those of op(A) lie does not depend on cols. */
+static inline int ozaki_plane_count(const struct residues *residues)
+{
+    return residues->complex ? 2 * residues->count : residues->count;
+}
+
+/* In the workspace, for such a part and block of the real matrices.  Where those of op(A) lie does
+ * not depend on cols. */
 struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
                                     int64_t steps);
 

@@ -1,5 +1,5 @@
-/* The products of the planes of one part and block (ozaki_part.h): for each modulus the plane of C
- * is that of op(A) times that of op(B), reduced. */
+/* The products of the planes of one part and block (ozaki_part.h): each plane of C is that of
+ * op(A) times that of op(B), reduced by its modulus. */
 #pragma once
 
 #include "bytes_product.cuh"
@@ -14,10 +14,11 @@ struct residues_out {
 
     __device__ __forceinline__ uint32_t packed(int q, const int sums[4]) const
     {
+        const struct modulus *modulus = ozaki_modulus(&moduli, q);
         uint32_t bytes = 0;
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            bytes |= (uint32_t)(uint8_t)ozaki_reduced(&moduli.moduli[q], sums[e]) << 8 * e;
+            bytes |= (uint32_t)(uint8_t)ozaki_reduced(modulus, sums[e]) << 8 * e;
         return bytes;
     }
 
@@ -29,7 +30,7 @@ struct residues_out {
 
 static inline byte_planes planes_of(const residues &moduli, const ozaki_planes &p)
 {
-    return {p.m, p.n, p.k, p.a, p.b, p.k, p.k, moduli.count, true, true};
+    return {p.m, p.n, p.k, p.a, p.b, p.k, p.k, ozaki_plane_count(&moduli), true, true};
 }
 
 static inline residues_out residues_of(const residues &moduli, const ozaki_planes &p)

@@ -111,15 +111,48 @@ OZAKI uint64_t ozaki_digits(int64_t x)
     return ((uint64_t)x + halves) ^ halves;
 }
 
-/* The balanced residue of an integer, of its digits times the residues of the powers of 256. */
+/* The balanced residue of an integer below 2^18 in magnitude. */
+OZAKI int8_t ozaki_rest(const struct modulus *m, int x)
+{
+    const int quotient = (int)(((int64_t)x * m->inverse_32 + ((int64_t)1 << 31)) >> 32);
+    return (int8_t)(x - quotient * m->p);
+}
+
+/* The sum of digits times residues of powers of 256, 2^17 at most. */
+OZAKI int ozaki_digit_sum(uint64_t digits, const int32_t powers[2])
+{
+    const int low = ozaki_dot((uint32_t)digits, powers[0], 0);
+    return ozaki_dot((uint32_t)(digits >> 32), powers[1], low);
+}
+
+/* The balanced residue of an integer, of its digits. */
 OZAKI int8_t ozaki_residue(const struct modulus *m, uint64_t digits)
 {
     if (m->p == 256)
         return (int8_t)(digits & 255);
-    const int low = ozaki_dot((uint32_t)digits, m->powers[0], 0);
-    const int sum = ozaki_dot((uint32_t)(digits >> 32), m->powers[1], low); /* 2^17 at most */
-    const int quotient = (int)(((int64_t)sum * m->inverse_32 + ((int64_t)1 << 31)) >> 32);
-    return (int8_t)(sum - quotient * m->p);
+    return ozaki_rest(m, ozaki_digit_sum(digits, m->powers));
+}
+
+/* Those of a complex integer, of the digits of its parts. */
+OZAKI void ozaki_residues(const struct modulus *m, uint64_t re, uint64_t im, int8_t *plus,
+                          int8_t *minus)
+{
+    const int straight = ozaki_digit_sum(re, m->powers), turned = ozaki_digit_sum(im, m->turned);
+    *plus = ozaki_rest(m, straight + turned);
+    *minus = ozaki_rest(m, straight - turned);
+}
+
+/* That of its real, or its imaginary part, of these. */
+OZAKI int8_t ozaki_part_residue(const struct modulus *m, int8_t plus, int8_t minus, bool imaginary)
+{
+    return ozaki_rest(m, imaginary ? (plus - minus) * m->half_turned : (plus + minus) * m->half);
+}
+
+/* The modulus of a plane of residues: complex integers have two planes for each, one of re + s im
+ * and one of re - s im. */
+OZAKI const struct modulus *ozaki_modulus(const struct residues *residues, int64_t plane)
+{
+    return &residues->moduli[residues->complex ? plane / 2 : plane];
 }
 
 /* That of a sum of products of residues, of up to 2^28 in magnitude. */
@@ -127,7 +160,7 @@ OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
 {
     if (m->p == 256)
         return (int8_t)(sum & 255);
-    const int quotient = (int)(((int64_t)sum * m->inverse_38 + ((int64_t)1 << 37)) >> 38);
+    const int quotient = (int)(((int64_t)sum * m->inverse_37 + ((int64_t)1 << 36)) >> 37);
     return (int8_t)(sum - quotient * m->p);
 }
 

@@ -2,9 +2,11 @@
 
 #include <math.h>
 
-/* The largest pairwise coprime numbers of 8 bits; residues of 256 are bytes as they are. */
-static const int moduli[RESIDUES_MOST] = {256, 255, 253, 251, 247, 241, 239, 233, 229,
-                                          227, 223, 217, 211, 199, 197, 193, 191, 181};
+/* The largest pairwise coprime numbers of 8 bits; residues of 256 are bytes as they are.  Behind
+ * them those that are odd and have a root of -1: all their prime factors are 1 modulo 4. */
+static const int moduli[][RESIDUES_MOST] = {
+    {256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181},
+    {241, 233, 229, 221, 205, 197, 193, 181, 173, 157, 149, 137, 113, 109, 101, 97, 89, 73}};
 
 /* A sum of residues times weights has so many bits more than a weight: 2^11 is above the sum of
  * all p / 2. */
@@ -80,21 +82,46 @@ static uint32_t inverse_modulo(uint32_t x, uint32_t p)
     return inverse;
 }
 
+static uint32_t root_of_minus_one(uint32_t p)
+{
+    uint32_t root = 1;
+    while (root * root % p != p - 1)
+        root++;
+    return root;
+}
+
+/* 256^i times `factor`, as bytes. */
+static void powers_make(uint32_t factor, int p, int32_t powers[2])
+{
+    uint32_t power = factor;
+    for (int i = 0; i < 8; i++) {
+        powers[i / 4] |= (int32_t)((uint32_t)(balanced(power, p) & 255) << 8 * (i % 4));
+        power = power * 256 % (uint32_t)p;
+    }
+}
+
+static void turns_make(struct modulus *m)
+{
+    const uint32_t p = (uint32_t)m->p, root = root_of_minus_one(p);
+    powers_make(root, m->p, m->turned);
+    m->half = balanced(inverse_modulo(2, p), m->p);
+    m->half_turned = balanced(inverse_modulo(2 * root, p), m->p);
+}
+
 static int64_t rounded_ratio(int64_t x, int p)
 {
     return (x + p / 2) / p;
 }
 
-static struct modulus modulus_make(int p, const struct large *product)
+static struct modulus modulus_make(int p, bool complex, const struct large *product)
 {
     struct modulus m = {.p = p,
                         .inverse_32 = (int32_t)rounded_ratio((int64_t)1 << 32, p),
-                        .inverse_38 = (int32_t)rounded_ratio((int64_t)1 << 38, p)};
-    uint32_t power = 1, rest;
-    for (int i = 0; i < 8; i++) {
-        m.powers[i / 4] |= (int32_t)((uint32_t)(balanced(power, p) & 255) << 8 * (i % 4));
-        power = power * 256 % (uint32_t)p;
-    }
+                        .inverse_37 = (int32_t)rounded_ratio((int64_t)1 << 37, p)};
+    uint32_t rest;
+    powers_make(1, p, m.powers);
+    if (complex)
+        turns_make(&m);
 
     struct large others = large_divided(*product, (uint32_t)p, &rest);
     large_divided(others, (uint32_t)p, &rest);
@@ -103,17 +130,18 @@ static struct modulus modulus_make(int p, const struct large *product)
     return m;
 }
 
-void residues_make(int count, struct residues *residues)
+void residues_make(int count, bool complex, struct residues *residues)
 {
     struct large product = {{1}};
     uint32_t rest;
     for (int q = 0; q < count; q++)
-        product = large_times(product, (uint32_t)moduli[q]);
+        product = large_times(product, (uint32_t)moduli[complex][q]);
 
     const int bits = large_bits(&product);
-    *residues = (struct residues){.count = count, .parts = (bits + PART_BITS - 1) / PART_BITS};
+    *residues = (struct residues){
+        .count = count, .parts = (bits + PART_BITS - 1) / PART_BITS, .complex = complex};
     for (int q = 0; q < count; q++)
-        residues->moduli[q] = modulus_make(moduli[q], &product);
+        residues->moduli[q] = modulus_make(moduli[complex][q], complex, &product);
     large_split(&product, bits, residues->product);
     residues->inverse = 1 / large_part(&product, 0, bits);
 

@@ -2,9 +2,14 @@
  * where P is the product of N pairwise coprime moduli of at most 8 bits, is known by its N balanced
  * residues, and comes back from them by the Chinese remainder theorem.
  *
+ * Moduli of complex integers have a root s of -1.  Then x = re + i im has two residues, those of
+ * re + s im and re - s im; that of a product is the product of either, and re and im come back as
+ * half of the sum, and of the difference by s.
+ *
  * All constants are made from exact integers, so they are the same on every machine. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RESIDUES_LEAST = 6, RESIDUES_MOST = 18, RESIDUES_PARTS = 4 };
@@ -12,8 +17,12 @@ enum { RESIDUES_LEAST = 6, RESIDUES_MOST = 18, RESIDUES_PARTS = 4 };
 struct modulus {
     int p;
     int32_t inverse_32; /* 2^32 / p, rounded: a quotient of what is below 2^18 in magnitude */
-    int32_t inverse_38; /* 2^38 / p, rounded: of what is at most 2^28 */
+    int32_t inverse_37; /* 2^37 / p, rounded: of what is at most 2^28 */
     int32_t powers[2];  /* 256^i mod p, balanced: a byte each, the lowest first */
+    /* Of complex integers, by a root s of -1 modulo p: s 256^i likewise, and 1/2 and 1/(2 s),
+     * balanced; else 0. */
+    int32_t turned[2];
+    int half, half_turned;
     /* The weight, (P / p) ((P / p)^-1 mod p), is the sum of these parts.  A part has 42 bits, so
      * that sums of parts times residues are exact in double. */
     double weight[RESIDUES_PARTS];
@@ -21,6 +30,7 @@ struct modulus {
 
 struct residues {
     int count, parts; /* moduli, and parts of P; other parts are 0 */
+    bool complex;     /* the integers are the parts of complex ones */
     struct modulus moduli[RESIDUES_MOST];
     double product[RESIDUES_PARTS]; /* P, in parts that end at the bits where those of weights do */
     double inverse;                 /* 1 / P */
@@ -34,8 +44,9 @@ struct residues {
 extern "C" {
 #endif
 
-/* Those of the first `count` moduli, RESIDUES_LEAST to RESIDUES_MOST. */
-void residues_make(int count, struct residues *residues);
+/* Those of the first `count` moduli, RESIDUES_LEAST to RESIDUES_MOST, of real or complex
+ * integers. */
+void residues_make(int count, bool complex, struct residues *residues);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ static const struct argp_option option_table[] = {
     {"algo", KEY(algorithm), "NAME", 0,
      "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu, or "
      "ozaki[:N] "
-     "(in residues of N moduli, 6 to 18; default 14, floats 7, or more)",
+     "(in residues of N moduli, 6 to 18; default 14, floats 7, complex 15 and 8, or more)",
      0},
     {"device", KEY(device), "auto|gpu|cpu", 0, "where to multiply", 0},
     {"gpu-memory", KEY(gpu_memory), "SIZE", 0,

@@ -33,7 +33,7 @@ static void suggest_residues(const struct session *s)
     if (!s->hardware.machine.gpu || p->moduli > 0 || p->exact || !problem_reads_ab(p) ||
         p->standard.axis)
         return;
-    other.problem.moduli = ozaki_moduli(p->type);
+    other.problem.moduli = ozaki_moduli(p->type, p->complex);
     if (spread_probe(&other.problem, &spread, &other.err))
         return;
     other.problem.moduli = (int)max_i64(spread.moduli, other.problem.moduli);

@@ -400,7 +400,7 @@ static void set_product_rate(const struct query *q, struct plan *plan)
             (m->gpu ? m->int8_ops_per_s : integers_speedup * plan->gemm_flops_per_s) /
             plan_plane_products(q->p);
     else if (m->gpu && q->p->moduli > 0)
-        plan->gemm_flops_per_s = m->int8_ops_per_s / q->p->moduli;
+        plan->gemm_flops_per_s = m->int8_ops_per_s / q->p->moduli * (q->p->complex ? 2 : 1);
 }
 
 int plan_search(const struct query *q, struct plan *plan, struct error *err)

@@ -161,9 +161,9 @@ static size_t residues_bytes(const struct query *q, const struct plan *plan)
     if (!q->machine->gpu)
         return plan_buffer_bytes(ozaki_cpu_workspace());
     struct ozaki_part part =
-        ozaki_part(q->p->moduli, most, plan->tile_cols, plan->tile_rows, plan->slab);
-    return plan_buffer_bytes(
-        ozaki_workspace(q->p->moduli, part.rows, part.cols, min_i64(plan->slab, OZAKI_BLOCK)));
+        ozaki_part(q->p->moduli, q->p->complex, most, plan->tile_cols, plan->tile_rows, plan->slab);
+    return plan_buffer_bytes(ozaki_workspace(q->p->moduli, q->p->complex, part.rows, part.cols,
+                                             min_i64(plan->slab, OZAKI_BLOCK)));
 }
 
 /* Everything on the device; run_open.c carves it up. */

@@ -80,8 +80,8 @@ static double whole_blocks(int64_t extent)
  * each part, and B's again for each strip of the first and the last slab. */
 static void count_conversions(const struct problem *p, const struct plan *plan, double times[2])
 {
-    const struct ozaki_part part =
-        ozaki_part(p->moduli, plan->residues_bytes, plan->tile_cols, plan->tile_rows, plan->slab);
+    const struct ozaki_part part = ozaki_part(p->moduli, p->complex, plan->residues_bytes,
+                                              plan->tile_cols, plan->tile_rows, plan->slab);
     const bool keeps = part.rows >= plan->tile_cols && plan->slab <= OZAKI_BLOCK;
     const double strips = (double)ceil_div(plan->tile_rows, plan->strip_rows);
     const double slabs = (double)plan->slabs;
@@ -96,6 +96,12 @@ static double conversion_passes(const struct problem *p, enum operand operand)
     return contiguous_along_k ? 1 : 3;
 }
 
+/* The part of a panel that it reads: op(B) of a complex product has each number twice. */
+static double converted_part(const struct problem *p, enum operand operand)
+{
+    return p->complex && operand == OPERAND_B ? 0.5 : 1;
+}
+
 /* Bytes that a GPU moves to turn panels into residues, and residues into sums. */
 static double residues_moved(const struct problem *p, const struct plan *plan,
                              const struct tile_product *product)
@@ -107,7 +113,8 @@ static double residues_moved(const struct problem *p, const struct plan *plan,
     const double lines[] = {(double)product->rows, (double)product->cols};
     double converted = 0; /* bytes of a step of k */
     for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
-        converted += lines[i] * times[i] * (conversion_passes(p, i) * element + moduli);
+        converted += lines[i] * converted_part(p, i) * times[i] *
+                     (conversion_passes(p, i) * element + moduli);
     return converted * (double)product->k + 2 * sums * (moduli + element);
 }
 

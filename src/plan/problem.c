@@ -185,11 +185,11 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
                   "auto");
 }
 
-static int moduli_of(const struct options *options, enum scalar type)
+static int moduli_of(const struct options *options, enum scalar type, bool complex)
 {
     if (options->algorithm != ALGORITHM_OZAKI)
         return 0;
-    return options->moduli > 0 ? options->moduli : ozaki_moduli(type);
+    return options->moduli > 0 ? options->moduli : ozaki_moduli(type, complex);
 }
 
 const char *problem_kernels(const struct problem *p, const struct options *options)
@@ -211,7 +211,7 @@ const char *problem_kernels(const struct problem *p, const struct options *optio
 double problem_proven(const struct problem *p)
 {
     struct residues residues;
-    residues_make(p->moduli, &residues);
+    residues_make(p->moduli, p->complex, &residues);
     return ozaki_proven(&residues, p->type, p->k_whole);
 }
 
@@ -248,7 +248,7 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     choose_complex(p, options, end, err);
     if (p->complex || !integers_choose(options, p, end, err))
         check_types(p, options, end, err);
-    p->moduli = p->exact ? 0 : moduli_of(options, p->type);
+    p->moduli = p->exact ? 0 : moduli_of(options, p->type, p->complex);
     check_scalar(p, "alpha", p->alpha, err);
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);

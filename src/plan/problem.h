@@ -1,7 +1,8 @@
 /* The problem: C = alpha op(A) op(B) + beta C0, as the files state it.
  *
  * A complex product is that of two real matrices, which stand for op(A) and op(B), so that all that
- * plans and multiplies knows real ones only.  With l = 0, 1, ... along k:
+ * plans and multiplies knows real ones only, but for the kernels of residues.  With l = 0, 1, ...
+ * along k:
  *     op(A): columns 2l, 2l + 1 are the real and the imaginary part;
  *     op(B): row 2l is   re im re im ...,   row 2l + 1 is   -im re -im re ...;
  *     C:     columns 2j, 2j + 1 are the real and the imaginary part, as in its file.

@@ -137,7 +137,7 @@ static void add_units(const struct problem *p, struct samples *s, double units[R
     const int64_t block = min_i64(p->k, OZAKI_BLOCK);
     for (int moduli = p->moduli; moduli <= RESIDUES_MOST; moduli++) {
         struct residues residues;
-        residues_make(moduli, &residues);
+        residues_make(moduli, p->complex, &residues);
         round_vectors(&residues, block, &s->a);
         round_vectors(&residues, block, &s->b);
         units[moduli] = fmax(units[moduli], largest_error(s) / unit);

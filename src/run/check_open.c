@@ -40,7 +40,7 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
     bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
     struct residues residues;
     if (p->moduli > 0)
-        residues_make(p->moduli, &residues);
+        residues_make(p->moduli, p->complex, &residues);
     *c = (struct check){.problem = p,
                         .plan = plan,
                         .device = device,

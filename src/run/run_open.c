@@ -68,7 +68,7 @@ static void *carve_memory(struct run *run)
         if (i < 2 ? p->standard.centers : p->standard.scales)
             run->lines[i] = carve(run, plan_line_bytes(p));
     if (p->moduli > 0)
-        residues_make(p->moduli, &run->residues);
+        residues_make(p->moduli, p->complex, &run->residues);
     if (plan->residues_bytes > 0)
         run->workspace = carve(run, plan->residues_bytes);
     void *check = run->request->verify && plan->slabs > 0

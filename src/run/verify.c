@@ -343,7 +343,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
     int64_t blocks = 2 * ceil_div(k, OZAKI_BLOCK);
     struct residues residues;
     if (p->moduli > 0)
-        residues_make(p->moduli, &residues);
+        residues_make(p->moduli, p->complex, &residues);
     struct judge judge = {.type = p->type,
                           .rows = p->m,
                           .cols = p->n,

@@ -128,12 +128,13 @@ static void operands_free(struct bench *b)
 static int residues_open(struct bench *b, struct device *dev, int moduli)
 {
     const struct gemm *g = &b->operands.gemm;
-    struct ozaki_part part = ozaki_part(moduli, SIZE_MAX, g->m, g->n, g->k);
-    residues_make(moduli, &b->residues);
+    struct ozaki_part part = ozaki_part(moduli, false, SIZE_MAX, g->m, g->n, g->k);
+    residues_make(moduli, false, &b->residues);
     b->ozaki =
         (struct ozaki){.residues = &b->residues, .bytes = ozaki_cpu_workspace(), .cols = g->n};
     if (dev->info.kind == DEVICE_GPU)
-        b->ozaki.bytes = ozaki_workspace(moduli, part.rows, part.cols, min_i64(g->k, OZAKI_BLOCK));
+        b->ozaki.bytes =
+            ozaki_workspace(moduli, false, part.rows, part.cols, min_i64(g->k, OZAKI_BLOCK));
     if (dev->alloc(dev, b->ozaki.bytes, &b->ozaki.workspace, b->err))
         return b->err->code;
     b->in_residues = dev;
@@ -274,7 +275,8 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
     if (row.algorithm->id == ALGORITHM_OZAKI)
-        row.moduli = b->ladder->moduli[i] ? b->ladder->moduli[i] : ozaki_moduli(row.gemm.type);
+        row.moduli =
+            b->ladder->moduli[i] ? b->ladder->moduli[i] : ozaki_moduli(row.gemm.type, false);
     if ((row.moduli == 0 || residues_open(b, dev, row.moduli) == 0) && measure(b, dev, &row) == 0 &&
         (!b->options->transfers || measure_transfers(b, dev, &row) == 0) &&
         check(b, dev, oracle, &row) == 0)

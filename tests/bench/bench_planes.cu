@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     const int moduli = argc > 1 ? atoi(argv[1]) : MODULI;
     bench b = {};
     require(moduli >= RESIDUES_LEAST && moduli <= RESIDUES_MOST, "a number of moduli from 6 to 18");
-    residues_make(moduli, &b.moduli);
+    residues_make(moduli, false, &b.moduli);
     require(cublasCreate(&b.cublas) == CUBLAS_STATUS_SUCCESS, "cublasCreate");
     for (const auto &size : sizes)
         run(b, size[0], size[1], size[2]);

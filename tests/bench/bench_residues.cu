@@ -217,9 +217,9 @@ static void run(cublasHandle_t cublas, const int64_t size[3], double phi)
     const int counts[] = {13, 14, 15};
     static residues moduli[3];
     product p = product_make(size, phi);
-    const auto part = ozaki_part(counts[2], SIZE_MAX, p.m, p.n, p.k);
-    size_t bytes =
-        ozaki_workspace(counts[2], part.rows, part.cols, std::min(p.k, (int64_t)OZAKI_BLOCK));
+    const auto part = ozaki_part(counts[2], false, SIZE_MAX, p.m, p.n, p.k);
+    size_t bytes = ozaki_workspace(counts[2], false, part.rows, part.cols,
+                                   std::min(p.k, (int64_t)OZAKI_BLOCK));
 #ifdef WITH_GEMMUL8
     bytes = std::max(bytes, gemmul8::workSize<false>((size_t)p.m, (size_t)p.n, (size_t)p.k,
                                                      (unsigned)counts[2]));
@@ -228,7 +228,7 @@ static void run(cublasHandle_t cublas, const int64_t size[3], double phi)
     std::vector<rival> rivals = {{"cuBLAS", [=](const product &q) { multiply_cublas(cublas, q); }}};
     for (int i = 0; i < 3; i++) {
         const residues *of = &moduli[i];
-        residues_make(counts[i], &moduli[i]);
+        residues_make(counts[i], false, &moduli[i]);
         rivals.push_back({"ozaki:" + std::to_string(counts[i]),
                           [=](const product &q) { multiply_ozaki(*of, workspace, bytes, q); }});
 #ifdef WITH_GEMMUL8

@@ -19,10 +19,12 @@ extern "C" {
 
 enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, TRIES = 8 };
 
+static bool complex; /* two planes for each modulus */
+
 static int flip_count()
 {
     const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
-    return text ? atoi(text) : 2 * MODULI;
+    return text ? atoi(text) : 2 * MODULI * (complex ? 2 : 1);
 }
 
 struct fixture {
@@ -34,9 +36,9 @@ struct fixture {
 
     fixture()
     {
-        residues_make(MODULI, &moduli);
+        residues_make(MODULI, complex, &moduli);
         o.residues = &moduli;
-        memory.resize(ozaki_workspace(MODULI, ROWS, COLS, STEPS));
+        memory.resize(ozaki_workspace(MODULI, complex, ROWS, COLS, STEPS));
         o.workspace = memory.data();
         planes = ozaki_planes_at(&o, ROWS, COLS, STEPS);
         fill(planes.a, planes.m);
@@ -47,8 +49,8 @@ struct fixture {
     /* Fills with residues of each modulus, from the smallest to the largest. */
     void fill(int8_t *to, int64_t lines)
     {
-        for (int q = 0; q < MODULI; q++) {
-            const int p = moduli.moduli[q].p;
+        for (int q = 0; q < ozaki_plane_count(&moduli); q++) {
+            const int p = ozaki_modulus(&moduli, q)->p;
             for (int64_t at = 0; at < lines * planes.k; at++)
                 *to++ = (int8_t)(rand() % p - p / 2);
         }
@@ -75,7 +77,7 @@ static void test_a_wrong_residue_of_c_is_found(void **)
     fixture f;
     const int64_t count = f.planes.m * f.planes.n;
     for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
-        const int q = flip % MODULI, p = f.moduli.moduli[q].p;
+        const int q = flip % ozaki_plane_count(&f.moduli), p = ozaki_modulus(&f.moduli, q)->p;
         int8_t &byte = f.planes.c[q * count + rand() % count];
         const int8_t right = byte;
         const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* offset by p / 2 */
@@ -92,10 +94,10 @@ static void test_a_changed_operand_is_found(void **)
 {
     fixture f;
     for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
-        const int q = flip % MODULI, bit = 1 << rand() % 7;
-        int8_t &byte =
-            flip % 2 ? f.planes.b[(q * f.planes.n + rand() % COLS) * f.planes.k + rand() % STEPS]
-                     : f.planes.a[(q * f.planes.m + rand() % ROWS) * f.planes.k + rand() % STEPS];
+        const int count = ozaki_plane_count(&f.moduli), q = flip % count, bit = 1 << rand() % 7;
+        const ozaki_planes &p = f.planes;
+        int8_t &byte = flip / count % 2 ? p.b[(q * p.n + rand() % COLS) * p.k + rand() % p.k]
+                                        : p.a[(q * p.m + rand() % p.m) * p.k + rand() % p.k];
         byte = (int8_t)(byte ^ bit);
         unsigned long long found = 0;
         for (uint64_t seed = 0; seed < TRIES && found == 0; seed++)
@@ -112,5 +114,7 @@ int main()
         cmocka_unit_test(test_a_wrong_residue_of_c_is_found),
         cmocka_unit_test(test_a_changed_operand_is_found),
     };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    const int failures = cmocka_run_group_tests(tests, nullptr, nullptr);
+    complex = true;
+    return failures + cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -357,13 +357,6 @@ def test_a_flipped_bit_is_found_in_either_part(source):
     raise AssertionError(found)
 
 
-def test_products_in_residues(source):
-    a, b, _ = operands(source, trans="TC")
-    report = multiply(source, *options("TC", "1-i"), "--algo", "ozaki", "--verify", "full")
-    exact = a.astype("clongdouble") @ b.astype("clongdouble") * (1 - 1j)
-    assert np.abs(read(output_of(source)) - exact).max() < 1e-13 and report["algorithm"].startswith("ozaki")
-
-
 # h5mat, and what a run says.
 
 

@@ -2,7 +2,8 @@
  *
  * Goal: for every number of moduli the constants reconstruct integers from their residues, rounded
  * as in a conversion; quotients by multiplication are correct over the range in use; each shift is
- * the largest that the proof allows.  Method: 128-bit integers. */
+ * the largest that the proof allows.  All of it for the moduli of real and of complex integers.
+ * Method: 128-bit integers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@
 #include "scratch.h"
 
 enum { WIDE_MOST = 16 }; /* the most moduli whose product P fits 128 bits */
+
+static bool complex; /* whose moduli are tested */
 
 static uint64_t random_bits(void)
 {
@@ -62,8 +65,8 @@ static void test_integers_come_back(void **state)
     (void)state;
     for (int n = RESIDUES_LEAST; n <= RESIDUES_MOST; n++) {
         struct residues r;
-        residues_make(n, &r);
-        const int most = n <= WIDE_MOST ? r.limit_log2 : 125; /* including the sign */
+        residues_make(n, complex, &r);
+        const int most = r.limit_log2 < 125 ? r.limit_log2 : 125; /* including the sign */
         for (int bits = 0; bits <= most; bits++)
             for (int trial = tries(400); trial > 0; trial--) {
                 const __int128 wide = random_wide(bits),
@@ -82,7 +85,7 @@ static void test_ends_of_the_range_come_back(void **state)
     (void)state;
     for (int n = RESIDUES_LEAST; n <= WIDE_MOST; n++) {
         struct residues r;
-        residues_make(n, &r);
+        residues_make(n, complex, &r);
         const __int128 product = product_of(&r), end = product / 512 * 255;
         assert_true(brought_back(&r, end) == (double)end);
         assert_true(brought_back(&r, -end) == -(double)end);
@@ -95,7 +98,7 @@ static void test_limit_is_that_of_the_moduli(void **state)
     (void)state;
     for (int n = RESIDUES_LEAST; n <= WIDE_MOST; n++) {
         struct residues r;
-        residues_make(n, &r);
+        residues_make(n, complex, &r);
         const __int128 limit = product_of(&r) / 256 * 127;
         const __int128 unit = (__int128)1 << (r.limit_log2 - 31);
         assert_true(r.limit_top >> 31 == 1);
@@ -108,7 +111,7 @@ static void test_residues_of_operands(void **state)
     (void)state;
     const int64_t end = (int64_t)1 << OZAKI_BITS;
     struct residues r;
-    residues_make(RESIDUES_MOST, &r);
+    residues_make(RESIDUES_MOST, complex, &r);
     for (int q = 0; q < r.count; q++) {
         const struct modulus *m = &r.moduli[q];
         for (int trial = tries(100000); trial > 0; trial--) {
@@ -128,13 +131,80 @@ static void test_quotients_of_operands(void **state)
 {
     (void)state;
     struct residues r;
-    residues_make(RESIDUES_MOST, &r);
-    for (int q = 1; q < r.count; q++) {
+    residues_make(RESIDUES_MOST, complex, &r);
+    for (int q = !complex; q < r.count; q++) {
         const struct modulus *m = &r.moduli[q];
         for (int64_t sum = -(1 << 18) + 1; sum < 1 << 18; sum++) {
             const int64_t quotient = (sum * m->inverse_32 + ((int64_t)1 << 31)) >> 32;
             assert_int_equal(sum - quotient * m->p, residue_of(sum, m->p));
         }
+    }
+}
+
+/* s, from the lowest byte of s 256^0. */
+static int root_of(const struct modulus *m)
+{
+    const int root = (int8_t)(m->turned[0] & 255);
+    assert_int_equal((root * root + 1) % m->p, 0);
+    return root;
+}
+
+/* Both residues of complex integers, those of products, and those of the parts of these. */
+static void test_complex_integers(void **state)
+{
+    (void)state;
+    struct residues r;
+    residues_make(RESIDUES_MOST, true, &r);
+    for (int q = 0; q < r.count; q++) {
+        const struct modulus *m = &r.moduli[q];
+        const int s = root_of(m);
+        for (int trial = tries(100000); trial > 0; trial--) {
+            int64_t x[4]; /* re and im of two numbers */
+            int8_t sides[4];
+            for (int i = 0; i < 4; i++)
+                x[i] = (int64_t)random_bits() >> (1 + (trial + i * i) % 62);
+            for (int i = 0; i < 4; i += 2) {
+                ozaki_residues(m, ozaki_digits(x[i]), ozaki_digits(x[i + 1]), &sides[i],
+                               &sides[i + 1]);
+                assert_int_equal(sides[i], residue_of(x[i] + (__int128)s * x[i + 1], m->p));
+                assert_int_equal(sides[i + 1], residue_of(x[i] - (__int128)s * x[i + 1], m->p));
+            }
+            const int8_t plus = residue_of(sides[0] * sides[2], m->p),
+                         minus = residue_of(sides[1] * sides[3], m->p);
+            const __int128 re = (__int128)x[0] * x[2] - (__int128)x[1] * x[3],
+                           im = (__int128)x[0] * x[3] + (__int128)x[1] * x[2];
+            assert_int_equal(ozaki_part_residue(m, plus, minus, false), residue_of(re, m->p));
+            assert_int_equal(ozaki_part_residue(m, plus, minus, true), residue_of(im, m->p));
+        }
+    }
+}
+
+/* The largest integers, and all pairs of residues. */
+static void test_complex_integers_at_the_ends(void **state)
+{
+    (void)state;
+    const int64_t end = (int64_t)1 << OZAKI_BITS;
+    struct residues r;
+    residues_make(RESIDUES_MOST, true, &r);
+    for (int q = 0; q < r.count; q++) {
+        const struct modulus *m = &r.moduli[q];
+        const int s = root_of(m), half = m->p / 2;
+        for (int64_t i = 0; i < 4000; i++) {
+            const int64_t re = i % 2 ? end - i : i - end,
+                          im = i % 4 < 2 ? end - i / 7 : i / 7 - end;
+            int8_t plus, minus;
+            ozaki_residues(m, ozaki_digits(re), ozaki_digits(im), &plus, &minus);
+            assert_int_equal(plus, residue_of(re + (__int128)s * im, m->p));
+            assert_int_equal(minus, residue_of(re - (__int128)s * im, m->p));
+        }
+        for (int plus = -half; plus <= half; plus++)
+            for (int minus = -half; minus <= half; minus++) {
+                const int re = ozaki_part_residue(m, (int8_t)plus, (int8_t)minus, false);
+                const int im = ozaki_part_residue(m, (int8_t)plus, (int8_t)minus, true);
+                assert_int_equal(residue_of(re + s * im, m->p), plus);
+                assert_int_equal(residue_of(re - s * im, m->p), minus);
+                assert_true(abs(re) <= half && abs(im) <= half);
+            }
     }
 }
 
@@ -145,7 +215,7 @@ static void test_quotients_of_sums(void **state)
     (void)state;
     const int32_t most = 1 << 28;
     struct residues r;
-    residues_make(RESIDUES_MOST, &r);
+    residues_make(RESIDUES_MOST, complex, &r);
     for (int q = 0; q < r.count; q++) {
         const struct modulus *m = &r.moduli[q];
         const int32_t stride = m->p * (tries(1000) < 1000 ? 97 : 1);
@@ -165,7 +235,7 @@ static void test_shifts_are_the_largest(void **state)
     (void)state;
     for (int n = RESIDUES_LEAST; n <= WIDE_MOST; n++) {
         struct residues r;
-        residues_make(n, &r);
+        residues_make(n, complex, &r);
         const long double limit = (long double)product_of(&r) * 127 / 256;
         for (int trial = tries(20000); trial > 0; trial--) {
             const uint64_t squares = (random_bits() >> 20 >> trial % 44) | 1;
@@ -199,7 +269,7 @@ static void test_rows_without_a_scale(void **state)
 {
     (void)state;
     struct residues r;
-    residues_make(14, &r);
+    residues_make(14, complex, &r);
     assert_int_equal(ozaki_exponent(0), OZAKI_ZERO);
     assert_int_equal(ozaki_exponent(-0.0), OZAKI_ZERO);
     assert_int_equal(ozaki_exponent(NAN), OZAKI_NOT_FINITE);
@@ -227,5 +297,12 @@ int main(void)
         cmocka_unit_test(test_coarse_numbers_are_upper_bounds),
         cmocka_unit_test(test_rows_without_a_scale),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest complex_tests[] = {
+        cmocka_unit_test(test_complex_integers),
+        cmocka_unit_test(test_complex_integers_at_the_ends),
+    };
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    complex = true;
+    failures += cmocka_run_group_tests(tests, NULL, NULL);
+    return failures + cmocka_run_group_tests(complex_tests, NULL, NULL);
 }
