@@ -43,7 +43,10 @@ struct gemm {
     void *c;
     int64_t lda, ldb, ldc; /* leading dimensions: elements between stored columns */
     int shape;             /* of the block tile, below algorithm_shapes; 0: the default */
-    struct peaks peaks;    /* only where algorithm_reports_peaks */
+    /* The matrices are those of a complex product (ozaki.h), op(B) not transposed and leading
+     * dimensions even: cuBLAS multiplies the complex ones. */
+    bool complex;
+    struct peaks peaks; /* only where algorithm_reports_peaks */
     /* A kernel whose blocks stay on the GPU to its end leaves one or two multiprocessors to kernels
      * of other streams, which otherwise wait for that end. */
     bool leaves_room;

@@ -22,6 +22,8 @@ struct gemm_cublas {
     __typeof__(cublasSetMathMode) *set_math_mode;
     __typeof__(cublasDgemm_v2_64) *dgemm;
     __typeof__(cublasSgemm_v2_64) *sgemm;
+    __typeof__(cublasZgemm_v2_64) *zgemm;
+    __typeof__(cublasCgemm_v2_64) *cgemm;
     __typeof__(cublasGetStatusString) *status_string;
 };
 
@@ -54,7 +56,8 @@ static const struct {
     {MEMBER(create), "cublasCreate_v2"},          {MEMBER(destroy), "cublasDestroy_v2"},
     {MEMBER(set_stream), "cublasSetStream_v2"},   {MEMBER(set_workspace), "cublasSetWorkspace_v2"},
     {MEMBER(set_math_mode), "cublasSetMathMode"}, {MEMBER(dgemm), "cublasDgemm_v2_64"},
-    {MEMBER(sgemm), "cublasSgemm_v2_64"},         {MEMBER(status_string), "cublasGetStatusString"},
+    {MEMBER(sgemm), "cublasSgemm_v2_64"},         {MEMBER(zgemm), "cublasZgemm_v2_64"},
+    {MEMBER(cgemm), "cublasCgemm_v2_64"},         {MEMBER(status_string), "cublasGetStatusString"},
 };
 
 /* The library is never unloaded: the driver refers to its kernels until the process ends. */
@@ -134,6 +137,22 @@ int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **out, s
     return rc;
 }
 
+/* Every second column of op(A), as stored, has its complex numbers, or where it is transposed their
+ * conjugates: so its leading dimension is as many complex numbers. */
+static cublasStatus_t multiply_complex(const struct gemm_cublas *cublas, const struct gemm *g)
+{
+    const cublasOperation_t op_a = g->trans_a ? CUBLAS_OP_C : CUBLAS_OP_N;
+    const int64_t m = g->m / 2, k = g->k / 2, ldb = g->ldb / 2, ldc = g->ldc / 2;
+    if (g->type == SCALAR_FLOAT) {
+        const cuComplex alpha = {(float)g->alpha, 0}, beta = {(float)g->beta, 0};
+        return cublas->cgemm(cublas->handle, op_a, CUBLAS_OP_N, m, g->n, k, &alpha, g->a, g->lda,
+                             g->b, ldb, &beta, g->c, ldc);
+    }
+    const cuDoubleComplex alpha = {g->alpha, 0}, beta = {g->beta, 0};
+    return cublas->zgemm(cublas->handle, op_a, CUBLAS_OP_N, m, g->n, k, &alpha, g->a, g->lda, g->b,
+                         ldb, &beta, g->c, ldc);
+}
+
 int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct error *err)
 {
     /* cuBLAS does not document that it leaves A and B unread in these cases. */
@@ -150,7 +169,9 @@ int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct err
     cublasOperation_t op_a = g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t op_b = g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasStatus_t status;
-    if (g->type == SCALAR_FLOAT) {
+    if (g->complex) {
+        status = multiply_complex(cublas, g);
+    } else if (g->type == SCALAR_FLOAT) {
         float alpha = (float)g->alpha, beta = (float)g->beta;
         status = cublas->sgemm(cublas->handle, op_a, op_b, g->m, g->n, g->k, &alpha, g->a, g->lda,
                                g->b, g->ldb, &beta, g->c, g->ldc);

@@ -20,10 +20,10 @@ struct bench_options {
     int algorithm_count;        /* 0: all that the machine has */
     struct bench_size sizes[BENCH_LIST_MAX];
     int size_count;   /* 0: a few that suit the machine */
-    bool types[2];    /* by enum scalar */
+    bool types[2][2]; /* by enum scalar, then whether they are complex numbers of it */
     bool trans[2][2]; /* A, B */
     int repeat;
-    int64_t ld_pad; /* elements between columns */
+    int64_t ld_pad; /* elements between columns: complex ones of complex matrices */
     bool transfers, check, sweep;
     char json[PATH_MAX]; /* empty: none */
 };
@@ -39,8 +39,8 @@ struct bench_errors {
 
 struct bench_row {
     const struct algorithm_info *algorithm;
-    int moduli; /* 0: it is no product in residues */
-    struct gemm gemm;
+    int moduli;       /* 0: it is no product in residues */
+    struct gemm gemm; /* of real matrices that stand for complex ones (ozaki.h), if it says so */
     double seconds, least_s, most_s; /* a call: median and spread */
     double transfers_s;              /* with A, B and C copied in and C out; 0: not measured */
     double of_reference;             /* its seconds by these; 0: there is none */
@@ -50,6 +50,13 @@ struct bench_row {
     struct bench_errors errors;
 };
 
+/* Real numbers of an element of C's rows, and of k. */
+static inline int64_t bench_width(const struct gemm *g)
+{
+    return g->complex ? 2 : 1;
+}
+
+/* 8 of a complex multiply-add. */
 static inline double bench_flops(const struct gemm *g)
 {
     return 2.0 * (double)g->m * (double)g->n * (double)g->k;

@@ -100,7 +100,7 @@ static double tolerance(const struct gemm *g, int moduli)
     const double sums = 4 * sqrt((double)g->k + 1);
     if (moduli == 0)
         return sums;
-    residues_make(moduli, false, &residues);
+    residues_make(moduli, g->complex, &residues);
     return fmax(sums, 2 * ozaki_proven(&residues, g->type, g->k));
 }
 

@@ -14,7 +14,7 @@ enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_JSON };
 static const struct argp_option option_table[] = {
     {"algo", 'a', "LIST", 0, "naive,register,cublas or 0,2,7 (default: all that run here)", 0},
     {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as it is or transposed (default: all)", 0},
-    {"type", 'y', "LIST", 0, "s,d: float, double (default: both)", 0},
+    {"type", 'y', "LIST", 0, "s,d,c,z: float, double, complex numbers of them (default: s,d)", 0},
     {"size", 's', "LIST", 0, "N or MxNxK (default 1024,2048,4096,8192; 512,1024 on the CPU)", 0},
     {"ld-pad", KEY_LD_PAD, "P", 0, "elements between columns: 1 makes odd leading dimensions", 0},
     {"repeat", 'r', "R", 0, "measure R times (default 5)", 0},
@@ -30,6 +30,9 @@ static const char doc[] =
     "Each measured call is followed by one of cuBLAS, whose share is the median of the pairs: "
     "beside "
     "a slow kernel it runs cooler than alone, and faster.  "
+    "Complex products are those of real matrices that stand for them, but cuBLAS multiplies "
+    "complex "
+    "numbers, and has no row where B is transposed.  "
     "Results are compared with a product in long double: up to 512^3 in full, beyond in some "
     "columns, or in full with --check.  Exit codes: 0 done, 1 failure while running, 2 usage, "
     "4 no GPU or not enough memory, 5 a wrong product.";
@@ -68,10 +71,11 @@ static void parse_trans(const char *word, struct bench_options *o, struct argp_s
 
 static void parse_type(const char *word, struct bench_options *o, struct argp_state *state)
 {
-    if (strcmp(word, "s") != 0 && strcmp(word, "d") != 0)
-        argp_error(state, "--type %s: choose from s, d", word);
+    if (strlen(word) != 1 || strspn(word, "sdcz") != 1)
+        argp_error(state, "--type %s: choose from s, d, c, z", word);
     else
-        o->types[word[0] == 's' ? SCALAR_FLOAT : SCALAR_DOUBLE] = true;
+        o->types[strchr("sc", word[0]) ? SCALAR_FLOAT : SCALAR_DOUBLE]
+                [strchr("cz", word[0]) != NULL] = true;
 }
 
 static void parse_list(char *text, struct bench_options *o, struct argp_state *state,
@@ -133,8 +137,8 @@ void bench_options_parse(int argc, char **argv, struct bench_options *o)
     argp_program_version_hook = print_version;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, o);
 
-    if (!o->types[0] && !o->types[1])
-        o->types[0] = o->types[1] = true;
+    if (!o->types[0][0] && !o->types[0][1] && !o->types[1][0] && !o->types[1][1])
+        o->types[SCALAR_FLOAT][false] = o->types[SCALAR_DOUBLE][false] = true;
     if (!o->trans[0][0] && !o->trans[0][1] && !o->trans[1][0] && !o->trans[1][1])
         o->trans[0][0] = o->trans[0][1] = o->trans[1][0] = o->trans[1][1] = true;
 }

@@ -36,6 +36,11 @@ static const char *shape_text(char text[32], const struct bench_row *r)
     return text;
 }
 
+static const char *type_text(const struct gemm *g)
+{
+    return !g->complex ? scalar_name(g->type) : g->type == SCALAR_FLOAT ? "c" : "z";
+}
+
 static const char *name_text(char text[16], const struct bench_row *r)
 {
     if (r->moduli > 0)
@@ -69,15 +74,15 @@ void bench_print_row(const struct bench_options *options, const struct bench_row
     const double rate = bench_flops(g) / r->seconds;
     char name[16], size[64], shape[32], reference[16], peak[16], spread[16], clock[16] = "",
                                                                              watts[16] = "";
-    snprintf(size, sizeof size, "%lldx%lldx%lld", (long long)g->m, (long long)g->n,
-             (long long)g->k);
+    snprintf(size, sizeof size, "%lldx%lldx%lld", (long long)(g->m / bench_width(g)),
+             (long long)g->n, (long long)(g->k / bench_width(g)));
     if (r->clock_mhz)
         snprintf(clock, sizeof clock, "%u", r->clock_mhz);
     if (r->watts > 0)
         snprintf(watts, sizeof watts, "%.0f", r->watts);
-    printf("%-9s %-6s %c%c %18s %10.3f %6s %8.3f %7s %6s %5s %5s", name_text(name, r),
-           scalar_name(g->type), g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', size,
-           r->seconds * 1e3, percent(spread, (r->most_s - r->least_s) / r->seconds), rate * 1e-12,
+    printf("%-9s %-6s %c%c %18s %10.3f %6s %8.3f %7s %6s %5s %5s", name_text(name, r), type_text(g),
+           g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', size, r->seconds * 1e3,
+           percent(spread, (r->most_s - r->least_s) / r->seconds), rate * 1e-12,
            percent(reference, r->of_reference),
            percent(peak, r->peak_flops_per_s > 0 ? rate / r->peak_flops_per_s : 0), clock, watts);
     if (options->transfers)
@@ -94,11 +99,11 @@ static json_t *row_json(const struct bench_row *r)
     const struct bench_errors *e = &r->errors;
     const char trans[] = {g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', '\0'};
     char name[16], shape[32];
-    json_t *row =
-        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm", name_text(name, r),
-                  "number", (int)r->algorithm->id, "shape", shape_text(shape, r), "type",
-                  scalar_name(g->type), "trans", trans, "m", (json_int_t)g->m, "n",
-                  (json_int_t)g->n, "k", (json_int_t)g->k, "ldc", (json_int_t)g->ldc);
+    json_t *row = json_pack(
+        "{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm", name_text(name, r), "number",
+        (int)r->algorithm->id, "shape", shape_text(shape, r), "type", type_text(g), "trans", trans,
+        "m", (json_int_t)(g->m / bench_width(g)), "n", (json_int_t)g->n, "k",
+        (json_int_t)(g->k / bench_width(g)), "ldc", (json_int_t)(g->ldc / bench_width(g)));
     json_t *time = json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f}", "ms", r->seconds * 1e3, "ms_min",
         r->least_s * 1e3, "ms_max", r->most_s * 1e3, "tflops", bench_flops(g) / r->seconds * 1e-12,

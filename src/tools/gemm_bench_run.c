@@ -1,6 +1,7 @@
 /* The measurements of gemm_bench: for each type, size and transposition the operands are made once,
  * and all algorithms of the device work on them in turn. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 #include "gemm_bench.h"
@@ -79,18 +80,43 @@ static int host_alloc(struct bench *b, void **memory, size_t bytes)
     return b->options->transfers ? b->owner->pin(b->owner, *memory, bytes, b->err) : 0;
 }
 
-static int operands_make(struct bench *b, enum scalar type, struct bench_size size)
+/* Make op(A), transposed or not, have each complex number twice (ozaki.h). */
+static int expand_a(struct bench *b)
+{
+    const struct bench_operands *o = &b->operands;
+    const struct gemm *g = &o->gemm;
+    const size_t element = scalar_size(g->type);
+    const int64_t across = g->trans_a ? g->lda : 1, along = g->trans_a ? 1 : g->lda;
+#pragma omp parallel for
+    for (int64_t h = 0; h < g->k; h += 2)
+        for (int64_t i = 0; i < g->m; i += 2) {
+            char *re = (char *)o->a + (size_t)(i * across + h * along) * element;
+            char *im = re + (size_t)across * element, *minus_im = re + (size_t)along * element;
+            memcpy(minus_im + (size_t)across * element, re, element);
+            if (g->type == SCALAR_FLOAT)
+                *(float *)(void *)minus_im = -*(const float *)(const void *)im;
+            else
+                *(double *)(void *)minus_im = -*(const double *)(const void *)im;
+        }
+    return upload(b, (void *)g->a, o->a, o->bytes[0]);
+}
+
+/* Complex matrices are of twice as many rows and steps. */
+static int operands_make(struct bench *b, enum scalar type, bool complex, struct bench_size size)
 {
     struct bench_operands *o = &b->operands;
-    const int64_t pad = b->options->ld_pad;
+    const int64_t width = complex ? 2 : 1, pad = width * b->options->ld_pad;
     struct device *dev = b->owner;
     void *device[3] = {0}, **const host[] = {&o->a, &o->b, &o->c0, &o->c};
+    size.m *= width;
+    size.k *= width;
     *o = (struct bench_operands){.bytes = {matrix_bytes(type, size.m, size.k, pad),
                                            matrix_bytes(type, size.k, size.n, pad),
                                            matrix_bytes(type, size.m, size.n, pad)}};
     for (int i = 0; i < 3 && !b->err->code; i++)
         dev->alloc(dev, o->bytes[i], &device[i], b->err);
     o->gemm = (struct gemm){.type = type,
+                            .complex = complex,
                             .m = size.m,
                             .n = size.n,
                             .k = size.k,
@@ -128,13 +154,13 @@ static void operands_free(struct bench *b)
 static int residues_open(struct bench *b, struct device *dev, int moduli)
 {
     const struct gemm *g = &b->operands.gemm;
-    struct ozaki_part part = ozaki_part(moduli, false, SIZE_MAX, g->m, g->n, g->k);
-    residues_make(moduli, false, &b->residues);
+    struct ozaki_part part = ozaki_part(moduli, g->complex, SIZE_MAX, g->m, g->n, g->k);
+    residues_make(moduli, g->complex, &b->residues);
     b->ozaki =
         (struct ozaki){.residues = &b->residues, .bytes = ozaki_cpu_workspace(), .cols = g->n};
     if (dev->info.kind == DEVICE_GPU)
         b->ozaki.bytes =
-            ozaki_workspace(moduli, false, part.rows, part.cols, min_i64(g->k, OZAKI_BLOCK));
+            ozaki_workspace(moduli, g->complex, part.rows, part.cols, min_i64(g->k, OZAKI_BLOCK));
     if (dev->alloc(dev, b->ozaki.bytes, &b->ozaki.workspace, b->err))
         return b->err->code;
     b->in_residues = dev;
@@ -190,6 +216,12 @@ static int time_calls(struct bench *b, struct device *dev, int calls, double *se
     return 0;
 }
 
+/* Complex numbers of an op(B) that is transposed have their parts in different columns. */
+static bool cublas_can(const struct gemm *g)
+{
+    return !g->complex || !g->trans_b;
+}
+
 /* How many calls make a measurement, after two that warm up, or one that takes long. */
 static int calls_needed(struct bench *b, struct device *dev, int *calls)
 {
@@ -207,7 +239,8 @@ static int measure(struct bench *b, struct device *dev, struct bench_row *row)
 {
     double ours[BENCH_REPEAT_MAX], shares[BENCH_REPEAT_MAX], theirs = 0;
     const int repeat = b->options->repeat;
-    struct device *reference = dev == b->reference ? NULL : b->reference;
+    const bool compares = dev != b->reference && cublas_can(&row->gemm);
+    struct device *reference = compares ? b->reference : NULL;
     int calls = 1, reference_calls = 1;
     if ((reference && calls_needed(b, reference, &reference_calls)) || calls_needed(b, dev, &calls))
         return b->err->code;
@@ -275,8 +308,8 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
     if (row.algorithm->id == ALGORITHM_OZAKI)
-        row.moduli =
-            b->ladder->moduli[i] ? b->ladder->moduli[i] : ozaki_moduli(row.gemm.type, false);
+        row.moduli = b->ladder->moduli[i] ? b->ladder->moduli[i]
+                                          : ozaki_moduli(row.gemm.type, row.gemm.complex);
     if ((row.moduli == 0 || residues_open(b, dev, row.moduli) == 0) && measure(b, dev, &row) == 0 &&
         (!b->options->transfers || measure_transfers(b, dev, &row) == 0) &&
         check(b, dev, oracle, &row) == 0)
@@ -289,6 +322,8 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
 {
     int *shape = &b->operands.gemm.shape;
     for (int i = 0; i < b->ladder->count; i++) {
+        if (b->ladder->algorithms[i]->id == ALGORITHM_CUBLAS && !cublas_can(&b->operands.gemm))
+            continue;
         const int shapes = b->options->sweep ? algorithm_shapes(b->ladder->algorithms[i]->id) : 1;
         for (*shape = 0; *shape < shapes; ++*shape)
             if (run_algorithm(b, i, oracle))
@@ -297,19 +332,21 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
     return 0;
 }
 
-static int run_size(struct bench *b, enum scalar type, struct bench_size size)
+static int run_size(struct bench *b, enum scalar type, bool complex, struct bench_size size)
 {
-    operands_make(b, type, size);
+    const int64_t pad = (complex ? 2 : 1) * b->options->ld_pad;
+    operands_make(b, type, complex, size);
     for (int trans = 0; trans < 4 && !b->err->code; trans++) {
         struct gemm *g = &b->operands.gemm;
         struct bench_oracle oracle = {0};
         g->trans_a = trans / 2;
         g->trans_b = trans % 2;
-        g->lda = (g->trans_a ? g->k : g->m) + b->options->ld_pad;
-        g->ldb = (g->trans_b ? g->n : g->k) + b->options->ld_pad;
+        g->lda = (g->trans_a ? g->k : g->m) + pad;
+        g->ldb = (g->trans_b ? g->n : g->k) + pad;
         if (!b->options->trans[g->trans_a][g->trans_b])
             continue;
-        if (!bench_oracle_make(&b->operands, b->options->check, &oracle, b->err))
+        if ((!complex || expand_a(b) == 0) &&
+            !bench_oracle_make(&b->operands, b->options->check, &oracle, b->err))
             run_algorithms(b, &oracle);
         bench_oracle_free(&oracle);
         if (!b->err->code && b->options->json[0])
@@ -338,9 +375,12 @@ int bench_run(const struct bench_options *options, const struct ladder *ladder,
             b.reference = ladder->devices[i];
     if (!owner->event_create(owner, &b.start, err) && !owner->event_create(owner, &b.middle, err))
         owner->event_create(owner, &b.stop, err);
-    for (enum scalar type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-        for (int s = 0; s < size_count && options->types[type] && !err->code; s++)
-            run_size(&b, type, sizes[s]);
+    for (int kind = 0; kind < 4; kind++) {
+        const enum scalar type = kind % 2 ? SCALAR_DOUBLE : SCALAR_FLOAT;
+        const bool complex = kind / 2;
+        for (int s = 0; s < size_count && options->types[type][complex] && !err->code; s++)
+            run_size(&b, type, complex, sizes[s]);
+    }
     owner->event_destroy(owner, b.start);
     owner->event_destroy(owner, b.middle);
     owner->event_destroy(owner, b.stop);

@@ -43,8 +43,24 @@ def test_products_in_residues(tmp_path):
     assert many < usual < cpu < few / 1e6
 
 
+def test_complex_products(tmp_path):
+    """Rows count complex numbers, and 8 operations for each multiply-add; transposed operands are right, too."""
+    file = tmp_path / "bench.json"
+    done = run("gemm_bench", "--algo", "cpu,ozaki,ozaki:6", "--size", "33x20x170", "--repeat", 2, "--ld-pad", 1,
+               "--check", "--type", "z,c", "--json", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [(r["type"], r["trans"], r["algorithm"]) for r in rows] == [
+        (t, x, a) for t, usual in (("c", "ozaki:8"), ("z", "ozaki:15")) for x in ("NN", "NT", "TN", "TT")
+        for a in ("cpu", usual, "ozaki:6")]
+    for row in rows:
+        assert (row["m"], row["n"], row["k"], row["ldc"]) == (33, 20, 170, 34)
+        assert row["errors"]["compared"] == 2 * 33 * 20 and row["errors"]["over"] == 0
+        assert abs(row["tflops"] * row["ms"] * 1e9 / (8 * 33 * 20 * 170) - 1) < 1e-3
+
+
 @pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
-                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "z"],
+                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"],
                                        ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2
