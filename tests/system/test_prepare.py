@@ -2,6 +2,8 @@
 
 Exact means: in long doubles, whose rounding is 2^-11 of that of doubles."""
 import json
+import os
+import signal
 import time
 import warnings
 
@@ -11,6 +13,7 @@ import pytest
 
 from launch import BUILD, FAULTY, run
 from matrices import digest, multiply, names, output_of, part_of, random, read, snapshot, start_late, wait_until, write
+from ranks import pids
 
 U = {"f8": 2.0**-53, "f4": 2.0**-24}
 TALL = ["--transa", "T"]  # variables are columns
@@ -336,16 +339,17 @@ def test_outputs_know_how_they_were_made(tmp_path):
 
 @pytest.mark.parametrize("ranks, later", [(0, 3), (3, 0)])
 def test_restart(tmp_path, ranks, later):
-    """The journal knows what is multiplied; what is resumed has the same bits, also after a stop while means are
+    """The journal knows what is multiplied; what is resumed has the same bits, also after a death, and a stop while means are
     read."""
     source = make(tmp_path / "input.h5", far(30000, 300))
     cor = ["--product", "cor", *TALL]
     reference, _ = result(source, *cor)
     (tmp_path / "result.h5").unlink()
-    with start_late(source, *cor, "--gpu-memory", "2M", "--checkpoint", "0.1s", late="80", ranks=ranks) as process:
+    with start_late(source, *cor, "--gpu-memory", "2M", "--host-memory", "12M", "--checkpoint", "0.1s", late="100",
+                    ranks=ranks) as process:
         journal = source.with_name("input-C.h5.journal")
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
-        process.terminate()
+        os.kill(pids(process, ranks)[-1], signal.SIGKILL)
         process.communicate()
     assert part_of(source).exists()
     done = run("dgemm_ooc", source, "--product", "cov", *TALL)
