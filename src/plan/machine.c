@@ -163,12 +163,14 @@ static void assume_gpu(struct machine *m)
     set_source(m, &m->device_memory, "assumed");
 }
 
-/* Of `threads` on so many CPUs, those that have a core's floating-point units to themselves. */
+/* Of `threads` on so many CPUs, those that have a core's floating-point units to themselves; one,
+ * where ranks share a CPU. */
 static int computing_threads(int threads, int cpus)
 {
     uint64_t two_a_core = 0;
     proc_number("/sys/devices/system/cpu/smt/active", "", &two_a_core);
-    return (int)min_i64(threads, two_a_core ? (cpus + 1) / 2 : cpus);
+    const int computing = (int)min_i64(threads, two_a_core ? (cpus + 1) / 2 : cpus);
+    return computing > 0 ? computing : 1;
 }
 
 static void assume_cpu_rates(int cpus, struct machine *m)

@@ -1,5 +1,6 @@
 """--dry-run makes plans for other machines, quickly, and leaves no files behind."""
 import json
+import os
 import re
 import resource
 import shutil
@@ -62,6 +63,12 @@ def plan(*options, **how):
 def test_this_machine(source):
     text = plan(source, "--beta", 2, "--transa", "N")
     assert "C = 1 op(A) op(B) + 2 C, double, C 400x300, k 200" in text
+
+
+def test_more_ranks_than_cpus(source):
+    """A rank that shares a CPU multiplies, too: in some time, and not for ever."""
+    text = plan(source, "--device", "cpu", "--ranks", 4 * os.cpu_count())
+    assert "inf" not in text and "nan" not in text and "Predicted   0.0 ms" not in text
 
 
 def test_leaves_nothing_behind(source):
