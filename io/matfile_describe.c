@@ -63,8 +63,9 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
         return 0;
     if (strcmp(text, "compound") == 0)
         return refuse(info, err,
-                      "holds compounds that are no complex numbers: of two floats of one type, "
-                      "named r and i, real and imag, re and im or x and y, without gaps");
+                      "holds compounds that are no complex numbers; store these as compounds of "
+                      "two floats of one type, named r and i, real and imag, re and im or x and y, "
+                      "without gaps (h5py does)");
     if (strcmp(text, "enumeration") == 0)
         return refuse(info, err,
                       "holds booleans or another enumeration, not real numbers; store it as "

@@ -16,12 +16,13 @@ static size_t find_colon(const char *text)
     for (size_t i = length; i-- > 0;)
         if (text[i] == ':' && text[i + 1] == '/')
             return i;
-    const char *colon = strrchr(text, ':');
-    if (!colon)
-        return length;
-    char file[PATH_MAX];
-    snprintf(file, sizeof file, "%.*s", (int)(colon - text), text);
-    return access(file, F_OK) == 0 ? (size_t)(colon - text) : length;
+    for (size_t i = length; i-- > 0;) {
+        char file[PATH_MAX];
+        snprintf(file, sizeof file, "%.*s", (int)i, text);
+        if (text[i] == ':' && access(file, F_OK) == 0)
+            return i;
+    }
+    return length;
 }
 
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
@@ -33,7 +34,8 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     const char *path = text[colon] ? text + colon + 1 : default_dataset;
     size_t length = strlen(path);
     if (colon == 0)
-        return error_add(err, EXIT_USAGE, "\"%s\" names no file; write FILE.h5:/path", text);
+        return error_add(err, EXIT_USAGE, "\"%s\" names no file; write FILE.h5 or FILE.h5:/path",
+                         text);
     if (length == 0 || path[length - 1] == '/')
         return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path", text);
     if (length >= MATFILE_NAME_MAX)

@@ -8,7 +8,7 @@
 struct error;
 
 /* Split `text` into the names of a file and a dataset.  If the whole text names an existing file,
- * it is that file; otherwise the last ":/" separates the two, or a last ":" after the name of an
+ * it is that file; otherwise the last ":/" separates the two, or the last ":" after the name of an
  * existing file.  Without a separator the dataset is `default_dataset`.  Complains (EXIT_USAGE)
  * about names that are empty or too long. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],

@@ -232,7 +232,7 @@ int lock_take(const char *name, struct error *err)
         if (owner.since[0])
             remove_stale(name, &owner);
     }
-    return error_add(err, EXIT_INPUT, "another run has just taken %s", name);
+    return error_add(err, EXIT_INPUT, "another run has just taken %s: wait until it ends", name);
 }
 
 void lock_abandon(void)

@@ -199,7 +199,9 @@ static void name_operand(struct parse *p, const char *text, const char *dataset,
     }
     if (!text && !input)
         return;
-    if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
+    if (!dataset[0])
+        usage_error(p, "an operand's name is empty; give a dataset of INPUT.h5, or FILE.h5:/path");
+    else if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
         usage_error(p, "%s", err.text);
     else if (!text && snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >=
                           (int)sizeof name->dataset)
@@ -221,7 +223,9 @@ static void name_output(struct parse *p, struct operand_name *output)
         text = name;
     }
     if (matname_split(text, "C", output->file, output->dataset, &err))
-        usage_error(p, "%s", err.text);
+        usage_error(p, "--output: %s", err.text);
+    else if (p->output && strstr(output->file, ".h5:"))
+        usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
     else if (output->file[strlen(output->file) - 1] == '/')
         usage_error(p, "--output %s names a directory: name the file in it, %sC.h5", text,
                     output->file);

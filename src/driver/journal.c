@@ -374,7 +374,10 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
         error_add(err, EXIT_INPUT,
                   "%s is damaged; give --restart never to start from the beginning", path);
     if (!progress->saved && restart == RESTART_REQUIRE)
-        error_add(err, EXIT_INPUT, "--restart require: no run has saved anything in %s", path);
+        error_add(err, EXIT_INPUT,
+                  "--restart require: no run has saved anything in %s; leave --restart out to "
+                  "start from the beginning",
+                  path);
     json_decref(lines.product);
     json_decref(lines.owner);
     return err->code;
@@ -410,7 +413,8 @@ static int take(struct journal *journal, struct error *err)
             return err->code;
     }
     if (state == LOCK_BUSY || !file_has_name(journal->descriptor, path))
-        return error_add(err, EXIT_INPUT, "another run has just taken %s", path);
+        return error_add(err, EXIT_INPUT, "another run has just taken %s: wait until it ends",
+                         path);
     return 0;
 }
 

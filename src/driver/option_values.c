@@ -76,12 +76,17 @@ void parse_trans(const char *text, bool *trans, bool *conjugate, struct parse *p
     *conjugate = word == 2;
 }
 
-int parse_count(const char *text, struct parse *p)
+static int parse_count_or(const char *text, const char *remedy, struct parse *p)
 {
     int64_t value = 0;
     if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
-        bad_value(p, text, "give a positive number");
+        bad_value(p, text, remedy);
     return (int)value;
+}
+
+int parse_count(const char *text, struct parse *p)
+{
+    return parse_count_or(text, "give a positive number", p);
 }
 
 uint64_t parse_seed(const char *text, struct parse *p)
@@ -204,5 +209,7 @@ int parse_split(const char *text, struct parse *p)
 {
     if (strcmp(text, "auto") == 0)
         return 0;
-    return strcmp(text, "off") == 0 ? 1 : parse_count(text, p);
+    if (strcmp(text, "off") == 0)
+        return 1;
+    return parse_count_or(text, "give auto, off or a positive number", p);
 }

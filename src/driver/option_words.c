@@ -73,13 +73,25 @@ const struct argp_option *option_words_nearest(const struct argp_option *table, 
     return found;
 }
 
+/* Complain about a long name that is the beginning of several. */
+static void complain_several(const struct argp_option *table, const char *name, struct error *err)
+{
+    char those[16 * LENGTH_MAX] = "";
+    size_t used = 0;
+    for (const struct argp_option *o = table; !is_end(o); o++)
+        if (o->name && strncmp(o->name, name, strlen(name)) == 0 && used < sizeof those)
+            used += (size_t)snprintf(those + used, sizeof those - used, "%s--%s",
+                                     used > 0 ? ", " : "", o->name);
+    error_add(err, EXIT_USAGE, "--%s may be several options; give one of %s", name, those);
+}
+
 /* Complain about an unknown long name.  Returns how many words probably belong to it. */
 static int complain_unknown(const struct argp_option *table, const char *name, const char *value,
                             const char *next, int alike, struct error *err)
 {
     const struct argp_option *meant = option_words_nearest(table, name);
     if (alike > 1)
-        error_add(err, EXIT_USAGE, "--%s may be several options; see --help-all", name);
+        complain_several(table, name, err);
     else if (meant)
         error_add(err, EXIT_USAGE, "--%s is not an option; did you mean --%s?", name, meant->name);
     else

@@ -1,5 +1,6 @@
 #include "output_attributes.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,6 +260,10 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         [CENTER] = {.name = "center"},       [SCALE] = {.name = "scale"},
         [MISSING] = {.name = "nan"},         {.name = NULL},
     };
+    if (access(o->output.file, F_OK) && errno == ENOENT)
+        return error_add(err, EXIT_INPUT,
+                         "--check-only: there is no output %s; leave --check-only out to make it",
+                         o->output.file);
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
         return err->code;

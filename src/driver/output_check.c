@@ -168,10 +168,11 @@ static void check_temporary(const struct guarded *g, const struct beside *file, 
                      : file_is_same_name(file->temporary, g->names->output) ? "the output"
                                                                             : NULL;
     if (is)
-        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s", file->temporary,
-                  file->what, is);
+        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s; choose another name",
+                  file->temporary, file->what, is);
     else if (strlen(file->temporary) >= PATH_MAX)
-        error_add(err, EXIT_INPUT, "the path %.60s... is too long", file->path);
+        error_add(err, EXIT_INPUT, "the path %.60s... is too long; choose a shorter one",
+                  file->path);
 }
 
 /* Complain where the file cannot be written, or only at the loss of another file. */
@@ -186,15 +187,19 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     const bool input = is_input(g, path);
     const bool output = file_is_same(path, names->output) || file_is_same_name(path, names->output);
     if (input)
-        error_add(err, EXIT_INPUT, "the %s %s is one of the inputs", what, path);
+        error_add(err, EXIT_INPUT, "the %s %s is one of the inputs; choose another name", what,
+                  path);
     check_temporary(g, file, err);
     if (output)
-        error_add(err, EXIT_INPUT, "the %s %s is the output", what, path);
+        error_add(err, EXIT_INPUT, "the %s %s is the output; choose another name", what, path);
     for (int i = 0; i < NAMES_BESIDE; i++)
         if (file_is_same_name(path, names->beside[i]))
-            error_add(err, EXIT_INPUT, "the %s %s is a name that the run needs", what, path);
+            error_add(err, EXIT_INPUT,
+                      "the %s %s is a name that the run needs; choose another name", what, path);
     if (lstat(path, &status) == 0 && (stat(path, &status) || !S_ISREG(status.st_mode)))
-        error_add(err, EXIT_INPUT, "the %s %s exists and is not a regular file, nor leads to one",
+        error_add(err, EXIT_INPUT,
+                  "the %s %s exists and is not a regular file, nor leads to one; choose "
+                  "another name",
                   what, path);
     else if (is_stream(path))
         error_add(err, EXIT_INPUT,
@@ -214,13 +219,14 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
 {
     if (file_is_same_name(x->path, y->path) ||
         (atomic_file_is_stdout(x->path) && atomic_file_is_stdout(y->path)))
-        error_add(err, EXIT_INPUT, "the %s %s is the %s", y->what, y->path, x->what);
-    if (file_is_same_name(x->path, y->temporary))
-        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s", x->what, x->path,
-                  y->what);
-    if (file_is_same_name(y->path, x->temporary))
-        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s", y->what, y->path,
+        error_add(err, EXIT_INPUT, "the %s %s is the %s; choose another name", y->what, y->path,
                   x->what);
+    if (file_is_same_name(x->path, y->temporary))
+        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
+                  x->what, x->path, y->what);
+    if (file_is_same_name(y->path, x->temporary))
+        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
+                  y->what, y->path, x->what);
 }
 
 int output_check_beside(const struct names *names, const struct options *options,

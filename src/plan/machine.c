@@ -437,8 +437,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         else if (where.line < 0)
             error_add(err, EXIT_USAGE, "--machine: %s", where.text);
         else
-            error_add(err, EXIT_USAGE, "--machine %s: %s (line %d)", options->machine, where.text,
-                      where.line);
+            error_add(err, EXIT_USAGE, "--machine %s: not JSON: %s (line %d)", options->machine,
+                      where.text, where.line);
         json_decref(root);
         return err->code;
     }

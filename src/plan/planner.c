@@ -327,11 +327,17 @@ static int check_request(const struct query *q, const struct plan *plan, struct 
     const struct problem *p = q->p;
     const struct plan_request *r = q->request;
     if (r->grid_rows && (int64_t)r->grid_rows * r->grid_cols > q->machine->ranks)
-        error_add(err, EXIT_USAGE, "--grid %dx%d needs %" PRId64 " ranks, %s %d", r->grid_rows,
-                  r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
-                  plan->layers > 1 ? "a layer of --split-k has" : "there are", q->machine->ranks);
+        error_add(err, EXIT_USAGE,
+                  "--grid %dx%d needs %" PRId64 " ranks, %s %d; start so many, or leave --grid out",
+                  r->grid_rows, r->grid_cols, (int64_t)r->grid_rows * r->grid_cols,
+                  plan->layers > 1         ? "a layer of --split-k has"
+                  : q->machine->ranks == 1 ? "there is"
+                                           : "there are",
+                  q->machine->ranks);
     if (r->tile_rows > p->m || r->tile_cols > p->n)
-        error_add(err, EXIT_USAGE, "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64,
+        error_add(err, EXIT_USAGE,
+                  "--tile %" PRId64 "x%" PRId64 ": C is only %" PRId64 "x%" PRId64
+                  "; give no more than that, or leave --tile out",
                   r->tile_rows, r->tile_cols / problem_width(p), p->m, p->n / problem_width(p));
     return err->code;
 }

@@ -94,10 +94,11 @@ static int forced(const struct query *q, struct plan *plan, struct error *err)
     const struct plan_request *request = q->request;
     if (!can_form(q, request->layers))
         return error_add(err, EXIT_USAGE,
-                         "--split-k %d: %d ranks (%d on a node) and a k of %" PRId64
-                         " do not make %d equal layers",
-                         request->layers, q->machine->ranks, q->machine->ranks_per_node,
-                         q->p->k / problem_width(q->p), request->layers);
+                         "--split-k %d: %d rank%s (%d on a node) and a k of %" PRId64
+                         " do not make %d equal layers; give another number, or leave it out",
+                         request->layers, q->machine->ranks, q->machine->ranks == 1 ? "" : "s",
+                         q->machine->ranks_per_node, q->p->k / problem_width(q->p),
+                         request->layers);
     if (!with_layers(q, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
                          "--split-k %d: the devices of a layer, %d of the %d ranks, cannot hold "

@@ -209,6 +209,7 @@ def test_names_that_are_files_or_have_colons(source):
     assert_refused(source.parent, "other.h5", "-a", "input.h5:/A", "-b", "x:y", **how, says=[
         "x:y: no such file; if it is a dataset, write FILE.h5:/x:y"])
     multiply(source, "-b", f"{other}:/x:y")
+    assert_refused(source.parent, source, "-b", f"{other}:x:z", "-o", f"{other}.h5", says=['other.h5: no dataset "x:z"'])
     folder = source.with_name("folder")
     folder.mkdir()
     assert_refused(source.parent, "input.h5", "-o", "folder", **how, says=["name a file, such as folder.h5"])
@@ -418,14 +419,14 @@ def test_paper_is_a_name_of_the_output(source, option, name):
 @beside
 def test_part_of_a_paper_is_the_output(source, option):
     assert_refused(source.parent, source, option, source.with_name("x"), "-o",
-                   source.with_name("x.part"), says=["x.part", PAPERS[option], "is the output"])
+                   source.with_name("x.part"), says=["x.part", PAPERS[option], "is the output; choose another name"])
 
 
 @beside
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")
     os.mkfifo(path)
-    assert_refused(source.parent, source, option, path, says=["is not a regular file"])
+    assert_refused(source.parent, source, option, path, says=["is not a regular file", "; choose another name"])
 
 
 @beside
@@ -439,16 +440,16 @@ def test_paper_cannot_be_written(source, option):
 def test_part_of_a_paper_is_an_input(source, option):
     other = source.rename(source.with_name("x.part"))
     assert_refused(source.parent, other, option, source.with_name("x"),
-                   says=["x.part", PAPERS[option], "is one of the inputs"])
+                   says=["x.part", PAPERS[option], "is one of the inputs; choose another name"])
 
 
 @pytest.mark.parametrize("one, other", itertools.combinations(PAPERS, 2))
 def test_paper_is_another(source, one, other):
     path = source.parent / "x.json"
     assert_refused(source.parent, source, one, path, other, path,
-                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}"])
+                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}; choose another name"])
     assert_refused(source.parent, source, one, path, other, f"{source.parent}/./x.json",
-                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}"])
+                   says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}; choose another name"])
 
 
 @pytest.mark.parametrize("one, other", itertools.permutations(PAPERS, 2))
@@ -527,7 +528,7 @@ USAGE_ERRORS = {
     "--transA T": "--transA is not an option; did you mean --transa?",
     "--alpah=2": "did you mean --alpha?",
     "--chek": "--chek is not an option; see --help-all",
-    "--tran T": "--tran may be several options",
+    "--tran T": "--tran may be several options; give one of --transa, --transb",
     "--force=1": "--force takes no value",
     "--alpha": "--alpha needs a value: X",
     "-o": "--output needs a value: FILE.h5",
@@ -543,10 +544,11 @@ USAGE_ERRORS = {
     "--host-memory 5Mx": "give a size",
     "--grid 2": "give PxQ",
     "--grid 0x1": "give PxQ",
-    "--grid 7x9": "needs 63 ranks, there are 1",
+    "--grid 7x9": "needs 63 ranks, there is 1; start so many, or leave --grid out",
     "--tile 10x10": "give MxNxK",
     "--tile 10x10x": "give MxNxK",
-    "--tile 100x10x16": "C is only 20x10",
+    "--tile 100x10x16": "C is only 20x10; give no more than that, or leave --tile out",
+    "--split-k x": "give auto, off or a positive number",
     "--ranks 2": "--dry-run",
     "--ranks-per-node 2": "--dry-run",
     "--dry-run --ranks 0": "--ranks 0: give a positive number",
@@ -570,7 +572,9 @@ USAGE_ERRORS = {
     "another.h5": "another.h5 is a second one: name an operand of another file as -b another.h5:/B",
     "-o there/:/C": "--output there/:/C names a directory: name the file in it, there/C.h5",
     "-o there/": "names a directory",
-    "-o :/C": "names no file",
+    "-o new.h5:C": "--output new.h5:C: write FILE.h5:/path for a dataset of a new file",
+    "--a=": "an operand's name is empty; give a dataset of INPUT.h5",
+    "-o :/C": "--output: \":/C\" names no file; write FILE.h5 or FILE.h5:/path",
 }
 
 

@@ -210,6 +210,7 @@ def test_machine_file_that_is_no_object(source, text):
     done = dry_run(source, "--machine", path)
     assert done.returncode == 2 and str(path) in done.stderr
     assert len(done.stderr.splitlines()) == 1 and "line -1" not in done.stderr
+    assert ("not JSON: " in done.stderr) == (text != "[]")
 
 
 def test_missing_machine_file(source):

@@ -542,8 +542,8 @@ def test_of_no_report(made, tmp_path):
     old = tmp_path / "old.json"
     old.write_text(report.read_text().replace('"schema": 4', '"schema": 3'))
     before = report.read_bytes()
-    assert "cannot read the report" in page_of(page, other, 3)
-    assert "cannot read the report" in page_of(tmp_path / "none.json", other, 3)
+    assert "cannot read the report" in (said := page_of(page, other, 3)) and "not JSON: " in said
+    assert "cannot read the report" in (said := page_of(tmp_path / "none.json", other, 3)) and said.count("none.json") == 1
     assert "is no report of this version" in page_of(old, other, 3)
     assert "the page" in page_of(report, report, 3) and report.read_bytes() == before
     assert "is no page" in page_of(report, page.with_name("input.h5"), 3)

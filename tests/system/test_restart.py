@@ -366,7 +366,7 @@ def test_another_product_is_refused(source, reference, change, says):
 
 def test_restart_must_be_there(source):
     done = run("dgemm_ooc", source, *SCALARS, "--restart", "require")
-    assert done.returncode == 3 and "no run has saved anything" in done.stderr
+    assert done.returncode == 3 and "leave --restart out to start" in done.stderr
     assert stop(source)[0] == 75
     finish(source, "--restart", "require")
 
