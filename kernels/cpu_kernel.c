@@ -58,6 +58,8 @@ static inline doubles absolute(doubles x)
     return (doubles)((bits)x & INT64_MAX);
 }
 
+#include "cpu_kernel_pieces.h"
+
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 
@@ -65,6 +67,7 @@ static inline doubles absolute(doubles x)
 #define FMA fma
 #include "cpu_kernel_check.h"
 #include "cpu_kernel_real.h"
+#include "cpu_kernel_sums.h"
 #undef REAL
 #undef FMA
 
@@ -72,6 +75,7 @@ static inline doubles absolute(doubles x)
 #define FMA fmaf
 #include "cpu_kernel_check.h"
 #include "cpu_kernel_real.h"
+#include "cpu_kernel_sums.h"
 #undef REAL
 #undef FMA
 
@@ -146,11 +150,11 @@ const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
     [SCALAR_FLOAT] = {TILE_VECTORS * VECTOR_BYTES / sizeof(float), TILE_COLS, VECTOR_BYTES, FUSED,
                       pack_a_float, pack_b_float, multiply_float, combine_float,
                       combine_pairs_float, sketch_row_float, sketch_cols_float, project_block_float,
-                      NULL},
+                      NULL, lane_sums_float},
     [SCALAR_DOUBLE] = {TILE_VECTORS * VECTOR_BYTES / sizeof(double), TILE_COLS, VECTOR_BYTES, FUSED,
                        pack_a_double, pack_b_double, multiply_double, combine_double,
                        combine_pairs_double, sketch_row_double, sketch_cols_double,
-                       project_block_double, NULL},
+                       project_block_double, NULL, lane_sums_double},
     [SCALAR_INT8] = {CHECK_OF(int8_t)},
     [SCALAR_UINT8] = {CHECK_OF(uint8_t)},
     [SCALAR_INT16] = {CHECK_OF(int16_t)},

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "freivalds.h"
+#include "lane_sums.h"
 #include "vector.h"
 
 enum { SKETCH_PIECE = 128 }; /* columns per call of sketch_cols, at most */
@@ -47,9 +48,9 @@ struct cpu_bytes {
     double scale;
 };
 
-/* The functions for one instruction set and element type; for integers those of gemm and combine
- * are null, and for others multiply_bytes is.  A packed panel holds tile_rows rows of op(A), or
- * tile_cols columns of op(B), with each k step contiguous. */
+/* The functions for one instruction set and element type; for integers those of gemm, combine and
+ * lane_sums are null, and for others multiply_bytes is.  A packed panel holds tile_rows rows of
+ * op(A), or tile_cols columns of op(B), with each k step contiguous. */
 struct cpu_kernel {
     int64_t tile_rows, tile_cols; /* of the micro-kernel (MR, NR) */
     int vector_bytes;
@@ -76,6 +77,7 @@ struct cpu_kernel {
     /* The inner loop of project, for some rows and steps of k. */
     void (*project_block)(const struct project *p, struct range rows, struct range k);
     void (*multiply_bytes)(const struct cpu_bytes *block);
+    void (*lane_sums)(struct lane_sums *sums);
 };
 
 /* The tables that this CPU can run, indexed by enum scalar.  Rank 0 is the fastest instruction set;

@@ -46,6 +46,11 @@ void combine_cpu(const struct combine *c, int threads)
     }
 }
 
+void lane_sums_cpu(enum scalar type, struct lane_sums *sums)
+{
+    cpu_kernels(0)[type].lane_sums(sums);
+}
+
 enum { SIDE = 32 }; /* of the blocks that are transposed one by one: two of them fit the L1 cache */
 
 static void transpose_float(int64_t rows, int64_t cols, const float *from, int64_t ld_from,

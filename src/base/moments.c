@@ -6,107 +6,156 @@
 typedef unsigned __int128 wide;
 
 enum {
-    SUM,
-    SQUARES,
-    EXPONENT = 0x7ff,     /* of what is not finite */
-    TOP_INFINITE = 1000,  /* of a word above that of any finite element, and square */
-    UNIT = -1074,         /* the exponent of the unit of sums; that of squares is twice as low */
-    LIMBS_SUM = 6,        /* of 64 bits, of a sum; */
-    LIMBS = 2 * LIMBS_SUM /* and of its square */
+    EXPONENT = 0x7ff, /* of what is not finite */
+    UNIT = -1074,     /* the exponent of the unit of sums; that of squares is twice as low */
+    LIMBS = MOMENT_SQUARES_WORDS + 1 /* of 64 bits, of squares times a number of elements */
 };
 
-static void raise_words(__int128 words[MOMENT_WORDS], int32_t *top, int32_t to)
-{
-    int32_t shift = to - *top;
-    if (shift <= 0)
-        return;
-    for (int i = MOMENT_WORDS - 1; i >= 0; i--)
-        words[i] = i >= shift ? words[i - shift] : 0;
-    *top = to;
-}
+/* A finite number is -1 or 1 times mantissa times 2^place units of sums. */
+struct digits {
+    uint64_t mantissa;
+    int place, exponent;
+    bool negative;
+};
 
-void moments_raise(struct moments *m, const int32_t top[2])
-{
-    raise_words(m->sum, &m->top[SUM], top[SUM]);
-    raise_words(m->squares, &m->top[SQUARES], top[SQUARES]);
-}
-
-/* Add to the word `below` the top, if the window has it. */
-static inline void add_word(__int128 words[MOMENT_WORDS], int32_t below, uint64_t value,
-                            bool negative)
-{
-    if (below < MOMENT_WORDS)
-        words[below] += negative ? -(__int128)value : (__int128)value;
-}
-
-/* Place p has the unit's multiples of 2^p: the mantissa covers at most two words from that of its
- * place on, its square three. */
-void moments_add(struct moments *m, double x)
+static inline struct digits digits_of(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     const int exponent = (int)(bits >> 52 & EXPONENT);
-    const bool negative = bits >> 63;
-    uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
-    if (exponent == EXPONENT) {
-        m->missing += mantissa != 0;
-        if (mantissa == 0)
-            moments_raise(m, (const int32_t[]){TOP_INFINITE, TOP_INFINITE});
-        return;
-    }
-    if (exponent > 0)
-        mantissa |= UINT64_C(1) << 52;
-    if (mantissa == 0)
-        return;
-    const int place = exponent > 0 ? exponent - 1 : 0, shift = place % 64, twice = 2 * place % 64;
-    const int32_t top[2] = {place / 64 + 1, place / 32 + 2};
-    const wide sum = (wide)mantissa << shift, square = (wide)mantissa * mantissa,
-               low = square << twice;
-    if (top[SUM] > m->top[SUM] || top[SQUARES] > m->top[SQUARES])
-        moments_raise(m, top);
-    const int32_t down[2] = {m->top[SUM] - top[SUM], m->top[SQUARES] - top[SQUARES]};
-    add_word(m->sum, down[SUM], (uint64_t)(sum >> 64), negative);
-    add_word(m->sum, down[SUM] + 1, (uint64_t)sum, negative);
-    add_word(m->squares, down[SQUARES], twice ? (uint64_t)(square >> (128 - twice)) : 0, false);
-    add_word(m->squares, down[SQUARES] + 1, (uint64_t)(low >> 64), false);
-    add_word(m->squares, down[SQUARES] + 2, (uint64_t)low, false);
+    const uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
+    return (struct digits){exponent > 0 ? mantissa | UINT64_C(1) << 52 : mantissa,
+                           exponent > 0 ? exponent - 1 : 0, exponent, bits >> 63};
 }
 
-static void merge_words(__int128 words[MOMENT_WORDS], int32_t top,
-                        const __int128 other[MOMENT_WORDS], int32_t other_top)
+/* Add the value times 2^place: to three words, and what is carried beyond them. */
+static inline void add_value(uint64_t *words, int count, wide value, int place, bool negative)
 {
-    for (int i = 0; i + top - other_top < MOMENT_WORDS; i++)
-        words[i + top - other_top] += other[i];
+    const int shift = place % 64;
+    const wide low = value << shift;
+    const uint64_t parts[] = {(uint64_t)low, (uint64_t)(low >> 64),
+                              shift ? (uint64_t)(value >> 64 >> (64 - shift)) : 0};
+    __int128 carry = 0;
+    words += place / 64;
+    count -= place / 64;
+    for (int i = 0; i < 3 && i < count; i++) {
+        carry += negative ? (__int128)words[i] - parts[i] : (__int128)words[i] + parts[i];
+        words[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+    for (int i = 3; i < count && carry != 0; i++) {
+        carry += words[i];
+        words[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+}
+
+void moments_add(struct moments *m, double x)
+{
+    const struct digits d = digits_of(x);
+    m->missing += x != x;
+    m->largest = fabs(x) > m->largest ? fabs(x) : m->largest;
+    if (d.exponent < EXPONENT && d.mantissa != 0) {
+        add_value(m->sum, MOMENT_SUM_WORDS, d.mantissa, d.place, d.negative);
+        add_value(m->squares, MOMENT_SQUARES_WORDS, (wide)d.mantissa * d.mantissa, 2 * d.place,
+                  false);
+    }
+}
+
+void moments_add_sums(struct moments *m, const struct moment_sums *sums)
+{
+    for (int i = 0; i < sums->sum_parts; i++) {
+        const struct digits d = digits_of(sums->sum[i]);
+        if (d.mantissa != 0)
+            add_value(m->sum, MOMENT_SUM_WORDS, d.mantissa, d.place, d.negative);
+    }
+    for (int i = 0; i < sums->squares_parts; i++) {
+        const struct digits d = digits_of(sums->squares[i]);
+        if (d.mantissa != 0)
+            add_value(m->squares, MOMENT_SQUARES_WORDS, d.mantissa, d.place - UNIT, d.negative);
+    }
+    m->largest = fmax(m->largest, sums->largest);
+    m->missing += sums->missing;
+}
+
+static void merge_words(uint64_t *words, const uint64_t *other, int count)
+{
+    wide carry = 0;
+    for (int i = 0; i < count; i++) {
+        carry += (wide)words[i] + other[i];
+        words[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
 }
 
 void moments_merge(struct moments *m, const struct moments *other)
 {
-    moments_raise(m, other->top);
-    merge_words(m->sum, m->top[SUM], other->sum, other->top[SUM]);
-    merge_words(m->squares, m->top[SQUARES], other->squares, other->top[SQUARES]);
+    merge_words(m->sum, other->sum, MOMENT_SUM_WORDS);
+    merge_words(m->squares, other->squares, MOMENT_SQUARES_WORDS);
+    m->largest = fmax(m->largest, other->largest);
     m->missing += other->missing;
 }
 
-enum { PARTS_WORD = MOMENT_PARTS / (2 * MOMENT_WORDS), PART_BITS = 32 };
+/* A span is the first words of both sums, negative, and the ends of both. */
+const double moment_no_span[MOMENT_SPAN] = {-MOMENT_SUM_WORDS, -MOMENT_SQUARES_WORDS, 0, 0};
 
-void moments_to_parts(const struct moments *m, double parts[MOMENT_PARTS])
+/* Beyond its end a number has nothing but its sign. */
+static void widen(const uint64_t *words, int count, double *first, double *end)
 {
-    for (int i = 0; i < 2 * MOMENT_WORDS; i++) {
-        __int128 word = i < MOMENT_WORDS ? m->sum[i] : m->squares[i - MOMENT_WORDS];
-        for (int j = 0; j < PARTS_WORD - 1; j++, word >>= PART_BITS)
-            parts[i * PARTS_WORD + j] = (double)(uint32_t)word;
-        parts[i * PARTS_WORD + PARTS_WORD - 1] = (double)(int64_t)word; /* with the sign */
-    }
+    const uint64_t sign = 0 - (words[count - 1] >> 63);
+    int from = 0, to = count;
+    while (from < count && words[from] == 0)
+        from++;
+    while (to > from && words[to - 1] == sign)
+        to--;
+    to += to < count && (to > from || sign); /* a word has the sign, too */
+    *first = fmax(*first, -from);
+    *end = fmax(*end, to);
 }
 
-void moments_from_parts(struct moments *m, const double parts[MOMENT_PARTS])
+void moments_widen(const struct moments *m, double span[MOMENT_SPAN])
 {
-    for (int i = 0; i < 2 * MOMENT_WORDS; i++) {
-        __int128 word = 0;
-        for (int j = PARTS_WORD - 1; j >= 0; j--)
-            word = word * (INT64_C(1) << PART_BITS) + (int64_t)parts[i * PARTS_WORD + j];
-        *(i < MOMENT_WORDS ? &m->sum[i] : &m->squares[i - MOMENT_WORDS]) = word;
+    widen(m->sum, MOMENT_SUM_WORDS, &span[0], &span[2]);
+    widen(m->squares, MOMENT_SQUARES_WORDS, &span[1], &span[3]);
+}
+
+static const int part_bits = 32;
+
+static double *to_parts(const uint64_t *words, double first, double end, double *parts)
+{
+    for (int i = (int)-first; i < (int)end; i++) {
+        *parts++ = (double)(uint32_t)words[i];
+        *parts++ = i + 1 < (int)end ? (double)(words[i] >> part_bits)
+                                    : (double)((int64_t)words[i] >> part_bits); /* with the sign */
     }
+    return parts;
+}
+
+int moments_to_parts(const struct moments *m, const double span[MOMENT_SPAN], double *parts)
+{
+    double *end = to_parts(m->sum, span[0], span[2], parts);
+    return (int)(to_parts(m->squares, span[1], span[3], end) - parts);
+}
+
+static const double *from_parts(uint64_t *words, int count, double first, double end,
+                                const double *parts)
+{
+    __int128 carry = 0;
+    for (int i = 0; i < count; i++) {
+        if (i >= (int)-first && i < (int)end) {
+            carry += (int64_t)parts[0] + (__int128)(int64_t)parts[1] * (INT64_C(1) << part_bits);
+            parts += 2;
+        }
+        words[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+    return parts;
+}
+
+void moments_from_parts(struct moments *m, const double span[MOMENT_SPAN], const double *parts)
+{
+    parts = from_parts(m->sum, MOMENT_SUM_WORDS, span[0], span[2], parts);
+    from_parts(m->squares, MOMENT_SQUARES_WORDS, span[1], span[3], parts);
 }
 
 /* What remains is arithmetic with whole numbers of several limbs, the lowest first, and with pairs
@@ -115,51 +164,52 @@ struct pair {
     double high, low;
 };
 
-/* The absolute value of the words as one number.  Returns whether it is negative. */
-static bool to_limbs(const __int128 words[MOMENT_WORDS], uint64_t limbs[LIMBS])
+/* The absolute value of a sum.  Returns whether it is negative. */
+static bool to_limbs(const uint64_t words[MOMENT_SUM_WORDS], uint64_t limbs[MOMENT_SUM_WORDS])
 {
-    __int128 carry = 0;
-    memset(limbs, 0, LIMBS * sizeof *limbs);
-    for (int i = 0; i < LIMBS_SUM; i++) {
-        carry += i < MOMENT_WORDS ? words[MOMENT_WORDS - 1 - i] : 0;
-        limbs[i] = (uint64_t)carry;
-        carry >>= 64;
-    }
-    for (int i = 0, more = 1; carry < 0 && i < LIMBS_SUM; i++) {
-        limbs[i] = ~limbs[i] + (uint64_t)more;
+    const bool negative = words[MOMENT_SUM_WORDS - 1] >> 63;
+    uint64_t more = negative;
+    for (int i = 0; i < MOMENT_SUM_WORDS; i++) {
+        limbs[i] = (negative ? ~words[i] : words[i]) + more;
         more = more && limbs[i] == 0;
     }
-    return carry < 0;
+    return negative;
 }
 
-static void multiply(const uint64_t a[LIMBS_SUM], const uint64_t *b, int b_limbs,
+/* The limbs of a number without the zeros above it. */
+static int length(const uint64_t *limbs, int count)
+{
+    while (count > 0 && limbs[count - 1] == 0)
+        count--;
+    return count;
+}
+
+static void multiply(const uint64_t *a, int a_limbs, const uint64_t *b, int b_limbs,
                      uint64_t product[LIMBS])
 {
     memset(product, 0, LIMBS * sizeof *product);
+    a_limbs = length(a, a_limbs);
+    b_limbs = length(b, b_limbs);
     for (int j = 0; j < b_limbs; j++) {
         wide carry = 0;
-        for (int i = 0; i < LIMBS_SUM; i++) {
+        for (int i = 0; i < a_limbs && b[j] != 0; i++) {
             carry += (wide)a[i] * b[j] + product[i + j];
             product[i + j] = (uint64_t)carry;
             carry >>= 64;
         }
-        product[LIMBS_SUM + j] = (uint64_t)carry;
+        product[a_limbs + j] = (uint64_t)carry;
     }
 }
 
-/* a := 2^(64 limbs) a - b, or 0 where that is negative. */
-static void shift_and_subtract(uint64_t a[LIMBS], int limbs, const uint64_t b[LIMBS])
+/* a := a - b, which is not negative. */
+static void subtract(uint64_t a[LIMBS], const uint64_t b[LIMBS])
 {
     __int128 borrow = 0;
-    memmove(a + limbs, a, (size_t)(LIMBS - limbs) * sizeof *a);
-    memset(a, 0, (size_t)limbs * sizeof *a);
     for (int i = 0; i < LIMBS; i++) {
         borrow += (__int128)a[i] - b[i];
         a[i] = (uint64_t)borrow;
         borrow >>= 64;
     }
-    if (borrow < 0)
-        memset(a, 0, LIMBS * sizeof *a);
 }
 
 static struct pair add(struct pair x, double y)
@@ -177,13 +227,10 @@ static struct pair divide(struct pair x, double y)
 }
 
 /* The number times 2^-*exponent, from its three highest limbs; *exponent is a multiple of 64. */
-static struct pair to_pair(const uint64_t limbs[LIMBS], int *exponent)
+static struct pair to_pair(const uint64_t *limbs, int count, int *exponent)
 {
     struct pair x = {0, 0};
-    int top = LIMBS - 1;
-    while (top > 0 && limbs[top] == 0)
-        top--;
-    int last = top < 2 ? 0 : top - 2;
+    int top = length(limbs, count) - 1, last = top < 2 ? 0 : top - 2;
     for (int i = top; i >= last; i--) {
         x = (struct pair){0x1p64 * x.high, 0x1p64 * x.low};
         x = add(x, 0x1p32 * (double)(limbs[i] >> 32));
@@ -193,39 +240,30 @@ static struct pair to_pair(const uint64_t limbs[LIMBS], int *exponent)
     return x;
 }
 
-/* The exponent of the lowest word's multiples, whose unit is UNIT's. */
-static int lowest(int32_t top)
-{
-    return 64 * (top - (MOMENT_WORDS - 1)) + UNIT;
-}
-
 /* With n elements whose sum is S and whose squares' is Q, those of the differences from the mean
  * have the sum (n Q - S^2) / n. */
 struct mean moments_finish(const struct moments *m, int64_t elements, bool apart, double *deviation)
 {
     const int64_t counted = apart ? elements - m->missing : elements;
-    uint64_t sum[LIMBS], squares[LIMBS], square[LIMBS], spread[LIMBS];
+    uint64_t sum[MOMENT_SUM_WORDS], square[LIMBS], spread[LIMBS];
     int exponent;
-    *deviation = m->top[SUM] == TOP_INFINITE ? NAN : 0;
-    if (counted == 0 || m->top[SUM] == TOP_INFINITE || m->top[SUM] == 0)
+    *deviation = isinf(m->largest) ? NAN : 0;
+    if (counted == 0 || isinf(m->largest))
         return (struct mean){*deviation, 0};
-    const bool negative = to_limbs(m->sum, sum);
-    const struct pair quotient = divide(to_pair(sum, &exponent), (double)counted);
-    const int sign = negative ? -1 : 1;
-    exponent += lowest(m->top[SUM]);
-    const struct mean mean = {sign * ldexp(quotient.high, exponent),
-                              sign * ldexp(quotient.low, exponent)};
+    const int sign = to_limbs(m->sum, sum) ? -1 : 1;
+    const struct pair quotient = divide(to_pair(sum, MOMENT_SUM_WORDS, &exponent), (double)counted);
+    const struct mean mean = {sign * ldexp(quotient.high, exponent + UNIT),
+                              sign * ldexp(quotient.low, exponent + UNIT)};
 
-    to_limbs(m->squares, squares);
-    multiply(sum, sum, LIMBS_SUM, square);
-    multiply(squares, &(uint64_t){(uint64_t)counted}, 1, spread);
-    shift_and_subtract(spread, m->top[SQUARES] - 2 * m->top[SUM] + MOMENT_WORDS - 1, square);
-    struct pair variance = to_pair(spread, &exponent);
+    multiply(sum, MOMENT_SUM_WORDS, sum, MOMENT_SUM_WORDS, square);
+    multiply(m->squares, MOMENT_SQUARES_WORDS, &(uint64_t){(uint64_t)counted}, 1, spread);
+    subtract(spread, square);
+    struct pair variance = to_pair(spread, LIMBS, &exponent);
     if (variance.high == 0)
         return mean;
     variance = divide(divide(variance, (double)counted), (double)(elements - 1));
     double root = sqrt(variance.high);
     root += (fma(-root, root, variance.high) + variance.low) / (2 * root);
-    *deviation = ldexp(root, exponent / 2 + lowest(m->top[SUM]));
+    *deviation = ldexp(root, exponent / 2 + UNIT);
     return mean;
 }

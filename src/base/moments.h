@@ -1,41 +1,52 @@
 /* Exact sums of numbers and of their squares, in any order, and the mean and the standard deviation
  * that follow from them.
  *
- * An element is an integer times a power of two, and so is its square.  Its bits are added to a
- * window of words of 64 bits each, which are summed in 128 bits, so that nothing is carried.  Their
- * places are multiples of 2^64 of one fixed unit: the words from that of the largest element so far
- * downwards.  A larger element shifts the window; what
- * leaves it at its lower end is lost.  Since each word that the window has at the end was in all
- * windows before, or above them, what it holds depends on the elements and not on their order, nor
- * on how they were shared among several sums that were merged.
- *
- * What is lost of each element is less than 2^-180 times the largest one and, of its square, 2^-168
- * times the largest square: the deviation has all digits where the mean is 2^52 times as large. */
+ * An element is an integer times a power of two, and so is its square.  Both are added to whole
+ * numbers that are long enough for any sum of them: nothing is rounded and nothing is lost, and
+ * what they hold depends neither on the order of the elements nor on how these were shared among
+ * several sums that were merged. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MOMENT_WORDS = 4, MOMENT_PARTS = 32 };
+/* Of 64 bits each, the lowest first, as a two's complement. */
+enum { MOMENT_SUM_WORDS = 34, MOMENT_SQUARES_WORDS = 68 };
+
+enum { MOMENT_SPAN = 4, MOMENT_PARTS = 2 * (MOMENT_SUM_WORDS + MOMENT_SQUARES_WORDS) };
 
 /* Zeros: of no elements.  Plain data. */
 struct moments {
-    __int128 sum[MOMENT_WORDS]; /* word i: multiples of 2^(64 (top - i)) of the unit */
-    __int128 squares[MOMENT_WORDS];
-    int32_t top[2];  /* of both; above all others where an element is infinite */
-    int64_t missing; /* elements that are NaN, which are not added */
+    uint64_t sum[MOMENT_SUM_WORDS];         /* in units of 2^-1074 */
+    uint64_t squares[MOMENT_SQUARES_WORDS]; /* in units of 2^-2148 */
+    double largest;                         /* size; infinite elements are not added */
+    int64_t missing;                        /* elements that are NaN, likewise */
 };
 
 /* Add an element, at most 2^50 of them. */
 void moments_add(struct moments *m, double x);
 
+/* The sums of several elements and of their squares, each of which is the sum of some finite parts
+ * without rounding; those of squares are multiples of 2^-1074.  The largest of these elements, and
+ * those that are missing beside them. */
+struct moment_sums {
+    const double *sum, *squares;
+    int sum_parts, squares_parts;
+    double largest;
+    int64_t missing;
+};
+void moments_add_sums(struct moments *m, const struct moment_sums *sums);
+
 void moments_merge(struct moments *m, const struct moments *other);
 
-/* For sums over ranks: raise the tops to those of all; the parts of the words, whole numbers below
- * 2^32, which are added exactly up to 2^21 times; and back. */
-void moments_raise(struct moments *m, const int32_t top[2]);
-void moments_to_parts(const struct moments *m, double parts[MOMENT_PARTS]);
-void moments_from_parts(struct moments *m, const double parts[MOMENT_PARTS]);
+/* For sums over ranks: the span of words that are in use, which begins as moment_no_span.  Of
+ * several spans the largest of each number make the span of all. */
+extern const double moment_no_span[MOMENT_SPAN];
+void moments_widen(const struct moments *m, double span[MOMENT_SPAN]);
+/* The words of that span as whole numbers, which are added exactly up to 2^21 times, and back; the
+ * rest of *m is not among them.  Returns how many these are, at most MOMENT_PARTS. */
+int moments_to_parts(const struct moments *m, const double span[MOMENT_SPAN], double *parts);
+void moments_from_parts(struct moments *m, const double span[MOMENT_SPAN], const double *parts);
 
 /* The mean is `mean` + `rest`, of which the first is rounded to a double and the second is what is
  * missing then: a rounded mean would cost digits where the deviation is much smaller. */

@@ -5,6 +5,7 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "session.h"
+#include "standard_time.h"
 #include "verify.h"
 
 static const double piece_seconds = 0.3; /* from a piece to the first product of the next one */
@@ -130,6 +131,9 @@ void session_plan_all(struct session *s)
         if (s->comm.rank == 0 && !s->err.code)
             simulation_add(&s->record.predicted, &other.predicted);
     }
+    if (s->comm.rank == 0 && !s->err.code)
+        simulation_begin_after(&s->record.predicted,
+                               standard_seconds(&s->problem, &s->hardware.machine));
 }
 
 double attempt_save_seconds(const struct attempt *attempt, const struct machine *machine)

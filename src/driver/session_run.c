@@ -78,7 +78,6 @@ static int open_device(struct session *s)
         if (s->progress.left.count > 0)
             advise(attempt, h, s->comm.computers);
     }
-    report_baseline();
     return comm_agree(&s->comm, &s->err);
 }
 
@@ -95,7 +94,6 @@ static int open_output(struct session *s)
 {
     const struct options *o = &s->options;
     const bool resumed = s->progress.saved;
-    begin_stops(s);
     if (s->comm.rank == 0 && journal_open(&s->journal, resumed, &s->err) == 0) {
         struct output_attributes attributes;
         output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
@@ -108,26 +106,19 @@ static int open_output(struct session *s)
     return 0;
 }
 
-/* Collective.  Before the output is touched; an earlier run's stays what it is. */
-static int read_statistics(struct session *s)
-{
-    if (s->problem.standard.axis == AXIS_NONE)
-        return 0;
-    begin_stops(s);
-    s->journal.saved = s->progress.saved;
-    return session_read_statistics(s);
-}
-
-/* The device is opened for what is left, which is known when what was saved has been compared; a
- * new output is created when there is a device. */
+/* The device is opened for what is left, which is known when what was saved has been compared.
+ * Then, which may take long, means and deviations are computed, and a new output is created when
+ * these are known: until then an earlier run's stays what it is. */
 static int open_all(struct session *s)
 {
-    s->resumed = s->progress.saved;
+    begin_stops(s);
+    s->resumed = s->journal.saved = s->progress.saved;
     if (s->resumed && (open_output(s) || session_compare(s)))
         return s->err.code;
-    if (open_device(s) || s->resumed)
+    if (open_device(s) || session_read_statistics(s))
         return s->err.code;
-    return open_output(s);
+    report_baseline();
+    return s->resumed ? 0 : open_output(s);
 }
 
 /* Rank 0: draw what no earlier run, and nobody who wrote the files, can have known. */
@@ -161,8 +152,7 @@ int session_run(struct session *s)
             print_header(s);
         session_warn_of_memory(&s->attempt.plan, s->comm.local_size);
     }
-    if (read_statistics(s) == 0 && open_all(s) == 0 && session_execute(s) == 0 &&
-        session_publish(s) == 0)
+    if (open_all(s) == 0 && session_execute(s) == 0 && session_publish(s) == 0)
         session_print_report(s);
     if (s->comm.rank == 0)
         session_conclude(s);

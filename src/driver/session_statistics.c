@@ -11,27 +11,38 @@ static const char *name_of(const struct standard *standard)
     return standard->axis == AXIS_ROWS ? "row" : "column";
 }
 
+/* Complain of some lines of A, by the first of them: what they do, and what follows from that. */
+static void warn_of(const struct session *s, const struct line_count *lines, const char *one,
+                    const char *several, const char *what)
+{
+    const char *name = name_of(&s->problem.standard);
+    if (lines->count == 1)
+        fprintf(stderr, "dgemm_ooc: %s %" PRId64 " of A, counted from 0, %s%s\n", name,
+                lines->first, one, what);
+    else if (lines->count > 1)
+        fprintf(stderr,
+                "dgemm_ooc: %" PRId64 " %ss of A, the first of them %s %" PRId64
+                ", counted from 0, %s%s\n",
+                lines->count, name, name, lines->first, several, what);
+}
+
 /* Where that is not what is expected of a covariance or correlation, say what was done. */
 static void warn(const struct session *s)
 {
     const struct standard *standard = &s->problem.standard;
     const struct statistics *found = &s->statistics;
-    const bool one = found->constant == 1;
-    const char *name = name_of(standard), *many = one ? "" : "s";
+    const bool variables = standard_lines_are_variables(&s->problem);
     if (found->missing > 0 && !s->options.quiet)
         printf("            %" PRId64 " element%s NaN, taken for %s\n", found->missing,
                found->missing == 1 ? " is" : "s are",
                standard->missing == MISSING_MEAN ? "the mean" : "0");
-    if (found->constant > 0 && standard->scales && standard_lines_are_variables(&s->problem))
-        fprintf(stderr,
-                "dgemm_ooc: %" PRId64
-                " %s%s of A %s not vary: the deviation is 0, and C is NaN there\n",
-                found->constant, name, many, one ? "does" : "do");
-    else if (found->constant > 0 && standard->scales)
-        fprintf(stderr,
-                "dgemm_ooc: %" PRId64 " %s%s of A %s not vary: the deviation is 0, and nothing is "
-                "divided by it\n",
-                found->constant, name, many, one ? "does" : "do");
+    if (standard->scales)
+        warn_of(s, &found->constant, "does not vary", "do not vary",
+                variables ? ": the deviation is 0, and C is NaN there; leave such variables out of "
+                            "A, or do not scale: --product cov, or --center alone"
+                          : ": the deviation is 0, and nothing is divided by it");
+    warn_of(s, &found->infinite, "has infinite elements", "have infinite elements",
+            variables ? ": the mean is NaN, and so is C there" : ": the mean is NaN, and so is C");
 }
 
 static void tell(void *context, double done)
@@ -75,9 +86,10 @@ int session_read_statistics(struct session *s)
     if (session_check_operands(s))
         return s->err.code;
     if (s->comm.rank == 0 && !s->options.quiet)
-        printf("Statistics  means and deviations of %" PRId64 " %ss of A, %s in %s\n", found->lines,
-               name_of(&s->problem.standard), quantity_bytes(found->bytes),
-               quantity_time(found->seconds));
+        printf("Statistics  means and deviations of %" PRId64
+               " %ss of A, %s in %s (predicted %s)\n",
+               found->lines, name_of(&s->problem.standard), quantity_bytes(found->bytes),
+               quantity_time(found->seconds), quantity_time(s->record.predicted.before_s));
     if (s->comm.rank == 0)
         warn(s);
     return 0;

@@ -5,8 +5,7 @@
 #include "error.h"
 #include "plan.h"
 #include "quantity.h"
-
-static const double addition_s = 12e-9; /* an element to exact sums, one thread (measured) */
+#include "standard_time.h"
 
 const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
                                     "multiply",  "online check", "device to host", "disk write"};
@@ -166,16 +165,13 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
     print_memory(m, plan);
 }
 
-/* What means and deviations take before: the slower of the disk and of all threads' additions. */
+/* What means and deviations take before. */
 static void print_pass(const struct problem *p, const struct machine *m)
 {
-    double elements = (double)standard_lines(p) * (double)standard_elements(p);
-    double bytes = elements * (double)scalar_size(p->type);
-    double added_s = elements * addition_s / ((double)m->ranks * m->threads);
-    double read_s = bytes / m->disk_read_bytes_per_s, most = read_s > added_s ? read_s : added_s;
-    if (elements > 0)
+    const double bytes = standard_bytes(p), seconds = standard_seconds(p, m);
+    if (bytes > 0)
         printf("  %-14s %10s  at %-21s %10s  (before: means)\n", "disk read", quantity_bytes(bytes),
-               quantity_rate(bytes / most), quantity_time(most));
+               quantity_rate(bytes / seconds), quantity_time(seconds));
 }
 
 /* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut

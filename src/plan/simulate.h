@@ -50,6 +50,7 @@ struct usage {
 /* Plain data. */
 struct simulation {
     double wall_s;
+    double before_s; /* the part of it that means and deviations take first */
     struct usage usage[RESOURCE_COUNT];
     enum resource limit;            /* the busiest */
     double disk_bytes, bound_bytes; /* the plan's traffic with the disk, and its lower bound */
@@ -65,6 +66,9 @@ struct simulation {
 void simulate(const struct problem *problem, const struct machine *machine,
               const struct plan_request *request, const struct plan *plan,
               struct simulation *simulation);
+
+/* Let so many seconds pass for means and deviations before a simulated run. */
+void simulation_begin_after(struct simulation *simulation, double seconds);
 
 /* Add a simulation of what follows after the first. */
 void simulation_add(struct simulation *sum, const struct simulation *more);

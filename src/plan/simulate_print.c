@@ -33,9 +33,12 @@ void simulate_print_time(const struct simulation *s)
     printf("Predicted   %s", quantity_time(s->wall_s));
     if (s->pieces > 1)
         printf(" for all %d pieces that are left", s->pieces);
-    printf(", limited by %s; disk traffic %s,\n"
+    if (s->before_s > 0)
+        printf(", %s of it for means before", quantity_time(s->before_s));
+    printf("%slimited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
-           resource_names[s->limit], quantity_bytes(s->disk_bytes), s->disk_bytes / s->bound_bytes,
+           s->before_s > 0 ? ",\n            " : ", ", resource_names[s->limit],
+           quantity_bytes(s->disk_bytes), s->disk_bytes / s->bound_bytes,
            quantity_bytes(s->bound_bytes));
     fflush(stdout);
 }

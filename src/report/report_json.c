@@ -136,9 +136,9 @@ static json_t *problem_json(const struct problem *p)
 
 static json_t *statistics_json(const struct statistics *s)
 {
-    return json_pack("{s:I, s:I, s:I, s:f, s:f}", "lines", (json_int_t)s->lines, "constant",
-                     (json_int_t)s->constant, "missing", (json_int_t)s->missing, "bytes", s->bytes,
-                     "busy_s", s->seconds);
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "lines", (json_int_t)s->lines, "constant",
+                     (json_int_t)s->constant.count, "infinite", (json_int_t)s->infinite.count,
+                     "missing", (json_int_t)s->missing, "bytes", s->bytes, "busy_s", s->seconds);
 }
 
 static json_t *plan_json(const struct problem *p, const struct plan *plan)
@@ -175,9 +175,9 @@ static json_t *resources_json(const struct simulation *s)
 
 static json_t *simulation_json(const struct simulation *s)
 {
-    return json_pack("{s:f, s:s, s:i, s:i, s:o}", "wall_s", s->wall_s, "limit",
-                     resource_names[s->limit], "nodes", s->nodes, "pieces", s->pieces, "resources",
-                     resources_json(s));
+    return json_pack("{s:f, s:f, s:s, s:i, s:i, s:o}", "wall_s", s->wall_s, "before_s", s->before_s,
+                     "limit", resource_names[s->limit], "nodes", s->nodes, "pieces", s->pieces,
+                     "resources", resources_json(s));
 }
 
 static json_t *places_json(const struct place *places, int count)

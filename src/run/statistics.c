@@ -1,5 +1,6 @@
 #include "statistics.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "lane_sums.h"
 #include "machine.h"
 #include "meter.h"
 #include "moments.h"
@@ -20,9 +22,8 @@ enum {
     PART_LEAST = 64 << 10, /* bytes that a thread reads at a time, */
     PART_MOST = 4 << 20,   /* or a whole chunk of at most ... */
     CHUNK_MOST = 16 << 20,
-    LINES_LEAST = 64,   /* of a group */
-    LINES_ADDED = 1024, /* of which ranks add up the sums at a time */
-    COLUMNS = 8         /* that a thread adds up together: a line of its cache */
+    LINES_LEAST = 64,  /* of a group */
+    LINES_ADDED = 256, /* of which ranks add up the sums at a time */
 };
 
 struct census {
@@ -39,7 +40,8 @@ struct census {
     struct block *blocks;    /* what these hold */
     struct moments *moments; /* of each line of the group */
     double *sums;            /* of LINES_ADDED lines, over all ranks */
-    uint64_t nan; /* of the elements that were found to be NaN, the first; INT64_MAX: none */
+    int64_t missing;         /* elements that are NaN, of what was read */
+    uint64_t nan; /* of those that were found where none may be, the first; INT64_MAX: none */
     double bytes;
 };
 
@@ -48,10 +50,32 @@ static bool by_rows(const struct census *s)
     return s->problem->standard.axis == AXIS_ROWS;
 }
 
+static const char *address(const struct census *s, const void *memory, int64_t at)
+{
+    return (const char *)memory + (size_t)at * scalar_size(s->problem->type);
+}
+
 static double element(const struct census *s, const void *memory, int64_t at)
 {
     return s->problem->type == SCALAR_FLOAT ? (double)((const float *)memory)[at]
                                             : ((const double *)memory)[at];
+}
+
+/* Add the elements of a line: by the sums of all or, where these would be rounded, one by one. */
+static void add_line(struct census *s, const struct lane_sums *sums, int lane, struct moments *m)
+{
+    const int64_t step = sums->lanes ? sums->ld : 1, before = m->missing;
+    if (sums->exact[lane]) {
+        const struct moment_sums parts = {sums->sum[lane],     sums->squares[lane],
+                                          SUM_PIECES,          SQUARE_PARTS,
+                                          sums->largest[lane], sums->missing[lane]};
+        moments_add_sums(m, &parts);
+    }
+    for (int64_t i = 0; i < sums->count && !sums->exact[lane]; i++)
+        moments_add(m, element(s, sums->from, i * step + lane));
+    if (m->missing > before)
+#pragma omp atomic
+        s->missing += m->missing - before;
 }
 
 /* Add the rows of a part.  Those that other parts have elements of, too, are one thread's at a
@@ -60,18 +84,22 @@ static void add_rows(struct census *s, const struct block *part, const void *mem
 {
     bool whole = part->cols == s->info->cols;
     for (int64_t i = 0; i < part->rows; i++) {
-        struct moments row = {0}, *sum = &s->moments[part->row - s->group.row + i];
-        for (int64_t j = 0; j < part->cols; j++)
-            moments_add(&row, element(s, memory, i * part->cols + j));
-        if (whole)
-            *sum = row;
-        else
+        struct moments row, *sum = &s->moments[part->row - s->group.row + i];
+        struct moments *to = whole ? sum : &row;
+        memset(to, 0, sizeof *to);
+        for (int64_t j = 0; j < part->cols; j += LANE_ELEMENTS) {
+            struct lane_sums sums = {.from = address(s, memory, i * part->cols + j),
+                                     .count = min_i64(LANE_ELEMENTS, part->cols - j)};
+            lane_sums_cpu(s->problem->type, &sums);
+            add_line(s, &sums, 0, to);
+        }
+        if (!whole)
 #pragma omp critical(statistics)
             moments_merge(sum, &row);
     }
 }
 
-/* Add the elements of a part in some columns of the group. */
+/* Add the elements of a part in at most SUM_LANES columns of the group. */
 static void add_columns(struct census *s, int part, int64_t first, int64_t end)
 {
     const struct block *b = &s->blocks[part];
@@ -79,21 +107,28 @@ static void add_columns(struct census *s, int part, int64_t first, int64_t end)
     int64_t skip = b->col - s->group.col;
     first = max_i64(first, skip);
     end = min_i64(end, skip + b->cols);
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = first; j < end; j++)
-            moments_add(&s->moments[j], element(s, memory, i * b->cols + j - skip));
+    for (int64_t i = 0; i < b->rows && first < end; i += LANE_ELEMENTS) {
+        struct lane_sums sums = {.from = address(s, memory, i * b->cols + first - skip),
+                                 .count = min_i64(LANE_ELEMENTS, b->rows - i),
+                                 .ld = b->cols,
+                                 .lanes = (int)(end - first)};
+        lane_sums_cpu(s->problem->type, &sums);
+        for (int lane = 0; lane < sums.lanes; lane++)
+            add_line(s, &sums, lane, &s->moments[first + lane]);
+    }
 }
 
-static void find_nan(struct census *s, const struct block *part, const void *memory)
+/* The first NaN of a part, where there may be none. */
+static void find_nan(struct census *s, int index)
 {
+    const struct block *part = &s->blocks[index];
+    const void *memory = s->parts + (size_t)index * s->part_bytes;
     for (int64_t at = 0; at < part->rows * part->cols; at++) {
         double x = element(s, memory, at);
         if (x == x)
             continue;
         int64_t row = part->row + at / part->cols, col = part->col + at % part->cols;
-        uint64_t index = (uint64_t)(row * s->info->cols + col);
-#pragma omp critical(statistics)
-        s->nan = index < s->nan ? index : s->nan;
+        s->nan = min_u64(s->nan, (uint64_t)(row * s->info->cols + col));
         return;
     }
 }
@@ -111,20 +146,21 @@ static int read_parts(struct census *s, int64_t first, int count, struct error *
             *err = mine;
             continue;
         }
-        if (s->problem->standard.missing == MISSING_ERROR)
-            find_nan(s, &s->blocks[i], memory);
         if (by_rows(s))
             add_rows(s, &s->blocks[i], memory);
     }
-    for (int i = 0; i < count; i++)
-        s->bytes +=
-            (double)(s->blocks[i].rows * s->blocks[i].cols) * (double)scalar_size(s->problem->type);
-    if (by_rows(s) || err->code)
+    if (err->code)
         return err->code;
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
-    for (int64_t col = 0; col < s->group.cols; col += COLUMNS)
+    for (int64_t col = 0; col < (by_rows(s) ? 0 : s->group.cols); col += SUM_LANES)
         for (int i = 0; i < count; i++)
-            add_columns(s, i, col, min_i64(col + COLUMNS, s->group.cols));
+            add_columns(s, i, col, min_i64(col + SUM_LANES, s->group.cols));
+    for (int i = 0; i < count; i++) {
+        s->bytes +=
+            (double)(s->blocks[i].rows * s->blocks[i].cols) * (double)scalar_size(s->problem->type);
+        if (s->missing > 0 && s->problem->standard.missing == MISSING_ERROR)
+            find_nan(s, i);
+    }
     return 0;
 }
 
@@ -158,22 +194,77 @@ static int read_group(struct census *s, struct error *err)
 /* Collective.  Make the sums of some lines those of all ranks. */
 static void add_ranks(struct census *s, struct moments *m, int64_t lines)
 {
-    double *tops = s->sums, *parts = s->sums + 3 * lines;
+    double *span = s->sums, *largest = span + MOMENT_SPAN, *missing = largest + lines;
+    double *parts = missing + lines;
+    memcpy(span, moment_no_span, sizeof moment_no_span);
     for (int64_t i = 0; i < lines; i++) {
-        tops[2 * i] = m[i].top[0];
-        tops[2 * i + 1] = m[i].top[1];
-        tops[2 * lines + i] = (double)m[i].missing;
+        moments_widen(&m[i], span);
+        largest[i] = m[i].largest;
+        missing[i] = (double)m[i].missing;
     }
-    comm_most_vector(tops, 2 * lines);
-    comm_sum_vector(tops + 2 * lines, lines);
-    for (int64_t i = 0; i < lines; i++) {
-        moments_raise(&m[i], (const int32_t[]){(int32_t)tops[2 * i], (int32_t)tops[2 * i + 1]});
-        moments_to_parts(&m[i], parts + MOMENT_PARTS * i);
-        m[i].missing = (int64_t)tops[2 * lines + i];
-    }
-    comm_sum_vector(parts, MOMENT_PARTS * lines);
+    comm_most_vector(span, MOMENT_SPAN + lines);
+    int64_t each = 0;
     for (int64_t i = 0; i < lines; i++)
-        moments_from_parts(&m[i], parts + MOMENT_PARTS * i);
+        each = moments_to_parts(&m[i], span, parts + i * each);
+    comm_sum_vector(missing, (1 + each) * lines);
+    for (int64_t i = 0; i < lines; i++) {
+        moments_from_parts(&m[i], span, parts + i * each);
+        m[i].largest = largest[i];
+        m[i].missing = (int64_t)missing[i];
+    }
+}
+
+static const char *line_name(const struct problem *p)
+{
+    return p->standard.axis == AXIS_ROWS ? "row" : "column";
+}
+
+/* Rank 0: a NaN was found where none may be. */
+static void complain_nan(const struct census *s, struct error *err)
+{
+    error_add(err, EXIT_INPUT,
+              "%s:%s is NaN in row %" PRId64 ", column %" PRId64
+              ", counted from 0; give --nan mean to take the mean of the others for what "
+              "is missing, or --nan zero",
+              s->info->file, s->info->dataset, (int64_t)s->nan / s->info->cols,
+              (int64_t)s->nan % s->info->cols);
+}
+
+/* What is half of the largest number at most has differences that are numbers, too. */
+static bool is_too_large(const struct problem *p, const struct moments *m)
+{
+    return m->largest > (p->type == SCALAR_FLOAT ? (double)FLT_MAX : DBL_MAX) / 2 &&
+           isfinite(m->largest);
+}
+
+/* Rank 0: a line whose elements are so large that their differences may not be numbers. */
+static void complain_large(const struct census *s, int64_t line, double largest, struct error *err)
+{
+    error_add(err, EXIT_INPUT,
+              "%s:%s has an element of size %g in %s %" PRId64
+              ", counted from 0, which is so large that its difference from the mean may "
+              "overflow; divide the matrix by 4 or more",
+              s->info->file, s->info->dataset, largest, line_name(s->problem), line);
+}
+
+static void count_line(struct line_count *lines, int64_t line, bool counts)
+{
+    lines->first = counts && lines->count == 0 ? line : lines->first;
+    lines->count += counts;
+}
+
+/* What there is to say of the lines of the group. */
+static void look_at_lines(const struct census *s, int64_t first, int64_t lines,
+                          struct statistics *to, struct error *err)
+{
+    for (int64_t i = 0; i < lines && !err->code; i++) {
+        const struct moments *m = &s->moments[i];
+        to->missing += m->missing;
+        count_line(&to->constant, first + i, to->deviation[first + i] == 0);
+        count_line(&to->infinite, first + i, isinf(m->largest));
+        if (is_too_large(s->problem, m))
+            complain_large(s, first + i, m->largest, err);
+    }
 }
 
 /* Collective.  The means and deviations of the group, from the sums of all ranks. */
@@ -182,33 +273,24 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
     const struct problem *p = s->problem;
     bool apart = p->standard.missing == MISSING_MEAN;
     int64_t first = by_rows(s) ? s->group.row : s->group.col;
-    int64_t lines = by_rows(s) ? s->group.rows : s->group.cols, missing = 0, constant = 0;
+    int64_t lines = by_rows(s) ? s->group.rows : s->group.cols;
+    struct error found = {0};
     s->nan = comm_min(s->nan);
-    if (s->nan < INT64_MAX) {
-        if (s->comm->rank == 0)
-            error_add(err, EXIT_INPUT,
-                      "%s:%s is NaN in row %" PRId64 ", column %" PRId64
-                      ", counted from 0; give --nan mean to take the mean of the others for what "
-                      "is missing, or --nan zero",
-                      s->info->file, s->info->dataset, (int64_t)s->nan / s->info->cols,
-                      (int64_t)s->nan % s->info->cols);
-        return comm_agree(s->comm, err);
-    }
-    for (int64_t i = 0; i < lines && s->comm->size > 1; i += LINES_ADDED)
+    if (s->nan < INT64_MAX)
+        complain_nan(s, &found);
+    for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
         add_ranks(s, &s->moments[i], min_i64(LINES_ADDED, lines - i));
-#pragma omp parallel for num_threads(s->threads) reduction(+ : missing, constant)
+#pragma omp parallel for num_threads(s->threads)
     for (int64_t i = 0; i < lines; i++) {
-        int64_t line = first + i;
         struct mean mean =
-            moments_finish(&s->moments[i], standard_elements(p), apart, &to->deviation[line]);
-        to->mean[line] = mean.mean;
-        to->rest[line] = mean.rest;
-        missing += s->moments[i].missing;
-        constant += to->deviation[line] == 0;
+            moments_finish(&s->moments[i], standard_elements(p), apart, &to->deviation[first + i]);
+        to->mean[first + i] = mean.mean;
+        to->rest[first + i] = mean.rest;
     }
-    to->missing += missing;
-    to->constant += constant;
-    return 0;
+    look_at_lines(s, first, lines, to, &found);
+    if (s->comm->rank == 0 && found.code)
+        *err = found;
+    return comm_agree(s->comm, err);
 }
 
 /* Parts of at least a chunk, which is then decoded once, and groups of as many lines as what is
@@ -216,7 +298,8 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
 static int allocate(struct census *s, size_t memory, int64_t *lines, struct error *err)
 {
     const struct problem *p = s->problem;
-    const size_t threads = (size_t)s->threads, sums = (3 + MOMENT_PARTS) * sizeof(double);
+    const size_t threads = (size_t)s->threads,
+                 sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
     size_t fixed = store_overhead_bytes(s->info, p->type, STORE_READ, p->io, s->threads) +
                    store_shared_bytes(s->info, p->type, STORE_READ, p->io) +
                    3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;

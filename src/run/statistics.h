@@ -17,12 +17,18 @@ struct machine;
 struct problem;
 struct standardize;
 
+/* So many lines, of which this is the first. */
+struct line_count {
+    int64_t count, first;
+};
+
 /* The same on all ranks. */
 struct statistics {
     int64_t lines;
     double *mean, *rest, *deviation; /* of each line (moments.h) */
     int64_t missing;                 /* elements that are NaN */
-    int64_t constant;                /* lines whose deviation is 0 */
+    struct line_count constant;      /* whose deviation is 0 */
+    struct line_count infinite;      /* with an infinite element: both are NaN */
     double seconds, bytes;           /* that it took, and that all ranks read */
 };
 
@@ -33,7 +39,8 @@ struct statistics_watch {
 };
 
 /* Collective, blocks.  Compute them within machine->host_memory on each rank, on machine->threads.
- * Complains (EXIT_INPUT) about NaN where nothing may be missing; EXIT_STOPPED after a request to
+ * Complains (EXIT_INPUT) about NaN where nothing may be missing, and about elements so large that
+ * differences from their mean may be too large for their type; EXIT_STOPPED after a request to
  * stop.  After a failure statistics_free is still due. */
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
                     const struct statistics_watch *watch, struct statistics *statistics,

@@ -3,9 +3,11 @@
 Exact means: in long doubles, whose rounding is 2^-11 of that of doubles."""
 import json
 import os
+import re
 import signal
 import time
 import warnings
+from fractions import Fraction
 
 import h5py
 import numpy as np
@@ -94,7 +96,8 @@ def test_correlation(tmp_path):
     a[:, 7] = 1e6
     source = make(tmp_path / "input.h5", a)
     done = run("dgemm_ooc", source, "--product", "cor", *TALL)
-    assert done.returncode == 0 and "1 column of A does not vary" in done.stderr, done.stderr
+    assert done.returncode == 0 and "column 7 of A, counted from 0, does not vary" in done.stderr, done.stderr
+    assert "--product cov" in done.stderr
     c, others = read(output_of(source)), np.arange(30) != 7
     assert np.isnan(c[7]).all() and np.isnan(c[:, 7]).all()
     c = c[np.ix_(others, others)]
@@ -168,11 +171,71 @@ def test_the_first_nan_is_named(tmp_path, ranks, chunks):
     assert "--nan mean" in done.stderr and snapshot(tmp_path) == before
 
 
+@pytest.mark.parametrize("ranks", [0, 3])
+@pytest.mark.parametrize("dtype, large", [("f8", 1.7e308), ("f4", 3e38)])
+def test_differences_that_may_overflow_are_refused(tmp_path, dtype, large, ranks):
+    """Before there is an output; half of that size is as good as any other."""
+    a = far(60, 9, dtype, 10)
+    a[50, 4], a[3, 4], a[7, 6] = large, -large, large
+    source = make(tmp_path / "input.h5", a)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, ranks=ranks)
+    assert done.returncode == 3 and f"size {large:g} in column 4, counted from 0" in done.stderr, done.stderr
+    assert "divide the matrix by 4" in done.stderr and names(source) == {"input.h5"}
+    source = make(tmp_path / "input.h5", a / 4)
+    multiply(source, "--product", "cor", *TALL, ranks=ranks)
+    z, _, _ = exact(a / 4, 0, scale=True)
+    assert_near(read(output_of(source)), z.T, 1 / np.longdouble(59), U[dtype])
+
+
+def test_elements_that_spread_over_all_exponents(tmp_path):
+    """Each column has rows that are added one by one, and others; so have parts of them."""
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((2100, 12)) * 2.0**rng.integers(-400, 400, (2100, 12))
+    a[:900] = rng.standard_normal((900, 12))
+    a[900:1500] = rng.integers(-9, 9, (600, 12))
+    source = make(tmp_path / "input.h5", a)
+    words = ["--product", "cor", *TALL]
+    reference, _ = result(source, *words)
+    for ranks, memory in [(0, "8M"), (2, "8M"), (3, "1G")]:
+        assert result(source, *words, "--host-memory", memory, ranks=ranks)[0] == reference
+    mean = [float(sum(map(Fraction, column)) / 2100) for column in a.T.tolist()]
+    assert np.array_equal(read(source.with_name("result.h5"), "C_mean"), mean)
+
+
+def test_what_can_be_known_before_is_said_before(tmp_path):
+    """Before A is read for means, which may take long: where the output cannot be, and what computes."""
+    a = far(60, 9)
+    a[5, 2] = np.nan
+    source = make(tmp_path / "input.h5", a)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "-o", tmp_path / "nowhere" / "c.h5")
+    assert done.returncode == 3 and "nowhere" in done.stderr and "NaN" not in done.stderr, done.stderr
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "--nan", "mean")
+    assert done.returncode == 0 and done.stdout.index("\nRanks ") < done.stdout.index("\nStatistics ")
+
+
+def test_the_predicted_time_has_that_of_means(tmp_path):
+    source = make(tmp_path / "input.h5", far(3000, 20))
+    rates = tmp_path / "machine.json"
+    rates.write_text(json.dumps({"disk_read_bytes_per_s": 1e5, "disk_write_bytes_per_s": 1e9, "threads": 1}))
+    seconds = 3000 * 20 * 8 / 1e5
+    for words, before in ([], seconds), (["--product", "gram"], 0):
+        words = words or ["--product", "cov"]
+        done = run("dgemm_ooc", source, *words, *TALL, "--machine", rates, "--dry-run", "--report", "-", "-q")
+        predicted = json.loads(done.stdout[done.stdout.index("{"):])["predicted"]
+        assert predicted["before_s"] == pytest.approx(before, rel=0.01)
+        assert predicted["wall_s"] == pytest.approx(before + seconds, rel=0.1)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "--machine", rates, "--dry-run")
+    assert "of it for means before" in done.stdout and "(before: means)" in done.stdout
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL)
+    assert re.search(r"Statistics  means and deviations of 20 columns of A, .* in .* \(predicted ", done.stdout)
+
+
 def test_infinity_makes_its_line_nan(tmp_path):
     a = far(60, 9)
     a[5, 2] = np.inf
     source = make(tmp_path / "input.h5", a)
-    multiply(source, "--product", "cov", *TALL)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL)
+    assert done.returncode == 0 and "column 2 of A, counted from 0, has infinite elements" in done.stderr
     c = read(output_of(source))
     assert (np.isnan(c) == np.logical_or.outer(np.arange(9) == 2, np.arange(9) == 2)).all()
     assert np.isnan(read(output_of(source), "C_mean")[2])
@@ -339,8 +402,8 @@ def test_outputs_know_how_they_were_made(tmp_path):
 
 @pytest.mark.parametrize("ranks, later", [(0, 3), (3, 0)])
 def test_restart(tmp_path, ranks, later):
-    """The journal knows what is multiplied; what is resumed has the same bits, also after a death, and a stop while means are
-    read."""
+    """The journal knows what is multiplied; what is resumed has the same bits, also after a death, and after a stop
+    while means are read."""
     source = make(tmp_path / "input.h5", far(30000, 300))
     cor = ["--product", "cor", *TALL]
     reference, _ = result(source, *cor)

@@ -40,27 +40,28 @@ static void assert_same(const struct moments *a, const struct moments *b)
 {
     assert_memory_equal(a->sum, b->sum, sizeof a->sum);
     assert_memory_equal(a->squares, b->squares, sizeof a->squares);
-    assert_memory_equal(a->top, b->top, sizeof a->top);
     assert_int_equal(a->missing, b->missing);
+    assert_true(a->largest == b->largest);
 }
 
-/* As ranks add up what each has: with the tops of all, by the parts of words. */
+/* As ranks add up what each has: by the parts of the words that any of them uses. */
 static struct moments add_ranks(const double *x, int count)
 {
     struct moments ranks[5] = {0}, all = {0};
-    double parts[MOMENT_PARTS], sums[MOMENT_PARTS] = {0};
+    double span[MOMENT_SPAN], parts[MOMENT_PARTS], sums[MOMENT_PARTS] = {0};
+    memcpy(span, moment_no_span, sizeof span);
     for (int i = 0; i < count; i++)
         moments_add(&ranks[random_below(5)], x[i]);
     for (int r = 0; r < 5; r++)
-        moments_raise(&all, ranks[r].top);
+        moments_widen(&ranks[r], span);
     for (int r = 0; r < 5; r++) {
-        moments_raise(&ranks[r], all.top);
-        moments_to_parts(&ranks[r], parts);
-        for (int i = 0; i < MOMENT_PARTS; i++)
+        int used = moments_to_parts(&ranks[r], span, parts);
+        for (int i = 0; i < used; i++)
             sums[i] += parts[i];
         all.missing += ranks[r].missing;
+        all.largest = fmax(all.largest, ranks[r].largest);
     }
-    moments_from_parts(&all, sums);
+    moments_from_parts(&all, span, sums);
     return all;
 }
 
@@ -120,6 +121,19 @@ static void mean_and_deviation_have_all_digits(void **state)
     }
 }
 
+/* However far elements spread: here the middle is all that is left of the sum, or of the spread. */
+static void nothing_is_lost_of_small_elements(void **state)
+{
+    const double x[] = {0x1p1000, 0x1p-1000, -0x1p1000}, near[] = {0x1p1000, 0x1p1000, -0x1p-1074};
+    struct moments m = moments_of(x, 3), all = moments_of(near, 3);
+    double deviation;
+    (void)state;
+    assert_true(moments_finish(&m, 1, false, &deviation).mean == 0x1p-1000);
+    for (int i = 0; i < 2; i++)
+        moments_add(&all, -0x1p1000);
+    assert_true(moments_finish(&all, 1, false, &deviation).mean == -0x1p-1074);
+}
+
 static void equal_elements_have_no_deviation(void **state)
 {
     (void)state;
@@ -165,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_and_parts_make_no_difference),
         cmocka_unit_test(mean_and_deviation_have_all_digits),
+        cmocka_unit_test(nothing_is_lost_of_small_elements),
         cmocka_unit_test(equal_elements_have_no_deviation),
         cmocka_unit_test(what_is_missing_counts_as_asked),
     };
