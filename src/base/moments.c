@@ -28,23 +28,26 @@ static inline struct digits digits_of(double x)
                            exponent > 0 ? exponent - 1 : 0, exponent, bits >> 63};
 }
 
-/* Add the value times 2^place: to three words, and what is carried beyond them. */
+/* Add the value times 2^place: to three words, and what is carried beyond them.  To subtract, all
+ * bits are flipped and 1 is carried in. */
 static inline void add_value(uint64_t *words, int count, wide value, int place, bool negative)
 {
     const int shift = place % 64;
     const wide low = value << shift;
+    const uint64_t flip = 0 - (uint64_t)negative;
     const uint64_t parts[] = {(uint64_t)low, (uint64_t)(low >> 64),
-                              shift ? (uint64_t)(value >> 64 >> (64 - shift)) : 0};
-    __int128 carry = 0;
+                              (uint64_t)(value >> 64) >> 1 >> (63 - shift)};
+    wide carry = negative;
     words += place / 64;
     count -= place / 64;
-    for (int i = 0; i < 3 && i < count; i++) {
-        carry += negative ? (__int128)words[i] - parts[i] : (__int128)words[i] + parts[i];
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++) {
+        carry += (wide)words[i] + (parts[i] ^ flip);
         words[i] = (uint64_t)carry;
         carry >>= 64;
     }
-    for (int i = 3; i < count && carry != 0; i++) {
-        carry += words[i];
+    for (int i = 3; i < count && carry != negative; i++) {
+        carry += (wide)words[i] + flip;
         words[i] = (uint64_t)carry;
         carry >>= 64;
     }
