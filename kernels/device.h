@@ -84,6 +84,8 @@ struct device {
                    struct error *err); /* STREAM_OUT, which has priority over STREAM_COMPUTE */
     int (*mirror)(struct device *dev, const struct mirror *mirror,
                   struct error *err); /* likewise */
+    int (*reflect)(struct device *dev, const struct reflect *reflect,
+                   struct error *err); /* likewise */
     int (*standardize)(struct device *dev, const struct standardize *standardize,
                        struct error *err); /* STREAM_COMPUTE */
     int (*embed)(struct device *dev, const struct embed *embed, struct error *err); /* likewise */

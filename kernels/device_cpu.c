@@ -31,6 +31,7 @@ enum action {
     ACTION_INTEGERS,
     ACTION_COMBINE,
     ACTION_MIRROR,
+    ACTION_REFLECT,
     ACTION_STANDARDIZE,
     ACTION_EMBED,
     ACTION_SKETCH,
@@ -56,6 +57,7 @@ struct operation {
         };
         struct combine combine;
         struct mirror mirror;
+        struct reflect reflect;
         struct standardize standardize;
         struct embed embed;
         struct sketch sketch;
@@ -134,6 +136,7 @@ static void operation_run(struct cpu *cpu, const struct operation *o)
     case ACTION_INTEGERS: integers_cpu(&o->product, &o->integers, cpu->threads); break;
     case ACTION_COMBINE: combine_cpu(&o->combine, cpu->threads); break;
     case ACTION_MIRROR: mirror_cpu(&o->mirror, cpu->threads); break;
+    case ACTION_REFLECT: reflect_cpu(&o->reflect, cpu->threads); break;
     case ACTION_STANDARDIZE: standardize_cpu(&o->standardize, cpu->threads); break;
     case ACTION_EMBED: embed_cpu(&o->embed, cpu->threads); break;
     case ACTION_SKETCH: sketch_cpu(&o->sketch, cpu->threads); break;
@@ -235,70 +238,24 @@ static int cpu_integers(struct device *dev, const struct gemm *gemm,
     return 0;
 }
 
-static int cpu_combine(struct device *dev, const struct combine *combine, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_OUT, (struct operation){.action = ACTION_COMBINE, .combine = *combine});
-    return 0;
-}
-
-static int cpu_mirror(struct device *dev, const struct mirror *mirror, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_OUT, (struct operation){.action = ACTION_MIRROR, .mirror = *mirror});
-    return 0;
-}
-
-static int cpu_standardize(struct device *dev, const struct standardize *standardize,
-                           struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE,
-           (struct operation){.action = ACTION_STANDARDIZE, .standardize = *standardize});
-    return 0;
-}
-
-static int cpu_embed(struct device *dev, const struct embed *embed, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_EMBED, .embed = *embed});
-    return 0;
-}
-
-static int cpu_sketch(struct device *dev, const struct sketch *sketch, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_SKETCH, .sketch = *sketch});
-    return 0;
-}
-
-static int cpu_retire(struct device *dev, const struct retire *retire, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_RETIRE, .retire = *retire});
-    return 0;
-}
-
-static int cpu_project(struct device *dev, const struct project *project, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_PROJECT, .project = *project});
-    return 0;
-}
-
-static int cpu_norms(struct device *dev, const struct norms *norms, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_NORMS, .norms = *norms});
-    return 0;
-}
-
-static int cpu_judge(struct device *dev, const struct judge *judge, struct error *err)
-{
-    (void)err;
-    submit(dev, STREAM_COMPUTE, (struct operation){.action = ACTION_JUDGE, .judge = *judge});
-    return 0;
-}
+/* Operations whose kind and whose description have the same name. */
+#define ENQUEUES(name, stream, kind)                                                               \
+    static int cpu_##name(struct device *dev, const struct name *name, struct error *err)          \
+    {                                                                                              \
+        (void)err;                                                                                 \
+        submit(dev, stream, (struct operation){.action = kind, .name = *name});                    \
+        return 0;                                                                                  \
+    }
+ENQUEUES(combine, STREAM_OUT, ACTION_COMBINE)
+ENQUEUES(mirror, STREAM_OUT, ACTION_MIRROR)
+ENQUEUES(reflect, STREAM_OUT, ACTION_REFLECT)
+ENQUEUES(standardize, STREAM_COMPUTE, ACTION_STANDARDIZE)
+ENQUEUES(embed, STREAM_COMPUTE, ACTION_EMBED)
+ENQUEUES(sketch, STREAM_COMPUTE, ACTION_SKETCH)
+ENQUEUES(retire, STREAM_COMPUTE, ACTION_RETIRE)
+ENQUEUES(project, STREAM_COMPUTE, ACTION_PROJECT)
+ENQUEUES(norms, STREAM_COMPUTE, ACTION_NORMS)
+ENQUEUES(judge, STREAM_COMPUTE, ACTION_JUDGE)
 
 static int cpu_record(struct device *dev, struct event *event, enum stream stream,
                       struct error *err)
@@ -450,6 +407,7 @@ static const struct device cpu_functions = {
     .integers = cpu_integers,
     .combine = cpu_combine,
     .mirror = cpu_mirror,
+    .reflect = cpu_reflect,
     .standardize = cpu_standardize,
     .embed = cpu_embed,
     .sketch = cpu_sketch,

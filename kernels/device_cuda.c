@@ -212,6 +212,13 @@ static int gpu_mirror(struct device *dev, const struct mirror *mirror, struct er
                   mirror_cuda(mirror, gpu->streams[STREAM_OUT]), err);
 }
 
+static int gpu_reflect(struct device *dev, const struct reflect *reflect, struct error *err)
+{
+    struct gpu *gpu = gpu_of(dev);
+    return ON_GPU(gpu->index, EXIT_RUNTIME, "mirroring a square",
+                  reflect_cuda(reflect, gpu->streams[STREAM_OUT]), err);
+}
+
 static int gpu_standardize(struct device *dev, const struct standardize *standardize,
                            struct error *err)
 {
@@ -294,6 +301,7 @@ static const struct device gpu_functions = {
     .integers = gpu_integers,
     .combine = gpu_combine,
     .mirror = gpu_mirror,
+    .reflect = gpu_reflect,
     .standardize = gpu_standardize,
     .embed = gpu_embed,
     .sketch = gpu_sketch,

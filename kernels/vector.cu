@@ -1,4 +1,4 @@
-/* combine, mirror, standardize and embed on the GPU: one pass over memory, limited by its
+/* combine, mirror, reflect, standardize and embed on the GPU: one pass over memory, limited by its
  * bandwidth. */
 #include "launch.cuh"
 #include "standardized.h"
@@ -65,32 +65,48 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_whole_kernel(con
     }
 }
 
+/* Complex alpha and beta, rounded. */
+template <typename T>
+struct factors {
+    T alpha, beta, alpha_i, beta_i;
+
+    template <class PARAMETERS>
+    __device__ __forceinline__ explicit factors(const PARAMETERS &p)
+        : alpha((T)p.alpha), beta((T)p.beta), alpha_i((T)p.alpha_i), beta_i((T)p.beta_i)
+    {
+    }
+};
+
+/* alpha acc + beta c0 of pairs, of which neither is read where its factor is 0. */
+template <typename T>
+__device__ __forceinline__ void combine_pair(const factors<T> &f, const T *acc, const T *c0, T *to)
+{
+    T r = 0, s = 0;
+    if (f.beta != T(0) || f.beta_i != T(0)) {
+        r = fused(f.beta, c0[0], -(f.beta_i * c0[1]));
+        s = fused(f.beta, c0[1], f.beta_i * c0[0]);
+    }
+    if (f.alpha != T(0) || f.alpha_i != T(0)) {
+        const T xr = acc[0], xi = acc[1];
+        r = fused(f.alpha, xr, fused(-f.alpha_i, xi, r));
+        s = fused(f.alpha, xi, fused(f.alpha_i, xr, s));
+    }
+    to[0] = r;
+    to[1] = s;
+}
+
 /* One pair per thread, likewise. */
 template <typename T>
 __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_pairs_kernel(const struct combine p)
 {
-    const T alpha = (T)p.alpha, beta = (T)p.beta, alpha_i = (T)p.alpha_i, beta_i = (T)p.beta_i;
-    const bool with_acc = alpha != T(0) || alpha_i != T(0),
-               with_c0 = beta != T(0) || beta_i != T(0);
+    const factors<T> f(p);
     const int64_t j = 2 * ((int64_t)blockIdx.x * COMBINE_X + threadIdx.x);
     if (j >= p.cols)
         return;
     for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
          i += (int64_t)gridDim.y * COMBINE_Y) {
         T *acc = static_cast<T *>(p.acc) + i * p.ld_acc + j;
-        const T *c0 = static_cast<const T *>(p.c0) + i * p.ld_c0 + j;
-        T r = 0, s = 0;
-        if (with_c0) {
-            r = fused(beta, c0[0], -(beta_i * c0[1]));
-            s = fused(beta, c0[1], beta_i * c0[0]);
-        }
-        if (with_acc) {
-            const T xr = acc[0], xi = acc[1];
-            r = fused(alpha, xr, fused(-alpha_i, xi, r));
-            s = fused(alpha, xi, fused(alpha_i, xr, s));
-        }
-        acc[0] = r;
-        acc[1] = s;
+        combine_pair(f, acc, static_cast<const T *>(p.c0) + i * p.ld_c0 + j, acc);
     }
 }
 
@@ -156,16 +172,79 @@ __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const 
     }
 }
 
+/* Likewise, of pairs. */
+template <typename T>
+__global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS)
+    mirror_pairs_kernel(const struct mirror p)
+{
+    __shared__ T piece[2][MIRROR_SIDE][MIRROR_SIDE + 1];
+    const factors<T> f(p);
+    const int64_t left = (int64_t)blockIdx.x * MIRROR_SIDE;
+    for (int64_t top = (int64_t)blockIdx.y * MIRROR_SIDE; top < p.rows;
+         top += (int64_t)gridDim.y * MIRROR_SIDE) {
+        for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS)
+            if (top + y < p.rows && left + threadIdx.x < p.cols) {
+                const T *acc =
+                    static_cast<const T *>(p.acc) + (top + y) * p.ld_acc + 2 * (left + threadIdx.x);
+                piece[0][y][threadIdx.x] = acc[0];
+                piece[1][y][threadIdx.x] = p.conjugate ? T(0) - acc[1] : acc[1];
+            }
+        __syncthreads();
+        for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS) {
+            const int64_t row = left + y, col = top + threadIdx.x;
+            if (row >= p.cols || col >= p.rows)
+                continue;
+            const T acc[2] = {piece[0][threadIdx.x][y], piece[1][threadIdx.x][y]};
+            const T *c0 = static_cast<const T *>(p.c0) + row * p.ld_c0 + 2 * col;
+            T *to = static_cast<T *>(p.to) + row * p.ld_to + 2 * col;
+            if (f.alpha_i != T(0) || f.beta_i != T(0)) {
+                combine_pair(f, acc, c0, to);
+                continue;
+            }
+            to[0] = combined_at(f.alpha, &acc[0], f.beta, c0);
+            to[1] = combined_at(f.alpha, &acc[1], f.beta, c0 + 1);
+        }
+        __syncthreads();
+    }
+}
+
 cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
 {
     if (mirror->rows == 0 || mirror->cols == 0)
         return cudaSuccess;
     dim3 block(MIRROR_SIDE, MIRROR_ROWS);
     dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
-    auto kernel = mirror->whole                  ? mirror_kernel<double, true>
-                  : mirror->type == SCALAR_FLOAT ? mirror_kernel<float, false>
-                                                 : mirror_kernel<double, false>;
+    const bool floats = mirror->type == SCALAR_FLOAT;
+    auto kernel = mirror->pairs && floats ? mirror_pairs_kernel<float>
+                  : mirror->pairs         ? mirror_pairs_kernel<double>
+                  : mirror->whole         ? mirror_kernel<double, true>
+                  : floats                ? mirror_kernel<float, false>
+                                          : mirror_kernel<double, false>;
     return start_kernel(kernel, grid, block, 0, stream, *mirror);
+}
+
+/* One pair on or below the diagonal per thread, as in combine_kernel. */
+template <typename T>
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) reflect_kernel(const struct reflect p)
+{
+    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
+    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.side;
+         i += (int64_t)gridDim.y * COMBINE_Y) {
+        T *from = static_cast<T *>(p.matrix) + i * p.ld + 2 * j,
+          *to = static_cast<T *>(p.matrix) + j * p.ld + 2 * i;
+        if (j < i) {
+            to[0] = from[0];
+            to[1] = p.conjugate ? T(0) - from[1] : from[1];
+        } else if (j == i && p.conjugate && to[1] - to[1] == T(0)) {
+            to[1] = (T)p.zero;
+        }
+    }
+}
+
+cudaError_t reflect_cuda(const struct reflect *r, cudaStream_t stream)
+{
+    auto kernel = r->type == SCALAR_FLOAT ? reflect_kernel<float> : reflect_kernel<double>;
+    return start_over(kernel, *r, r->side, r->side, stream);
 }
 
 /* One element per thread, as in combine_kernel. */

@@ -35,15 +35,32 @@ struct combine {
 };
 
 /* The transpose of what combine gives, elsewhere: to[j][i] := alpha acc[i][j] + beta c0[j][i], with
- * the same roundings.  acc is rows x cols; `to` and c0 are cols x rows and do not overlap it. */
+ * the same roundings.  acc is rows x cols; `to` and c0 are cols x rows and do not overlap it.
+ *
+ * `pairs`: elements are pairs of a real and an imaginary part, and so are alpha and beta; with
+ * `conjugate` the imaginary part of acc[i][j] is subtracted from 0 before (so 0 stays +0). */
 struct mirror {
     enum scalar type;
-    int64_t rows, cols;
+    int64_t rows, cols; /* elements */
     double alpha, beta;
     const void *acc, *c0;
     void *to;
-    int64_t ld_acc, ld_c0, ld_to;
-    bool whole; /* as above: `to` is int64 */
+    int64_t ld_acc, ld_c0, ld_to; /* numbers between rows */
+    bool whole;                   /* as above: `to` is int64 */
+    bool pairs, conjugate;
+    double alpha_i, beta_i;
+};
+
+/* Of a square of pairs, in place: what is above the diagonal becomes the mirror of what is below
+ * it, with `conjugate` the conjugate as above; imaginary parts on the diagonal then become `zero`,
+ * +0 or -0, unless they are NaN or Inf. */
+struct reflect {
+    enum scalar type;
+    int64_t side; /* pairs */
+    void *matrix;
+    int64_t ld; /* numbers between rows */
+    bool conjugate;
+    double zero;
 };
 
 /* What NaN stands for: itself (elements are not to be missing), the mean, or 0. */
@@ -82,6 +99,7 @@ struct embed {
 /* The operations on at most `threads` threads of the CPU.  They block until they are done. */
 void combine_cpu(const struct combine *c, int threads);
 void mirror_cpu(const struct mirror *m, int threads);
+void reflect_cpu(const struct reflect *r, int threads);
 void standardize_cpu(const struct standardize *s, int threads);
 void embed_cpu(const struct embed *e, int threads);
 

@@ -1,4 +1,4 @@
-/* combine, mirror, standardize and embed on the CPU. */
+/* combine, mirror, reflect, standardize and embed on the CPU. */
 #include "vector.h"
 
 #include <math.h>
@@ -69,13 +69,46 @@ static void transpose_double(int64_t rows, int64_t cols, const double *from, int
             to[j * ld_to + i] = from[i * ld_from + j];
 }
 
+static void mirror_pair_float(const float *from, float *to, bool conjugate)
+{
+    to[0] = from[0];
+    to[1] = conjugate ? 0 - from[1] : from[1];
+}
+
+static void mirror_pair_double(const double *from, double *to, bool conjugate)
+{
+    to[0] = from[0];
+    to[1] = conjugate ? 0 - from[1] : from[1];
+}
+
+/* A pair becomes another one or, with `conjugate`, its conjugate; they are counted in numbers. */
+static void mirror_pair(enum scalar type, const void *from, int64_t from_at, void *to,
+                        int64_t to_at, bool conjugate)
+{
+    if (type == SCALAR_FLOAT)
+        mirror_pair_float((const float *)from + from_at, (float *)to + to_at, conjugate);
+    else
+        mirror_pair_double((const double *)from + from_at, (double *)to + to_at, conjugate);
+}
+
+static void transpose_pairs(const struct mirror *m, int64_t i, int64_t rows, int64_t first,
+                            int64_t cols)
+{
+    for (int64_t row = i; row < i + rows; row++)
+        for (int64_t col = first; col < first + cols; col++)
+            mirror_pair(m->type, m->acc, row * m->ld_acc + 2 * col, m->to, col * m->ld_to + 2 * row,
+                        m->conjugate);
+}
+
 /* Columns [first, first + cols) of acc, which become as many rows. */
 static void transpose_columns(const struct mirror *m, int64_t first, int64_t cols)
 {
     for (int64_t i = 0; i < m->rows; i += SIDE) {
         int64_t rows = m->rows - i < SIDE ? m->rows - i : SIDE;
         int64_t from = i * m->ld_acc + first, to = first * m->ld_to + i;
-        if (m->type == SCALAR_FLOAT)
+        if (m->pairs)
+            transpose_pairs(m, i, rows, first, cols);
+        else if (m->type == SCALAR_FLOAT)
             transpose_float(rows, cols, (const float *)m->acc + from, m->ld_acc,
                             (float *)m->to + to, m->ld_to);
         else
@@ -88,9 +121,11 @@ void mirror_cpu(const struct mirror *m, int threads)
 {
     const struct combine combine = {.type = m->type,
                                     .rows = m->cols,
-                                    .cols = m->rows,
+                                    .cols = m->pairs ? 2 * m->rows : m->rows,
                                     .alpha = m->alpha,
                                     .beta = m->beta,
+                                    .alpha_i = m->alpha_i,
+                                    .beta_i = m->beta_i,
                                     .acc = m->to,
                                     .c0 = m->c0,
                                     .ld_acc = m->ld_to,
@@ -99,8 +134,30 @@ void mirror_cpu(const struct mirror *m, int threads)
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t j = 0; j < m->cols; j += SIDE)
         transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
-    if (m->alpha != 1 || m->beta != 0 || m->whole)
+    if (m->alpha != 1 || m->beta != 0 || combine_is_complex(&combine) || m->whole)
         combine_cpu(&combine, threads);
+}
+
+static void clear_imaginary(const struct reflect *r, int64_t at)
+{
+    float *floats = r->matrix;
+    double *doubles = r->matrix;
+    if (r->type == SCALAR_FLOAT && isfinite(floats[at + 1]))
+        floats[at + 1] = (float)r->zero;
+    else if (r->type == SCALAR_DOUBLE && isfinite(doubles[at + 1]))
+        doubles[at + 1] = r->zero;
+}
+
+void reflect_cpu(const struct reflect *r, int threads)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < r->side; i++) {
+        for (int64_t j = i + 1; j < r->side; j++)
+            mirror_pair(r->type, r->matrix, j * r->ld + 2 * i, r->matrix, i * r->ld + 2 * j,
+                        r->conjugate);
+        if (r->conjugate)
+            clear_imaginary(r, i * r->ld + 2 * i);
+    }
 }
 
 void standardize_cpu(const struct standardize *s, int threads)

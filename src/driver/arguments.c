@@ -63,8 +63,9 @@ static const struct argp_option option_table[] = {
     {"grid", KEY(grid_rows), "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
     {"tile", KEY(tile_rows), "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
     {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
-     "take half of the products of A A^T and A^T A: the same bits (default auto: where faster); "
-     "lower: C is 0 above the diagonal",
+     "take half of the products of A A^T, A^T A, A A^H, A^H A: the same bits but above the "
+     "diagonal "
+     "of complex ones (default auto: where faster, complex ones always); lower: C is 0 there",
      0},
     {"split-k", KEY(layers), "auto|off|N", 0,
      "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
@@ -231,7 +232,8 @@ static void name_output(struct parse *p, struct operand_name *output)
                     output->file);
 }
 
-/* B is A, and one of them is transposed: B, so that C is of the rows of A, unless A is. */
+/* B is A, and one of them is transposed: B, so that C is of the rows of A, unless A is.  Of a
+ * complex matrix it is conjugated, too. */
 static void name_product(struct parse *p)
 {
     struct options *o = p->options;
@@ -241,6 +243,8 @@ static void name_product(struct parse *p)
         p->b = p->a ? p->a : "A";
     if (!o->given.trans_b)
         o->trans_b = !o->trans_a;
+    o->conjugate_a = o->trans_a;
+    o->conjugate_b = o->trans_b;
 }
 
 static void name_files(struct parse *p)

@@ -89,6 +89,8 @@ void journal_describe(struct journal *journal, const struct names *names,
     json_object_set_new(product, "kernels", json_string(problem_kernels(p, options)));
     if (p->lower)
         json_object_set_new(product, "triangle", json_string("lower"));
+    if (p->complex && p->symmetric) /* above the diagonal the general product has other bits */
+        json_object_set_new(product, "symmetric", json_true());
 }
 
 uint64_t journal_identity(const struct journal *journal)
@@ -369,6 +371,7 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
         if (!json_equal(journal->product, lines.product))
             complain_difference(path, lines.product, journal->product, err);
         *progress = lines.progress;
+        progress->left.width = problem_width(p);
     }
     if (progress->saved && !err->code && !work_is_valid(&progress->left, p))
         error_add(err, EXIT_INPUT,

@@ -41,6 +41,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = s->axis ? "scale" : NULL, .text = axis_names[standard_scale(s)]},
         {.name = s->axis ? "nan" : NULL, .text = missing_names[s->missing]},
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
+        {.name = p->symmetric && p->complex ? "symmetry" : NULL,
+         .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
         {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
     };
     int count = 0;

@@ -10,6 +10,7 @@
 #include "quantity.h"
 #include "schedule.h"
 #include "session.h"
+#include "triangle.h"
 
 /* The progress of the product when so much of the attempt is done.  False when what is left would
  * be too many pieces. */
@@ -187,7 +188,7 @@ static int hash_halves(struct session *s)
     bool hashed = false, any = false;
     for (int i = 0; i < left->count && s->attempt.request.verify; i++) {
         struct piece *piece = &left->pieces[i];
-        const struct block mirror = work_mirror(&piece->block);
+        const struct block mirror = triangle_mirror(&piece->block, left->width);
         if (!piece->halved)
             continue;
         hashed = any ? hashed : piece->hashed;
@@ -196,7 +197,7 @@ static int hash_halves(struct session *s)
         piece->sum = hash_block(s, piece->place, &piece->block, &cannot);
         piece->hashed = true;
         total += piece->sum;
-        if (piece->block.row != piece->block.col)
+        if (!block_equal(&mirror, &piece->block))
             total += hash_block(s, piece->place, &mirror, &cannot);
     }
     bool whole = !any || (comm_min(!cannot.code) && (!hashed || total == saved));
@@ -255,8 +256,8 @@ struct failures {
  * it to be done. */
 static void requeue(struct session *s, const struct block *tile)
 {
-    const struct block blocks[] = {*tile, work_mirror(tile)};
-    const int count = problem_mirrors(&s->problem) && tile->row != tile->col ? 2 : 1;
+    const struct block blocks[] = {*tile, triangle_mirror(tile, problem_width(&s->problem))};
+    const int count = problem_mirrors(&s->problem) && !block_equal(&blocks[0], &blocks[1]) ? 2 : 1;
     const struct reading what = {
         &s->output.info, problem_held(&s->problem, OPERAND_C), blocks, count, 1, false};
     struct progress *now = &s->progress;

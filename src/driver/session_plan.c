@@ -95,7 +95,8 @@ void session_plan(struct session *s)
 
 /* A new symmetric product is made as a general one where that is clearly faster, as where little
  * but the writing of C takes time: of the general one it goes on beside the products of later
- * tiles.  Likewise where it would be in very many pieces. */
+ * tiles.  Likewise where it would be in very many pieces.  (Not of complex matrices: neither rates
+ * nor memory may change the bits of what is above the diagonal.) */
 static void choose_symmetry(struct session *s)
 {
     const struct piece all = {.block = {0, 0, s->problem.m, s->problem.n}};
@@ -120,7 +121,8 @@ static void choose_symmetry(struct session *s)
 
 void session_plan_all(struct session *s)
 {
-    if (s->problem.symmetric && s->options.symmetric == SYMMETRIC_AUTO && !s->progress.saved)
+    if (s->problem.symmetric && !s->problem.complex && s->options.symmetric == SYMMETRIC_AUTO &&
+        !s->progress.saved)
         choose_symmetry(s);
     session_plan(s);
     s->record.predicted = s->attempt.predicted;

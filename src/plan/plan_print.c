@@ -79,7 +79,7 @@ static void print_problem(const struct problem *p)
     if (p->exact)
         printf("            %s\n", problem_exact_text(p));
     if (p->symmetric)
-        printf("            symmetric: %s\n",
+        printf("            %s: %s\n", problem_is_hermitian(p) ? "Hermitian" : "symmetric",
                p->lower ? "lower half only, C is 0 above the diagonal"
                         : "half of the products, those on and below the diagonal");
     print_standard(p);

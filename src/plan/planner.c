@@ -384,8 +384,8 @@ void plan_account(const struct query *q, struct plan *plan)
     double c = c_bytes * (problem_elements(p) + c_in), ab = a * m * k + b * k * n;
     double bound = 2 * sqrt(a * b) * m * n * k / sqrt(fast) + c;
     if (problem_is_triangle(p)) {
-        bound = a_bytes * m * n * k / sqrt(2 * fast) + c;
-        ab = a_bytes * m * k;
+        bound = sqrt(a * b) * m * n * k / sqrt(2 * fast) + c;
+        ab = a * m * k;
     }
     double once = ab + c; /* each matrix once: the bound when all of it fits */
     plan->bound_bytes = fmax(bound, once);

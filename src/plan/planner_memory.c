@@ -82,7 +82,9 @@ static void set_lds(const struct problem *p, struct plan *plan)
             plan->ld_panel[operand] = pad_ld(cols, problem_element(p, operand));
     }
     if (plan->buffers[OPERAND_A] == 0) /* its panel is a part of B's */
-        plan->ld[OPERAND_A] = plan->ld_panel[OPERAND_A] = plan->ld[OPERAND_B];
+        plan->ld_panel[OPERAND_A] = plan->ld_panel[OPERAND_B];
+    if (!embedding_needed(p, OPERAND_A))
+        plan->ld[OPERAND_A] = plan->ld_panel[OPERAND_A];
 }
 
 int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
@@ -371,7 +373,7 @@ int64_t plan_triangle_strip_rows(const struct query *q, const struct plan *plan)
 {
     int64_t rows = ceil_div(plan->tile_rows, STRIPS_MAX);
     if (q->machine->gpu)
-        rows = max_i64(rows, STRIP_ELEMENTS_LEAST / ceil_div(q->p->m, plan->grid_cols));
+        rows = max_i64(rows, STRIP_ELEMENTS_LEAST / ceil_div(q->p->n, plan->grid_cols));
     return round_up(rows, rows < 4 * STRIP_ROWS ? PEAK_ROWS : STRIP_ROWS);
 }
 

@@ -27,13 +27,14 @@ struct pace {
 static double triangle_in(const struct problem *p, const struct plan *plan, enum operand operand)
 {
     const bool rows = plan->buffers[OPERAND_A] > 0; /* and not only the columns' panel */
-    int64_t most = 0;
+    const double of_row = rows ? embedding_stored(p, OPERAND_A) : 0,
+                 of_col = embedding_stored(p, OPERAND_B);
+    double most = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct block tile = triangle_tile(p, plan, rank);
-        most = max_i64(most, tile.cols + (rows ? tile.rows : 0));
+        most = fmax(most, of_col * (double)tile.cols + of_row * (double)tile.rows);
     }
-    double elements =
-        operand == OPERAND_C ? plan_tile_written(p, plan) : (double)most * (double)p->k;
+    double elements = operand == OPERAND_C ? plan_tile_written(p, plan) : most * (double)p->k;
     return elements * (double)problem_element(p, operand);
 }
 

@@ -143,7 +143,7 @@ static void check_scalar(const struct problem *p, const char *name, double value
 double problem_products(const struct problem *p)
 {
     double m = (double)p->m, n = (double)p->n;
-    return problem_is_triangle(p) ? m * (m + 1) / 2 : m * n;
+    return problem_is_triangle(p) ? n * (m + 1) / 2 : m * n;
 }
 
 double problem_elements(const struct problem *p)
@@ -161,19 +161,20 @@ bool problem_is_of_one_matrix(const struct problem *p)
  * called when the shapes have been checked. */
 static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
 {
-    bool one = problem_is_of_one_matrix(p) && !p->complex,
-         forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
     bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
     p->lower = o->symmetric == SYMMETRIC_LOWER;
     p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
     const char *word = p->lower ? "lower" : "on";
-    if (must && p->complex)
-        error_add(err, EXIT_INPUT, "--symmetric %s is for real matrices; leave it at auto", word);
-    else if (must && !one && !err->code)
+    if (must && !one && !err->code)
         error_add(err, EXIT_INPUT,
                   "--symmetric %s: op(B) is not the transpose of op(A); give -b the dataset that A "
-                  "is, and --transa T or --transb T",
-                  word);
+                  "is, and --transa T or --transb T%s",
+                  word, p->complex ? " (or C)" : "");
+    if (p->lower && problem_is_hermitian(p) && (p->alpha_i != 0 || p->beta_i != 0))
+        error_add(err, EXIT_USAGE,
+                  "--symmetric lower: with a complex alpha or beta C is not Hermitian, which its "
+                  "lower half would stand for; leave it at auto");
     if (must && forced)
         error_add(err, EXIT_USAGE,
                   "--symmetric %s does not go with --grid, --tile or --split-k: they are of the "

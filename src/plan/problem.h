@@ -7,7 +7,9 @@
  *     op(B): row 2l is   re im re im ...,   row 2l + 1 is   -im re -im re ...;
  *     C:     columns 2j, 2j + 1 are the real and the imaginary part, as in its file.
  * m, n and k are theirs.  Each part of an element of C is one running sum over l: of the product
- * with the real part of op(A), then of that with the imaginary part.  What a file has becomes these
+ * with the real part of op(A), then of that with the imaginary part.  (Where op(B) is the transpose
+ * or conjugate transpose of op(A), that holds on and below the diagonal; what is above it mirrors
+ * that, and has other last bits than such a sum: triangle.h.)  What a file has becomes these
  * matrices on the device (struct embed), but for an op(A) that is stored as it is multiplied.
  *
  * It is row-major throughout, as the files are and as users see them.  The one place where rows
@@ -38,7 +40,7 @@ struct problem {
     bool continues;            /* its sums begin with saved ones */
     bool trans[2];             /* of A, of B */
     bool conjugate[2];         /* likewise */
-    bool symmetric;            /* op(B) is the transpose of op(A) (triangle.h) */
+    bool symmetric;            /* op(B) is op(A)'s transpose, or conjugate one (triangle.h) */
     bool lower;                /* of that, C is 0 above the diagonal */
     struct standard standard;  /* what op(A) is changed to before, and op(B) with it */
     int moduli;                /* of a product in residues (ozaki.h); 0: it is no such product */
@@ -112,7 +114,13 @@ static inline int64_t problem_width(const struct problem *p)
  * diagonal. */
 static inline bool problem_is_triangle(const struct problem *p)
 {
-    return p->symmetric && p->row == p->col;
+    return p->symmetric && p->row * problem_width(p) == p->col;
+}
+
+/* Whether op(B) is the conjugate transpose of op(A), and not the transpose. */
+static inline bool problem_is_hermitian(const struct problem *p)
+{
+    return p->symmetric && (p->conjugate[0] || p->conjugate[1]);
 }
 
 /* Whether what is below the diagonal of C is written twice. */

@@ -111,24 +111,34 @@ struct block schedule_strip(const struct problem *p, const struct plan *plan,
     int64_t start, rows, cols = tile->cols;
     cut(tile->rows, plan->strip_rows, index, &start, &rows);
     if (problem_is_triangle(p))
-        cols = triangle_columns(tile, tile->row + start + rows - 1);
+        cols = triangle_columns(p, tile, tile->row + start + rows - 1);
     return (struct block){tile->row + start, tile->col, rows, cols};
 }
 
 struct block schedule_mirror(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index, int part)
 {
-    const struct block none = {0}, strip = schedule_strip(p, plan, tile, index);
-    int64_t right = strip.col + strip.cols, bottom = strip.row + strip.rows;
-    if (!p->symmetric || strip.rows == 0)
-        return none;
-    if (part == 0) {
-        int64_t end = min_i64(right, strip.row);
-        return (struct block){strip.col, strip.row, max_i64(0, end - strip.col), strip.rows};
-    }
-    if (right <= strip.row || right >= bottom)
-        return none;
-    return (struct block){strip.row, right, right - strip.row, bottom - right};
+    const struct block strip = schedule_strip(p, plan, tile, index);
+    const int64_t width = problem_width(p), square = strip.row * width; /* where it begins */
+    int64_t right = strip.col + strip.cols, bottom = strip.row + strip.rows, below = right / width;
+    struct block of = {0};
+    if (p->symmetric && part == 0)
+        of = (struct block){strip.row, strip.col, strip.rows,
+                            max_i64(0, min_i64(right, square) - strip.col)};
+    else if (p->symmetric && right > square && below < bottom)
+        of = (struct block){below, square, bottom - below, right - square};
+    return triangle_mirror(&of, width);
+}
+
+struct block schedule_square(const struct problem *p, const struct plan *plan,
+                             const struct block *tile, int64_t index)
+{
+    const struct block strip = schedule_strip(p, plan, tile, index);
+    const int64_t width = problem_width(p), square = strip.row * width;
+    int64_t cols = max_i64(0, strip.col + strip.cols - square);
+    if (!problem_is_triangle(p))
+        cols = 0;
+    return (struct block){strip.row, square, cols / width, cols};
 }
 
 double schedule_multiplied(const struct problem *p, const struct plan *plan,
@@ -160,7 +170,8 @@ double schedule_written(const struct problem *p, const struct plan *plan, const 
 
 double schedule_products(const struct problem *p, const struct block *rows)
 {
-    return problem_is_triangle(p) ? triangle_area(rows) : (double)rows->rows * (double)rows->cols;
+    return problem_is_triangle(p) ? triangle_area(rows, problem_width(p))
+                                  : (double)rows->rows * (double)rows->cols;
 }
 
 int64_t schedule_strips(const struct plan *plan, const struct block *tile)

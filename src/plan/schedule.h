@@ -64,6 +64,11 @@ enum { MIRRORS = 2 };
 struct block schedule_mirror(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index, int part);
 
+/* The square of a strip's own rows, as far as the tile has it: it is multiplied out, also above the
+ * diagonal.  Empty where the strip ends before the diagonal. */
+struct block schedule_square(const struct problem *p, const struct plan *plan,
+                             const struct block *tile, int64_t index);
+
 /* Elements of a tile that the kernels compute; that are written, with the mirrors that are; and of
  * some of its rows, those that are asked for: on and below the diagonal. */
 double schedule_multiplied(const struct problem *p, const struct plan *plan,

@@ -206,8 +206,9 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
         int64_t rows = operand == OPERAND_A || (s->plan->triangle && s->plan->buffers[0] > 0)
                            ? rank->tile.rows
                            : 0;
-        double extent = (double)(rows + (operand == OPERAND_B ? rank->tile.cols : 0));
-        double bytes = extent * (double)step->k * s->element[operand];
+        int64_t cols = operand == OPERAND_B ? rank->tile.cols : 0;
+        double bytes = (double)step->k * ((double)rows * s->element[OPERAND_A] +
+                                          (double)cols * s->element[OPERAND_B]);
         double takes = bytes / s->machine->in_bytes_per_s;
         struct interval copy =
             serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);

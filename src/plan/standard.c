@@ -36,10 +36,10 @@ void standard_choose(const struct options *o, struct problem *p, struct error *e
         error_add(err, EXIT_INPUT,
                   "--center, --scale and --product are for products of a matrix and its transpose: "
                   "give -b the dataset that A is, and --transa T or --transb T");
-    if ((p->standard.axis || o->product != PRODUCT_PLAIN) && p->complex)
+    if (p->standard.axis && p->complex)
         error_add(err, EXIT_INPUT,
-                  "--center, --scale and --product are for real matrices; of complex ones give the "
-                  "product itself, as in -b A --transb C");
+                  "--center, --scale and --product cov and cor are for real matrices; of complex "
+                  "ones there is --product gram, as of -b A --transb C");
     if (!problem_reads_ab(p))
         p->standard.axis = AXIS_NONE;
 }

@@ -8,6 +8,11 @@
 /* Bands end at multiples of this, so that the kernels' blocks and the check's do. */
 enum { BAND_STEP = PEAK_ROWS };
 
+struct block triangle_mirror(const struct block *b, int64_t width)
+{
+    return (struct block){b->col / width, b->row * width, b->cols / width, b->rows * width};
+}
+
 static int64_t nearest(double at, int64_t step)
 {
     return ((int64_t)at + step / 2) / step * step;
@@ -52,10 +57,10 @@ struct block triangle_tile(const struct problem *p, const struct plan *plan, int
             end = triangle_edge(p->m, plan->grid_rows, row + 1);
     int64_t left = column_edge(first, end, plan->grid_cols, col, plan->strip_rows),
             right = column_edge(first, end, plan->grid_cols, col + 1, plan->strip_rows);
-    int64_t top = max_i64(first, left);
+    int64_t top = max_i64(first, left), width = problem_width(p);
     if (top >= end || left >= right)
         return (struct block){p->row, p->col, 0, 0};
-    return (struct block){p->row + top, p->col + left, end - top, right - left};
+    return (struct block){p->row + top, p->col + left * width, end - top, (right - left) * width};
 }
 
 int64_t triangle_half(int64_t side)
@@ -64,16 +69,17 @@ int64_t triangle_half(int64_t side)
     return min_i64(side, half > BAND_STEP ? round_up(half, BAND_STEP) : half);
 }
 
-int64_t triangle_columns(const struct block *tile, int64_t last)
+int64_t triangle_columns(const struct problem *p, const struct block *tile, int64_t last)
 {
-    return min_i64(tile->cols, last + 1 - tile->col);
+    return min_i64(tile->cols, (last + 1) * problem_width(p) - tile->col);
 }
 
-double triangle_area(const struct block *b)
+double triangle_area(const struct block *b, int64_t width)
 {
-    double left = (double)b->col, right = left + (double)b->cols;
+    double left = (double)(b->col / width), right = left + (double)(b->cols / width);
     double first = (double)b->row, end = first + (double)b->rows;
     double full = fmin(end, fmax(first, right)); /* from this row on all columns */
-    return (full * (full + 1) - first * (first + 1)) / 2 - (full - first) * left +
-           (end - full) * (right - left);
+    double area = (full * (full + 1) - first * (first + 1)) / 2 - (full - first) * left +
+                  (end - full) * (right - left);
+    return area * (double)width;
 }

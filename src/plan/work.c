@@ -9,17 +9,16 @@
 void work_begin(struct work *work, const struct problem *p)
 {
     *work = (struct work){
-        .pieces = {{.block = {0, 0, p->m, p->n}}}, .count = 1, .symmetric = p->symmetric};
-}
-
-struct block work_mirror(const struct block *b)
-{
-    return (struct block){b->col, b->row, b->cols, b->rows};
+        .pieces = {{.block = {0, 0, p->m, p->n}}},
+        .count = 1,
+        .symmetric = p->symmetric,
+        .width = problem_width(p),
+    };
 }
 
 static bool is_triangle(const struct work *work, const struct block *b)
 {
-    return work->symmetric && b->row == b->col;
+    return work->symmetric && b->row * work->width == b->col;
 }
 
 static bool overlap(const struct block *x, const struct block *y)
@@ -29,9 +28,10 @@ static bool overlap(const struct block *x, const struct block *y)
 }
 
 /* Whether it is a triangle or below the diagonal. */
-static bool fits_symmetric(const struct block *b)
+static bool fits_symmetric(const struct work *work, const struct block *b)
 {
-    return b->row == b->col ? b->rows == b->cols : b->row >= b->col + b->cols;
+    return is_triangle(work, b) ? b->rows * work->width == b->cols
+                                : b->row * work->width >= b->col + b->cols;
 }
 
 bool work_is_valid(const struct work *work, const struct problem *p)
@@ -42,7 +42,7 @@ bool work_is_valid(const struct work *work, const struct problem *p)
         const struct piece *piece = &work->pieces[i];
         const struct block *b = &piece->block;
         if (b->row > p->m - b->rows || b->col > p->n - b->cols ||
-            (piece->k > 0 && piece->k >= p->k) || (work->symmetric && !fits_symmetric(b)))
+            (piece->k > 0 && piece->k >= p->k) || (work->symmetric && !fits_symmetric(work, b)))
             return false;
         for (int j = 0; j < i; j++)
             if (overlap(b, &work->pieces[j].block))
@@ -85,14 +85,15 @@ bool work_halve(struct work *work)
     const struct work before = *work;
     struct piece first = before.pieces[0];
     const struct block *b = &before.pieces[0].block;
-    int64_t half = triangle_half(b->rows), rest = b->rows - half;
+    int64_t half = triangle_half(b->rows), rest = b->rows - half, width = work->width;
     if (rest == 0 || before.count + MORE_PIECES > PIECES_MAX)
         return false;
     work->count = 0;
     first.halved = first.k > 0;
-    add(work, (struct block){b->row, b->col, half, half}, &first);
-    add(work, (struct block){b->row + half, b->col, rest, half}, &first);
-    add(work, (struct block){b->row + half, b->col + half, rest, rest}, &first);
+    const struct block left = {b->row, b->col, half, half * width};
+    add(work, left, &first);
+    add(work, (struct block){b->row + half, b->col, rest, left.cols}, &first);
+    add(work, (struct block){b->row + half, b->col + left.cols, rest, rest * width}, &first);
     add_others(work, &before);
     return true;
 }
@@ -163,7 +164,7 @@ int work_complete(const struct work *work, const struct block *part,
     int count = block_empty(part) ? 0 : 1;
     blocks[0] = *part;
     for (int i = 0; i < work->count && count > 0; i++) {
-        const struct block *b = &work->pieces[i].block, mirror = work_mirror(b);
+        const struct block *b = &work->pieces[i].block, mirror = triangle_mirror(b, work->width);
         count = take_out(blocks, count, b);
         if (work->symmetric && !is_triangle(work, b) && count > 0)
             count = take_out(blocks, count, &mirror);

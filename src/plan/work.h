@@ -28,6 +28,7 @@ struct work {
     struct piece pieces[PIECES_MAX];
     int count;
     bool symmetric; /* each piece is a triangle, or a rectangle that stands for its mirror, too */
+    int64_t width;  /* columns of an element (problem_width) */
 };
 
 /* All of the product is left, in one piece. */
@@ -61,9 +62,6 @@ int work_complete(const struct work *work, const struct block *part,
 /* Add what is complete of a part of C, which was damaged, to what is left.  False, and nothing is
  * changed, when that would be too many pieces. */
 bool work_put_back(struct work *work, const struct block *part);
-
-/* The mirror, above the diagonal, of a block below it. */
-struct block work_mirror(const struct block *block);
 
 /* Whether a piece has saved sums in that file. */
 bool work_refers(const struct work *work, int place);

@@ -33,11 +33,12 @@ void c_file_close(struct c_file *file)
 }
 
 /* Make a packed block 0 above the diagonal of C. */
-static void clear_above(enum scalar type, const struct block *block, void *memory)
+static void clear_above(const struct problem *p, const struct block *block, void *memory)
 {
-    const size_t size = scalar_size(type);
+    const size_t size = scalar_size(p->type);
     for (int64_t i = 0; i < block->rows; i++) {
-        int64_t keep = min_i64(max_i64(block->row + i + 1 - block->col, 0), block->cols);
+        int64_t end = (block->row + i + 1) * problem_width(p);
+        int64_t keep = min_i64(max_i64(end - block->col, 0), block->cols);
         memset((char *)memory + (size_t)(i * block->cols + keep) * size, 0,
                (size_t)(block->cols - keep) * size);
     }
@@ -60,7 +61,7 @@ static int complain_overflow(const struct c_file *file, const struct block *bloc
 int c_file_write(struct c_file *file, const struct block *block, void *memory, struct error *err)
 {
     if (file->problem->lower)
-        clear_above(file->problem->type, block, memory);
+        clear_above(file->problem, block, memory);
     if (problem_adds_integers(file->problem) && complain_overflow(file, block, memory, err))
         return err->code;
     if (file->checksum.weights)

@@ -80,7 +80,7 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
 static int64_t columns_of(const struct check *c, int64_t skip, int64_t rows)
 {
     return problem_is_triangle(c->problem)
-               ? triangle_columns(&c->tile, c->tile.row + skip + rows - 1)
+               ? triangle_columns(c->problem, &c->tile, c->tile.row + skip + rows - 1)
                : c->tile.cols;
 }
 
@@ -155,8 +155,8 @@ static double *norms_of(const struct check *c, int64_t skip, int64_t part)
 {
     int64_t pass = 0;
     if (problem_is_triangle(c->problem)) {
-        int64_t beside = c->tile.col + c->tile.cols - c->tile.row; /* columns of its own rows */
-        int64_t last = max_i64(0, ceil_div(beside, c->plan->strip_rows) - 1);
+        int64_t end = (c->tile.col + c->tile.cols) / problem_width(c->problem);
+        int64_t last = max_i64(0, ceil_div(end - c->tile.row, c->plan->strip_rows) - 1);
         pass = min_i64(skip / c->plan->strip_rows, last);
     }
     return c->norms + (pass * (int64_t)check_parts(c->plan->slab) + part) * c->classes;
@@ -383,6 +383,8 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
 /* As check_judge; `whole`: the sums are those of all of k. */
 static int look(struct check *c, bool whole, struct error *err)
 {
+    const struct problem *p = c->problem;
+    const int64_t width = problem_width(p);
     struct block tile = c->judged;
     struct findings found = {0};
     c->judged = (struct block){0};
@@ -393,20 +395,18 @@ static int look(struct check *c, bool whole, struct error *err)
     const struct judged judged = {.rows = tile.rows,
                                   .cols = tile.cols,
                                   .classes = c->classes,
-                                  .mirrored = problem_mirrors(c->problem),
-                                  .strip_rows =
-                                      problem_is_triangle(c->problem) ? c->plan->strip_rows : 0,
-                                  .before = tile.row - tile.col};
+                                  .mirrored = problem_mirrors(p),
+                                  .strip_rows = problem_is_triangle(p) ? c->plan->strip_rows : 0,
+                                  .before = tile.row * width - tile.col,
+                                  .width = width};
     int64_t wrong = findings_collect(&found, host_verdicts(c), &judged);
     if (wrong >= 0)
         return fail(c, &tile, wrong, found.ratio, err);
     if (host_wrong(c) > 0)
         return fail(c, &tile, -1, INFINITY, err);
-    c->partial = (struct findings){0};
-    if (!whole) { /* it is multiplied again */
-        c->partial = found;
+    c->partial = whole ? (struct findings){0} : found;
+    if (!whole) /* it is multiplied again */
         return 0;
-    }
     findings_merge(&c->findings, &found);
     if (c->tiles)
         tiles_judge(c->tiles, &tile, found.rows > 0 ? found.ratio : -1, found.not_finite);

@@ -2,6 +2,7 @@
 
 #include "error.h"
 #include "schedule.h"
+#include "triangle.h"
 
 int drain_open(struct drain *d, struct error *err)
 {
@@ -33,7 +34,8 @@ int drain_copy(struct drain *d, const struct matrix *acc, const struct block *pa
 bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
-    return d->plan->layers == 1 && (problem_mirrors(p) || p->alpha != 1 || p->alpha_i != 0 ||
+    const bool mirrors = problem_mirrors(p) || (p->symmetric && p->complex); /* in squares, too */
+    return d->plan->layers == 1 && (mirrors || p->alpha != 1 || p->alpha_i != 0 ||
                                     problem_reads_c(p) || problem_gives_integers(p));
 }
 
@@ -84,38 +86,69 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
 
 /* What a part of a mirror is made of. */
 struct mirrored {
-    double alpha, beta; /* alpha acc^T + beta C0 */
-    bool whole;         /* as integers */
+    double alpha, beta, alpha_i, beta_i; /* alpha acc^T + beta C0 */
+    bool whole;                          /* as integers */
 };
+
+/* What becomes of C. */
+static struct mirrored as_c(const struct problem *p)
+{
+    return (struct mirrored){p->alpha, p->beta, p->alpha_i, p->beta_i, problem_gives_integers(p)};
+}
 
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
                        const struct mirrored *how, struct error *err)
 {
     struct device *dev = d->device;
+    const int64_t width = problem_width(d->problem);
+    const struct block of = triangle_mirror(part, width);
+    const bool with_c0 = how->beta != 0 || how->beta_i != 0;
     int buffer = (int)(d->parts % 2);
-    struct mirror mirror = {
-        .type = d->problem->type,
-        .rows = part->cols,
-        .cols = part->rows,
-        .alpha = how->alpha,
-        .beta = how->beta,
-        .acc = matrix_at(acc, part->col - acc->block.row, part->row - acc->block.col),
-        .c0 = d->c0[buffer],
-        .to = d->mirror,
-        .ld_acc = acc->ld,
-        .ld_c0 = part->cols,
-        .ld_to = part->cols,
-        .whole = how->whole};
+    struct mirror mirror = {.type = d->problem->type,
+                            .rows = of.rows,
+                            .cols = of.cols / width,
+                            .alpha = how->alpha,
+                            .beta = how->beta,
+                            .acc = matrix_at(acc, of.row - acc->block.row, of.col - acc->block.col),
+                            .c0 = d->c0[buffer],
+                            .to = d->mirror,
+                            .ld_acc = acc->ld,
+                            .ld_c0 = part->cols,
+                            .ld_to = part->cols,
+                            .whole = how->whole,
+                            .pairs = d->problem->complex,
+                            .conjugate = problem_is_hermitian(d->problem),
+                            .alpha_i = how->alpha_i,
+                            .beta_i = how->beta_i};
     struct matrix to = {d->problem->type, d->mirror, part->cols, *part};
-    if (how->beta != 0) {
+    if (with_c0) {
         d->parts++;
         if (load_c0(d, part, buffer, err))
             return err->code;
     }
     if (dev->mirror(dev, &mirror, err) ||
-        (how->beta != 0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
+        (with_c0 && dev->record(dev, d->c0_used[buffer], STREAM_OUT, err)))
         return err->code;
     return drain_copy(d, &to, part, err);
+}
+
+/* Make what a strip's square has above the diagonal the mirror of what it has below, where the
+ * general product has other bits; and imaginary parts on the diagonal of a Hermitian product 0,
+ * which they are but for rounding: of the sign that gives +0 when alpha has multiplied it. */
+static int reflect_square(struct drain *d, int64_t index, struct error *err)
+{
+    const struct problem *p = d->problem;
+    const struct block square = schedule_square(p, d->plan, &d->tile.block, index);
+    if (!p->complex || block_empty(&square))
+        return 0;
+    const struct reflect reflect = {.type = p->type,
+                                    .side = square.rows,
+                                    .matrix = matrix_at(&d->tile, square.row - d->tile.block.row,
+                                                        square.col - d->tile.block.col),
+                                    .ld = d->tile.ld,
+                                    .conjugate = problem_is_hermitian(p),
+                                    .zero = p->alpha < 0 ? -0.0 : 0.0};
+    return d->device->reflect(d->device, &reflect, err);
 }
 
 static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index,
@@ -135,7 +168,7 @@ static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index
 
 int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
 {
-    return drain_mirror(d, acc, index, &(struct mirrored){1, 0, false}, err);
+    return drain_mirror(d, acc, index, &(struct mirrored){.alpha = 1}, err);
 }
 
 int drain_strip(struct drain *d, int64_t index, struct error *err)
@@ -144,12 +177,13 @@ int drain_strip(struct drain *d, int64_t index, struct error *err)
     const struct problem *p = d->problem;
     struct block strip = schedule_strip(p, d->plan, &d->tile.block, index);
     struct block_cut cut = schedule_cut(p, d->plan, OPERAND_C);
-    const struct mirrored how = {p->alpha, p->beta, problem_gives_integers(p)};
+    const struct mirrored how = as_c(p);
     int64_t parts = block_cut_parts(&strip, &cut);
     if (parts == 0)
         return 0;
     if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err) ||
-        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, &how, err)))
+        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, &how, err)) ||
+        reflect_square(d, index, err))
         return err->code;
     for (int64_t i = 0; i < parts; i++) {
         struct block part = block_cut_part(&strip, &cut, i);

@@ -25,6 +25,18 @@ struct row {
     double written; /* its elements in C, with their mirrors where these are written */
 };
 
+/* Columns of a triangle's tile before those of the row's element on the diagonal. */
+static double before(const struct judged *j, int64_t row)
+{
+    return (double)(j->before + row * j->width);
+}
+
+/* Whether the tile has the row's element on the diagonal. */
+static bool has_diagonal(const struct judged *j, int64_t row)
+{
+    return j->before + row * j->width < j->cols;
+}
+
 static struct row row_of(const struct judged *j, int64_t row)
 {
     double cols = (double)j->cols;
@@ -32,11 +44,11 @@ static struct row row_of(const struct judged *j, int64_t row)
         return (struct row){cols, j->mirrored ? 2 * cols : cols};
     int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
     end = end < j->rows ? end : j->rows;
-    double here = fmin(cols, (double)(j->before + end));
+    double here = fmin(cols, before(j, end));
     if (!j->mirrored)
-        return (struct row){here, fmin(cols, (double)(j->before + row + 1))};
-    double left = fmin(cols, (double)(j->before + strip)); /* of the square of the strip's rows */
-    return (struct row){here, here + (j->before + row < j->cols ? left : here)};
+        return (struct row){here, fmin(cols, before(j, row + 1))};
+    double left = fmin(cols, before(j, strip)); /* of the square of the strip's rows */
+    return (struct row){here, here + (has_diagonal(j, row) ? left : here)};
 }
 
 static void collect_row(struct findings *f, const double *verdicts, const struct judged *j,
@@ -62,7 +74,7 @@ struct odd_columns {
  * one of the tile's, and has NaN or Inf. */
 static bool is_odd(const double *states, const struct judged *j, int64_t row)
 {
-    return j->before + row < j->cols && states[row] == ROW_NOT_FINITE;
+    return has_diagonal(j, row) && states[row] == ROW_NOT_FINITE;
 }
 
 /* `all` has the tile. */
@@ -73,8 +85,8 @@ static struct odd_columns odd_columns(const double *states, const struct judged 
     int64_t strip = row - row % j->strip_rows, end = strip + j->strip_rows;
     for (int64_t i = 0; i < j->rows; i++) {
         bool bad = is_odd(states, j, i);
-        odd.left -= bad && i >= strip;
-        odd.here += bad && i >= strip && i < end;
+        odd.left -= bad && i >= strip ? (double)j->width : 0;
+        odd.here += bad && i >= strip && i < end ? (double)j->width : 0;
     }
     return odd;
 }
@@ -84,7 +96,7 @@ static double odd_elements(const struct judged *j, int64_t row, const struct odd
 {
     if (j->strip_rows == 0)
         return (j->mirrored ? 2 : 1) * odd->left;
-    return 2 * odd->left + (j->before + row < j->cols ? 1 : 2) * odd->here;
+    return 2 * odd->left + (has_diagonal(j, row) ? 1 : 2) * odd->here;
 }
 
 int64_t findings_collect(struct findings *f, const double *verdicts, const struct judged *j)
@@ -96,7 +108,7 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
     struct odd_columns odd = {.left = left_out[1]};
     double above = 0; /* odd columns that a row has above the diagonal */
     for (int64_t i = 0; i < rows && lower; i++)
-        above += is_odd(states, j, i);
+        above += is_odd(states, j, i) ? (double)j->width : 0;
     for (int64_t i = 0; i < rows; i++) {
         const struct row row = row_of(j, i);
         if (!(ratios[i] <= f->ratio))
@@ -106,7 +118,7 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
         collect_row(f, verdicts + i, j, &row);
         if (j->strip_rows > 0 && i % j->strip_rows == 0)
             odd = odd_columns(states, j, i, left_out[1]);
-        above -= lower && is_odd(states, j, i);
+        above -= lower && is_odd(states, j, i) ? (double)j->width : 0;
         if (states[i] != ROW_NOT_FINITE)
             f->not_finite += lower ? left_out[1] - above : odd_elements(j, i, &odd);
         f->not_judged += (row.written > row.cols ? 2 : 1) * fmin(left_out[0], row.written);

@@ -24,13 +24,13 @@ struct findings {
 
 /* What verdicts are of.  A tile of a symmetric product (triangle.h) stands for its mirror, too,
  * where that is written; in a triangle it has strips, each of which ends at the diagonal, and so
- * many columns `before` that of its first row.  Elements are counted as they are written: without
- * a mirror, up to the diagonal. */
+ * many columns `before` those of its first row's element on the diagonal.  Elements are counted as
+ * they are written, a complex one as two: without a mirror, up to the diagonal. */
 struct judged {
     int64_t rows, cols;
     int classes;
     bool mirrored;
-    int64_t strip_rows, before; /* of a triangle; else 0 */
+    int64_t strip_rows, before, width; /* of a triangle, and columns of an element; else 0 */
 };
 
 /* Add the verdicts of judge (freivalds.h) on the rows of a tile.  Returns the first row that is

@@ -138,16 +138,17 @@ const struct matrix *panels_factor(const struct panels *p, enum operand operand)
     return embedding_needed(p->problem, operand) ? &feed->factor : &feed->current->matrix;
 }
 
-/* A block of the current panel becomes its part of the factor, where it is embedded. */
+/* What the current panel has of a block becomes its part of the factor, where it is embedded. */
 static int embed(struct panels *p, enum operand operand, const struct block *block,
                  struct error *err)
 {
     const struct matrix *from = &p->feeds[operand].current->matrix, *to = &p->feeds[operand].factor;
-    if (!embedding_needed(p->problem, operand))
+    const struct block part = block_common(&from->block, block);
+    if (!embedding_needed(p->problem, operand) || block_empty(&part))
         return 0;
-    struct block becomes = embedding_of_file(p->problem, operand, block);
-    struct embed e = embedding_make(p->problem, operand, block);
-    e.from = matrix_at(from, block->row - from->block.row, block->col - from->block.col);
+    struct block becomes = embedding_of_file(p->problem, operand, &part);
+    struct embed e = embedding_make(p->problem, operand, &part);
+    e.from = matrix_at(from, part.row - from->block.row, part.col - from->block.col);
     e.to = matrix_at(to, becomes.row - to->block.row, becomes.col - to->block.col);
     e.ld_from = from->ld;
     e.ld_to = to->ld;
@@ -178,8 +179,8 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
     struct block_cut cut = schedule_cut(p->problem, p->plan, from);
     if (dev->wait(dev, STREAM_COMPUTE, panel->full, err))
         return err->code;
-    if (p->feeds[operand].buffers == 0) /* it is a part of B's */
-        return 0;
+    if (p->feeds[operand].buffers == 0 && !embedding_needed(p->problem, operand))
+        return 0; /* it is a part of B's */
     for (; panel->prepared < comes->parts; panel->prepared++) {
         struct block part = block_cut_part(&comes->whole, &cut, panel->prepared);
         if (panels_standardize(p, &panel->matrix, &part, err) || embed(p, operand, &part, err))
@@ -244,15 +245,14 @@ int panels_prefetch(struct panels *p, const struct block *next, struct error *er
     return block_empty(next) || plan_depth(p->plan) < DEEP ? 0 : bring(p, next, 0, next->rows, err);
 }
 
-/* The panel of op(A) in a triangle: the columns of op(B)'s, as rows, that are the tile's rows. */
+/* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */
 static struct panel part_of_b(const struct panels *p, const struct block *tile, int64_t slab)
 {
     const struct matrix *b = &p->feeds[OPERAND_B].current->matrix;
+    const struct block block = schedule_panel(p->problem, p->plan, OPERAND_A, tile, slab);
     struct panel part = *p->feeds[OPERAND_B].current;
-    int64_t skip = tile->row - tile->col;
-    bool across = p->problem->trans[OPERAND_A]; /* the tile's rows are columns of the panel */
-    part.matrix.memory = matrix_at(b, across ? 0 : skip, across ? skip : 0);
-    part.matrix.block = schedule_panel(p->problem, p->plan, OPERAND_A, tile, slab);
+    part.matrix.memory = matrix_at(b, block.row - b->block.row, block.col - b->block.col);
+    part.matrix.block = block;
     return part;
 }
 

@@ -18,7 +18,7 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
     const bool follows = rows->row > tile->row;
     const bool same = follows && !problem_is_triangle(p);
     const int64_t columns =
-        problem_is_triangle(p) ? triangle_columns(tile, rows->row - 1) : tile->cols;
+        problem_is_triangle(p) ? triangle_columns(p, tile, rows->row - 1) : tile->cols;
     const struct integers integers = {.a = problem_held(p, OPERAND_B),
                                       .b = problem_held(p, OPERAND_A),
                                       .workspace = run->workspace,
@@ -99,11 +99,18 @@ int run_warm_up(struct run *run, struct error *err)
     struct device *dev = run->device;
     struct event *combined = run->drain.drained[0];
     struct block corner = {0, 0, 1, problem_width(p)};
-    const bool whole = problem_gives_integers(p);
     struct combine combine = drain_combine(&run->drain, &corner);
-    const struct mirror mirror = {p->type,           1, 1, p->alpha, 0,    run->acc.memory, NULL,
-                                  run->drain.mirror, 1, 1, 1,        whole};
+    const struct mirror mirror = {.type = p->type,
+                                  .rows = 1,
+                                  .cols = 1,
+                                  .alpha = p->alpha,
+                                  .acc = run->acc.memory,
+                                  .to = run->drain.mirror,
+                                  .whole = problem_gives_integers(p),
+                                  .pairs = p->complex};
+    const struct reflect reflect = {.type = p->type, .side = 1, .matrix = run->acc.memory};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||
+        (p->symmetric && p->complex && dev->reflect(dev, &reflect, err)) ||
         dev->record(dev, combined, STREAM_OUT, err) || dev->sync(dev, combined, err))
         return err->code;
     if (run->plan->slabs == 0)

@@ -8,8 +8,13 @@
 void sketch_part(const struct sketch *all, const struct block *part, const void *memory,
                  int threads);
 
-/* Likewise, of a symmetric matrix of `side` rows which is known by its lower half: what the part
- * has below the diagonal stands for its mirror, too; what it has above is ignored, and may be
- * overwritten in `memory`.  `all` is not transposed. */
-void sketch_lower_part(const struct sketch *all, int64_t side, const struct block *part,
-                       void *memory, int threads);
+/* A square matrix that is known by its lower half: symmetric, or Hermitian. */
+struct lower_half {
+    int64_t cols, width; /* of all of it, and of an element: 2 of a complex one */
+    bool conjugate;      /* Hermitian */
+};
+
+/* Likewise, of a part of such a matrix: what it has below the diagonal stands for its mirror, too;
+ * what it has above is ignored, and may be overwritten in `memory`.  `all` is not transposed. */
+void sketch_lower_part(const struct sketch *all, const struct lower_half *half,
+                       const struct block *part, void *memory, int threads);

@@ -102,11 +102,13 @@ static void add_part(const struct full_check *f, const struct sweep *s, const st
 {
     const struct block becomes = embedding_of_file(f->problem, s->operand, stored),
                        *part = &becomes;
+    const struct lower_half half = {s->share.cols, problem_width(f->problem),
+                                    problem_is_hermitian(f->problem)};
     void *numbers = embed_part(f, s, stored, memory);
     if (s->projects)
         project_part(s, part, numbers, threads);
     else if (s->lower)
-        sketch_lower_part(&s->sketch, s->share.cols, part, numbers, threads);
+        sketch_lower_part(&s->sketch, &half, part, numbers, threads);
     else
         sketch_part(&s->sketch, part, numbers, threads);
 }

@@ -1,8 +1,9 @@
-/* The GPU as a device, and its combine, mirror, standardize and embed (exit 77 without a GPU).
+/* The GPU as a device, and its combine, mirror, reflect, standardize and embed (exit 77 without a
+ * GPU).
  *
- * Goal: the contracts of device.h and vector.h.  Method: combine is compared bit for bit with its
- * formula; standardize, embed and combine of pairs with the CPU's.  Data that must not be read is
- * NaN. */
+ * Goal: the contracts of device.h and vector.h.  Method: combine and mirror are compared bit for
+ * bit with their formula; standardize, embed and what is of pairs with the CPU's.  Data that must
+ * not be read is NaN. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -193,6 +194,65 @@ static void try_combine_pairs(enum scalar type, int64_t rows, int64_t pairs, con
     matrix_free(&c0);
 }
 
+/* Likewise. */
+static void try_mirror_pairs(enum scalar type, int64_t rows, int64_t cols, const double s[4],
+                             bool conjugate)
+{
+    struct matrix acc = random_rows(type, rows, 2 * cols, guard);
+    struct matrix c0 = random_rows(type, cols, 2 * rows, NAN);
+    struct matrix to = random_rows(type, cols, 2 * rows, guard);
+    if (s[2] == 0 && s[3] == 0)
+        fill(&c0, NAN);
+    upload(&acc);
+    upload(&c0);
+    upload(&to);
+    struct mirror m = {.type = type,
+                       .rows = rows,
+                       .cols = cols,
+                       .alpha = s[0],
+                       .alpha_i = s[1],
+                       .beta = s[2],
+                       .beta_i = s[3],
+                       .acc = device_at(&acc, 0, 0),
+                       .c0 = device_at(&c0, 0, 0),
+                       .to = device_at(&to, 0, 0),
+                       .ld_acc = acc.ld,
+                       .ld_c0 = c0.ld,
+                       .ld_to = to.ld,
+                       .pairs = true,
+                       .conjugate = conjugate};
+    ok(devices[0]->mirror(devices[0], &m, &err));
+    finish(devices[0], STREAM_OUT);
+    m.acc = host_at(&acc, 0, 0);
+    m.c0 = host_at(&c0, 0, 0);
+    m.to = host_at(&to, 0, 0);
+    mirror_cpu(&m, 1);
+    assert_same(&to);
+    matrix_free(&acc);
+    matrix_free(&c0);
+    matrix_free(&to);
+}
+
+static void try_reflect(enum scalar type, int64_t side, bool conjugate, double zero)
+{
+    struct matrix square = random_rows(type, side, 2 * side, guard);
+    if (side > 2)
+        raw_set(&square, index_of(&square, 5, 2), NAN); /* on the diagonal */
+    upload(&square);
+    struct reflect r = {.type = type,
+                        .side = side,
+                        .matrix = device_at(&square, 0, 0),
+                        .ld = square.ld,
+                        .conjugate = conjugate,
+                        .zero = zero};
+    ok(devices[0]->reflect(devices[0], &r, &err));
+    finish(devices[0], STREAM_OUT);
+    r.matrix = host_at(&square, 0, 0);
+    reflect_cpu(&r, 1);
+    assert_same(&square);
+    matrix_free(&square);
+}
+
 static void try_embed(enum scalar type, int64_t rows, int64_t cols, unsigned how)
 {
     const bool complex = how & 1, high = how & 4, wide = how & 8;
@@ -239,7 +299,23 @@ static void test_complex(void **state)
                 try_embed(type, sizes[i][0], sizes[i][1], how & 15);
             if (how % 16 < 4)
                 try_combine_pairs(type, sizes[i][0], sizes[i][1], factors[how % 16]);
+            if (how % 16 < 8)
+                try_mirror_pairs(type, sizes[i][0], sizes[i][1], factors[how % 4], how & 4);
         }
+}
+
+/* Real factors of pairs; squares of all sides. */
+static void test_mirrors_of_pairs(void **state)
+{
+    static const int64_t sides[] = {0, 1, 2, 3, 31, 32, 33, 64, 65, 130};
+    (void)state;
+    for (unsigned how = 0; how < 4; how++) {
+        enum scalar type = how & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
+            try_mirror_pairs(type, 65, 63, (double[]){scalars[s][0], 0, scalars[s][1], 0}, how & 2);
+        for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+            try_reflect(type, sides[i], how & 2, i % 2 ? -0.0 : 0.0);
+    }
 }
 
 static void test_mirror(void **state)
@@ -370,7 +446,7 @@ int main(void)
         cmocka_unit_test(test_pin),     cmocka_unit_test(test_failures),
         cmocka_unit_test(test_info),    cmocka_unit_test(test_combine),
         cmocka_unit_test(test_mirror),  cmocka_unit_test(test_standardize),
-        cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_complex), cmocka_unit_test(test_mirrors_of_pairs),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;

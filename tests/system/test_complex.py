@@ -185,7 +185,7 @@ REFUSED = {
     "precisions": (("c16", "c8", "c16"), [], INPUT, "give --type z (or c)"),
     "real C": (("c16", "c16", "f8"), ["--beta", "1"], INPUT, "C is real, and the product that is added to it is not"),
     "complex alpha": (("f8", "f8", "f8"), ["--alpha", "2i"], USAGE, "the matrices are not; give --type z"),
-    "symmetric": (("c16", "c16", "c16"), ["--symmetric", "on"], INPUT, "--symmetric on is for real matrices"),
+    "symmetric": (("c16", "c16", "c16"), ["--symmetric", "on"], INPUT, "--symmetric on: op(B) is not the transpose"),
     "centred": (("c16", "c16", "c16"), ["--product", "cov"], INPUT, "are for real matrices"),
     "alpha": (("c16", "c16", "c16"), ["--alpha", "1+2"], USAGE, "give a finite number, or a complex one such as"),
     "alpha, too": (("c16", "c16", "c16"), ["--alpha", "i1"], USAGE, "give a finite number, or a complex one such as"),

@@ -53,7 +53,7 @@ static inline uint64_t check_counts(const struct problem *p, const unsigned char
 {
     uint64_t written = 0;
     for (int64_t i = 0; i < p->m * p->n; i++) {
-        bool above = i % p->n > i / p->n;
+        bool above = i % p->n / problem_width(p) > i / p->n;
         assert_true(count[i] == 1 || (p->lower && above && count[i] == 0));
         written += count[i];
     }
@@ -98,8 +98,8 @@ static inline void check_strips(const struct problem *p, const struct plan *plan
         struct block strip = schedule_strip(p, plan, tile, i);
         assert_true(strip.row == reached && strip.rows > 0);
         reached += strip.rows;
-        int64_t diagonal =
-            problem_is_triangle(p) ? min_i64(tile->cols, reached - tile->col) : tile->cols;
+        int64_t before = reached * problem_width(p) - tile->col;
+        int64_t diagonal = problem_is_triangle(p) ? min_i64(tile->cols, before) : tile->cols;
         assert_true(strip.col == tile->col && strip.cols == diagonal);
     }
     struct block beyond = schedule_strip(p, plan, tile, strips);

@@ -77,6 +77,88 @@ static void combine_of_pairs_is_as_documented(void **state)
         }
 }
 
+/* Of integers, whose sums need not be rounded. */
+static void check_mirror(enum scalar type, const double s[4], bool conjugate)
+{
+    struct matrix acc = matrix_make(type, 2 * COLS, ROWS, guard),
+                  c0 = matrix_make(type, 2 * ROWS, COLS, guard),
+                  to = matrix_make(type, 2 * ROWS, COLS, guard);
+    matrix_fill(&acc, random_integer);
+    matrix_fill(&c0, random_integer);
+    struct mirror m = {.type = type,
+                       .rows = ROWS,
+                       .cols = COLS,
+                       .alpha = s[0],
+                       .beta = s[2],
+                       .acc = acc.data,
+                       .c0 = c0.data,
+                       .to = to.data,
+                       .ld_acc = acc.ld,
+                       .ld_c0 = c0.ld,
+                       .ld_to = to.ld,
+                       .pairs = true,
+                       .conjugate = conjugate,
+                       .alpha_i = s[1],
+                       .beta_i = s[3]};
+    mirror_cpu(&m, THREADS);
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < COLS; j++) {
+            double x = get(&acc, 2 * j, i), y = get(&acc, 2 * j + 1, i) * (conjugate ? -1 : 1);
+            double u = get(&c0, 2 * i, j), v = get(&c0, 2 * i + 1, j);
+            double re = s[0] * x - s[1] * y + s[2] * u - s[3] * v;
+            double im = s[0] * y + s[1] * x + s[2] * v + s[3] * u;
+            assert_true(get(&to, 2 * i, j) == re && get(&to, 2 * i + 1, j) == im);
+        }
+    assert_gaps_are(&to, guard);
+    free(acc.data);
+    free(c0.data);
+    free(to.data);
+}
+
+static void mirrors_of_pairs_are_as_documented(void **state)
+{
+    static const double factors[][4] = {{1, 0, 0, 0}, {-2, 0, 0, 0}, {3, 0, 2, 0},
+                                        {1, 2, 0, 0}, {1, 0, 0, 1},  {2, -1, 3, 4}};
+    (void)state;
+    for (int how = 0; how < 4; how++)
+        for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
+            check_mirror(how & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE, factors[f], how & 2);
+}
+
+/* Imaginary parts on the diagonal become 0 of the sign that is asked for, but for NaN. */
+static void reflections_are_as_documented(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 8; how++) {
+        const enum scalar type = how & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+        const bool conjugate = how & 2, negative = how & 4;
+        struct matrix square = matrix_make(type, 2 * COLS, COLS, guard);
+        matrix_fill(&square, random_integer);
+        set(&square, 2, 1, NAN);
+        set(&square, 5, 2, NAN);
+        struct matrix before = matrix_copy(&square);
+        reflect_cpu(
+            &(struct reflect){type, COLS, square.data, square.ld, conjugate, negative ? -0.0 : 0.0},
+            THREADS);
+        for (int64_t i = 0; i < COLS; i++)
+            for (int64_t j = 0; j < COLS; j++) {
+                const int64_t low = i > j ? i : j, left = i > j ? j : i;
+                double x = get(&before, 2 * left, low), y = get(&before, 2 * left + 1, low);
+                double re = get(&square, 2 * j, i), im = get(&square, 2 * j + 1, i);
+                assert_true(re == x || (isnan(re) && isnan(x)));
+                if (isnan(y))
+                    assert_true(isnan(im));
+                else if (conjugate && i == j)
+                    assert_true(im == 0 && (bool)signbit(im) == negative);
+                else
+                    assert_true(im == (conjugate && j > i ? -y : y));
+            }
+        assert_gaps_are(&square, guard);
+        free(square.data);
+        free(before.data);
+    }
+}
+
 static struct problem make_problem(int trans, int conjugate, bool a_complex, bool b_complex)
 {
     struct problem p = {.type = SCALAR_DOUBLE, .complex = true};
@@ -169,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(combine_of_pairs_is_as_documented),
+        cmocka_unit_test(mirrors_of_pairs_are_as_documented),
+        cmocka_unit_test(reflections_are_as_documented),
         cmocka_unit_test(embeddings_are_the_documented_matrices),
         cmocka_unit_test(real_matrices_stay_as_they_are),
     };
