@@ -280,7 +280,7 @@ $(EMUPROGRAM): $(BUILD)/src/main.c.o $(BUILD)/tests/faults/pretend.c.o $(EMULATE
 # it checks tensor and tma on whole tiles only, where every warp has work.
 RAGGED    := 131x67x37,260x136x68
 SANITIZER = $(CUDA_HOME)/bin/compute-sanitizer --error-exitcode 1 --tool
-CHECKED   := $(addprefix $(BUILD)/tests/kernels/test_gpu_,freivalds ozaki peaks)
+CHECKED   := $(addprefix $(BUILD)/tests/kernels/test_gpu_,freivalds integers ozaki peaks)
 sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 	@set -e; for tool in memcheck racecheck; do \
 	  $(SANITIZER) $$tool $< --algo 0,1,2,3,4,5,6 --sweep --size $(RAGGED) --repeat 1; \

@@ -29,18 +29,23 @@ struct byte_planes {
     }
 };
 
-/* Sums times `scale` to C, m x n. */
+/* Sums times 2^shift to C, m x n, modulo 2^64. */
 struct sums_out {
-    double *c;
+    uint64_t *c;
     int64_t ldc, m, n;
-    double scale;
+    int shift;
     bool add; /* to what is there */
+
+    __device__ __forceinline__ uint64_t shifted(int sum) const
+    {
+        return (uint64_t)(int64_t)sum << shift;
+    }
 
     __device__ __forceinline__ void put_one(int64_t column, int64_t row, int sum) const
     {
-        double *at = c + column * ldc + row;
+        uint64_t *at = c + column * ldc + row;
         if (row < m && column < n)
-            *at = fma(scale, (double)sum, add ? *at : 0.0);
+            *at = shifted(sum) + (add ? *at : 0);
     }
 
     __device__ __forceinline__ void put(int, int64_t column, int64_t row, const int sums[4]) const

@@ -90,6 +90,13 @@ static inline doubles absolute(doubles x)
 #undef REAL
 #define REAL uint16_t
 #include "cpu_kernel_check.h"
+#undef REAL
+#define REAL int32_t
+#include "cpu_kernel_check.h"
+#undef REAL
+#define REAL uint32_t
+#include "cpu_kernel_check.h"
+#undef REAL
 
 typedef int32_t pairs __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t memory_pairs
@@ -135,9 +142,9 @@ static void multiply_bytes(const struct cpu_bytes *g)
     } sums;
     sum_bytes(g, sums.vectors);
     for (int64_t j = 0; j < g->cols; j++) {
-        double *c = g->c + j * g->ldc;
+        uint64_t *c = g->c + j * g->ldc;
         for (int64_t i = 0; i < g->rows; i++)
-            c[i] += (double)sums.numbers[j][i] * g->scale;
+            c[i] += (uint64_t)(int64_t)sums.numbers[j][i] << g->shift;
     }
 }
 
@@ -159,4 +166,6 @@ const struct cpu_kernel JOIN(cpu_kernels, ISA)[] = {
     [SCALAR_UINT8] = {CHECK_OF(uint8_t)},
     [SCALAR_INT16] = {CHECK_OF(int16_t)},
     [SCALAR_UINT16] = {CHECK_OF(uint16_t)},
+    [SCALAR_INT32] = {CHECK_OF(int32_t)},
+    [SCALAR_UINT32] = {CHECK_OF(uint32_t)},
 };

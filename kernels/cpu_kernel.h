@@ -39,13 +39,13 @@ struct cpu_panel {
 
 /* A tile of rows of op(A) by columns of op(B), of bytes, signed or not, as numbers of 16 bits.  Two
  * neighbours along k are a pair, the first in the low half; each pair of tile_rows rows, or of
- * tile_cols columns, is contiguous.  Added to C, column-major, are scale times the sums, which are
- * below 2^31. */
+ * tile_cols columns, is contiguous.  Added to C, column-major and modulo 2^64, are the sums, which
+ * are below 2^31, times 2^shift. */
 struct cpu_bytes {
     int64_t rows, cols, pairs, ldc; /* rows and cols: the part of the tile that C has */
     const int32_t *a, *b;
-    double *c;
-    double scale;
+    uint64_t *c;
+    int shift;
 };
 
 /* The functions for one instruction set and element type; for integers those of gemm, combine and

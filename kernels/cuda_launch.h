@@ -7,7 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "freivalds.h"
+#include "freivalds_exact.h"
 #include "gemm.h"
 #include "integers.h"
 #include "ozaki.h"
@@ -42,6 +42,7 @@ cudaError_t retire_cuda(const struct retire *retire, cudaStream_t stream);
 cudaError_t project_cuda(const struct project *project, cudaStream_t stream);
 cudaError_t norms_cuda(const struct norms *norms, cudaStream_t stream);
 cudaError_t judge_cuda(const struct judge *judge, cudaStream_t stream);
+cudaError_t exact_lines_cuda(const struct exact_lines *lines, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,6 @@
 /* The operations of the product check on the GPU, except project (freivalds_project.cu).  A sketch
  * reads its matrix once and is limited by memory bandwidth, so what matters is coalesced loads and
  * enough of them in flight, even with few lines. */
-#include <type_traits>
-
 #include "freivalds_judge.h"
 #include "gemm_common.cuh"
 
@@ -50,10 +48,7 @@ __device__ __forceinline__ void sketch_element(const sketch &s, int64_t j, T ele
 template <typename T, bool TRANS, int RUN_OF_ROW>
 struct sketch_shape {
     static constexpr int ACROSS = TRANS ? 16 : 1, EACH = TRANS ? 1 : 2, SPLIT = TRANS ? 64 : 256;
-    static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS           ? 8
-                                                               : RUN > 1       ? 2
-                                                               : sizeof(T) < 4 ? 8
-                                                                               : 4;
+    static constexpr int RUN = TRANS ? 1 : RUN_OF_ROW, AHEAD = TRANS ? 8 : RUN == 1 ? 4 : 2;
     static constexpr int BLOCKS = TRANS ? 1 : RUN == 1 ? 4 : 3; /* per SM */
 };
 
@@ -86,15 +81,13 @@ struct sketch_lines {
 
     const sketch &s;
     const int64_t line, lines, length;
-    static constexpr bool INTEGERS = std::is_integral_v<T>; /* all of which are included */
-    using limit = std::conditional_t<INTEGERS, double, T>;
-    const limit largest; /* magnitude of an element that is included */
+    const T largest; /* magnitude of an element that is included */
     class_sums mine[EACH];
 
     __device__ __forceinline__ sketch_lines(const sketch &s, int64_t line)
         : s(s), line(line), lines(TRANS ? s.cols : s.rows), length(TRANS ? s.rows : s.cols),
-          largest(sizeof(T) == sizeof(float) ? (limit)FLT_MAX
-                                             : (limit)(s.odd ? DBL_MAX : FREIVALDS_LARGEST)),
+          largest(sizeof(T) == sizeof(float) ? (T)FLT_MAX
+                                             : (T)(s.odd ? DBL_MAX : FREIVALDS_LARGEST)),
           mine()
     {
     }
@@ -129,7 +122,7 @@ struct sketch_lines {
                 regular &= w[u].at[r] != 0;
 #pragma unroll
                 for (int d = 0; d < EACH; d++)
-                    regular &= INTEGERS || fabs((limit)m[d][u].at[r]) <= largest;
+                    regular &= fabs(m[d][u].at[r]) <= largest;
             }
         if (!regular)
             return false;
@@ -217,26 +210,17 @@ static bool has_runs_of_four(const struct sketch *s)
            weights % sizeof(neighbours<double, 4>) == 0;
 }
 
-template <typename T>
-static cudaError_t sketch_integers(const struct sketch *s, cudaStream_t stream)
-{
-    return s->trans ? sketch_launch<T, true, 1>(s, stream) : sketch_launch<T, false, 1>(s, stream);
-}
-
 cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
 {
+    if (s->exact) {
+        const exact_lines lines = exact_sketch(s);
+        return exact_lines_cuda(&lines, stream);
+    }
     if ((s->trans ? s->cols : s->rows) == 0)
         return cudaSuccess;
     if (s->type == SCALAR_DOUBLE)
         return s->trans ? sketch_launch<double, true, 1>(s, stream)
                         : sketch_launch<double, false, 1>(s, stream);
-    switch (s->type) {
-    case SCALAR_INT8: return sketch_integers<int8_t>(s, stream);
-    case SCALAR_UINT8: return sketch_integers<uint8_t>(s, stream);
-    case SCALAR_INT16: return sketch_integers<int16_t>(s, stream);
-    case SCALAR_UINT16: return sketch_integers<uint16_t>(s, stream);
-    default: break;
-    }
     if (s->trans)
         return sketch_launch<float, true, 1>(s, stream);
     return has_runs_of_four(s) ? sketch_launch<float, false, 4>(s, stream)

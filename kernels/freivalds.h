@@ -5,9 +5,14 @@
  * the weight w_j for its own columns and 0 for all others, so that a wrong element has to exceed
  * the rounding errors of its own class only.  `classes` and `deal` are powers of two.
  *
- * Matrices here are ROW-major, as in the files.  All sums are doubles, for either type of matrix,
- * and deterministic.  project sums in chains of FREIVALDS_CHAIN products; freivalds_roundings()
- * bounds how often a term is rounded.
+ * Of a product of integers (`exact`) there is one class, w_j is an odd integer of 64 bits, and both
+ * sides are computed modulo 2^64, in which C, too, is known: they are equal or C is wrong.  An
+ * error in one element of a row is found for certain, since w_j has an inverse.  Of those in
+ * several, of which bit b is the lowest that is wrong in any, 1 in 2^(63 - b) is missed.
+ *
+ * Matrices here are ROW-major, as in the files.  All other sums are doubles, for either type of
+ * matrix, and deterministic.  project sums in chains of FREIVALDS_CHAIN products;
+ * freivalds_roundings() bounds how often a term is rounded.
  *
  * A line is a row of op(M).  All pointers of the structs are to memory of the device that runs the
  * operation, and stay the caller's. */
@@ -66,6 +71,9 @@ struct sketch {
     int *found, tag;
     bool partial;
     bool only_found; /* do nothing unless *found is `tag` */
+    /* M holds integers; `weights` and `sums` are uint64_t, and nothing is left out.  It is the
+     * product if it is of int64; a factor has no squares. */
+    bool exact;
 };
 
 #define FREIVALDS_WRONG 0x1p32
@@ -103,6 +111,7 @@ struct project {
     const double *x;
     double *y, *squares;
     double *partial; /* workspace of project_partials doubles; unused on the CPU */
+    bool exact;      /* M holds integers; x and y are uint64_t, and there are no squares */
 };
 
 /* length / part, rounded up. */
@@ -185,6 +194,7 @@ struct judge {
     bool from_zero;    /* the sums start in this group: `before` is 0 */
     bool unknown_rows; /* elements may have been NaN or Inf before this group */
     bool begin;        /* the first comparison of a tile */
+    bool exact;        /* y and z are uint64_t, and equal; of the rest `squares` counts */
 };
 
 /* An upper bound on the roundings of a term of z, or of y in a group of `slabs` slabs of `slab`

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpu_kernel.h"
+#include "freivalds_exact.h"
 #include "quantity.h"
 
 enum {
@@ -148,6 +149,11 @@ static void sketch_piece(const struct sketch *s, struct range cols, double large
 
 void sketch_cpu(const struct sketch *s, int threads)
 {
+    if (s->exact) {
+        const struct exact_lines lines = exact_sketch(s);
+        exact_lines_cpu(&lines, threads);
+        return;
+    }
     double largest = s->odd ? DBL_MAX : FREIVALDS_LARGEST;
     int64_t pieces = s->trans ? (s->cols + SKETCH_PIECE - 1) / SKETCH_PIECE : s->rows;
     if (s->only_found && *s->found != s->tag)
@@ -190,6 +196,11 @@ void retire_cpu(const struct retire *r, int threads)
 
 void project_cpu(const struct project *p, int threads)
 {
+    if (p->exact) {
+        const struct exact_lines lines = exact_project(p);
+        exact_lines_cpu(&lines, threads);
+        return;
+    }
     int64_t rows = p->trans ? p->cols : p->rows, steps = p->trans ? p->rows : p->cols;
     if (p->begin)
         memset(p->squares, 0, (size_t)rows * sizeof *p->squares);

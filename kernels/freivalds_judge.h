@@ -44,6 +44,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "freivalds.h"
 #include "gemm.h"
@@ -247,10 +248,27 @@ JUDGES double peak_of(const struct judge *j, int64_t i, int c)
     return squares <= DBL_MAX ? sqrt(squares) : INFINITY;
 }
 
+/* Of integers: whether y and z are equal.  An error is at least 1; where a typical element is less,
+ * one of its size cannot be told from none. */
+JUDGES void judge_exact(const struct judge *j, int64_t i, struct row_verdict *row)
+{
+    uint64_t expected, found;
+    memcpy(&expected, &j->y[i], sizeof expected);
+    memcpy(&found, &j->z[i], sizeof found);
+    row->ratio = fmax(row->ratio, expected == found ? 0.0 : INFINITY);
+    row->norm = sqrt(j->squares[i]);
+    row->size = 0.5 * fmin(1.0, row->norm / sqrt((double)j->cols));
+    memcpy(&j->y[i], &found, sizeof found);
+}
+
 /* Judge class c of row i, and turn its sums into those before the next group. */
 JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdict *row)
 {
     const int64_t at = i * j->classes + c;
+    if (j->exact) {
+        judge_exact(j, i, row);
+        return;
+    }
     const bool sums = !j->row_squares; /* of products: bounded by the sum of their squares */
     struct evidence e;
     e.before = j->from_zero ? 0 : j->before[at] * (sums ? j->steps : 1);

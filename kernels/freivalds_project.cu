@@ -24,8 +24,7 @@ struct project_shape {
     static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS;
     static constexpr int BLOCKS = CLASSES > 32 ? 2 : 3; /* per SM */
     static constexpr int EIGHTS = CLASSES / WARPS_ACROSS / 8;
-    static constexpr int RUN = sizeof(T) < 4 ? 4 / sizeof(T) : 1; /* elements that a copy moves */
-    static constexpr int LOADS = ROWS * DEPTH / RUN / THREADS, LOADS_X = CLASSES * DEPTH / THREADS;
+    static constexpr int LOADS = ROWS * DEPTH / THREADS, LOADS_X = CLASSES * DEPTH / THREADS;
 
     /* The elements of M in the layout of global memory, and those of x. */
     struct pieces {
@@ -38,46 +37,32 @@ struct project_shape {
 /* One thread's share of the copies to shared memory, piece by piece along k. */
 template <class SHAPE, typename T, bool TRANS, int CLASSES>
 struct project_copier {
-    static constexpr int THREADS = SHAPE::THREADS, RUN = SHAPE::RUN;
+    static constexpr int THREADS = SHAPE::THREADS;
 
     const T *from; /* source of the thread's first copy of the next piece */
     const double *from_x;
     int64_t pitch; /* elements between the sources of consecutive copies */
     int height;    /* rows of M from the block's first one on, at most ROWS */
     int left;      /* remaining steps of k */
-    bool aligned;  /* every run, which is otherwise loaded one by one */
 
-    /* First row and step of run n of a piece; consecutive threads copy consecutive runs. */
+    /* Row and step of element n of a piece; consecutive threads copy consecutive elements. */
     __device__ __forceinline__ static int row(int n)
     {
-        return TRANS ? n % (ROWS / RUN) * RUN : n / (DEPTH / RUN);
+        return TRANS ? n % ROWS : n / DEPTH;
     }
 
     __device__ __forceinline__ static int step(int n)
     {
-        return TRANS ? n / (ROWS / RUN) : n % (DEPTH / RUN) * RUN;
+        return TRANS ? n / ROWS : n % DEPTH;
     }
 
     __device__ __forceinline__ project_copier(const project &p, int64_t top, int64_t begin, int k)
         : from_x(p.x + (begin + threadIdx.x / CLASSES) * p.classes + threadIdx.x % CLASSES),
-          pitch(THREADS / ((TRANS ? ROWS : DEPTH) / RUN) * p.ld),
-          height((int)min((TRANS ? p.cols : p.rows) - top, (int64_t)ROWS)), left(k),
-          aligned(((uintptr_t)p.matrix | (uintptr_t)p.ld * sizeof(T)) % (RUN * sizeof(T)) == 0)
+          pitch(THREADS / (TRANS ? ROWS : DEPTH) * p.ld),
+          height((int)min((TRANS ? p.cols : p.rows) - top, (int64_t)ROWS)), left(k)
     {
         const int64_t i = top + row(threadIdx.x), first = begin + step(threadIdx.x);
         from = static_cast<const T *>(p.matrix) + (TRANS ? first * p.ld + i : i * p.ld + first);
-    }
-
-    /* Copy `count` elements of a run, and zeros behind them. */
-    __device__ __forceinline__ void copy_run(T *to, const T *at, int count, const void *any) const
-    {
-        if (RUN == 1 || aligned) {
-            cp_async<RUN * sizeof(T)>(to, count > 0 ? at : any, count * (int)sizeof(T));
-            return;
-        }
-#pragma unroll
-        for (int e = 0; e < RUN; e++)
-            to[e] = e < count ? at[e] : T(0);
     }
 
     /* Issue the copies of the next piece, with zero fill beyond the rows and beyond k. */
@@ -88,8 +73,9 @@ struct project_copier {
 #pragma unroll
         for (int u = 0; u < SHAPE::LOADS; u++, at += pitch) {
             const int n = u * THREADS + threadIdx.x, i = row(n), k = step(n);
-            const int count = i < height && k < left ? min(RUN, TRANS ? height - i : left - k) : 0;
-            copy_run(&to.a[TRANS ? k : i][TRANS ? i : k], at, count, p.matrix);
+            const bool inside = i < height && k < left;
+            cp_async<sizeof(T)>(&to.a[TRANS ? k : i][TRANS ? i : k], inside ? at : p.matrix,
+                                inside ? sizeof(T) : 0);
         }
 #pragma unroll
         for (int u = 0; u < SHAPE::LOADS_X; u++, at_x += THREADS / CLASSES * p.classes) {
@@ -261,20 +247,15 @@ static cudaError_t project_classes(const struct project *p, cudaStream_t stream)
                               : project_launch<T, TRANS, CLASSES_MAX>(p, stream);
 }
 
-template <typename T>
-static cudaError_t project_type(const struct project *p, cudaStream_t stream)
-{
-    return p->trans ? project_classes<T, true>(p, stream) : project_classes<T, false>(p, stream);
-}
-
 cudaError_t project_cuda(const struct project *p, cudaStream_t stream)
 {
-    switch (p->type) {
-    case SCALAR_FLOAT: return project_type<float>(p, stream);
-    case SCALAR_INT8: return project_type<int8_t>(p, stream);
-    case SCALAR_UINT8: return project_type<uint8_t>(p, stream);
-    case SCALAR_INT16: return project_type<int16_t>(p, stream);
-    case SCALAR_UINT16: return project_type<uint16_t>(p, stream);
-    default: return project_type<double>(p, stream);
+    if (p->exact) {
+        const exact_lines lines = exact_project(p);
+        return exact_lines_cuda(&lines, stream);
     }
+    if (p->type == SCALAR_FLOAT)
+        return p->trans ? project_classes<float, true>(p, stream)
+                        : project_classes<float, false>(p, stream);
+    return p->trans ? project_classes<double, true>(p, stream)
+                    : project_classes<double, false>(p, stream);
 }

@@ -108,7 +108,9 @@ static cudaError_t prepare(const typed_lines &l, ozaki_kernel kernel, int64_t he
     case SCALAR_INT8: return split_lines(lines_of<int8_t>(l), held, to, pitch, plane, stream);
     case SCALAR_UINT8: return split_lines(lines_of<uint8_t>(l), held, to, pitch, plane, stream);
     case SCALAR_INT16: return split_lines(lines_of<int16_t>(l), held, to, pitch, plane, stream);
-    default: return split_lines(lines_of<uint16_t>(l), held, to, pitch, plane, stream);
+    case SCALAR_UINT16: return split_lines(lines_of<uint16_t>(l), held, to, pitch, plane, stream);
+    default: /* of 32 bits, signed or not */
+        return split_lines(lines_of<uint32_t>(l), held, to, pitch, plane, stream);
     }
 }
 
@@ -153,7 +155,7 @@ static cudaError_t multiply_block(const integers &how, ozaki_kernel kernel, cons
                                         1,
                                         integers_signed(a.type, p),
                                         integers_signed(b.type, q)};
-            out->scale = (double)(1 << 8 * (p + q));
+            out->shift = 8 * (p + q);
             status = multiply_planes(kernel, planes, *out, how.leaves_room, stream);
             out->add = true;
         }
@@ -195,10 +197,10 @@ cudaError_t integers_cuda(const struct gemm *g, const struct integers *how, cuda
     const auto [rows, cols, steps] =
         integers_part(how->a, how->b, how->bytes, g->m, how->cols, g->k);
     const int64_t held = rows >= g->m && steps >= g->k ? how->held : 0;
-    double *const c = static_cast<double *>(g->c);
+    uint64_t *const c = static_cast<uint64_t *>(g->c);
     if (g->k == 0 && g->beta == 0) {
         combine zeros = {};
-        zeros.type = SCALAR_DOUBLE;
+        zeros.type = SCALAR_INT64;
         zeros.rows = g->n;
         zeros.cols = g->m;
         zeros.acc = c;
@@ -211,7 +213,7 @@ cudaError_t integers_cuda(const struct gemm *g, const struct integers *how, cuda
                 const typed_lines of_a = part_of(a, i, rows, p, steps);
                 const typed_lines of_b = part_of(b, j, cols, p, steps);
                 const sums_out out = {c + i + j * g->ldc, g->ldc, of_a.count,
-                                      of_b.count,         1,      p > 0 || g->beta != 0};
+                                      of_b.count,         0,      p > 0 || g->beta != 0};
                 const cudaError_t status =
                     multiply_part(*how, of_a, of_b, j > 0 ? of_a.count : held, out, stream);
                 if (status != cudaSuccess)

@@ -1,10 +1,10 @@
-/* Exact products of integers of 8 and 16 bits.
+/* Exact products of integers of 8, 16 and 32 bits.
  *
- * A number of 16 bits is a high byte times 256 and a low byte, which is never negative: each is a
- * plane.  Planes are multiplied as bytes, in blocks of k whose sums fit into 32 bits, and the sums
- * of all blocks and pairs of planes are added to C, in doubles.  While sums of the magnitudes of
- * products stay within 2^53, every number on the way is an integer that is held exactly; so the
- * result depends on no order: not on tiles, ranks, threads, the device or the kernel. */
+ * A number is its bytes times powers of 256, of which only the highest one may be negative: each is
+ * a plane.  Planes are multiplied as bytes, in blocks of k whose sums fit into 32 bits, and the
+ * sums of all blocks and pairs of planes, times their powers of 256, are added to C in 64 bits,
+ * modulo 2^64.  So C is the product modulo 2^64, which is the product where that fits into an
+ * int64; it depends on no order: not on tiles, ranks, threads, the device or the kernel. */
 #pragma once
 
 #include "gemm.h"
@@ -17,7 +17,7 @@ extern "C" {
 /* Steps of k of a block: sums of so many products of two bytes are below 2^31. */
 enum { INTEGERS_BLOCK = 32768 };
 
-/* How to multiply, and where.  struct gemm has C's type, which is double. */
+/* How to multiply, and where.  Elements of C are int64, whatever struct gemm has as its type. */
 struct integers {
     enum scalar a, b;         /* the elements of op(A), of op(B) */
     enum ozaki_kernel kernel; /* of the products of bytes, on a GPU */
@@ -54,8 +54,9 @@ struct integers_part {
 struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
                                    int64_t k);
 
-/* Bytes that integers_cpu works in: no more than `most`, if that is 128 KiB or more. */
-size_t integers_cpu_workspace(size_t most);
+/* Bytes that integers_cpu works in: no more than `most`, if that is 64 KiB or more for each byte of
+ * the wider one's elements. */
+size_t integers_cpu_workspace(enum scalar a, enum scalar b, size_t most);
 
 /* C := op(A) op(B) + beta C on up to `threads` threads, where alpha is 1 and beta 0 or 1.
  * Blocking. */

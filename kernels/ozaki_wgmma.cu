@@ -173,7 +173,7 @@ __device__ __forceinline__ void store_tile(const sums_out &out, const turn &at, 
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int64_t column = j + lane / 4 + 8 * half;
-        double *c = out.c + column * out.ldc;
+        uint64_t *c = out.c + column * out.ldc;
 #pragma unroll
         for (int group = 0; group < TILE_I / 8; group++) {
             const int64_t row = at.i + 8 * group + lane % 4 * 2;
@@ -183,10 +183,9 @@ __device__ __forceinline__ void store_tile(const sums_out &out, const turn &at, 
                 out.put_one(column, row + 1, right);
                 continue;
             }
-            double2 *two = reinterpret_cast<double2 *>(c + row);
-            const double2 before = out.add ? *two : double2{0, 0};
-            *two = {fma(out.scale, (double)left, before.x),
-                    fma(out.scale, (double)right, before.y)};
+            ulonglong2 *two = reinterpret_cast<ulonglong2 *>(c + row);
+            const ulonglong2 before = out.add ? *two : ulonglong2{0, 0};
+            *two = {before.x + out.shifted(left), before.y + out.shifted(right)};
         }
     }
 }

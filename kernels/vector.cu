@@ -15,12 +15,51 @@ __device__ __forceinline__ double fused(double x, double y, double z)
 }
 
 /* alpha acc + beta c0, of which neither is read where its factor is 0. */
-template <typename T>
-__device__ __forceinline__ T combined_at(T alpha, const T *acc, T beta, const T *c0)
+template <typename SUM, typename T>
+__device__ __forceinline__ T combined_at(T alpha, const SUM *acc, T beta, const T *c0)
 {
     if (alpha == T(0))
         return beta == T(0) ? T(0) : beta * *c0;
-    return beta == T(0) ? alpha * *acc : fused(alpha, *acc, beta * *c0);
+    return beta == T(0) ? alpha * (T)*acc : fused(alpha, (T)*acc, beta * *c0);
+}
+
+/* What becomes of sums: that, in floating-point numbers. */
+template <typename SUM, typename T>
+struct real_result {
+    using sum = SUM;
+    using element = T;
+
+    template <class PARAMETERS>
+    __device__ __forceinline__ static T of(const PARAMETERS &p, const SUM *acc, const T *c0)
+    {
+        return combined_at((T)p.alpha, acc, (T)p.beta, c0);
+    }
+};
+
+/* Likewise, in integers. */
+template <bool WRAPS>
+struct whole_result {
+    using sum = int64_t;
+    using element = int64_t;
+
+    template <class PARAMETERS>
+    __device__ __forceinline__ static int64_t of(const PARAMETERS &p, const int64_t *acc,
+                                                 const int64_t *c0)
+    {
+        return WRAPS ? whole_wrapped(p.alpha, *acc, p.beta, c0)
+                     : whole_combined(p.alpha, *acc, p.beta, c0);
+    }
+};
+
+/* Call `start` with the result that the parameters ask for. */
+template <class PARAMETERS, class START>
+static cudaError_t with_result(const PARAMETERS &p, const START &start)
+{
+    if (p.type == SCALAR_INT64)
+        return p.whole ? start(whole_result<false>()) : start(whole_result<true>());
+    if (p.type == SCALAR_FLOAT)
+        return start(real_result<float, float>());
+    return p.whole ? start(real_result<int64_t, double>()) : start(real_result<double, double>());
 }
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
@@ -35,33 +74,19 @@ static dim3 blocks_over(int64_t rows, int height, int64_t cols, int width)
 
 /* One element per thread, consecutive threads along a row; a grid-stride loop covers rows beyond
  * GRID_Y_MAX. */
-template <typename T>
+template <class RESULT>
 __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_kernel(const struct combine p)
 {
-    const T alpha = (T)p.alpha, beta = (T)p.beta;
+    using element = typename RESULT::element;
     const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
     if (j >= p.cols)
         return;
     for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
          i += (int64_t)gridDim.y * COMBINE_Y) {
-        T *acc = static_cast<T *>(p.acc) + i * p.ld_acc + j;
-        const T *c0 = static_cast<const T *>(p.c0) + i * p.ld_c0 + j;
-        *acc = combined_at(alpha, acc, beta, c0);
-    }
-}
-
-/* Likewise, from doubles to integers in the same place. */
-__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) combine_whole_kernel(const struct combine p)
-{
-    const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
-    if (j >= p.cols)
-        return;
-    for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
-         i += (int64_t)gridDim.y * COMBINE_Y) {
-        double *acc = static_cast<double *>(p.acc) + i * p.ld_acc + j;
-        const int64_t sum = whole_combined(p.alpha, *acc, p.beta,
-                                           static_cast<const int64_t *>(p.c0) + i * p.ld_c0 + j);
-        memcpy(acc, &sum, sizeof sum);
+        auto *acc = static_cast<typename RESULT::sum *>(p.acc) + i * p.ld_acc + j;
+        const element *c0 = static_cast<const element *>(p.c0) + i * p.ld_c0 + j;
+        const element result = RESULT::of(p, acc, c0);
+        memcpy(acc, &result, sizeof result);
     }
 }
 
@@ -127,33 +152,30 @@ cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
     if (combine_is_complex(combine))
         return start_over(floats ? combine_pairs_kernel<float> : combine_pairs_kernel<double>,
                           *combine, combine->rows, combine->cols / 2, stream);
-    auto kernel = combine->whole ? combine_whole_kernel
-                  : floats       ? combine_kernel<float>
-                                 : combine_kernel<double>;
-    return start_over(kernel, *combine, combine->rows, combine->cols, stream);
+    return with_result(*combine, [&](auto result) {
+        return start_over(combine_kernel<decltype(result)>, *combine, combine->rows, combine->cols,
+                          stream);
+    });
 }
 
 constexpr int MIRROR_SIDE = 32, MIRROR_ROWS = 8;
 
 /* An element of a mirror. */
-template <typename T, bool WHOLE>
-__device__ __forceinline__ void mirror_element(const struct mirror &p, const T *acc, int64_t row,
-                                               int64_t col)
+template <class RESULT>
+__device__ __forceinline__ void
+mirror_element(const struct mirror &p, const typename RESULT::sum *acc, int64_t row, int64_t col)
 {
-    const int64_t to = row * p.ld_to + col, from = row * p.ld_c0 + col;
-    if (WHOLE)
-        static_cast<int64_t *>(p.to)[to] = whole_combined(
-            p.alpha, (double)*acc, p.beta, static_cast<const int64_t *>(p.c0) + from);
-    else
-        static_cast<T *>(p.to)[to] =
-            combined_at((T)p.alpha, acc, (T)p.beta, static_cast<const T *>(p.c0) + from);
+    using element = typename RESULT::element;
+    static_cast<element *>(p.to)[row * p.ld_to + col] =
+        RESULT::of(p, acc, static_cast<const element *>(p.c0) + row * p.ld_c0 + col);
 }
 
 /* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
  * both sides are accessed along rows. */
-template <typename T, bool WHOLE>
+template <class RESULT>
 __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const struct mirror p)
 {
+    using T = typename RESULT::sum;
     __shared__ T piece[MIRROR_SIDE][MIRROR_SIDE + 1];
     const int64_t left = (int64_t)blockIdx.x * MIRROR_SIDE;
     for (int64_t top = (int64_t)blockIdx.y * MIRROR_SIDE; top < p.rows;
@@ -166,7 +188,7 @@ __global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const 
         for (int y = threadIdx.y; y < MIRROR_SIDE; y += MIRROR_ROWS) {
             const int64_t row = left + y, col = top + threadIdx.x;
             if (row < p.cols && col < p.rows)
-                mirror_element<T, WHOLE>(p, &piece[threadIdx.x][y], row, col);
+                mirror_element<RESULT>(p, &piece[threadIdx.x][y], row, col);
         }
         __syncthreads();
     }
@@ -214,13 +236,14 @@ cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
         return cudaSuccess;
     dim3 block(MIRROR_SIDE, MIRROR_ROWS);
     dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
-    const bool floats = mirror->type == SCALAR_FLOAT;
-    auto kernel = mirror->pairs && floats ? mirror_pairs_kernel<float>
-                  : mirror->pairs         ? mirror_pairs_kernel<double>
-                  : mirror->whole         ? mirror_kernel<double, true>
-                  : floats                ? mirror_kernel<float, false>
-                                          : mirror_kernel<double, false>;
-    return start_kernel(kernel, grid, block, 0, stream, *mirror);
+    if (mirror->pairs) {
+        auto kernel =
+            mirror->type == SCALAR_FLOAT ? mirror_pairs_kernel<float> : mirror_pairs_kernel<double>;
+        return start_kernel(kernel, grid, block, 0, stream, *mirror);
+    }
+    return with_result(*mirror, [&](auto result) {
+        return start_kernel(mirror_kernel<decltype(result)>, grid, block, 0, stream, *mirror);
+    });
 }
 
 /* One pair on or below the diagonal per thread, as in combine_kernel. */

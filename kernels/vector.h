@@ -14,8 +14,9 @@
  * the result is alpha * acc and c0 is not read; with alpha = 0 it is beta * c0 and acc is not read.
  * With alpha = 1 this is C += beta A.  alpha and beta are rounded to `type` before use.
  *
- * `whole`: acc holds integers of up to 53 bits as doubles, alpha and beta are such integers, and
- * c0 and what acc becomes are int64; what does not fit becomes WHOLE_OVERFLOW.
+ * `whole`: acc holds int64, and `type` is that of c0 and of what acc becomes.  For doubles acc is
+ * rounded first.  For int64 alpha and beta are integers of up to 53 bits, and what does not fit
+ * becomes WHOLE_OVERFLOW.  Where `type` is int64 without `whole`, all is modulo 2^64.
  *
  * Where alpha_i or beta_i is not 0, elements are pairs of a real part r and an imaginary part i,
  * and so are alpha and beta.  Then t = beta c0 is
@@ -46,7 +47,7 @@ struct mirror {
     const void *acc, *c0;
     void *to;
     int64_t ld_acc, ld_c0, ld_to; /* numbers between rows */
-    bool whole;                   /* as above: `to` is int64 */
+    bool whole;                   /* as above; `type` is that of c0 and `to` */
     bool pairs, conjugate;
     double alpha_i, beta_i;
 };

@@ -15,11 +15,21 @@ static bool is_zero(enum scalar type, double x)
 
 static void combine_whole(const struct combine *c, int64_t i)
 {
-    double *acc = (double *)c->acc + i * c->ld_acc;
+    int64_t *acc = (int64_t *)c->acc + i * c->ld_acc;
     const int64_t *c0 = c->beta != 0 ? (const int64_t *)c->c0 + i * c->ld_c0 : NULL;
-    for (int64_t j = 0; j < c->cols; j++) {
-        const int64_t sum = whole_combined(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL);
-        memcpy(&acc[j], &sum, sizeof sum);
+    for (int64_t j = 0; j < c->cols; j++)
+        acc[j] = c->whole ? whole_combined(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL)
+                          : whole_wrapped(c->alpha, acc[j], c->beta, c0 ? c0 + j : NULL);
+}
+
+/* A row of integers to doubles, in place. */
+static void round_whole(void *row, int64_t count)
+{
+    double *to = row;
+    for (int64_t j = 0; j < count; j++) {
+        int64_t sum;
+        memcpy(&sum, &to[j], sizeof sum);
+        to[j] = (double)sum;
     }
 }
 
@@ -33,12 +43,14 @@ void combine_cpu(const struct combine *c, int threads)
     bool with_c0 = !is_zero(c->type, c->beta) || !is_zero(c->type, c->beta_i);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < c->rows; i++) {
-        if (c->whole) {
+        if (c->type == SCALAR_INT64) {
             combine_whole(c, i);
             continue;
         }
         char *acc = (char *)c->acc + i * acc_bytes;
         const char *c0 = with_c0 ? (const char *)c->c0 + i * c0_bytes : NULL;
+        if (c->whole && with_acc)
+            round_whole(acc, c->cols);
         if (combine_is_complex(c))
             kernel->combine_pairs(c->cols / 2, alpha, with_acc ? acc : NULL, beta, c0, acc);
         else
@@ -134,7 +146,8 @@ void mirror_cpu(const struct mirror *m, int threads)
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t j = 0; j < m->cols; j += SIDE)
         transpose_columns(m, j, m->cols - j < SIDE ? m->cols - j : SIDE);
-    if (m->alpha != 1 || m->beta != 0 || combine_is_complex(&combine) || m->whole)
+    if (m->alpha != 1 || m->beta != 0 || combine_is_complex(&combine) ||
+        (m->whole && m->type != SCALAR_INT64))
         combine_cpu(&combine, threads);
 }
 

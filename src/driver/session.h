@@ -134,6 +134,10 @@ int session_read_statistics(struct session *session);
 /* Collective.  Read them once more, and complain (EXIT_VERIFY) where they differ. */
 int session_compare_statistics(struct session *session);
 
+/* Collective.  Of a problem that `measures`, find the largest elements of A and B, and complain
+ * where with these C might not fit. */
+int session_measure(struct session *session);
+
 /* Collective.  Multiply all that is left, an attempt after the other. */
 int session_execute(struct session *session);
 

@@ -106,6 +106,14 @@ static int open_output(struct session *s)
     return 0;
 }
 
+/* Collective.  What has to be known of the elements of A and B, which is read once. */
+static int read_statistics(struct session *s)
+{
+    if (s->problem.measures)
+        return s->progress.saved ? 0 : session_measure(s);
+    return session_read_statistics(s);
+}
+
 /* The device is opened for what is left, which is known when what was saved has been compared.
  * Then, which may take long, means and deviations are computed, and a new output is created when
  * these are known: until then an earlier run's stays what it is. */
@@ -115,7 +123,7 @@ static int open_all(struct session *s)
     s->resumed = s->journal.saved = s->progress.saved;
     if (s->resumed && (open_output(s) || session_compare(s)))
         return s->err.code;
-    if (open_device(s) || session_read_statistics(s))
+    if (open_device(s) || read_statistics(s))
         return s->err.code;
     report_baseline();
     return s->resumed ? 0 : open_output(s);

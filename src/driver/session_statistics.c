@@ -1,8 +1,11 @@
-/* What centred and scaled products need before anything is multiplied. */
+/* What centred and scaled products, and those of integers that might overflow, need before anything
+ * is multiplied. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "error.h"
+#include "integer_problem.h"
+#include "magnitude.h"
 #include "quantity.h"
 #include "session.h"
 
@@ -93,4 +96,28 @@ int session_read_statistics(struct session *s)
     if (s->comm.rank == 0)
         warn(s);
     return 0;
+}
+
+static void tell_magnitude(void *context, double done)
+{
+    ticker_tell_other(context, "of a matrix is read, for its largest element", done);
+}
+
+int session_measure(struct session *s)
+{
+    struct magnitude found;
+    struct ticker *ticker = &s->record.ticker;
+    const struct statistics_watch watch = {tell_magnitude, ticker};
+    ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
+    magnitude_read(&s->problem, &s->hardware.machine, &s->comm, &watch, &found, &s->err);
+    ticker_hide(ticker);
+    if (session_check_operands(s))
+        return s->err.code;
+    if (s->comm.rank == 0 && integers_check(&s->problem, found.largest, &s->err) == 0 &&
+        !s->options.quiet)
+        printf("Largest     elements of A and B: %" PRIu64 " and %" PRIu64
+               " in magnitude, so that C fits into int64; %s in %s\n",
+               found.largest[OPERAND_A], found.largest[OPERAND_B], quantity_bytes(found.bytes),
+               quantity_time(found.seconds));
+    return comm_agree(&s->comm, &s->err);
 }

@@ -11,24 +11,29 @@ enum {
     ROW_SUMS = 5,        /* of each class of a row: y, before, z, squares, odd */
 };
 
-bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols)
-{
-    return algorithm_reports_peaks(algorithm, type) && cols >= PEAK_ROWS * check_classes(cols);
-}
-
-size_t check_peak_numbers(int64_t rows, int64_t cols)
-{
-    int64_t floats = freivalds_parts(cols, PEAK_ROWS) * rows;
-    return (size_t)freivalds_parts(floats, 2);
-}
-
-int check_classes(int64_t cols)
+static int rounded_classes(int64_t cols)
 {
     int classes = 1;
     while (classes < CLASSES_MAX &&
            cols / (2 * classes) >= (classes < FEW_CLASSES ? FEW_COLUMNS : CLASS_COLUMNS))
         classes *= 2;
     return classes;
+}
+
+int check_classes(const struct problem *p, int64_t cols)
+{
+    return p->exact ? 1 : rounded_classes(cols);
+}
+
+bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols)
+{
+    return algorithm_reports_peaks(algorithm, type) && cols >= PEAK_ROWS * rounded_classes(cols);
+}
+
+size_t check_peak_numbers(int64_t rows, int64_t cols)
+{
+    int64_t floats = freivalds_parts(cols, PEAK_ROWS) * rows;
+    return (size_t)freivalds_parts(floats, 2);
 }
 
 /* What an error of a typical element takes to be found grows with the square of the group, or with
@@ -59,11 +64,12 @@ int check_passes(const struct problem *p)
     return problem_is_triangle(p) ? STRIPS_MAX : 1;
 }
 
-size_t check_device_bytes(int64_t rows, int64_t cols, int64_t slab, int passes, bool has_peaks)
+size_t check_device_bytes(const struct problem *p, int64_t rows, int64_t cols, int64_t slab,
+                          bool has_peaks)
 {
-    size_t classes = (size_t)check_classes(cols), parts = check_parts(slab);
+    size_t classes = (size_t)check_classes(p, cols), parts = check_parts(slab);
     size_t numbers = 2 * ((size_t)cols + 1) + 2 * (size_t)slab * classes +
-                     (size_t)passes * parts * classes + ROW_SUMS * (size_t)rows * classes +
+                     (size_t)check_passes(p) * parts * classes + ROW_SUMS * (size_t)rows * classes +
                      (size_t)rows + project_partials(rows, slab, (int)classes) +
                      2 * check_verdicts(rows);
     return (numbers + (has_peaks ? check_peak_numbers(rows, cols) : 0)) * sizeof(double);

@@ -7,8 +7,8 @@
 
 #include "problem.h"
 
-/* Classes for so many columns of a tile. */
-int check_classes(int64_t cols);
+/* Classes for so many columns of a tile: one where sums are exact. */
+int check_classes(const struct problem *p, int64_t cols);
 
 /* Whether the check of tiles of so many columns goes by the peaks of their sums (gemm.h). */
 bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols);
@@ -23,8 +23,8 @@ size_t check_parts(int64_t slab);
 int check_passes(const struct problem *p);
 
 /* Bytes of device memory, and of pinned host memory, that tiles and slabs of this size need. */
-size_t check_device_bytes(int64_t tile_rows, int64_t tile_cols, int64_t slab, int passes,
-                          bool has_peaks);
+size_t check_device_bytes(const struct problem *p, int64_t tile_rows, int64_t tile_cols,
+                          int64_t slab, bool has_peaks);
 size_t check_host_bytes(int64_t tile_rows, int64_t tile_cols);
 
 /* The room of their peaks, in doubles. */

@@ -1,15 +1,17 @@
-/* Sums of products are kept in doubles, which hold all integers up to 2^53: what the types and k
- * allow to be larger is no product of integers here. */
+/* Sums are made modulo 2^64, so what counts is whether C fits into int64: by the types of A and B
+ * and k, or else by the largest elements that A and B have. */
 #include "integer_problem.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "error.h"
 #include "options.h"
 
-static const double most = 0x1p53; /* below which doubles, and sums of them, are exact */
-static const double most_of_c = 0x1p63;
+static const double most_of_double = 0x1p53; /* below which all integers are doubles */
+
+typedef unsigned __int128 wide;
 
 const char *problem_exact_text(const struct problem *p)
 {
@@ -28,43 +30,55 @@ static bool holds_integers(const struct matrix_info *info)
     return info->elements == ELEMENT_INTEGER && scalar_is_integer(info->integers);
 }
 
-static bool has_bytes(const struct matrix_info *info)
+/* The largest sum of k products of elements of such magnitudes. */
+static wide largest_sum(const struct problem *p, const uint64_t largest[2])
 {
-    return holds_integers(info) && scalar_size(info->integers) <= 2;
+    return problem_reads_ab(p) ? (wide)p->k * largest[0] * largest[1] : 0;
 }
 
-/* The largest sum of k products that the types allow. */
-static double largest_sum(const struct problem *p)
+static wide largest_of_types(const struct problem *p)
 {
-    return (double)p->k * scalar_largest(p->matrix[OPERAND_A].integers) *
-           scalar_largest(p->matrix[OPERAND_B].integers);
+    const uint64_t largest[] = {(uint64_t)scalar_largest(p->matrix[OPERAND_A].integers),
+                                (uint64_t)scalar_largest(p->matrix[OPERAND_B].integers)};
+    return largest_sum(p, largest);
 }
 
-/* alpha and beta of a C of integers, and what they make of the largest sum and the largest C0; that
- * of an int64 C0 is found where C is written. */
-static void check_scalars(const struct problem *p, struct error *err)
+/* Whether alpha times that sum plus beta times the largest C0 fits into int64, as that of an int64
+ * C0 is found to do where C is written.  alpha and beta are integers of up to 53 bits. */
+static bool fits(const struct problem *p, wide sum)
 {
     const struct matrix_info *c = &p->matrix[OPERAND_C];
+    const bool adds = p->beta != 0 && c->integers != SCALAR_INT64;
+    const wide other = adds ? (wide)fabs(p->beta) * (wide)scalar_largest(c->integers) : 0;
+    return sum <= INT64_MAX && (wide)fabs(p->alpha) * sum + other <= INT64_MAX;
+}
+
+static bool check_scalars(const struct problem *p, struct error *err)
+{
     const double scalars[] = {p->alpha, p->beta};
     const char *const names[] = {"alpha", "beta"};
     bool whole = true;
     for (int i = 0; i < 2; i++)
-        if (scalars[i] != trunc(scalars[i]) || !(fabs(scalars[i]) <= most)) {
+        if (scalars[i] != trunc(scalars[i]) || !(fabs(scalars[i]) <= most_of_double)) {
             error_add(err, EXIT_USAGE,
                       "--%s %.15g is not an integer of up to 53 bits, as an int64 C needs; give "
                       "--type d for a C of doubles",
                       names[i], scalars[i]);
             whole = false;
         }
-    double largest = fabs(p->alpha) * largest_sum(p);
-    if (p->beta != 0 && c->integers != SCALAR_INT64)
-        largest += fabs(p->beta) * scalar_largest(c->integers);
-    if (whole && largest >= most_of_c)
-        error_add(
-            err, EXIT_INPUT,
-            "elements of C could be as large as %.3g, and int64 holds no more than 2^63; give "
-            "--type d for a C of doubles",
-            largest);
+    return whole;
+}
+
+int integers_check(const struct problem *p, const uint64_t largest[2], struct error *err)
+{
+    const wide sum = largest_sum(p, largest);
+    if (fits(p, sum))
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "elements of A are up to %" PRIu64 " in magnitude, of B up to %" PRIu64
+                     ": with k = %" PRId64 " those of C could be as large as %.4g, and int64 holds "
+                     "less than 2^63; give --type d to multiply doubles, with rounding",
+                     largest[0], largest[1], p->k, fabs(p->alpha) * (double)sum);
 }
 
 /* Whether the options name kernels of other products, or change A to what is no integers. */
@@ -78,18 +92,11 @@ static bool changes_a(const struct options *o)
     return o->center || o->scale || o->product == PRODUCT_COV || o->product == PRODUCT_COR;
 }
 
-/* Whether sums are exact, by the types and k. */
-static bool is_exact(const struct problem *p)
-{
-    return has_bytes(&p->matrix[OPERAND_A]) && has_bytes(&p->matrix[OPERAND_B]) &&
-           largest_sum(p) <= most;
-}
-
 /* Whether a C of integers is asked for and there is none; complains. */
 static bool refuse(const struct problem *p, const struct options *o, enum operand end,
                    struct error *err)
 {
-    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct matrix_info *a = &p->matrix[OPERAND_A];
     if (names_kernels(o))
         error_add(
             err, EXIT_USAGE,
@@ -99,12 +106,6 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
         error_add(err, EXIT_INPUT,
                   "A is %s, and centred or scaled it is not integers; give --type d",
                   scalar_name(a->integers));
-    else if (!is_exact(p))
-        error_add(err, EXIT_INPUT,
-                  "sums of products of %s and %s over k = %.15g could be as large as %.3g, and are "
-                  "exact up to 2^53; give --type d to multiply doubles, with rounding, or store "
-                  "narrower integers",
-                  scalar_name(a->integers), scalar_name(b->integers), (double)p->k, largest_sum(p));
     else if (end > OPERAND_C && !holds_integers(&p->matrix[OPERAND_C]))
         error_add(err, EXIT_INPUT,
                   "A and B are integers and C is not, but would be added to; give --type d for a C "
@@ -122,13 +123,14 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
         b->integers == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
         return false;
     p->type = SCALAR_DOUBLE;
-    if (o->convert ? names_kernels(o) || changes_a(o) || !is_exact(p) : refuse(p, o, end, err))
+    const wide sum = largest_of_types(p);
+    const bool rounds = names_kernels(o) || changes_a(o) || sum > (wide)most_of_double;
+    if (o->convert ? rounds : refuse(p, o, end, err))
         return !o->convert;
     p->held[OPERAND_A] = a->integers;
     p->held[OPERAND_B] = b->integers;
     p->held[OPERAND_C] = o->convert ? SCALAR_DOUBLE : SCALAR_INT64;
     p->exact = true;
-    if (!o->convert)
-        check_scalars(p, err);
+    p->measures = !o->convert && check_scalars(p, err) && !fits(p, sum);
     return true;
 }

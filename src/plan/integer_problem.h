@@ -4,7 +4,11 @@
 #include "problem.h"
 
 /* Make the product one of integers if its operands are, and the options let it be: set its types,
- * or complain about what would not fit and about alpha and beta.  False, with nothing changed, if
+ * or complain about alpha and beta and what they would add to.  False, with nothing changed, if
  * it is none. `end`: of the operands that are described; the shapes must be set. */
 bool integers_choose(const struct options *options, struct problem *p, enum operand end,
                      struct error *err);
+
+/* Where the problem `measures`: complain unless all elements of C fit into int64 when those of A
+ * and B have at most such magnitudes. */
+int integers_check(const struct problem *p, const uint64_t largest[2], struct error *err);

@@ -124,8 +124,8 @@ size_t plan_embedded_bytes(const struct problem *p, const struct plan *plan, enu
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)
 {
     bool has_peaks = check_has_peaks(algorithm, p->type, plan->tile_cols);
-    return plan_buffer_bytes(check_device_bytes(plan->tile_rows, plan->tile_cols, plan->slab,
-                                                check_passes(p), has_peaks));
+    return plan_buffer_bytes(
+        check_device_bytes(p, plan->tile_rows, plan->tile_cols, plan->slab, has_peaks));
 }
 
 /* With the table of C's checksum. */
@@ -145,7 +145,7 @@ static size_t integers_bytes(const struct query *q, const struct plan *plan, siz
 {
     const enum scalar a = problem_held(q->p, OPERAND_A), b = problem_held(q->p, OPERAND_B);
     if (!q->machine->gpu)
-        return plan_buffer_bytes(integers_cpu_workspace(most));
+        return plan_buffer_bytes(integers_cpu_workspace(b, a, most));
     struct integers_part part =
         integers_part(b, a, most, plan->tile_cols, plan->tile_rows, plan->slab);
     return plan_buffer_bytes(integers_workspace(b, a, part.rows, part.cols, part.steps));

@@ -29,9 +29,10 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
 /* Plain data: rank 0 makes it, all ranks get a copy. */
 struct problem {
-    enum scalar type;                /* of its sums */
+    enum scalar type;                /* of its sums, unless they are exact */
     enum scalar held[OPERAND_COUNT]; /* integers: as panels and C hold them; else they are `type` */
-    bool exact;                      /* A and B are integers, whose sums doubles hold exactly */
+    bool exact;                      /* A and B are integers, and so are the sums: of 64 bits */
+    bool measures;                   /* of which only A's and B's elements say whether they fit */
     bool complex;                    /* n and k count real and imaginary parts */
     int64_t m, n, k;                 /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
@@ -57,6 +58,18 @@ int problem_open(const struct options *options, struct problem *problem, struct 
 static inline enum scalar problem_held(const struct problem *p, enum operand operand)
 {
     return scalar_is_integer(p->held[operand]) ? p->held[operand] : p->type;
+}
+
+/* The elements of accumulators. */
+static inline enum scalar problem_sums(const struct problem *p)
+{
+    return p->exact ? SCALAR_INT64 : p->type;
+}
+
+/* Whether these are not yet those of C if alpha is 1 and beta 0. */
+static inline bool problem_rounds(const struct problem *p)
+{
+    return problem_sums(p) != problem_held(p, OPERAND_C);
 }
 
 /* Bytes of such an element. */

@@ -7,19 +7,11 @@
 
 #include "device.h"
 #include "error.h"
-#include "mix.h"
 #include "ozaki.h"
 #include "quantity.h"
 #include "schedule.h"
 #include "tiles.h"
 #include "triangle.h"
-
-double check_weight(uint64_t seed, enum check_kind kind, int64_t col)
-{
-    uint64_t bits = mix_number(mix_number(seed, (uint64_t)kind), (uint64_t)col);
-    double magnitude = 0.5 + 0.5 * (double)(bits >> 11) * 0x1p-53;
-    return bits & 1 ? magnitude : -magnitude;
-}
 
 /* The last word of left_out. */
 static int *found_of(const struct check *c)
@@ -66,8 +58,7 @@ int check_begin(struct check *c, const struct block *tile, struct error *err)
     if (dev->sync(dev, c->ready, err) || dev->wait(dev, STREAM_IN, c->summed, err) ||
         dev->wait(dev, STREAM_IN, c->done, err))
         return err->code;
-    for (int64_t j = 0; j < tile->cols; j++)
-        c->host[j] = check_weight(c->seed, CHECK_ONLINE, tile->col + j);
+    check_set_weights(c);
     if (send(c, c->weights, c->host, (size_t)tile->cols * sizeof(double), err) ||
         send(c, c->left_out, c->host + cols, (cols + 1) * sizeof(int), err) ||
         send(c, check_wrong(c), c->host + cols, sizeof *check_wrong(c), err) ||
@@ -96,7 +87,8 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
                        double *sums, double *squares, struct error *err)
 {
     int64_t at = skip * c->classes;
-    struct sketch sketch = {.type = c->problem->type,
+    struct sketch sketch = {.type = problem_sums(c->problem),
+                            .exact = c->problem->exact,
                             .rows = rows,
                             .cols = columns_of(c, skip, rows),
                             .matrix = acc,
@@ -174,6 +166,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     const enum scalar type = problem_held(c->problem, OPERAND_B);
     size_t size = scalar_size(type);
     struct sketch sketch = {.type = type,
+                            .exact = c->problem->exact,
                             .trans = trans,
                             .accumulate = first > 0,
                             .rows = trans ? end - first : b.rows,
@@ -201,7 +194,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
                             .y = c->y + skip * c->classes,
                             .found = found_of(c),
                             .tag = c->tag};
-    if (dev->sketch(dev, &sketch, err) || dev->retire(dev, &retire, err))
+    if (dev->sketch(dev, &sketch, err) || sketch.exact || dev->retire(dev, &retire, err))
         return err->code;
     sketch.only_found = true; /* once more, from the first column on */
     sketch.accumulate = false;
@@ -223,7 +216,7 @@ int check_columns(struct check *c, const struct block *rows, struct error *err)
     int64_t k = c->problem->trans[OPERAND_B] ? b.cols : b.rows, part = check_part(c, k);
     if (sketch_columns(c, skip, c->passed, end, err))
         return err->code;
-    for (int64_t first = 0; first < k; first += part) {
+    for (int64_t first = 0; first < k && !c->problem->exact; first += part) {
         const double *squares = c->t + (c->plan->slab + first) * c->classes;
         struct norms norms = {min_i64(part, k - first), c->classes, squares,
                               norms_of(c, skip, first / part), first > 0 || c->begins};
@@ -260,6 +253,7 @@ int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *a
 static struct judge judge_of(const struct check *c)
 {
     return (struct judge){.type = c->problem->type,
+                          .exact = c->problem->exact,
                           .rows = c->tile.rows,
                           .cols = c->tile.cols,
                           .classes = c->classes,
@@ -307,7 +301,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.squares += at;
     judge.odd += at;
     judge.verdicts += end->skip;
-    judge.row_squares = c->row_squares + end->skip;
+    judge.row_squares = c->problem->exact ? NULL : c->row_squares + end->skip;
     judge.norms = norms_of(c, end->skip, end->part);
     judge.cols = columns_of(c, end->skip, end->rows);
     judge.steps = (double)end->steps;
@@ -334,6 +328,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     bool trans = c->problem->trans[OPERAND_A];
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
     struct project project = {.type = problem_held(c->problem, OPERAND_A),
+                              .exact = c->problem->exact,
                               .trans = trans,
                               .begin = c->begins || product->first > 0,
                               .from_zero = !c->expects && product->first == 0,

@@ -2,6 +2,7 @@
  * y = op(A) (op(B) x) is accumulated from the same bytes for random vectors x, and compared with
  * acc x.  kernels/freivalds.h has the operations, freivalds_judge.h the limit and its proof.
  *
+ * - Sums of integers are compared modulo 2^64, without a limit: all below is of others.
  * - x is drawn anew in every run.  The proof of the limit needs its random signs, and an error that
  *   one vector does not see is seen by another one in the next run.
  * - The columns of a tile are dealt to up to CLASSES_MAX vectors.
@@ -87,6 +88,9 @@ struct check {
 
 /* The weight of a column of C: its sign is random, its magnitude from 1/2 to 1. */
 double check_weight(uint64_t seed, enum check_kind kind, int64_t col);
+
+/* The check's own: put those of all columns of the tile into its host memory. */
+void check_set_weights(struct check *check);
 
 /* Open a check that works in `memory`, check_device_bytes of device memory, which stays the
  * caller's; null: nothing is checked.  After a failure check_close is still due. */

@@ -47,7 +47,7 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
                         .on = memory != NULL && plan->slabs > 0,
                         .running = p->moduli > 0 || algorithm_is_running_sum(algorithm),
                         .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
-                        .classes = check_classes(plan->tile_cols),
+                        .classes = check_classes(p, plan->tile_cols),
                         .deal = has_peaks ? PEAK_ROWS : 1,
                         .group_steps = check_group_steps(p, has_peaks)};
     if (!c->on)

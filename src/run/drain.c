@@ -35,8 +35,8 @@ bool drain_computes(const struct drain *d)
 {
     const struct problem *p = d->problem;
     const bool mirrors = problem_mirrors(p) || (p->symmetric && p->complex); /* in squares, too */
-    return d->plan->layers == 1 && (mirrors || p->alpha != 1 || p->alpha_i != 0 ||
-                                    problem_reads_c(p) || problem_gives_integers(p));
+    return d->plan->layers == 1 &&
+           (mirrors || p->alpha != 1 || p->alpha_i != 0 || problem_reads_c(p) || problem_rounds(p));
 }
 
 /* A part of C0 to the device; `buffer` alternates. */
@@ -54,7 +54,7 @@ struct combine drain_combine(const struct drain *d, const struct block *part)
 {
     const struct problem *p = d->problem;
     return (struct combine){
-        .type = p->type,
+        .type = problem_held(p, OPERAND_C),
         .rows = part->rows,
         .cols = part->cols,
         .alpha = d->plan->slabs ? p->alpha : 0,
@@ -65,7 +65,7 @@ struct combine drain_combine(const struct drain *d, const struct block *part)
         .c0 = d->c0[d->parts % 2],
         .ld_acc = d->tile.ld,
         .ld_c0 = part->cols,
-        .whole = problem_gives_integers(p)};
+        .whole = p->exact};
 }
 
 /* C = alpha acc + beta C0 in the accumulators of one part of the tile. */
@@ -75,7 +75,7 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
     struct device *dev = d->device;
     struct combine combine = drain_combine(d, part);
     int buffer = (int)(d->parts++ % 2);
-    if (combine.alpha == 1 && combine.alpha_i == 0 && !problem_reads_c(p) && !combine.whole)
+    if (combine.alpha == 1 && combine.alpha_i == 0 && !problem_reads_c(p) && !problem_rounds(p))
         return 0;
     if (problem_reads_c(p) && load_c0(d, part, buffer, err))
         return err->code;
@@ -87,13 +87,15 @@ static int combine_part(struct drain *d, const struct block *part, struct error 
 /* What a part of a mirror is made of. */
 struct mirrored {
     double alpha, beta, alpha_i, beta_i; /* alpha acc^T + beta C0 */
-    bool whole;                          /* as integers */
+    enum scalar type;                    /* that it has */
+    bool whole;                          /* as in struct mirror */
 };
 
 /* What becomes of C. */
 static struct mirrored as_c(const struct problem *p)
 {
-    return (struct mirrored){p->alpha, p->beta, p->alpha_i, p->beta_i, problem_gives_integers(p)};
+    return (struct mirrored){p->alpha, p->beta, p->alpha_i, p->beta_i, problem_held(p, OPERAND_C),
+                             p->exact};
 }
 
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
@@ -104,7 +106,7 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
     const struct block of = triangle_mirror(part, width);
     const bool with_c0 = how->beta != 0 || how->beta_i != 0;
     int buffer = (int)(d->parts % 2);
-    struct mirror mirror = {.type = d->problem->type,
+    struct mirror mirror = {.type = how->type,
                             .rows = of.rows,
                             .cols = of.cols / width,
                             .alpha = how->alpha,
@@ -120,7 +122,7 @@ static int mirror_part(struct drain *d, const struct matrix *acc, const struct b
                             .conjugate = problem_is_hermitian(d->problem),
                             .alpha_i = how->alpha_i,
                             .beta_i = how->beta_i};
-    struct matrix to = {d->problem->type, d->mirror, part->cols, *part};
+    struct matrix to = {how->type, d->mirror, part->cols, *part};
     if (with_c0) {
         d->parts++;
         if (load_c0(d, part, buffer, err))
@@ -168,7 +170,8 @@ static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index
 
 int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
 {
-    return drain_mirror(d, acc, index, &(struct mirrored){.alpha = 1}, err);
+    const struct mirrored how = {.alpha = 1, .type = problem_sums(d->problem)};
+    return drain_mirror(d, acc, index, &how, err);
 }
 
 int drain_strip(struct drain *d, int64_t index, struct error *err)

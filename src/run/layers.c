@@ -123,10 +123,10 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
 {
     const struct check *check = &run->check;
     const struct block *tile = &run->drain.tile.block;
-    const int64_t sums = run->plan->tile_rows * check->classes;
+    const int64_t sums = run->plan->tile_rows * check->classes; /* y, and `before` behind it */
     const struct matrix matrices[] = {
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
-        {SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}}, /* and its `before` */
+        {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}},
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 2, tile->rows}}};
     climb(run, matrices, check->on ? 3 : 1, slots, err);
     for (int i = 0; i < 2 && !err->code; i++)

@@ -100,13 +100,13 @@ int run_warm_up(struct run *run, struct error *err)
     struct event *combined = run->drain.drained[0];
     struct block corner = {0, 0, 1, problem_width(p)};
     struct combine combine = drain_combine(&run->drain, &corner);
-    const struct mirror mirror = {.type = p->type,
+    const struct mirror mirror = {.type = problem_held(p, OPERAND_C),
                                   .rows = 1,
                                   .cols = 1,
                                   .alpha = p->alpha,
                                   .acc = run->acc.memory,
                                   .to = run->drain.mirror,
-                                  .whole = problem_gives_integers(p),
+                                  .whole = p->exact,
                                   .pairs = p->complex};
     const struct reflect reflect = {.type = p->type, .side = 1, .matrix = run->acc.memory};
     if (dev->combine(dev, &combine, err) || (p->symmetric && dev->mirror(dev, &mirror, err)) ||

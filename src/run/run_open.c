@@ -46,7 +46,7 @@ static void *carve_memory(struct run *run)
     const struct problem *p = run->problem;
     const struct plan *plan = run->plan;
     enum algorithm algorithm = run->request->algorithm;
-    run->acc = (struct matrix){.type = p->type,
+    run->acc = (struct matrix){.type = problem_sums(p),
                                .memory = carve(run, plan_panel_bytes(p, plan, OPERAND_C)),
                                .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;

@@ -46,7 +46,7 @@ static void print_matrix(const struct matrix_info *info)
     printf("  layout: %.*s", length, info->layout);
     const bool integers = info->elements == ELEMENT_INTEGER;
     const bool typed =
-        info->elements == ELEMENT_OTHER_REAL || (integers && info->element_bytes > 2);
+        info->elements == ELEMENT_OTHER_REAL || (integers && info->element_bytes > 4);
     if (typed && (info->by_offset || info->by_chunks))
         printf("\n  read:   by HDF5 (converted), with --type d or s\n");
     else if (info->by_offset)

@@ -67,6 +67,8 @@ struct matrix {
 
 static inline double raw_get(const struct matrix *m, size_t at)
 {
+    if (m->type == SCALAR_INT64)
+        return (double)((int64_t *)m->host)[at];
     return m->type == SCALAR_FLOAT ? ((float *)m->host)[at] : ((double *)m->host)[at];
 }
 

@@ -2,12 +2,12 @@
  * without a GPU).
  *
  * Goal: every kernel, with every pair of types, transposition, ragged size, workspace and
- * alignment, gives exact sums, also of the extreme values of the types, and of several blocks of k.
- * Method: sums in 64 bits. */
+ * alignment, gives the sums modulo 2^64, also of the extreme values of the types, and of several
+ * blocks of k.  Method: sums in 64 bits. */
 #include "gpu_fixture.h"
 #include "quantity.h"
 
-enum { THREADS = 2, WORK = 4000000, CPU_BYTES = 128 << 10 };
+enum { THREADS = 2, WORK = 16000000, CPU_BYTES = 256 << 10, TYPES = 6 };
 
 /* The operands of a trial, on the device and here. */
 struct integer_product {
@@ -22,7 +22,9 @@ static int64_t get(const struct matrix *m, int64_t i, int64_t j)
     case SCALAR_INT8: return ((const int8_t *)m->host)[at];
     case SCALAR_UINT8: return ((const uint8_t *)m->host)[at];
     case SCALAR_INT16: return ((const int16_t *)m->host)[at];
-    default: return ((const uint16_t *)m->host)[at];
+    case SCALAR_UINT16: return ((const uint16_t *)m->host)[at];
+    case SCALAR_INT32: return ((const int32_t *)m->host)[at];
+    default: return ((const uint32_t *)m->host)[at];
     }
 }
 
@@ -34,7 +36,8 @@ static void fill(struct matrix *m, bool extreme)
     const int64_t largest = least + (INT64_C(1) << bits) - 1;
     for (int64_t j = 0; j < m->cols; j++)
         for (int64_t i = 0; i < m->rows; i++) {
-            const int64_t any = least + (int64_t)((uint64_t)rand() % (UINT64_C(1) << bits));
+            const uint64_t drawn = (uint64_t)rand() << 16 ^ (uint64_t)rand();
+            const int64_t any = least + (int64_t)(drawn % (UINT64_C(1) << bits));
             const int64_t value = !extreme ? any : rand() % 8 ? largest : least;
             scalar_put_integer(m->type, value, m->host, (int64_t)index_of(m, i, j));
         }
@@ -48,7 +51,7 @@ static struct integer_product product_make(enum scalar a, enum scalar b, int tra
     const int64_t m = size[0], n = size[1], k = size[2];
     struct integer_product p = {.a = matrix_make(a, trans_a ? k : m, trans_a ? m : k, 99),
                                 .b = matrix_make(b, trans_b ? n : k, trans_b ? k : n, 99),
-                                .c = matrix_make(SCALAR_DOUBLE, m, n, guard)};
+                                .c = matrix_make(SCALAR_INT64, m, n, guard)};
     fill(&p.a, extreme);
     fill(&p.b, extreme);
     p.g = gemm_of(&p.a, &p.b, &p.c, k);
@@ -78,16 +81,16 @@ static void compare(const struct integer_product *p, const char *what)
     const struct gemm *g = &p->g;
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t i = 0; i < g->m; i++) {
-            int64_t sum = g->beta == 0 ? 0 : 1000 * i - j;
+            const int64_t found = ((const int64_t *)p->c.host)[index_of(&p->c, i, j)];
+            uint64_t sum = g->beta == 0 ? 0 : (uint64_t)(1000 * i - j);
             for (int64_t h = 0; h < g->k; h++)
-                sum += (g->trans_a ? get(&p->a, h, i) : get(&p->a, i, h)) *
-                       (g->trans_b ? get(&p->b, j, h) : get(&p->b, h, j));
-            if (raw_get(&p->c, index_of(&p->c, i, j)) != (double)sum)
-                fail_msg("%s, %s x %s %d%d %lldx%lldx%lld: C[%lld,%lld] is %.0f instead of %lld",
+                sum += (uint64_t)(g->trans_a ? get(&p->a, h, i) : get(&p->a, i, h)) *
+                       (uint64_t)(g->trans_b ? get(&p->b, j, h) : get(&p->b, h, j));
+            if (found != (int64_t)sum)
+                fail_msg("%s, %s x %s %d%d %lldx%lldx%lld: C[%lld,%lld] is %lld instead of %lld",
                          what, scalar_name(p->a.type), scalar_name(p->b.type), g->trans_a,
                          g->trans_b, (long long)g->m, (long long)g->n, (long long)g->k,
-                         (long long)i, (long long)j, raw_get(&p->c, index_of(&p->c, i, j)),
-                         (long long)sum);
+                         (long long)i, (long long)j, (long long)found, (long long)sum);
         }
     check_guards(&p->c);
 }
@@ -95,12 +98,12 @@ static void compare(const struct integer_product *p, const char *what)
 static void try_cpu(struct integer_product *p, struct integers how)
 {
     struct gemm g = p->g;
-    how.bytes = integers_cpu_workspace(CPU_BYTES);
+    how.bytes = integers_cpu_workspace(how.a, how.b, CPU_BYTES);
     how.workspace = aligned_alloc(64, how.bytes);
     assert_non_null(how.workspace);
     g.a = (char *)p->a.host + index_of(&p->a, 0, 0) * scalar_size(p->a.type);
     g.b = (char *)p->b.host + index_of(&p->b, 0, 0) * scalar_size(p->b.type);
-    g.c = (char *)p->c.host + index_of(&p->c, 0, 0) * sizeof(double);
+    g.c = (char *)p->c.host + index_of(&p->c, 0, 0) * sizeof(int64_t);
     fill_c(&p->c);
     integers_cpu(&g, &how, THREADS);
     compare(p, "CPU");
@@ -121,13 +124,13 @@ static void multiply_strips(const struct gemm *whole, struct integers *how)
     struct gemm rest = *whole;
     rest.n = whole->n - cols;
     rest.b = (const char *)whole->b + cols * (whole->trans_b ? 1 : whole->ldb) * size_b;
-    rest.c = (double *)whole->c + cols * whole->ldc;
+    rest.c = (int64_t *)whole->c + cols * whole->ldc;
     how->held = rows;
     ok(dev->integers(dev, &rest, how, &err));
     how->held = 0; /* what is left of the first columns */
     strip.a = (const char *)whole->a +
               rows * (whole->trans_a ? whole->lda : 1) * (int64_t)scalar_size(how->a);
-    strip.c = (double *)whole->c + rows;
+    strip.c = (int64_t *)whole->c + rows;
     strip.m = whole->m - rows;
     if (strip.m > 0)
         ok(dev->integers(dev, &strip, how, &err));
@@ -158,7 +161,7 @@ static void try_product(enum scalar a, enum scalar b, int trans, const int64_t s
 {
     struct integer_product p = product_make(a, b, trans, size, extreme);
     const int64_t work = round_up(size[0], OZAKI_TILE) * round_up(size[1], OZAKI_TILE) *
-                         round_up(size[2], OZAKI_TILE);
+                         round_up(size[2], OZAKI_TILE) * integers_planes(a) * integers_planes(b);
     const int kernels = emulated ? OZAKI_WGMMA : OZAKI_KERNELS;
     try_cpu(&p, (struct integers){.a = a, .b = b});
     for (int kernel = emulated ? OZAKI_DP4A : OZAKI_FASTEST; kernel < kernels; kernel++)
@@ -169,12 +172,12 @@ static void try_product(enum scalar a, enum scalar b, int trans, const int64_t s
 
 static void try_types(const int64_t size[3], bool extreme, bool small)
 {
-    for (int pair = 0; pair < 16; pair++)
+    for (int pair = 0; pair < TYPES * TYPES; pair++)
         for (int trans = 0; trans < 4; trans++) {
             aligned = !aligned;
             if (!emulated || size[0] * size[1] * size[2] < 1000 || chosen())
-                try_product((enum scalar)(SCALAR_INT8 + pair % 4),
-                            (enum scalar)(SCALAR_INT8 + pair / 4), trans, size, extreme, small);
+                try_product((enum scalar)(SCALAR_INT8 + pair % TYPES),
+                            (enum scalar)(SCALAR_INT8 + pair / TYPES), trans, size, extreme, small);
         }
     aligned = false;
 }
@@ -211,6 +214,7 @@ static void test_blocks(void **state)
     try_product(SCALAR_UINT8, SCALAR_UINT8, 1, size, true, false);
     try_product(SCALAR_UINT8, SCALAR_INT16, 1, size, true, true);
     try_product(SCALAR_INT8, SCALAR_UINT16, 2, size, true, false);
+    try_product(SCALAR_INT32, SCALAR_UINT32, 2, size, true, true);
 }
 
 int main(void)

@@ -13,15 +13,16 @@ from matrices import (multiply, output_of, part_of, random, read, scalars, start
                       write)
 from ranks import pids
 
-RANGES = {"i1": (-128, 127), "u1": (0, 255), "i2": (-32768, 32767), "u2": (0, 65535)}
+RANGES = {"i1": (-128, 127), "u1": (0, 255), "i2": (-2**15, 2**15 - 1), "u2": (0, 2**16 - 1),
+          "i4": (-2**31, 2**31 - 1), "u4": (0, 2**32 - 1)}
 PAIRS = list(itertools.product(RANGES, RANGES))
 TINY = ["--gpu-memory", "300K", "--host-memory", "24M"]
 SYMMETRIC = ["-b", "A", "--transb", "T"]
 
 
-def integers(shape, dtype, seed=0, extreme=False):
-    """Random ones of all there are; `extreme`: the smallest and the largest only."""
-    rng, (least, most) = np.random.default_rng([seed, *shape]), RANGES[dtype]
+def integers(shape, dtype, seed=0, extreme=False, part=1):
+    """Random ones of all there are, or of a part of these; `extreme`: the smallest and the largest only."""
+    rng, (least, most) = np.random.default_rng([seed, *shape]), (x // part for x in RANGES[dtype])
     return (rng.choice([least, most], shape) if extreme
             else rng.integers(least, most, shape, endpoint=True)).astype(dtype)
 
@@ -32,8 +33,14 @@ def limits(device):
 
 
 def make(path, m, n, k, types=("i1", "i1"), trans="NN", **how):
-    """A file with A and B; returns it with their product."""
-    a, b = integers((m, k), types[0], 1, **how), integers((k, n), types[1], 2, **how)
+    """A file with A and B, so large that C still fits into int64; returns it with their product."""
+    part = 1
+    while k * np.prod([max(-(x // part) for x in (least, -most)) for least, most in map(RANGES.get, types)],
+                      dtype=object) >= 2**63:
+        part *= 2
+    parts = [part if t[1] == "4" else 1 for t in types]
+    a, b = (integers((m, k), types[0], 1, part=parts[0], **how),
+            integers((k, n), types[1], 2, part=parts[1], **how))
     path.unlink(missing_ok=True)
     write(path, A=a if trans[0] == "N" else np.ascontiguousarray(a.T),
           B=b if trans[1] == "N" else np.ascontiguousarray(b.T))
@@ -62,7 +69,7 @@ def test_types_and_transpositions(tmp_path, device, types):
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (1, 97, 3), (97, 1, 130), (3, 5, 0), (130, 257, 129)], ids=str)
-@pytest.mark.parametrize("types", [("i1", "u1"), ("u2", "i2")], ids="-".join)
+@pytest.mark.parametrize("types", [("i1", "u1"), ("u2", "i2"), ("i4", "u4")], ids="-".join)
 def test_odd_shapes(tmp_path, device, size, types):
     same(make(tmp_path / "input.h5", *size, types), device=device)
 
@@ -72,7 +79,8 @@ def test_extreme_values(tmp_path, device, types):
     same(make(tmp_path / "input.h5", 40, 30, 1000, types, extreme=True), device=device)
 
 
-@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("i2", "i2")], ids="-".join)
+@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("i2", "i2"), ("i4", "u1")],
+                         ids="-".join)
 def test_sums_of_more_than_32_bits(tmp_path, device, types):
     a, b = (np.full((3, 200_000), RANGES[t][1], t) for t in types)
     source = write(tmp_path / "input.h5", A=a, B=b)
@@ -80,7 +88,7 @@ def test_sums_of_more_than_32_bits(tmp_path, device, types):
 
 
 @pytest.mark.parametrize("ranks", [0, 2, 3, 4])
-@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "i2")], ids="-".join)
+@pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "i2"), ("u4", "i4")], ids="-".join)
 def test_many_tiles_and_ranks(tmp_path, device, ranks, types):
     for trans in ["NT", "TN"]:
         problem = make(tmp_path / "input.h5", 203, 187, 700, types, trans)
@@ -96,16 +104,18 @@ def test_bytes_travel_as_they_are(tmp_path):
     assert report["stages"]["read"]["bytes"] == report["stages"]["in"]["bytes"] == 300 * (100 + 80)
 
 
-def test_split_k(tmp_path, device):
-    problem = make(tmp_path / "input.h5", 50, 40, 999)
+@pytest.mark.parametrize("types", [("i1", "i1"), ("i4", "i4")], ids="-".join)
+def test_split_k(tmp_path, device, types):
+    problem = make(tmp_path / "input.h5", 50, 40, 999, types, extreme=True)
     assert same(problem, "--split-k", 3, ranks=3, device=device)["plan"]["layers"] == 3
 
 
 @pytest.mark.parametrize("storage", [
-    {"chunks": (16, 33)}, {"chunks": (40, 64), "compression": "gzip", "shuffle": True}, {"dtype": ">i2"}], ids=str)
+    {"chunks": (16, 33)}, {"chunks": (40, 64), "compression": "gzip", "shuffle": True}, {"dtype": ">i2"},
+    {"dtype": ">i4"}, {"dtype": ">u4", "chunks": (16, 33)}], ids=str)
 def test_storage(tmp_path, device, storage):
-    a, b = integers((61, 130), "i2", 1), integers((130, 45), "u1", 2)
     storage = dict({"dtype": "i2"}, **storage)
+    a, b = integers((61, 130), storage["dtype"].lstrip(">"), 1), integers((130, 45), "u1", 2)
     source = tmp_path / "input.h5"
     with h5py.File(source, "w") as file:
         file.create_dataset("A", data=a, **storage)
@@ -122,7 +132,7 @@ def test_chunks_that_were_never_written(tmp_path):
     same((tmp_path / "input.h5", expected))
 
 
-@pytest.mark.parametrize("types", [("i1", "i1"), ("i2", "u2")], ids="-".join)
+@pytest.mark.parametrize("types", [("i1", "i1"), ("i2", "u2"), ("i4", "i2")], ids="-".join)
 @pytest.mark.parametrize("alpha, beta, c0", [(-3, 0, "i8"), (2, -5, "i8"), (0, 7, "i8"), (2, 3, "u1"), (1, 1, ">i4")])
 def test_scalars(tmp_path, device, types, alpha, beta, c0):
     source, ab = make(tmp_path / "input.h5", 70, 90, 200, types)
@@ -152,10 +162,10 @@ def test_overflow_of_c0_is_detected(tmp_path, device):
     assert not output_of(source).exists()
 
 
-@pytest.mark.parametrize("types", ["i1", "u1", "i2"])
+@pytest.mark.parametrize("types", ["i1", "u1", "i2", "i4", "u4"])
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_symmetric(tmp_path, device, ranks, types):
-    a = integers((230, 400), types, 1)
+    a = integers((230, 400), types, 1, part=64 if types[1] == "4" else 1)
     full = a.astype("i8") @ a.astype("i8").T
     for trans, options in [("T", SYMMETRIC), ("N", ["-b", "A", "--transa", "T"])]:
         source = tmp_path / f"{trans}.h5"
@@ -172,12 +182,12 @@ def test_gram_is_exact(tmp_path):
     same((source, a.astype("i8") @ a.astype("i8").T), *SYMMETRIC, "--product", "gram")
 
 
-@pytest.mark.parametrize("types", [("i1", "u1"), ("i2", "i2")], ids="-".join)
+@pytest.mark.parametrize("types", [("i1", "u1"), ("i2", "i2"), ("i4", "u1"), ("i2", "u4")], ids="-".join)
 def test_doubles_when_asked_for(tmp_path, device, types):
-    source, ab = make(tmp_path / "input.h5", 50, 60, 300, types)
+    source, ab = make(tmp_path / "input.h5", 50, 60, 31, types)
     report = same((source, 0.5 * ab), "--type", "d", "--alpha", 0.5, "--verify", "full", dtype="f8", device=device)
     assert report["problem"]["exact"].endswith("-> double")
-    assert report["stages"]["read"]["bytes"] == 300 * (50 * int(types[0][1]) + 60 * int(types[1][1]))
+    assert report["stages"]["read"]["bytes"] == 31 * (50 * int(types[0][1]) + 60 * int(types[1][1]))
 
 
 def test_check_only(tmp_path):
@@ -192,8 +202,9 @@ def test_check_only(tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
-def test_go_on_after_a_stop(tmp_path, ranks):
-    problem = source, _ = make(tmp_path / "input.h5", 600, 500, 1000, ("i1", "i2"), "NT")
+@pytest.mark.parametrize("types", [("i1", "i2"), ("i4", "i4")], ids="-".join)
+def test_go_on_after_a_stop(tmp_path, ranks, types):
+    problem = source, _ = make(tmp_path / "input.h5", 600, 500, 1000, types, "NT")
     options = ["--transb", "T", "--tile", "40x40x16"]
     with start_late(source, *options, ranks=ranks) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
@@ -216,17 +227,61 @@ def test_a_flipped_element_is_found(tmp_path):
     np.testing.assert_array_equal(read(output_of(source)), make(source, 40, 50, 60)[1])
 
 
+@pytest.mark.skipif(not (BUILD / FAULTY).exists(), reason="the program with faults is not built")
+@pytest.mark.parametrize("options", [[], ["--tile", "24x24x128"], SYMMETRIC], ids=["one tile", "tiles", "symmetric"])
+def test_any_bit_of_any_element_is_found(tmp_path, options):
+    """Of sums of up to 63 bits, whose lowest bits doubles would not see."""
+    a = integers((40, 600), "i4", 1, part=32)
+    source = write(tmp_path / "input.h5", A=a, B=a.T.copy())
+    log = tmp_path / "faults"
+    for seed in range(12):
+        done = run(FAULTY, source, *options, "--force", "--restart", "never", DGEMM_OOC_TEST_FAULTS="gemm:bit@2",
+                   DGEMM_OOC_TEST_SEED=str(seed), DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TEST_FAULT_LOG=log)
+        assert done.returncode == 0 and "multiplied again" in done.stdout + done.stderr, (seed, done.stderr)
+        np.testing.assert_array_equal(read(output_of(source)), a.astype("i8") @ a.T.astype("i8"))
+    assert log.read_text().count("bit ") == 12
+
+
+BOUNDS = [  # k elements of A and of B, and alpha: the largest that C may have are below 2^63, or not
+    ("i4", -2**31, "i4", 2**31 - 1, 2, 1, True), ("i4", -2**31, "i4", -2**31, 2, 1, False),
+    ("i4", -2**31, "i4", -2**31, 1, 1, True), ("i4", -2**31, "i4", -2**31, 1, -2, False),
+    ("u4", 2**32 - 1, "u4", 2**31, 1, 1, True), ("u4", 2**32 - 1, "u4", 2**31 + 1, 1, 1, False),
+    ("u4", 2**32 - 1, "i4", -2**31, 1, 1, True), ("u4", 2**32 - 1, "i4", -2**31, 2, 1, False),
+    ("i4", 2**31 - 1, "i2", -2**15, 2**17, 1, True), ("i4", -2**31, "i2", -2**15, 2**17, 1, False),
+    ("u1", 255, "i1", 1, 3, 2**52, True), ("u1", 255, "i1", 3, 3, 2**52, False)]
+
+
+@pytest.mark.parametrize("a, x, b, y, k, alpha, fits", BOUNDS)
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_what_fits_is_decided_by_the_largest_elements(tmp_path, a, x, b, y, k, alpha, fits, ranks):
+    matrices = np.zeros((3, k), a), np.zeros((2, k), b)
+    matrices[0][1, :] = x
+    matrices[1][0, :] = y
+    source = write(tmp_path / "input.h5", A=matrices[0], B=matrices[1])
+    options = ["--transb", "T", "--alpha", alpha]
+    if fits:
+        expected = np.zeros((3, 2), "i8")
+        expected[1, 0] = alpha * k * x * y
+        same((source, expected), *options, ranks=ranks)
+        return
+    done = run("dgemm_ooc", source, *options, ranks=ranks)
+    assert done.returncode == 3, done.stderr
+    assert f"A are up to {abs(x)} in magnitude, of B up to {abs(y)}" in done.stderr
+    assert f"with k = {k} " in done.stderr and "give --type d" in done.stderr
+    assert not output_of(source).exists() and not part_of(source).exists()
+    report = multiply(source, *options, "--type", "d", ranks=ranks)
+    np.testing.assert_allclose(read(output_of(source))[1, 0], float(alpha * k * x * y), rtol=1e-15)
+    assert (report["problem"]["exact"] == "") == (a[1] == "4")
+
+
 @pytest.mark.parametrize("matrices, options, code, words", [
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 0.5], 2,
      "--alpha 0.5 is not an integer of up to 53 bits, as an int64 C needs; give --type d"),
-    ({"A": np.ones((4, 5), "i4"), "B": np.ones((5, 3), "i4")}, [], 3, "are exact up to 2^53; give --type d"),
     ({"A": np.ones((4, 5), "i8"), "B": np.ones((5, 3), "i8")}, [], 3, "holds integer elements; give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "f8")}, [], 3, "give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1"), "C": np.ones((4, 3))}, ["--beta", 1], 3,
      "A and B are integers and C is not"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--algo", "ozaki"], 2, "leave --algo out"),
-    ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 2**52], 3,
-     "int64 holds no more than 2^63"),
     ({"A": np.ones((4, 5), "i1")}, [*SYMMETRIC, "--product", "cov"], 3, "give --type d"),
 ])
 def test_refused(tmp_path, matrices, options, code, words):

@@ -233,8 +233,8 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
     x.device_a = on_device(&x, bytes_of(&x, m, k));
     x.device_b = on_device(&x, bytes_of(&x, k, n));
     x.device_acc = on_device(&x, bytes_of(&x, m, n));
-    size_t bytes = check_device_bytes(m, n, slab, check_passes(&x.problem),
-                                      check_has_peaks(target->algorithm, type, n));
+    size_t bytes =
+        check_device_bytes(&x.problem, m, n, slab, check_has_peaks(target->algorithm, type, n));
     void *nan = malloc(bytes);
     memset(nan, 0xff, bytes); /* no code may rely on zeroed memory */
     x.memory = on_device(&x, bytes);

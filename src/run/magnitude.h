@@ -1,0 +1,18 @@
+/* The largest magnitudes of the elements of A and of B, matrices of integers, from one pass over
+ * their files before anything is multiplied.  All ranks and threads share the reading. */
+#pragma once
+
+#include <stdint.h>
+
+#include "statistics.h"
+
+/* The same on all ranks. */
+struct magnitude {
+    uint64_t largest[2];   /* of A, of B */
+    double seconds, bytes; /* that it took, and that all ranks read */
+};
+
+/* Collective, blocks.  Find them within machine->host_memory on each rank, on machine->threads.
+ * EXIT_STOPPED after a request to stop. */
+int magnitude_read(const struct problem *p, const struct machine *machine, struct comm *comm,
+                   const struct statistics_watch *watch, struct magnitude *to, struct error *err);
