@@ -79,8 +79,17 @@ static void check_mirror(enum scalar type, double alpha, double beta, int64_t ro
     if (beta != 0)
         matrix_fill(&c0, random_real);
     matrix_fill(&acc, random_real);
-    struct mirror m = {type,    rows,    cols,   alpha, beta,  acc.data,
-                       c0.data, to.data, acc.ld, c0.ld, to.ld, false};
+    struct mirror m = {.type = type,
+                       .rows = rows,
+                       .cols = cols,
+                       .alpha = alpha,
+                       .beta = beta,
+                       .acc = acc.data,
+                       .c0 = c0.data,
+                       .to = to.data,
+                       .ld_acc = acc.ld,
+                       .ld_c0 = c0.ld,
+                       .ld_to = to.ld};
     mirror_cpu(&m, THREADS);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
