@@ -365,7 +365,7 @@ READABLE = {
     "swapped": "contiguous f64 big-endian\n  read:   by HDF5 (converted)",
     "half": "contiguous f16\n  read:   by HDF5 (converted), with --type",
     "long": "read:   by HDF5 (converted), with --type",
-    "int": "contiguous i32\n  read:   by HDF5 (converted), with --type",
+    "int": "contiguous i32, at offset",
     "unsigned": "contiguous u8, at offset",
     "external": "contiguous in 1 external file f64\n  read:   by HDF5 (external storage)",
     "compact": "compact f64\n  read:   by HDF5 (stored in the object header",
