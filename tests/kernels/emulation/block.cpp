@@ -47,6 +47,12 @@ struct warp {
     unsigned arrived, size;
 };
 
+/* A piece of memory. */
+struct piece {
+    unsigned char *at;
+    size_t bytes;
+};
+
 /* A CPU thread that runs blocks, one after another. */
 struct executor {
     context scheduler;
@@ -57,7 +63,9 @@ struct executor {
     const std::function<void()> *kernel;
     unsigned char *shared_end; /* a guard page begins here */
     size_t shared_bytes;
-    uint64_t random;
+    piece variables; /* the thread's __shared__ variables, of all kernels */
+    std::vector<piece> written; /* pieces of them that a block is to find overwritten */
+    uint64_t launch = UINT64_MAX, random;
 };
 
 __thread uint3 threadIdx, blockIdx;
@@ -101,29 +109,46 @@ SWITCHES static void switch_context(context &from, context &to, bool first)
     __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 }
 
+static size_t draw(executor &e, size_t below)
+{
+    e.random = e.random * 6364136223846793005u + 1442695040888963407u;
+    return (e.random >> 32) * below >> 32;
+}
+
+/* Run a fiber that is ready, chosen at random, instead of `from`. */
+static void run_ready(executor &e, context &from)
+{
+    std::swap(e.ready[draw(e, e.ready.size())], e.ready.back());
+    fiber &next = *e.ready.back();
+    e.ready.pop_back();
+    const bool first = !next.started;
+    next.started = true;
+    e.current = &next;
+    threadIdx = next.id;
+    switch_context(from, next.self, first);
+}
+
+/* Let others run until this fiber is ready again; the scheduler, if none is. */
 static void yield(executor &e)
 {
-    switch_context(e.current->self, e.scheduler, false);
+    context &self = e.current->self;
+    if (e.ready.empty())
+        switch_context(self, e.scheduler, false);
+    else
+        run_ready(e, self);
 }
 
 static void fiber_main()
 {
     executor &e = *here;
-    __sanitizer_finish_switch_fiber(nullptr, &e.scheduler.stack, &e.scheduler.stack_bytes);
+    const bool first = !e.scheduler.stack; /* else a fiber may have switched to this one */
+    __sanitizer_finish_switch_fiber(nullptr, first ? &e.scheduler.stack : nullptr,
+                                    first ? &e.scheduler.stack_bytes : nullptr);
     for (;;) {
         (*e.kernel)();
         e.current->state = state::left;
         yield(e);
     }
-}
-
-static void resume(executor &e, fiber &f)
-{
-    const bool first = !f.started;
-    f.started = true;
-    e.current = &f;
-    threadIdx = f.id;
-    switch_context(e.scheduler, f.self, first);
 }
 
 static void *map(size_t bytes)
@@ -146,26 +171,10 @@ static void fiber_make(fiber &f)
 
 /* Scheduling */
 
-static size_t draw(executor &e, size_t below)
-{
-    e.random = e.random * 6364136223846793005u + 1442695040888963407u;
-    return (e.random >> 32) * below >> 32;
-}
-
 static void make_ready(executor &e, fiber &f)
 {
     f.state = state::ready;
     e.ready.push_back(&f);
-}
-
-static void run_ready(executor &e)
-{
-    while (!e.ready.empty()) {
-        std::swap(e.ready[draw(e, e.ready.size())], e.ready.back());
-        fiber *next = e.ready.back();
-        e.ready.pop_back();
-        resume(e, *next);
-    }
 }
 
 /* No fiber is ready: release the barrier, which all must have reached.  False: all have ended. */
@@ -229,20 +238,43 @@ unsigned char *emulated_dynamic_shared()
     return e.shared_end - (e.shared_bytes + 1023) / 1024 * 1024;
 }
 
-/* __shared__ variables are in the thread-local storage of the program itself.  All of that is
- * overwritten, including `here` and the texts of quantity.c, which are no longer needed when a
- * kernel starts. */
-static int poison_variables(struct dl_phdr_info *program, size_t, void *)
+/* __shared__ variables are in the thread-local storage of the program itself, most of a megabyte
+ * for all kernels.  The first block that a thread runs of a launch finds all of it overwritten,
+ * including `here` and the texts of quantity.c, which are no longer needed when a kernel starts;
+ * those after it, the pages which the first one wrote to. */
+static int find_variables(struct dl_phdr_info *program, size_t, void *found)
 {
     for (int i = 0; i < program->dlpi_phnum; i++)
         if (program->dlpi_phdr[i].p_type == PT_TLS)
-            memset(program->dlpi_tls_data, 0xff, program->dlpi_phdr[i].p_memsz);
-    return 1; /* the program comes first; its libraries are not touched */
+            *static_cast<piece *>(found) = {static_cast<unsigned char *>(program->dlpi_tls_data),
+                                            program->dlpi_phdr[i].p_memsz};
+    return 1; /* the program comes first; its libraries are not looked at */
 }
 
-static void poison_shared(executor &e)
+static bool is_poisoned(const piece &p)
 {
-    dl_iterate_phdr(poison_variables, nullptr);
+    return p.at[0] == 0xff && memcmp(p.at, p.at + 1, p.bytes - 1) == 0;
+}
+
+static void find_written(executor &e)
+{
+    e.written.clear();
+    for (size_t at = 0; at < e.variables.bytes; at += PAGE) {
+        const piece page = {e.variables.at + at, std::min<size_t>(PAGE, e.variables.bytes - at)};
+        if (!is_poisoned(page))
+            e.written.push_back(page);
+    }
+}
+
+static void poison_shared(executor &e, uint64_t launch)
+{
+    if (e.launch != launch)
+        e.written = {e.variables};
+    else if (e.written.size() == 1 && e.written[0].bytes == e.variables.bytes)
+        find_written(e);
+    e.launch = launch;
+    for (const piece &p : e.written)
+        memset(p.at, 0xff, p.bytes);
     here = &e;
     unsigned char *dynamic = emulated_dynamic_shared();
     memset(dynamic, 0xff, (size_t)(e.shared_end - dynamic));
@@ -288,6 +320,7 @@ static executor &executor_here()
         unsigned char *arena = static_cast<unsigned char *>(map(SHARED_BYTES_MAX + 2 * PAGE));
         e->shared_end = arena + (SHARED_BYTES_MAX + PAGE) / PAGE * PAGE;
         mprotect(e->shared_end, PAGE, PROT_NONE);
+        dl_iterate_phdr(find_variables, &e->variables);
         e->fibers.resize(THREADS_MAX);
         e->warps.resize(THREADS_MAX / WARP);
         here = e;
@@ -295,12 +328,12 @@ static executor &executor_here()
     return *here;
 }
 
-static void block_start(executor &e, const cudaLaunchConfig_t &config, int64_t block,
-                        unsigned threads)
+static void block_start(executor &e, const cudaLaunchConfig_t &config, uint64_t launch,
+                        int64_t block, unsigned threads)
 {
     const dim3 b = config.blockDim, g = config.gridDim;
     e.shared_bytes = config.dynamicSmemBytes;
-    poison_shared(e);
+    poison_shared(e, launch);
     blockDim = b;
     gridDim = g;
     blockIdx = {(unsigned)(block % g.x), (unsigned)(block / g.x % g.y),
@@ -349,9 +382,9 @@ cudaError_t emulated_launch(const cudaLaunchConfig_t &config, const std::functio
         executor &e = executor_here();
         e.kernel = &kernel;
         e.random = (seed + (uint64_t)block) * 0x9e3779b97f4a7c15u;
-        block_start(e, config, block, (unsigned)threads);
+        block_start(e, config, seed, block, (unsigned)threads);
         do
-            run_ready(e);
+            run_ready(e, e.scheduler);
         while (pass_barrier(e, (unsigned)threads));
     }
     return cudaSuccess;
