@@ -89,7 +89,9 @@ BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)
 
 # The program with fault injection for tests, by wrapped system calls (ld --wrap): tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
-PRETENDED := nodes_computer comm_group stalls_open
+# Sanitizers have definitions of their own of what disturb.c defines.
+FAULTS  := $(patsubst %,$(BUILD)/%.o,$(filter-out $(if $(SANITIZE),%/disturb.c),$(wildcard tests/faults/*.c)))
+PRETENDED := nodes_computer comm_group stalls_open pthread_cond_timedwait
 WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open ftruncate madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
@@ -223,7 +225,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.cu.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
 
-$(FAULTY): $(BUILD)/src/main.c.o $(patsubst %,$(BUILD)/%.o,$(wildcard tests/faults/*.c)) $(LIBRARY)
+$(FAULTY): $(BUILD)/src/main.c.o $(FAULTS) $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(WRAPPED:%=-Wl$(,)--wrap=%) $(LIBS) -o $@
 
@@ -272,7 +274,7 @@ $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.c.o $(EMULATED:%=$(BUILD)/e
 $(BUILD)/emulated/tests/%: $(BUILD)/emulated/tests/%.cpp.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 $(EMUPROGRAM): private LIBS += $(PRETENDED:%=-Wl$(,)--wrap=%)
-$(EMUPROGRAM): $(BUILD)/src/main.c.o $(BUILD)/tests/faults/pretend.c.o $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
+$(EMUPROGRAM): $(BUILD)/src/main.c.o $(filter %/disturb.c.o %/pretend.c.o,$(FAULTS)) $(EMULATED:%=$(BUILD)/emulated/%.o) $(LIBRARY)
 	$(LINK_EMULATED)
 
 # Ragged shapes, with odd leading dimensions and with aligned ones.  synccheck reports warps that reach

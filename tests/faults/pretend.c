@@ -2,9 +2,14 @@
  *
  *   DGEMM_OOC_TEST_COMPUTER=NAME  ranks with different names are on different computers
  *   DGEMM_OOC_TEST_NODE=R         a single computer is split into nodes of R ranks
- *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute */
+ *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute
+ *   DGEMM_OOC_TEST_NO_LOCKS       where locks fail (disturb.c), a lock's file is touched every second
+ */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 #include "comm.h"
@@ -36,4 +41,16 @@ int __wrap_stalls_open(const struct comm *comm, double seconds, struct error *er
 {
     const char *text = getenv("DGEMM_OOC_TEST_WAIT");
     return __real_stalls_open(comm, text ? atof(text) : seconds, err);
+}
+
+int __real_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *until)
+{
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec++;
+    const bool ends = getenv("DGEMM_OOC_TEST_NO_LOCKS") && until->tv_sec > soon.tv_sec;
+    return __real_pthread_cond_timedwait(cond, mutex, ends ? &soon : until);
 }

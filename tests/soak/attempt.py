@@ -13,20 +13,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, EMULATED, FAULTY, WAYS, environment  # noqa: E402
 
-HERE = Path(__file__).resolve().parent
 PATIENCE = 120  # timeout of a run in seconds
 COMPLETE, FAILED_CHECK, NOT_CHECKED = 0, 5, 6
 REFUSALS = {1, 2, 3, 4, 5}
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
 PLAIN = {"ranks": 0, "options": [], "device": "cpu"}
-
-
-def build_preload(folder):
-    """Build the library that kills a rank at a call, slows reads, flips bits in them and refuses locks."""
-    library = Path(folder) / "preload.so"
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-o", library, HERE / "preload.c",
-                    "-ldl"], check=True)
-    return library
 
 
 def has_emulated_gpu():
@@ -58,12 +49,11 @@ def random_configuration(rng, product, checkpoint=True):
 class Run:
     """A process, or a launcher and its ranks, whose output goes to files."""
 
-    def __init__(self, output, source, scalars, how, preload=None, faults=None, **soak):
+    def __init__(self, output, source, scalars, how, faults=None, **disturbances):
         self.folder, self.hit, self.known = Path(source).parent, False, set()
-        program = BUILD / (FAULTY if faults else EMULATED if how["device"] == "gpu" else "dgemm_ooc")
-        env = environment(how["ranks"], DGEMM_OOC_DEVICE=how["device"], **(faults or {}))
-        if preload:
-            env.update(LD_PRELOAD=str(preload), SOAK_FILES=str(output), **soak)
+        program = BUILD / (EMULATED if how["device"] == "gpu" else FAULTY)
+        env = environment(how["ranks"], DGEMM_OOC_DEVICE=how["device"], DGEMM_OOC_TEST_FILES=str(output),
+                          **disturbances, **(faults or {}))
         self.ranks = how["ranks"]
         launcher = ["mpirun", "-n", str(self.ranks)] if self.ranks else []
         self.words = [*launcher, str(program), str(source), *scalars, *how["options"], "-o", str(output)]

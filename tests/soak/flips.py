@@ -129,8 +129,7 @@ def go_on(case, product, output, **soak):
     """Resume without disturbance, on other ranks and with other tiles."""
     rng, source = case.rng, case.folder / "input.h5"
     how = rng.choice([PLAIN, {**PLAIN, "ranks": 2}, {**PLAIN, "options": tile_of(product, 64, 48, 32)}])
-    preload = case.preload if soak else None
-    end = case.ended(Run(output, source, product.scalars(), how, preload, **soak))
+    end = case.ended(Run(output, source, product.scalars(), how, **soak))
     return outcome_of(case, product, output, end), end
 
 
@@ -207,10 +206,10 @@ def journal_or_read(case):
         flip(path, rng.randrange(path.stat().st_size), rng.randrange(8))
         return f"journal: {go_on(case, product, output)[0]}".replace("journal: WRONG", "WRONG: journal")
     log = case.folder / "log"
-    soak = {"SOAK_FLIP": f".sums{left[0]['place']}:{rng.randint(1, 4)}:{rng.randrange(2**31)}",
-            "SOAK_RANK": "", "SOAK_LOG": str(log)}
+    soak = {"DGEMM_OOC_TEST_FLIP": f".sums{left[0]['place']}:{rng.randint(1, 4)}:{rng.randrange(2**31)}",
+            "DGEMM_OOC_TEST_DISTURBED": "", "DGEMM_OOC_TEST_DONE": str(log)}
     source = case.folder / "input.h5"
-    end = case.ended(Run(output, source, product.scalars(), PLAIN, case.preload, **soak))
+    end = case.ended(Run(output, source, product.scalars(), PLAIN, **soak))
     if not log.exists():
         return "no flip: fewer reads than expected"
     outcome = outcome_of(case, product, output, end)

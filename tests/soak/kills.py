@@ -34,11 +34,11 @@ def product_of(case, *shapes):
 
 
 def slow(rng):
-    return {"SOAK_SLOW": rng.choice(SLOW)}
+    return {"DGEMM_OOC_TEST_SLOW": rng.choice(SLOW)}
 
 
 def no_locks(rng):
-    return {"SOAK_LOCKS": str(rng.choice([errno.ENOSYS] * 3 + [errno.ENOLCK]))}
+    return {"DGEMM_OOC_TEST_NO_LOCKS": str(rng.choice([errno.ENOSYS] * 3 + [errno.ENOLCK]))}
 
 
 def disturb(case, run, output):
@@ -80,7 +80,7 @@ def attempt(case, product, output, how, disturbance=None, **soak):
     """Run the product once.  Return how it ended, and what is wrong with how it resumed."""
     before = None if output.exists() else saved(output)
     source = case.folder / "input.h5"
-    run = Run(output, source, product.scalars(), how, case.preload, **soak)
+    run = Run(output, source, product.scalars(), how, **soak)
     if disturbance:
         disturbance(run)
     end = case.ended(run)
@@ -94,7 +94,7 @@ def judge(case, product, output, end, **soak):
         c = file["C"][()]
     if not np.array_equal(c, product.bits):
         return f"WRONG: {np.mean(c != product.bits):.2%} of C has other bits"
-    checked = case.ended(Run(output, case.folder / "input.h5", ["--check-only"], PLAIN, case.preload, **soak))
+    checked = case.ended(Run(output, case.folder / "input.h5", ["--check-only"], PLAIN, **soak))
     if checked.code not in (COMPLETE, NOT_CHECKED):
         return "WRONG: the bits are right, and --check-only refuses them"
     beside = {path.name for path in output.parent.glob(f"{output.name}*")} - {output.name}
@@ -172,8 +172,8 @@ def calls(case):
                 case.say(f"{how} {number}: {line}")
                 case.notes[f"killed at {line.split()[0]}"] += 1
                 log.unlink()
-        return {"disturbance": watch, "SOAK_RANK": rank, "SOAK_LOG": str(log),
-                "SOAK_KILL": f"{number}:{case.rng.choice(['before', 'half', 'after'])}"}
+        return {"disturbance": watch, "DGEMM_OOC_TEST_DISTURBED": rank, "DGEMM_OOC_TEST_DONE": str(log),
+                "DGEMM_OOC_TEST_KILL": f"{number}:{case.rng.choice(['before', 'half', 'after'])}"}
     return lose_and_finish(case, at_call)
 
 
@@ -234,7 +234,7 @@ def race(case):
     for i in range(3):
         how = random_configuration(rng, product)
         how["options"] += ["--verify", verify] + ["--alpha=3.25"] * (other and i == 1)
-        runs.append(Run(output, case.folder / "input.h5", product.scalars(), how, case.preload,
+        runs.append(Run(output, case.folder / "input.h5", product.scalars(), how,
                         **slow(rng), **always))
         runs[-1].other = other and i == 1
         time.sleep(rng.uniform(0, 1))
@@ -282,8 +282,7 @@ def judge_race(case, product, output, ends, verify, always):
     if output.exists():
         return "same bits"
     for extra in [], ["--restart", "never"]:
-        end = case.ended(Run(output, case.folder / "input.h5", options, {**PLAIN, "options": extra},
-                             case.preload, **always))
+        end = case.ended(Run(output, case.folder / "input.h5", options, {**PLAIN, "options": extra}, **always))
         if end.kind in ("hang", "orphan", "crash"):
             return end.kind
         if end.kind == "done":

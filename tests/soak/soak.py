@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self, campaign, number, kind):
         self.number, self.kind, self.campaign = number, kind, campaign
-        self.products, self.preload, self.seed = campaign.products, campaign.preload, campaign.seed
+        self.products, self.seed = campaign.products, campaign.seed
         self.folder = campaign.folder / f"case{number}"
         self.rng = attempt.random_of(campaign.name, campaign.seed, number)
         self.runs, self.notes, self.size, self.output = [], collections.Counter(), None, None
@@ -56,7 +56,6 @@ class Campaign:
     def __init__(self, name, options):
         self.name, self.options, self.seed = name, options, options.seed
         self.folder = Path(tempfile.mkdtemp(prefix=f"soak-{name}-", dir=options.directory))
-        self.preload = attempt.build_preload(self.folder)
         self.products = Products(self.folder, self.seed, self.reference)
 
     def reference(self, product):

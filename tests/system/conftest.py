@@ -1,10 +1,8 @@
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from launch import AS_BUILT, SANITIZED, built, make
+from launch import AS_BUILT, BUILD, FAULTY, SANITIZED, built, make
 from scripts import made
 
 
@@ -30,17 +28,12 @@ def prefix(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def no_locks(tmp_path_factory):
-    """A library to preload, which disables a file system's locks."""
-    if SANITIZED:
-        pytest.skip("sanitizers want to come first themselves")
-    if not shutil.which("cc"):
-        pytest.skip("no compiler for the library that takes the locks away")
-    path = tmp_path_factory.mktemp("locks") / "no_locks.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, Path(__file__).with_name("no_locks.c"),
-                    "-ldl"], check=True)
-    return path
+@pytest.fixture
+def no_locks():
+    """Gives the environment where the locks of a file system fail with this number."""
+    if SANITIZED or not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    return lambda number: {"DGEMM_OOC_TEST_NO_LOCKS": str(number)}
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ NUMBERS = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL]
 
 @pytest.fixture
 def without(no_locks):
-    return {"LD_PRELOAD": str(no_locks), "NO_LOCKS": str(errno.ENOLCK)}
+    return no_locks(errno.ENOLCK)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def lock(source):
 
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
 def test_a_run_without_locks(source, reference, no_locks, number):
-    done = run("dgemm_ooc", source, LD_PRELOAD=str(no_locks), NO_LOCKS=str(number))
+    done = run("dgemm_ooc", source, **no_locks(number))
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
     assert len(said) == 1 and "cannot be locked" in said[0] and "input-C.h5.lock stands in" in said[0]
@@ -60,7 +60,7 @@ def test_ranks_without_locks(source, reference, without):
 @pytest.mark.parametrize("number", NUMBERS[:2], ids=errno.errorcode.get)
 @pytest.mark.parametrize("verify", ["off", "online"])
 def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, verify, number):
-    how = {"LD_PRELOAD": str(no_locks), "NO_LOCKS": str(number)}
+    how = no_locks(number)
     with start_late(source, "--verify", verify, *SLOW, **how) as first:
         at_work(source, first)
         second = run("dgemm_ooc", source, "--verify", verify, **how)

@@ -508,7 +508,6 @@ def test_what_another_user_has_left_is_not_taken(source, reference, name, saved)
 def test_a_part_that_cannot_be_made_leaves_nothing(source, no_locks):
     """The library creates the file and fails afterwards."""
     before = snapshot(source.parent)
-    done = run("dgemm_ooc", source, LD_PRELOAD=str(no_locks), NO_LOCKS=str(errno.EIO),
-               NO_LOCKS_TO_WRITE="1")
+    done = run("dgemm_ooc", source, **no_locks(f"{errno.EIO}:write"))
     assert done.returncode == INPUT and "input-C.h5.part cannot be created" in done.stderr, done.stderr
     assert snapshot(source.parent) == before

@@ -1,13 +1,12 @@
 """The files are read back and checked: correct files pass, others end with exit code 5."""
 import itertools
 import json
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
-from launch import SANITIZED, WAYS, run
+from launch import BUILD, FAULTY, WAYS, run
 from matrices import (multiply, operands, output_of, product, random, read, scalars, snapshot,
                       whole, write)
 
@@ -312,39 +311,17 @@ def test_off_records_nothing(tmp_path):
     check(source, says=["no checksum recorded"])
 
 
-FAULTY_DISK = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <string.h>
-#include <unistd.h>
-
-ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
-{
-    static char copy[1 << 20];
-    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite");
-    if (bytes != 500 * 8)
-        return next(fd, data, bytes, at);
-    memcpy(copy, data, bytes);
-    copy[777] ^= 1;
-    return next(fd, copy, bytes, at);
-}
-"""
-
-
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer wants to be loaded first")
 @pytest.mark.parametrize("verify", ["online", "full"])
 def test_a_disk_that_flips_a_bit(tmp_path, verify):
     """The bit flips while C is written: the full check withholds the final name; otherwise a later check finds
     the error."""
-    shim = tmp_path / "shim"
-    shim.mkdir()
-    (shim / "faulty.c").write_text(FAULTY_DISK)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim / "faulty.so", shim / "faulty.c", "-ldl"],
-                   check=True)
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
     source = tmp_path / "input.h5"
     operands(source, 1, 500, 10)
     before = snapshot(tmp_path)
-    done = run("dgemm_ooc", source, "--verify", verify, LD_PRELOAD=str(shim / "faulty.so"))
+    done = run(FAULTY, source, "--verify", verify, DGEMM_OOC_TEST_FAULTS="pwrite:flip@1",
+               DGEMM_OOC_TEST_FAULT_FILE="input-C.h5.part")
     if verify == "full":
         assert done.returncode == VERIFY and "is not what was written" in done.stderr
         assert snapshot(tmp_path) == before

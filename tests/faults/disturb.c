@@ -1,14 +1,17 @@
-/* A library that comes between a program and the system (LD_PRELOAD) and does to one of its ranks
- * what a campaign asks for.  Calls count that concern the files whose paths begin with SOAK_FILES.
+/* What a process does to itself at its calls of the system, those of the HDF5 library included: the
+ * program's own definitions come before those of the C library.
  *
- *   SOAK_RANK   the rank, as the launcher numbers them; empty: a process that no launcher started
- *   SOAK_FILES  how the paths of the output and of the files beside it begin
- *   SOAK_KILL   N:before, N:after or N:half: SIGKILL at the N-th call, or in the middle of it
- *   SOAK_FLIP   SUFFIX:N:BIT: the N-th read of a file with this ending has another bit
- *   SOAK_LOG    a file that gets a line when something was done
- * and to all ranks:
- *   SOAK_SLOW   EACH:ALL: a read takes EACH microseconds longer, until these are ALL microseconds
- *   SOAK_LOCKS  the errno that every lock fails with */
+ *   DGEMM_OOC_TEST_FILES      how the paths of the files begin whose calls count
+ *   DGEMM_OOC_TEST_KILL       N:before, N:after or N:half: SIGKILL at the N-th such call, or in the
+ *                             middle of it
+ *   DGEMM_OOC_TEST_FLIP       SUFFIX:N:BIT: the N-th read of a file with this ending has another bit
+ *   DGEMM_OOC_TEST_DISTURBED  the only rank that is killed or reads other bits, as the launcher
+ *                             numbers them; empty: a process that no launcher started
+ *   DGEMM_OOC_TEST_DONE       a file that gets a line when something was done
+ *   DGEMM_OOC_TEST_SLOW       EACH:ALL: a read takes EACH microseconds longer, until these are ALL
+ *                             microseconds
+ *   DGEMM_OOC_TEST_NO_LOCKS   the errno that every lock fails with, or ERRNO:write, as those do that
+ *                             would keep others from reading */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +35,14 @@ static long calls, reads, slept;
 
 static bool is_mine(void)
 {
-    const char *wanted = getenv("SOAK_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *wanted = getenv("DGEMM_OOC_TEST_DISTURBED"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     rank = rank ? rank : getenv("PMI_RANK");
     return wanted && strcmp(wanted, rank ? rank : "") == 0;
 }
 
 static void note(const char *what, const char *path)
 {
-    const char *name = getenv("SOAK_LOG");
+    const char *name = getenv("DGEMM_OOC_TEST_DONE");
     char line[PATH_MAX + 64];
     int length = snprintf(line, sizeof line, "%s %s\n", what, path);
     int fd = name ? NEXT(open)(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
@@ -51,7 +54,7 @@ static void note(const char *what, const char *path)
 
 static bool is_watched(const char *path)
 {
-    const char *files = getenv("SOAK_FILES");
+    const char *files = getenv("DGEMM_OOC_TEST_FILES");
     return files && strncmp(path, files, strlen(files)) == 0;
 }
 
@@ -66,13 +69,13 @@ static const char *path_of(int fd, char path[PATH_MAX])
 
 static bool is_half(void)
 {
-    return strstr(getenv("SOAK_KILL"), ":half");
+    return strstr(getenv("DGEMM_OOC_TEST_KILL"), ":half");
 }
 
 /* The number of this call, if it is one that the process is to be killed at; 0 otherwise. */
 static long count_call(const char *path)
 {
-    const char *text = getenv("SOAK_KILL");
+    const char *text = getenv("DGEMM_OOC_TEST_KILL");
     if (!text || !is_mine() || !is_watched(path))
         return 0;
     long number = __sync_add_and_fetch(&calls, 1);
@@ -82,7 +85,7 @@ static long count_call(const char *path)
 static void kill_at(long number, enum moment moment, const char *call, const char *path)
 {
     static const char *const words[] = {":before", ":half", ":after"};
-    if (number == 0 || !strstr(getenv("SOAK_KILL"), words[moment]))
+    if (number == 0 || !strstr(getenv("DGEMM_OOC_TEST_KILL"), words[moment]))
         return;
     note(call, path);
     kill(getpid(), SIGKILL);
@@ -103,7 +106,7 @@ static void kill_at(long number, enum moment moment, const char *call, const cha
 
 static void slow_down(void)
 {
-    const char *text = getenv("SOAK_SLOW"), *all = text ? strchr(text, ':') : NULL;
+    const char *text = getenv("DGEMM_OOC_TEST_SLOW"), *all = text ? strchr(text, ':') : NULL;
     if (all && __sync_fetch_and_add(&slept, atol(text)) < atol(all + 1))
         usleep((useconds_t)atol(text));
 }
@@ -111,7 +114,7 @@ static void slow_down(void)
 static void flip(int fd, void *to, ssize_t bytes)
 {
     char copy[256], path[PATH_MAX];
-    const char *text = getenv("SOAK_FLIP");
+    const char *text = getenv("DGEMM_OOC_TEST_FLIP");
     if (!text || bytes <= 0 || !is_mine())
         return;
     snprintf(copy, sizeof copy, "%s", text);
@@ -157,7 +160,7 @@ ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
 ssize_t write(int fd, const void *from, size_t bytes)
 {
     char path[PATH_MAX];
-    if (!getenv("SOAK_KILL"))
+    if (!getenv("DGEMM_OOC_TEST_KILL"))
         return NEXT(write)(fd, from, bytes);
     long number = count_call(path_of(fd, path));
     kill_at(number, BEFORE, "write", path);
@@ -220,16 +223,20 @@ int open(const char *path, int flags, ...)
     KILLED(path, open, path, flags, mode);
 }
 
-static int fail_lock(void)
+/* Whether a lock fails, with errno set. */
+static bool fail_lock(bool keeps_from_reading)
 {
-    const char *text = getenv("SOAK_LOCKS");
-    return text ? errno = atoi(text) : 0;
+    const char *text = getenv("DGEMM_OOC_TEST_NO_LOCKS");
+    if (!text || (strchr(text, ':') && !keeps_from_reading))
+        return false;
+    errno = atoi(text);
+    return true;
 }
 
 int flock(int fd, int operation)
 {
     char path[PATH_MAX];
-    if (fail_lock())
+    if (fail_lock(operation & LOCK_EX))
         return -1;
     KILLED(path_of(fd, path), flock, fd, operation);
 }
@@ -241,7 +248,7 @@ int fcntl(int fd, int command, ...)
     void *argument = va_arg(args, void *);
     va_end(args);
     bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK;
-    return locks && fail_lock() ? -1 : NEXT(fcntl)(fd, command, argument);
+    return locks && fail_lock(true) ? -1 : NEXT(fcntl)(fd, command, argument);
 }
 
 #define LARGE(type, name, ...) type name##64(__VA_ARGS__) __attribute__((alias(#name)))
