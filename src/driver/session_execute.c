@@ -8,6 +8,7 @@
 #include "leftovers.h"
 #include "meter.h"
 #include "quantity.h"
+#include "save.h"
 #include "schedule.h"
 #include "session.h"
 #include "triangle.h"

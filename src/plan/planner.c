@@ -252,7 +252,7 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     plan->strip_rows = plan_triangle_strip_rows(q, plan);
     plan->tile_cols = 0;
     for (int rank = 0; rank < rows * cols; rank++) {
-        struct block tile = triangle_tile(q->p, plan, rank);
+        struct block tile = schedule_triangle(q->p, plan, rank);
         plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
     }
 }

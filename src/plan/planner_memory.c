@@ -8,7 +8,6 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "triangle.h"
 
 enum {
     SLOT_MAX = 16 << 20,
@@ -97,7 +96,7 @@ static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
 {
     int64_t most = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = triangle_tile(p, plan, rank);
+        struct block tile = schedule_triangle(p, plan, rank);
         most = max_i64(most, tile.rows * plan_tile_ld(p, plan, &tile));
     }
     return plan_buffer_bytes((size_t)most * scalar_size(p->type));
@@ -438,7 +437,7 @@ struct tile_product plan_tile_product(const struct problem *p, const struct plan
     struct tile_product most = {plan->tile_rows, plan->tile_cols, p->k, plan->slabs};
     double elements = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols && plan->triangle; rank++) {
-        struct block tile = triangle_tile(p, plan, rank);
+        struct block tile = schedule_triangle(p, plan, rank);
         double now = schedule_multiplied(p, plan, &tile);
         if (now > elements) {
             elements = now;
@@ -454,7 +453,7 @@ double plan_tile_written(const struct problem *p, const struct plan *plan)
     const struct block general = {p->row, p->col, plan->tile_rows, plan->tile_cols};
     double most = plan->triangle ? 0 : schedule_written(p, plan, &general);
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols && plan->triangle; rank++) {
-        struct block tile = triangle_tile(p, plan, rank);
+        struct block tile = schedule_triangle(p, plan, rank);
         most = fmax(most, schedule_written(p, plan, &tile));
     }
     return most;

@@ -7,7 +7,6 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
-#include "triangle.h"
 
 /* What all nodes together get of a file system's rate, each through its own link. */
 static double through_links(const struct machine *machine, const struct plan *plan, double rate)
@@ -31,7 +30,7 @@ static double triangle_in(const struct problem *p, const struct plan *plan, enum
                  of_col = embedding_stored(p, OPERAND_B);
     double most = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = triangle_tile(p, plan, rank);
+        struct block tile = schedule_triangle(p, plan, rank);
         most = fmax(most, of_col * (double)tile.cols + of_row * (double)tile.rows);
     }
     double elements = operand == OPERAND_C ? plan_tile_written(p, plan) : most * (double)p->k;

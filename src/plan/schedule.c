@@ -59,6 +59,11 @@ static void cut(int64_t extent, int64_t size, int64_t index, int64_t *start, int
     *length = min_i64(size, extent - *start);
 }
 
+struct block schedule_triangle(const struct problem *p, const struct plan *plan, int rank)
+{
+    return triangle_tile(p, plan, schedule_row(plan, rank), schedule_col(plan, rank));
+}
+
 struct block schedule_tile(const struct problem *p, const struct plan *plan, int rank,
                            int64_t super)
 {
@@ -66,7 +71,7 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
     if (rank >= plan->grid_rows * plan->grid_cols)
         return tile;
     if (problem_is_triangle(p))
-        return triangle_tile(p, plan, rank);
+        return schedule_triangle(p, plan, rank);
     int64_t down = super / plan->supers_across, across = schedule_across(plan, super);
     cut(p->m, plan->tile_rows, down * plan->grid_rows + schedule_row(plan, rank), &tile.row,
         &tile.rows);
@@ -394,7 +399,7 @@ static double c0_elements(const struct problem *p, const struct plan *plan)
     if (!p->lower || !problem_is_triangle(p))
         return problem_elements(p);
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = triangle_tile(p, plan, rank);
+        struct block tile = schedule_triangle(p, plan, rank);
         elements += schedule_written(p, plan, &tile);
     }
     return elements;

@@ -34,6 +34,9 @@ struct stretch schedule_ranks(const struct plan *plan, int node);
 struct block schedule_tile(const struct problem *p, const struct plan *plan, int rank,
                            int64_t super);
 
+/* That of a triangle, which is one super-block. */
+struct block schedule_triangle(const struct problem *p, const struct plan *plan, int rank);
+
 /* The part of op(A) or op(B) that the tile is multiplied by in one slab, transposed as its file
  * is. */
 struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "quantity.h"
-#include "schedule.h"
 
 /* Bands end at multiples of this, so that the kernels' blocks and the check's do. */
 enum { BAND_STEP = PEAK_ROWS };
@@ -50,9 +49,8 @@ static int64_t column_edge(int64_t first, int64_t end, int parts, int index, int
     return min_i64(end, nearest(fmax((double)first, (double)end - right), BAND_STEP));
 }
 
-struct block triangle_tile(const struct problem *p, const struct plan *plan, int rank)
+struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col)
 {
-    int row = schedule_row(plan, rank), col = schedule_col(plan, rank);
     int64_t first = triangle_edge(p->m, plan->grid_rows, row),
             end = triangle_edge(p->m, plan->grid_rows, row + 1);
     int64_t left = column_edge(first, end, plan->grid_cols, col, plan->strip_rows),

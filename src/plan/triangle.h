@@ -34,8 +34,8 @@ struct block triangle_mirror(const struct block *block, int64_t width);
 /* The first row of a rank's band in a triangle of that side; the side where rank is ranks. */
 int64_t triangle_edge(int64_t side, int ranks, int rank);
 
-/* A rank's part of a band: its tile (schedule.h). */
-struct block triangle_tile(const struct problem *p, const struct plan *plan, int rank);
+/* The tile of the rank in that row and column of the grid: its part of a band. */
+struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col);
 
 /* The highest band of a triangle. */
 int64_t triangle_height(int64_t side, int ranks);

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "computer.h"
 #include "error.h"
 #include "launcher.h"
-#include "nodes.h"
 #include "waits.h"
 
 enum {
@@ -60,7 +60,7 @@ static void order_ranks(struct comm *comm)
 {
     MPI_Comm alike;
     int lowest;
-    uint64_t identity = nodes_computer();
+    uint64_t identity = computer_number();
     MPI_Comm_rank(MPI_COMM_WORLD, &lowest);
     MPI_Comm_split(MPI_COMM_WORLD, (int)(identity >> 32 & INT_MAX), lowest, &alike);
     MPI_Comm_split(alike, (int)(identity & INT_MAX), lowest, &computer);

@@ -2,22 +2,12 @@
 
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "comm.h"
 #include "comm_impl.h"
 #include "error.h"
 #include "meter.h"
-#include "proc.h"
 #include "window.h"
-
-uint64_t nodes_computer(void)
-{
-    char text[256] = {0};
-    if (!proc_text("/proc/sys/kernel/random/boot_id", "", text, sizeof text))
-        gethostname(text, sizeof text - 1);
-    return XXH3_64bits(text, strlen(text));
-}
 
 static int greatest_divisor(int a, int b)
 {

@@ -7,7 +7,7 @@
  * The tree takes log2(layers) steps of one tile each; it begins when all layers are done. */
 #pragma once
 
-#include "run.h"
+#include "run_state.h"
 
 /* Collective, after exchange_finish: the main thread alone uses MPI, and the device is idle.  Add
  * the accumulators of all layers, and the sums of the check, to those of the first layer, and

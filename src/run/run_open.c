@@ -5,6 +5,7 @@
 #include "device.h"
 #include "error.h"
 #include "run.h"
+#include "save.h"
 
 /* Reading through an empty page cache is this many times slower than past it. */
 enum { CACHE_PAYS_OFF = 4 };

@@ -12,7 +12,7 @@
 #include "device.h"
 #include "file.h"
 #include "quantity.h"
-#include "run.h"
+#include "run_state.h"
 
 enum {
     VOTE_NUMBERS = sizeof(struct vote) / sizeof(double),

@@ -10,63 +10,9 @@
  * is printed, and the next one tries again.  Only C itself must be written. */
 #pragma once
 
-#include "bands.h"
-#include "error.h"
-#include "findings.h"
-#include "names.h"
-#include "stop.h"
-#include "tally.h"
-#include "work.h"
+#include "saver.h"
 
 struct run;
-struct store;
-
-/* What all ranks have saved. */
-struct saved {
-    int64_t supers;           /* super-blocks that are complete */
-    struct piece piece;       /* of the next one: k, place, sum */
-    struct bands bands;       /* the checksum of what this run has completed */
-    struct findings findings; /* of the check, by this run so far */
-    double since;             /* what was multiplied after this moment (clock_now) is not saved */
-    bool stops;               /* the run ends now */
-    const char *note;         /* on one rank: why the sums at work are not saved; empty: they are */
-};
-
-/* What the ranks vote on, added up over them.  Nothing but doubles. */
-struct vote {
-    double stop, save; /* ranks that want it */
-    struct tally tally;
-};
-
-struct saver {
-    /* Called on all ranks.  done: a checkpoint is complete; `known`: a run that resumes will find
-     * it.  met: after a vote.  stops: a checkpoint begins, after which the run ends; by the pace
-     * so far, and that of the checkpoints before it, it takes stop_s seconds. */
-    int (*done)(void *context, const struct saved *saved, bool *known, struct error *err);
-    int (*met)(void *context, const struct tally *all, struct error *err);
-    void (*stops)(void *context, double stop_s);
-    void *context;
-    const struct names *names;
-    const struct work *known; /* what another run would find now */
-
-    int place;             /* the file of the next checkpoint's sums */
-    int64_t holds[PLACES]; /* the super-block whose sums a file was made for; -1: none */
-    double began;          /* clock_now, of the run; */
-    double super_began;    /* of the super-block */
-    _Atomic bool failed;   /* this rank could not write its sums, */
-    struct error why;      /* for this reason */
-    int64_t period;        /* steps between two votes */
-    int64_t steps;         /* so far */
-    int64_t common;        /* steps that all ranks take: layers may have fewer slabs than others */
-    bool voting;           /* a vote is in flight */
-    struct vote vote;      /* that one */
-    double met_s;          /* when a single rank last called `met` */
-    int saves;             /* checkpoints so far */
-    double saves_s;        /* seconds that they took */
-    bool of_sums;          /* what the outlet writes now is sums, not C */
-    _Atomic uint64_t sum;  /* of them */
-    struct store *stores[PLACES];
-};
 
 /* The matrix in a file of saved sums: as large as C, with holes where nothing was saved. */
 struct matrix_info save_matrix(const struct matrix_info *output, const char *file);

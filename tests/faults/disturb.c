@@ -4,14 +4,14 @@
  *   DGEMM_OOC_TEST_FILES      how the paths of the files begin whose calls count
  *   DGEMM_OOC_TEST_KILL       N:before, N:after or N:half: SIGKILL at the N-th such call, or in the
  *                             middle of it
- *   DGEMM_OOC_TEST_FLIP       SUFFIX:N:BIT: the N-th read of a file with this ending has another bit
+ *   DGEMM_OOC_TEST_FLIP       SUFFIX:N:BIT: the N-th read of a file with this end has another bit
  *   DGEMM_OOC_TEST_DISTURBED  the only rank that is killed or reads other bits, as the launcher
  *                             numbers them; empty: a process that no launcher started
  *   DGEMM_OOC_TEST_DONE       a file that gets a line when something was done
  *   DGEMM_OOC_TEST_SLOW       EACH:ALL: a read takes EACH microseconds longer, until these are ALL
  *                             microseconds
- *   DGEMM_OOC_TEST_NO_LOCKS   the errno that every lock fails with, or ERRNO:write, as those do that
- *                             would keep others from reading */
+ *   DGEMM_OOC_TEST_NO_LOCKS   the errno that every lock fails with; ERRNO:write: every lock that
+ *                             keeps others from reading */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,7 @@
  *   DGEMM_OOC_TEST_COMPUTER=NAME  ranks with different names are on different computers
  *   DGEMM_OOC_TEST_NODE=R         a single computer is split into nodes of R ranks
  *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute
- *   DGEMM_OOC_TEST_NO_LOCKS       where locks fail (disturb.c), a lock's file is touched every second
- */
+ *   DGEMM_OOC_TEST_NO_LOCKS       locks fail (disturb.c), and their file is touched often */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,15 +13,15 @@
 
 #include "comm.h"
 #include "comm_impl.h"
-#include "nodes.h"
+#include "computer.h"
 #include "stalls.h"
 
-uint64_t __real_nodes_computer(void);
-uint64_t __wrap_nodes_computer(void);
-uint64_t __wrap_nodes_computer(void)
+uint64_t __real_computer_number(void);
+uint64_t __wrap_computer_number(void);
+uint64_t __wrap_computer_number(void)
 {
     const char *name = getenv("DGEMM_OOC_TEST_COMPUTER");
-    return __real_nodes_computer() ^ (name ? XXH3_64bits(name, strlen(name)) : 0);
+    return __real_computer_number() ^ (name ? XXH3_64bits(name, strlen(name)) : 0);
 }
 
 void __real_comm_group(struct comm *comm, int size);

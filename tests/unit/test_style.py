@@ -12,13 +12,7 @@ LINE, FUNCTION, FILE = 100, 70, 500
 
 # The modules that include each other: a .c and a .h of one name, with its NAME_impl.h.  None may be added.
 CYCLES = [
-    {"bytes_product", "cuda_launch", "freivalds", "freivalds_exact", "freivalds_judge", "gemm_common", "integers",
-     "launch", "ozaki", "ozaki_convert", "ozaki_part", "ozaki_product", "ozaki_scheme", "standardized", "vector",
-     "whole"},  # of kernels/
     {"integer_problem", "options", "problem", "standard"},
-    {"schedule", "triangle"},
-    {"comm", "nodes", "window"},
-    {"layers", "run", "save"},
 ]
 
 
