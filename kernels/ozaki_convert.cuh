@@ -1,4 +1,4 @@
-/* The first half of products in residues on the GPU (ozaki.cu): rows of op(A) and columns of op(B),
+/* The first half of products in residues on the GPU (ozaki_cuda.cu): rows of op(A) and columns of op(B),
  * lines for short, are measured and converted to planes. */
 #pragma once
 
