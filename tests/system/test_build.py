@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository here for a tarball")]
 
 PARALLEL_HDF5 = subprocess.run(["pkg-config", "--exists", "hdf5-openmpi"]).returncode == 0
-BARE = {"CUDA": "0"} | ({"HDF5": "hdf5-openmpi"} if PARALLEL_HDF5 else {})
+BARE = {"CUDA": "0", "CFLAGS": "-O2"} | ({"HDF5": "hdf5-openmpi"} if PARALLEL_HDF5 else {})
 
 
 def commit():
@@ -87,7 +87,8 @@ def package(tmp_path_factory):
         if not shutil.which(program):
             pytest.skip(f"no {program} here ({where})")
     build = tmp_path_factory.mktemp("package")
-    out = make("deb", "CUDA=0", f"BUILD={build}", DEB_BUILD_OPTIONS="noautodbgsym parallel=3")
+    out = make("deb", "CUDA=0", f"BUILD={build}", DEB_BUILD_OPTIONS="noautodbgsym parallel=3",
+               DEB_CFLAGS_APPEND="-g0")
     assert "make -j3" in out and " passed, 0 failed" in out
     deb, = build.glob("deb/*.deb")
     return deb

@@ -19,9 +19,10 @@ from matrices import (catches, multiply, operands, output_of, part_of, read, sna
                       wait_until)
 from ranks import pids
 
-M, N, K = 900, 800, 1000
+M, N, K = 450, 400, 500
 SCALARS = ["--alpha", "1.5", "--beta", "-2", "--transa", "T", "--split-k", "off"]
 SLOW = ["--tile", "40x40x16"]
+LATE = "2"  # of 100 reads: a run that computes for a moment lasts for seconds
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def finish(source, *options, ranks=0, **env):
 
 def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, **env):
     """Start a run, signal one rank while C is being written, and wait for its end."""
-    with start_late(source, *SCALARS, *tile, *options, ranks=ranks, **env) as process:
+    with start_late(source, *SCALARS, *tile, *options, ranks=ranks, late=LATE, **env) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(after)
         running = pids(process, ranks)
@@ -94,8 +95,8 @@ def test_a_stop_without_restart_promises_none(source):
 
 
 @pytest.mark.parametrize("ranks, later, tile", [
-    (1, 3, "300x300x64"), (2, 2, "100x100x16"), (3, 1, "900x800x16"), (4, 2, "77x93x48"),
-    (3, 4, "50x800x1000")])
+    (1, 3, "150x150x64"), (2, 2, "50x50x16"), (3, 1, f"{M}x{N}x16"), (4, 2, "77x93x48"),
+    (3, 4, f"50x{N}x{K}")])
 def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile):
     code, _, err = stop(source, ranks=ranks, after=0.5)
     assert code == 75, err
@@ -106,7 +107,7 @@ def test_go_on_with_other_ranks_and_tiles(source, reference, ranks, later, tile)
 @pytest.mark.gpu
 @pytest.mark.parametrize("first, ranks, later", [("gpu", 0, 2), ("gpu", 3, 2), ("cpu", 2, 0)])
 def test_go_on_with_another_device(source, reference, gpu, first, ranks, later):
-    begin = start_late if first == "cpu" else partial(start, "dgemm_ooc")
+    begin = partial(start_late, late=LATE) if first == "cpu" else partial(start, "dgemm_ooc")
     with begin(source, *SCALARS, "--tile", "20x20x16", ranks=ranks,
                DGEMM_OOC_DEVICE=first) as process:
         part = part_of(source)
@@ -255,7 +256,7 @@ def test_a_stop_of_a_check(source):
 @pytest.mark.smoke
 def test_save_and_go_on(source, reference):
     """SIGUSR1 takes a checkpoint; work saved in it is not repeated after a kill."""
-    with start_late(source, *SCALARS, "--tile", "20x20x16") as process:
+    with start_late(source, *SCALARS, "--tile", "20x20x16", late=LATE) as process:
         journal, saved = source.with_name("input-C.h5.journal"), set()
 
         def saved_thrice():  # the first one may come before any work is done
@@ -285,16 +286,18 @@ def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
 
 
 def test_time_limit(source, reference):
-    done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16", "--max-time", "1s", ranks=2)
-    assert done.returncode == 75 and "stopped by the time limit" in done.stderr, done.stderr
+    with start_late(source, *SCALARS, "--tile", "32x32x16", "--max-time", "1s", ranks=2, late=LATE) as process:
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 75 and "stopped by the time limit" in err, err
     finish(source)
     assert_whole(source, reference[1])
 
 
 def test_end_of_the_job(source):
-    done = run("dgemm_ooc", source, *SCALARS, "--tile", "32x32x16",
-               SLURM_JOB_END_TIME=str(int(time.time()) + 6))
-    assert done.returncode == 75 and "the time limit" in done.stderr
+    with start_late(source, *SCALARS, "--tile", "32x32x16", late=LATE,
+                    SLURM_JOB_END_TIME=str(int(time.time()) + 6)) as process:
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 75 and "the time limit" in err
 
 
 @pytest.mark.parametrize("ranks, then", [(0, "online"), (0, "full"), (2, "full")])
@@ -336,7 +339,7 @@ def test_what_is_saved_of_another_product_stays(source, reference):
     finish(source)
     other = [*SCALARS, "--alpha", "3", "--force"]
     journal = source.with_name("input-C.h5.journal")
-    with start_late(source, *other, *SLOW, "--checkpoint", "0.05s") as process:
+    with start_late(source, *other, *SLOW, "--checkpoint", "0.05s", late=LATE) as process:
         wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
         process.send_signal(signal.SIGUSR2)
         process.communicate(timeout=PATIENCE)
@@ -381,7 +384,7 @@ def test_a_run_that_has_not_said_who_it_is(source):
 
 
 def test_two_runs_one_output(source):
-    with start_late(source, *SCALARS, "--tile", "80x80x16") as process:
+    with start_late(source, *SCALARS, "--tile", "80x80x16", late=LATE) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         done = run("dgemm_ooc", source, *SCALARS)
         process.communicate(timeout=PATIENCE)
