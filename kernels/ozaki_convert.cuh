@@ -1,5 +1,5 @@
-/* The first half of products in residues on the GPU (ozaki_cuda.cu): rows of op(A) and columns of op(B),
- * lines for short, are measured and converted to planes. */
+/* The first half of products in residues on the GPU (ozaki_cuda.cu): rows of op(A) and columns of
+ * op(B), lines for short, are measured and converted to planes. */
 #pragma once
 
 #include "gemm_common.cuh"
