@@ -22,8 +22,9 @@ enum {
     PART_LEAST = 64 << 10, /* bytes that a thread reads at a time, */
     PART_MOST = 4 << 20,   /* or a whole chunk of at most ... */
     CHUNK_MOST = 16 << 20,
-    LINES_LEAST = 64,  /* of a group */
-    LINES_ADDED = 256, /* of which ranks add up the sums at a time */
+    LINES_LEAST = 64,      /* of a group */
+    LINES_ADDED = 256,     /* of which ranks add up the sums at a time */
+    MEMORY_RUN = 32 << 10, /* bytes of a row that are read at a time from files in memory */
 };
 
 struct census {
@@ -320,6 +321,16 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
     return store_open(s->info, p->type, STORE_READ, p->io, &s->store, err);
 }
 
+/* Columns of files in memory go in narrow groups, whose parts have so many rows that the exact sums
+ * of a part are few beside its elements.  A disk is read in whole rows. */
+static int64_t narrow(const struct census *s, const struct machine *machine, int64_t lines)
+{
+    const bool in_memory = comm_min(machine->files_in_memory);
+    if (by_rows(s) || s->info->chunk_rows > 0 || !in_memory)
+        return lines;
+    return min_i64(lines, MEMORY_RUN / (int64_t)scalar_size(s->problem->type));
+}
+
 static int read_all(struct census *s, int64_t lines, struct statistics *to, struct error *err)
 {
     const struct matrix_info *info = s->info;
@@ -357,7 +368,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     s.cut = (struct block_cut){(int64_t)(s.part_bytes / scalar_size(p->type)), s.info->chunk_rows,
                                s.info->chunk_cols};
     if (comm_agree(comm, err) == 0)
-        read_all(&s, lines, to, err);
+        read_all(&s, narrow(&s, machine, lines), to, err);
     to->bytes = (double)comm_sum((uint64_t)s.bytes);
     to->seconds = clock_now() - begin;
     store_close(s.store);
