@@ -87,8 +87,7 @@ def package(tmp_path_factory):
         if not shutil.which(program):
             pytest.skip(f"no {program} here ({where})")
     build = tmp_path_factory.mktemp("package")
-    out = make("deb", "CUDA=0", f"BUILD={build}", DEB_BUILD_OPTIONS="noautodbgsym parallel=3",
-               DEB_CFLAGS_APPEND="-g0")
+    out = make("deb", "CUDA=0", f"BUILD={build}", DEB_BUILD_OPTIONS="noautodbgsym parallel=3")
     assert "make -j3" in out and " passed, 0 failed" in out
     deb, = build.glob("deb/*.deb")
     return deb
