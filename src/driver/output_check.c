@@ -16,6 +16,7 @@
 #include "file.h"
 #include "lock.h"
 #include "quantity.h"
+#include "standard_problem.h"
 
 /* What `file_why_foreign` says, with the remedy. */
 static const char foreign[] = "%s %s; remove it, or choose another output with --output";

@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "output_check.h"
+#include "problem_open.h"
 #include "session.h"
 #include "stop.h"
 #include "verify.h"

@@ -10,6 +10,7 @@
 #include "error.h"
 #include "gpu_absence.h"
 #include "output_check.h"
+#include "problem_open.h"
 #include "session.h"
 #include "spread.h"
 

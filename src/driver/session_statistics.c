@@ -8,6 +8,7 @@
 #include "magnitude.h"
 #include "quantity.h"
 #include "session.h"
+#include "standard_problem.h"
 
 static const char *name_of(const struct standard *standard)
 {

@@ -8,6 +8,7 @@
 #include "planner_impl.h"
 #include "quantity.h"
 #include "schedule.h"
+#include "standard_problem.h"
 
 enum {
     SLOT_MAX = 16 << 20,

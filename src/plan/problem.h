@@ -50,10 +50,6 @@ struct problem {
     enum store_way io;
 };
 
-/* Describe the operands and check that they fit together.  Complains about everything that is wrong
- * at once.  Reads files; not collective. */
-int problem_open(const struct options *options, struct problem *problem, struct error *err);
-
 /* The elements of panels of A and B, and of C, in slots and in C's file. */
 static inline enum scalar problem_held(const struct problem *p, enum operand operand)
 {

@@ -2,6 +2,7 @@
 
 #include "machine.h"
 #include "problem.h"
+#include "standard_problem.h"
 
 static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */
 

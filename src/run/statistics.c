@@ -14,6 +14,7 @@
 #include "moments.h"
 #include "problem.h"
 #include "quantity.h"
+#include "standard_problem.h"
 #include "stop.h"
 #include "store.h"
 

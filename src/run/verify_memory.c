@@ -7,6 +7,7 @@
 #include "error.h"
 #include "freivalds.h"
 #include "quantity.h"
+#include "standard_problem.h"
 #include "verify_impl.h"
 
 /* A thread reads whole chunks, which are then decoded once, up to this many bytes. */

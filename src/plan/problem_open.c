@@ -1,0 +1,231 @@
+#include "problem_open.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "integer_problem.h"
+#include "options.h"
+#include "standard_problem.h"
+
+static const char *const operand_names[] = {"A", "B", "C"};
+
+static const char *element_name(enum element_class elements)
+{
+    static const char *const names[] = {"float", "double", "other floating-point", "integer"};
+    return names[elements];
+}
+
+static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *err)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    if (p->k == k_of_b)
+        return;
+    int64_t other_k_a = p->trans[0] ? matfile_cols(a) : a->rows;
+    int64_t other_k_b = p->trans[1] ? b->rows : matfile_cols(b);
+    const char *remedy = "no transposition of one of them would fit";
+    char text[64];
+    if (other_k_b == p->k) {
+        snprintf(text, sizeof text, "--transb %s would fit", p->trans[1] ? "N" : "T");
+        remedy = text;
+    } else if (other_k_a == k_of_b) {
+        snprintf(text, sizeof text, "--transa %s would fit", p->trans[0] ? "N" : "T");
+        remedy = text;
+    } else if (other_k_a == other_k_b) {
+        snprintf(text, sizeof text, "--transa %s --transb %s would fit", p->trans[0] ? "N" : "T",
+                 p->trans[1] ? "N" : "T");
+        remedy = text;
+    }
+    error_add(err, EXIT_INPUT,
+              "op(A) is %" PRId64 "x%" PRId64 ", op(B) is %" PRId64 "x%" PRId64
+              ": inner sizes %" PRId64 " and %" PRId64 " differ; %s",
+              p->m, p->k, k_of_b, p->n, p->k, k_of_b, remedy);
+}
+
+static void check_c(const struct problem *p, struct error *err)
+{
+    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    if (c->rows == p->m && matfile_cols(c) == p->n)
+        return;
+    error_add(err, EXIT_INPUT,
+              "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
+              "; with --beta 0 it is not read",
+              c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n);
+}
+
+/* The product is complex where an operand is, or the user says so.  Real operands of it have
+ * imaginary parts of 0, but for C: that would be lost. */
+static void choose_complex(struct problem *p, const struct options *options, enum operand end,
+                           struct error *err)
+{
+    const struct matrix_info *c = &p->matrix[OPERAND_C];
+    p->complex = options->convert && options->complex;
+    for (enum operand i = 0; i < end; i++) {
+        const struct matrix_info *info = &p->matrix[i];
+        p->complex |= info->complex;
+        if (info->complex && options->convert && !options->complex)
+            error_add(err, EXIT_INPUT, "%s:%s is complex; give --type z (or c)", info->file,
+                      info->dataset);
+        if (i < OPERAND_C)
+            p->conjugate[i] &= info->complex;
+    }
+    if (!p->complex && (p->alpha_i != 0 || p->beta_i != 0))
+        error_add(err, EXIT_USAGE,
+                  "alpha or beta is complex, and the matrices are not; give --type z (or c)");
+    if (p->complex && end > OPERAND_C && !c->complex)
+        error_add(err, EXIT_INPUT,
+                  "%s:%s is real, and the product that is added to it is not; store it as complex "
+                  "numbers",
+                  c->file, c->dataset);
+}
+
+/* The type of the product is that of the operands; a conversion only happens when asked for. */
+static void check_types(struct problem *p, const struct options *options, enum operand end,
+                        struct error *err)
+{
+    const char *types = p->complex ? "z (or c)" : "d (or s)";
+    if (options->convert) {
+        p->type = options->type;
+        return;
+    }
+    enum element_class first = p->matrix[0].elements;
+    for (enum operand i = 0; i < end; i++) {
+        const struct matrix_info *info = &p->matrix[i];
+        if (info->netcdf[0]) /* refused; of another type when decoded */
+            continue;
+        if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
+            error_add(err, EXIT_INPUT,
+                      "%s:%s holds %s elements; give --type %s to convert them while reading",
+                      info->file, info->dataset, element_name(info->elements), types);
+        else if (first <= ELEMENT_DOUBLE && info->elements != first)
+            error_add(err, EXIT_INPUT,
+                      "%s is %s but A is %s; give --type %s to convert while reading",
+                      operand_names[i], element_name(info->elements), element_name(first), types);
+    }
+    p->type = first == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+}
+
+/* What is packed would be multiplied as it is stored, and a missing element as a number. */
+static void check_netcdf(const struct matrix_info *info, struct error *err)
+{
+    bool packed = strstr(info->netcdf, "scale_factor") || strstr(info->netcdf, "add_offset");
+    if (info->netcdf[0])
+        error_add(
+            err, EXIT_INPUT,
+            "%s:%s has %s, by which netCDF %s, and would be multiplied as it is stored; decode "
+            "it first (xarray: "
+            "open_dataset(\"%s\").drop_encoding().fillna(0).to_netcdf(\"decoded.nc\"))%s",
+            info->file, info->dataset, info->netcdf,
+            packed ? "packs elements" : "marks missing elements", info->file,
+            packed ? "" : ", or delete the attribute where nothing is missing");
+}
+
+/* Kernels take alpha and beta as numbers of the product's type. */
+static void check_scalar(const struct problem *p, const char *name, double value, struct error *err)
+{
+    float rounded = (float)value;
+    if (p->type == SCALAR_FLOAT && (isinf(rounded) || (rounded == 0 && value != 0)))
+        error_add(err, EXIT_USAGE, "--%s %g is out of the range of float; give --type d", name,
+                  value);
+}
+
+/* Where the user asks for a grid, tiles or parts of k, these are of the general product.  To be
+ * called when the shapes have been checked. */
+static void set_symmetric(struct problem *p, const struct options *o, struct error *err)
+{
+    bool one = problem_is_of_one_matrix(p), forced = o->grid_rows || o->tile_rows || o->layers != 1;
+    bool must = o->symmetric == SYMMETRIC_ON || o->symmetric == SYMMETRIC_LOWER;
+    p->lower = o->symmetric == SYMMETRIC_LOWER;
+    p->symmetric = o->symmetric != SYMMETRIC_OFF && one && !forced && problem_reads_ab(p);
+    const char *word = p->lower ? "lower" : "on";
+    if (must && !one && !err->code)
+        error_add(err, EXIT_INPUT,
+                  "--symmetric %s: op(B) is not the transpose of op(A); give -b the dataset that A "
+                  "is, and --transa T or --transb T%s",
+                  word, p->complex ? " (or C)" : "");
+    if (p->lower && problem_is_hermitian(p) && (p->alpha_i != 0 || p->beta_i != 0))
+        error_add(err, EXIT_USAGE,
+                  "--symmetric lower: with a complex alpha or beta C is not Hermitian, which its "
+                  "lower half would stand for; leave it at auto");
+    if (must && forced)
+        error_add(err, EXIT_USAGE,
+                  "--symmetric %s does not go with --grid, --tile or --split-k: they are of the "
+                  "general product",
+                  word);
+    if (p->lower && !problem_reads_ab(p))
+        error_add(err, EXIT_USAGE,
+                  "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "
+                  "auto");
+}
+
+static int moduli_of(const struct options *options, enum scalar type, bool complex)
+{
+    if (options->algorithm != ALGORITHM_OZAKI)
+        return 0;
+    return options->moduli > 0 ? options->moduli : ozaki_moduli(type, complex);
+}
+
+/* From what users count to what problem.h says, once all has been checked. */
+static void count_parts(struct problem *p)
+{
+    p->k *= problem_width(p);
+    p->n *= problem_width(p);
+    p->k_whole = p->k;
+    p->n_whole = p->n;
+}
+
+int problem_open(const struct options *options, struct problem *p, struct error *err)
+{
+    *p = (struct problem){.trans = {options->trans_a, options->trans_b},
+                          .conjugate = {options->conjugate_a, options->conjugate_b},
+                          .alpha = options->alpha,
+                          .beta = options->beta,
+                          .alpha_i = options->alpha_i,
+                          .beta_i = options->beta_i,
+                          .io = options->io};
+    const struct operand_name *names[] = {&options->a, &options->b, &options->c};
+    enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
+    int failed = 0;
+    for (enum operand i = 0; i < end; i++)
+        failed |= matfile_describe(names[i]->file, names[i]->dataset, &p->matrix[i], err);
+    if (failed)
+        return err->code;
+
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    p->m = p->trans[0] ? matfile_cols(a) : a->rows;
+    p->k = p->trans[0] ? a->rows : matfile_cols(a);
+    p->n = p->trans[1] ? b->rows : matfile_cols(b);
+    choose_complex(p, options, end, err);
+    if (p->complex || !integers_choose(options, p, end, err))
+        check_types(p, options, end, err);
+    p->moduli = p->exact ? 0 : moduli_of(options, p->type, p->complex);
+    check_scalar(p, "alpha", p->alpha, err);
+    check_scalar(p, "beta", p->beta, err);
+    check_scalar(p, "alpha", p->alpha_i, err);
+    check_scalar(p, "beta", p->beta_i, err);
+    check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
+    standard_choose(options, p, err);
+    set_symmetric(p, options, err);
+    if (p->m == 0 || p->n == 0)
+        error_add(err, EXIT_INPUT,
+                  "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
+    else if (p->m > INT64_MAX / (int64_t)sizeof(double) / problem_width(p) / p->n)
+        error_add(err, EXIT_INPUT,
+                  "C would be %" PRId64 "x%" PRId64 ", more than a file can hold; is a --transa or "
+                  "--transb missing?",
+                  p->m, p->n);
+    if (problem_reads_c(p))
+        check_c(p, err);
+    for (enum operand i = 0; i < end; i++)
+        if (problem_reads(p, i))
+            check_netcdf(&p->matrix[i], err);
+    for (enum operand i = 0; i < end; i++)
+        if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
+            (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
+            error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
+                      operand_names[i], p->matrix[i].layout);
+    count_parts(p);
+    return err->code;
+}

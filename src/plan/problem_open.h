@@ -1,0 +1,8 @@
+/* From the options and the files to the problem. */
+#pragma once
+
+#include "problem.h"
+
+/* Describe the operands and check that they fit together.  Complains about everything that is wrong
+ * at once.  Reads files; not collective. */
+int problem_open(const struct options *options, struct problem *problem, struct error *err);

@@ -1,0 +1,58 @@
+#include "standard_problem.h"
+
+#include <inttypes.h>
+
+#include "error.h"
+#include "options.h"
+
+/* Covariances: of the rows of op(A), over k observations. */
+static void choose_named(enum named_product product, struct problem *p, struct error *err)
+{
+    p->standard.axis = p->trans[OPERAND_A] ? AXIS_COLS : AXIS_ROWS;
+    p->standard.centers = true;
+    p->standard.scales = product == PRODUCT_COR;
+    p->alpha = 1 / (double)(p->k - 1);
+    if (p->k < 2)
+        error_add(err, EXIT_INPUT,
+                  "--product %s: variables need two observations or more, and op(A) is %" PRId64
+                  "x%" PRId64 "; is --transa T missing, or one too many?",
+                  product == PRODUCT_COR ? "cor" : "cov", p->m, p->k);
+}
+
+void standard_choose(const struct options *o, struct problem *p, struct error *err)
+{
+    bool named = o->product == PRODUCT_COV || o->product == PRODUCT_COR;
+    p->standard = (struct standard){.axis = o->center ? o->center : o->scale,
+                                    .centers = o->center != AXIS_NONE,
+                                    .scales = o->scale != AXIS_NONE,
+                                    .missing = o->missing};
+    if (named)
+        choose_named(o->product, p, err);
+    if ((p->standard.axis || o->product != PRODUCT_PLAIN) && !problem_is_of_one_matrix(p))
+        error_add(err, EXIT_INPUT,
+                  "--center, --scale and --product are for products of a matrix and its transpose: "
+                  "give -b the dataset that A is, and --transa T or --transb T");
+    if (p->standard.axis && p->complex)
+        error_add(err, EXIT_INPUT,
+                  "--center, --scale and --product cov and cor are for real matrices; of complex "
+                  "ones there is --product gram, as of -b A --transb C");
+    if (!problem_reads_ab(p))
+        p->standard.axis = AXIS_NONE;
+}
+
+int64_t standard_lines(const struct problem *p)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    return p->standard.axis == AXIS_NONE ? 0 : p->standard.axis == AXIS_ROWS ? a->rows : a->cols;
+}
+
+int64_t standard_elements(const struct problem *p)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A];
+    return p->standard.axis == AXIS_ROWS ? a->cols : a->rows;
+}
+
+bool standard_lines_are_variables(const struct problem *p)
+{
+    return (p->standard.axis == AXIS_ROWS) != p->trans[OPERAND_A];
+}
