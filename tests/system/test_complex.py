@@ -120,14 +120,14 @@ def test_the_order_of_the_sums_is_the_documented_one(source):
 
 
 @pytest.mark.parametrize("names", SPELLINGS, ids="/".join)
-@pytest.mark.parametrize("way", ["by offset", "chunks", "big-endian", "virtual"])
+@pytest.mark.parametrize("way", ["by offset", "chunks", "big-endian", "virtual", "user block"])
 def test_spellings(source, names, way):
-    """C is spelled as A is, and read back by h5py."""
+    """C is spelled as A is, and read back by h5py.  MATLAB's files begin with a user block."""
     a, b = whole((12, 30), "c16", 1), whole((30, 9), "c8", 2)
     if way == "big-endian":
         a = a.astype(">c16")
     stored = spelled(a, names)
-    with h5py.File(source, "w") as file:
+    with h5py.File(source, "w", userblock_size=512 if way == "user block" else 0) as file:
         if way == "chunks":
             file.create_dataset("A", data=stored, chunks=(5, 7), compression=4, shuffle=True)
         elif way == "virtual":
