@@ -277,7 +277,7 @@ def test_the_same_bits_in_random_configurations(problem, seed, tmp_path):
             how = dict(chunks=(rng.randint(1, 70), rng.randint(1, 70)), compression="gzip",
                        shuffle=rng.random() < 0.5) if rng.random() < 0.5 else {}
             new.create_dataset(name, data=old[name], **how)
-    more = ["--gpu-memory", f"{rng.randint(60, 900)}K", "--host-memory", f"{rng.randint(24, 64)}M"]
+    more = ["--gpu-memory", f"{rng.randint(60, 900)}K", "--host-memory", f"{rng.randint(64, 200)}M"]
     if rng.random() < 0.4:
         more = ["--tile", f"{rng.randint(9, M)}x{rng.randint(7, N)}x{rng.randint(40, K)}"]
     more += ["--io", rng.choice(WAYS[:3]), "--verify", rng.choice(["online", "full"])]
