@@ -73,9 +73,10 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
 /* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
 double machine_write_by_threads(const struct machine *machine);
 
-/* Seconds in which all threads of a machine with GPUs could read and write so many bytes of files
- * in memory, one after the other; 0 for other files, which threads mostly wait for. */
-double machine_moving_seconds(const struct machine *machine, double read, double written);
+/* Seconds in which all threads of a machine with GPUs could do what takes `read_s` seconds at the
+ * rate at which it reads, and write so many bytes, one after the other, to files in memory; 0 for
+ * other files, which threads mostly wait for. */
+double machine_moving_seconds(const struct machine *machine, double read_s, double written);
 
 /* Replace the members that the machine file `options->machine` states, a JSON object with the names
  * above as keys. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "error.h"
 #include "machine.h"
@@ -11,8 +12,16 @@
 
 static const double worth_bytes = 1 << 30; /* smaller matrices are soon read anyway */
 static const double probe_seconds = 0.1, memory_probe_seconds = 0.04;
-static const double memory_rate = 10e9; /* so fast is no disk that is read through the page cache */
-enum { PROBES = 128, PROBE_BYTES = 2 << 20, THREADS = 16, MEMORY_PROBES = 3 };
+static const double no_disk = 10e9; /* so fast is no disk that is read through the page cache */
+
+enum {
+    PROBES = 128,
+    PROBE_BYTES = 2 << 20,
+    THREADS = 32,
+    THREADS_RANK = 16,
+    MEMORY_PROBES = 3,
+    SLOTS = 16
+};
 
 static double matrix_bytes(const struct problem *p, enum operand operand)
 {
@@ -31,11 +40,73 @@ static enum operand largest(const struct problem *p)
     return found;
 }
 
+static int64_t threads_of_node(const struct machine *m)
+{
+    return (int64_t)m->threads * m->ranks_per_node;
+}
+
+/* As many as the program reads with. */
+static int readers_of_node(const struct machine *m)
+{
+    int64_t most = min_i64(THREADS, (int64_t)THREADS_RANK * m->ranks_per_node);
+    return (int)min_i64(most, threads_of_node(m));
+}
+
+/* Devices, beside which memory will be read, take part of its bandwidth, and the threads that feed
+ * them part of the CPUs, if all of these read.  Fitted to runs with 1 to 16 threads on the hosts of
+ * an H100 and of H200s. */
+static double left_to_readers(const struct machine *m)
+{
+    return threads_of_node(m) > readers_of_node(m) ? 1 : 0.9;
+}
+
+/* Where the threads read to, in turns: like a run's staging, more than caches hold. */
+struct probe_ring {
+    int threads;
+    size_t slots; /* of each thread */
+    char *memory;
+};
+
+static size_t ring_bytes(const struct probe_ring *ring)
+{
+    return (size_t)ring->threads * ring->slots * PROBE_BYTES;
+}
+
+static char *ring_slot(const struct probe_ring *ring, int thread, size_t turn)
+{
+    return ring->memory + ((size_t)thread * ring->slots + turn % ring->slots) * PROBE_BYTES;
+}
+
+/* Memory of up to so many slots a thread, which is there, as the threads are, before any clock
+ * starts: whether it could be had. */
+static bool ring_open(struct probe_ring *ring, const struct machine *m, size_t slots)
+{
+    int threads = readers_of_node(m);
+    size_t most = (size_t)m->host_memory / 8 / (size_t)threads / PROBE_BYTES;
+    *ring = (struct probe_ring){threads, most < 1 ? 1 : most < slots ? most : slots, NULL};
+    void *memory =
+        mmap(NULL, ring_bytes(ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    madvise(memory, ring_bytes(ring), MADV_HUGEPAGE);
+    ring->memory = memory;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int thread = 0; thread < threads; thread++)
+        memset(ring_slot(ring, thread, 0), 0, ring->slots * PROBE_BYTES);
+    return true;
+}
+
+static void ring_close(struct probe_ring *ring)
+{
+    munmap(ring->memory, ring_bytes(ring));
+}
+
 /* Read here and there in the matrix until `end`, elsewhere with every probe: bytes. */
 static double read_some(struct store *store, const struct matrix_info *info, size_t element,
-                        int probe, int thread, double end, void *slot)
+                        int probe, const struct probe_ring *ring, int thread, double end)
 {
     struct error ignored = {0};
+    size_t turn = 0;
     int64_t cols = min_i64(info->cols, PROBE_BYTES / (int64_t)element);
     int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
     int64_t across = info->cols / cols, places = info->rows / rows * across;
@@ -44,70 +115,69 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
         int64_t at = i + probe * THREADS * PROBES / MEMORY_PROBES;
         int64_t place = places * (at * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
         struct block block = {place / across * rows, place % across * cols, rows, cols};
-        if (store_read(store, &block, slot, &ignored))
+        if (store_read(store, &block, ring_slot(ring, thread, turn++), &ignored))
             break;
         bytes += (double)(rows * cols) * (double)element;
     }
     return bytes;
 }
 
-/* Bytes a second of as many threads as the machine has, or as the program reads with.  They and
- * their memory are there before the clock starts. */
+/* Bytes a second. */
 static double read_rate(struct store *store, const struct matrix_info *info, size_t element,
-                        int probe, const struct machine *m)
+                        int probe, const struct probe_ring *ring, double seconds)
 {
-    double seconds = m->files_in_memory ? memory_probe_seconds : probe_seconds;
-    int threads = (int)min_i64(THREADS, (int64_t)m->threads * m->ranks_per_node);
-    char *slots = aligned_alloc(4096, (size_t)threads * PROBE_BYTES);
-    if (!slots)
-        return 0;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int thread = 0; thread < threads; thread++)
-        memset(slots + (size_t)thread * PROBE_BYTES, 0, PROBE_BYTES);
     double start = clock_now(), bytes = 0;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : bytes)
-    for (int thread = 0; thread < threads; thread++)
-        bytes += read_some(store, info, element, probe, thread, start + seconds,
-                           slots + (size_t)thread * PROBE_BYTES);
-    free(slots);
+#pragma omp parallel for num_threads(ring->threads) schedule(static, 1) reduction(+ : bytes)
+    for (int thread = 0; thread < ring->threads; thread++)
+        bytes += read_some(store, info, element, probe, ring, thread, start + seconds);
     return bytes / (clock_now() - start);
 }
 
-static double threads_of_node(const struct machine *m)
+static double disk_rate(struct store *store, const struct matrix_info *info, size_t element,
+                        const struct machine *m)
 {
-    return (double)m->threads * m->ranks_per_node;
+    struct probe_ring ring;
+    if (!ring_open(&ring, m, 1))
+        return 0;
+    double rate = read_rate(store, info, element, 0, &ring, probe_seconds);
+    ring_close(&ring);
+    return rate;
 }
 
-/* Devices and writers, beside which memory will be read, take part of its bandwidth, the more the
- * more threads read: what they leave is fitted to runs with 2, 4, 8 and 16 threads on the host of
- * an H200. */
-static double left_to_readers(const struct machine *m)
+/* More than once: whatever else goes on makes memory look slower, so the best counts. */
+static double memory_rate(struct store *store, const struct matrix_info *info, size_t element,
+                          const struct machine *m)
 {
-    return 0.6 + 0.4 / threads_of_node(m);
+    struct probe_ring ring;
+    double rate = 0;
+    if (!ring_open(&ring, m, SLOTS))
+        return 0;
+    for (int i = 0; i < MEMORY_PROBES; i++)
+        rate = fmax(rate, read_rate(store, info, element, i, &ring, memory_probe_seconds));
+    ring_close(&ring);
+    return rate;
 }
 
 /* In coarse steps, so that the plan is mostly the same the next time. */
 static double coarse(const struct machine *m, double rate)
 {
     if (m->gpu && m->files_in_memory)
-        return exp2(round(4 * log2(left_to_readers(m) * rate)) / 4);
+        return exp2(round(8 * log2(left_to_readers(m) * rate)) / 8);
     return exp2(round(2 * log2(rate)) / 2);
 }
 
 double machine_write_by_threads(const struct machine *m)
 {
-    return 1.4e9 * threads_of_node(m);
+    return 1.4e9 * (double)threads_of_node(m);
 }
 
-double machine_moving_seconds(const struct machine *m, double read, double written)
+double machine_moving_seconds(const struct machine *m, double read_s, double written)
 {
     if (!m->gpu || !m->files_in_memory)
         return 0;
-    return read * left_to_readers(m) / m->disk_read_bytes_per_s +
-           written / machine_write_by_threads(m);
+    return read_s * left_to_readers(m) + written / machine_write_by_threads(m);
 }
 
-/* Memory more than once: whatever else goes on makes it look slower, so the best counts. */
 void machine_probe_disk(const struct problem *p, int computers, struct machine *m)
 {
     struct error ignored = {0};
@@ -119,10 +189,10 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))
         return;
     const size_t element = problem_element(p, operand);
-    double rate = read_rate(store, info, element, 0, m);
-    m->files_in_memory |= rate >= memory_rate && strcmp(store_way_name(store), "buffered") == 0;
-    for (int i = 1; m->files_in_memory && i < MEMORY_PROBES; i++)
-        rate = fmax(rate, read_rate(store, info, element, i, m));
+    double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m);
+    m->files_in_memory |= rate >= no_disk && strcmp(store_way_name(store), "buffered") == 0;
+    if (m->files_in_memory)
+        rate = memory_rate(store, info, element, m);
     store_close(store);
     if (rate <= 0)
         return;

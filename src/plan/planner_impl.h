@@ -119,8 +119,9 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
                             const struct plan_request *request, const struct plan *plan,
                             const struct tile_product *product);
 
-/* The pace at which files in memory are read while others are written there. */
-extern const double plan_pace_beside_writing;
+/* The pace at which files in memory are read while C is written there, which takes bandwidth, and
+ * CPUs where there are fewer than readers and writers. */
+double plan_pace_beside_writing(const struct machine *machine, const struct plan *plan);
 
 /* Set the time of each link, how often operands are read and the roofline of the whole. */
 void plan_roofline(const struct query *q, struct plan *plan);

@@ -16,8 +16,6 @@ static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflat
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
 
-const double plan_pace_beside_writing = 0.8;
-
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
 {
@@ -63,6 +61,12 @@ double plan_write_rate(const struct problem *p, const struct machine *machine,
     int64_t run = plan->tile_cols == p->n ? plan->tile_rows * p->n : plan->tile_cols;
     return machine->disk_write_bytes_per_s *
            run_factor(machine, (double)run * (double)problem_element(p, OPERAND_C));
+}
+
+double plan_pace_beside_writing(const struct machine *machine, const struct plan *plan)
+{
+    const double pace = 0.9; /* of memory that is written to, where no reader waits for a CPU */
+    return pace * fmin(1, (double)machine->threads / (plan->readers + plan->writers));
 }
 
 double plan_cache_rate(const struct plan *plan)

@@ -135,12 +135,12 @@ static double first_seconds(const struct query *q, const struct plan *plan, doub
 
 /* Another one, while the one before is written.  What memory then feeds at a slower pace the device
  * cannot make up for. */
-static double next_seconds(const struct machine *machine, double feed, double device, double read,
-                           double write)
+static double next_seconds(const struct machine *machine, const struct plan *plan, double feed,
+                           double device, double read, double write)
 {
     double pace = fmax(feed, device);
     if (machine->files_in_memory && read > 0)
-        pace += write * fmax(0, 1 - plan_pace_beside_writing * pace / read);
+        pace += write * fmax(0, 1 - plan_pace_beside_writing(machine, plan) * pace / read);
     return fmax(pace, write);
 }
 
@@ -164,7 +164,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
         double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
         plan->roofline_s +=
             count * (first ? first_seconds(q, plan, feed, device)
-                           : next_seconds(q->machine, feed, device, read, each.write));
+                           : next_seconds(q->machine, plan, feed, device, read, each.write));
     }
     double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

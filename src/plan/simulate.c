@@ -101,9 +101,10 @@ static double node_gate(const struct sim *s, const struct node_state *node)
 
 /* Seconds of reading that begins at `start` and would take so many alone: memory is read at a
  * slower pace while something is written to it. */
-static double beside_writing(struct interval writing, double start, double seconds)
+static double beside_writing(const struct sim *s, double start, double seconds)
 {
-    const double pace = plan_pace_beside_writing;
+    const struct interval writing = s->writing;
+    const double pace = plan_pace_beside_writing(s->machine, s->plan);
     double before = fmin(seconds, fmax(0, writing.start - start));
     double slow =
         fmin((seconds - before) / pace, fmax(0, writing.end - fmax(start, writing.start)));
@@ -118,7 +119,7 @@ static struct interval read_files(struct sim *s, struct interval feed, double by
     double seconds = seconds_of(bytes, s->read_rate[operand]);
     if (s->machine->files_in_memory) {
         double start = fmax(s->disk_read.free, feed.start);
-        return serve(&s->disk_read, feed, bytes, beside_writing(s->writing, start, seconds));
+        return serve(&s->disk_read, feed, bytes, beside_writing(s, start, seconds));
     }
     double lost = fmin(s->lost, fmax(s->due, seconds));
     s->lost -= lost;
@@ -410,7 +411,7 @@ static void all_supers(struct sim *s, struct simulation *result)
  * what. */
 static double threads_seconds(const struct sim *s, const struct simulation *result)
 {
-    return machine_moving_seconds(s->machine, result->usage[RESOURCE_READ].amount,
+    return machine_moving_seconds(s->machine, s->plan->link_s[STAGE_READ],
                                   result->usage[RESOURCE_WRITE].amount);
 }
 

@@ -24,6 +24,7 @@ from matrices import sparse  # noqa: E402
 MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
            "host_memory_bytes": 100e9, "device_bytes_per_s": 2.5e12, "disk_run_bytes": 1}
 GEMM_BLOCK = 128
+PACE_BESIDE_WRITING = 0.6  # as in planner_rates.c
 
 
 def extents(run):
@@ -38,16 +39,18 @@ def computed(extent, tile):
 
 def machine(run, in_memory):
     """The rates of the run: over all ranks for the file system, per rank for the rest.  The results of a
-    run with more ranks than GPUs state both numbers.  A disk does not read while it writes."""
+    run with more ranks than GPUs state both numbers.  A disk does not read while it writes; memory is read at
+    a slower pace then, which is taken to have been so for half of the writing."""
     m, n, k = extents(run)
     busy, ranks, result = run["busy_s"], run.get("ranks", run["gpus"]), 8 * m * n
     beside = 0 if in_memory else result
+    slower = 0.5 * (1 - PACE_BESIDE_WRITING) * busy["write"] * busy["read"] / run["wall_s"] if in_memory else 0
     layers = 2 if "--split-k 2" in run["options"] else 1
     rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {
         "files_in_memory": in_memory,
         "ranks": ranks, "ranks_per_node": ranks,
-        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / busy["read"],
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower),
         "disk_write_bytes_per_s": result / busy["write"],
         "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
         "out_bytes_per_s": result / (ranks / layers) / busy["out"],

@@ -337,16 +337,21 @@ static void test_beside_writing(void **state)
 static void test_few_threads(void **state)
 {
     (void)state;
-    const struct problem p = make_problem(40960, 40960, 40960, 1);
-    const double measured[] = {16.4, 7.59}, read_rate[] = {7.223e9, 10.215e9};
-    struct machine m = make_machine(1, (size_t)136e9, (size_t)60e9, true);
+    const struct problem p = make_problem(49152, 49152, 49152, 1);
+    const double measured[] = {21.45, 11.76}, read_rate[] = {5.8e9, 11.3e9};
+    struct machine m = make_machine(1, (size_t)16 << 30, (size_t)60e9, true);
     m.files_in_memory = true;
+    m.disk_run_bytes = 3072;
+    struct plan_request request = plain;
+    request.tile_rows = 24576;
+    request.slab = 8192;
     for (int i = 0; i < 2; i++) {
+        request.tile_cols = i == 0 ? 8192 : 7024;
         m.threads = i + 1;
         m.disk_read_bytes_per_s = read_rate[i];
         m.disk_write_bytes_per_s = machine_write_by_threads(&m);
-        struct plan plan = planned(&p, &m, &plain);
-        struct simulation s = simulated(&p, &m, &plain, &plan);
+        struct plan plan = planned(&p, &m, &request);
+        struct simulation s = simulated(&p, &m, &request, &plan);
         assert_near(s.wall_s, measured[i], 0.2);
         double read = s.usage[RESOURCE_READ].busy_s, written = s.usage[RESOURCE_WRITE].busy_s;
         assert_true(s.wall_s > 1.2 * fmax(read, written));
