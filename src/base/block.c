@@ -1,7 +1,6 @@
 #include "block.h"
 
 #include <assert.h>
-#include <stdbool.h>
 
 #include "quantity.h"
 
@@ -18,6 +17,15 @@ struct block block_common(const struct block *a, const struct block *b)
     common(a->row, a->rows, b->row, b->rows, &both.row, &both.rows);
     common(a->col, a->cols, b->col, b->cols, &both.col, &both.cols);
     return both;
+}
+
+bool block_join(struct block *b, const struct block *next)
+{
+    bool below = next->row == b->row + b->rows && next->col == b->col && next->cols == b->cols;
+    bool right = next->col == b->col + b->cols && next->row == b->row && next->rows == b->rows;
+    b->rows += below ? next->rows : 0;
+    b->cols += right ? next->cols : 0;
+    return below || right;
 }
 
 /* One direction: parts of `size`, the first of which begins at `origin`, maybe before the block. */

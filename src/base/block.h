@@ -1,6 +1,7 @@
 /* Rectangles of a matrix, and how one that is too large for a buffer is cut into parts. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* In elements: rows [row, row + rows) x columns [col, col + cols). */
@@ -10,6 +11,10 @@ struct block {
 
 /* What both have in common; no rows or no columns where that is nothing. */
 struct block block_common(const struct block *a, const struct block *b);
+
+/* Make `next` a part of `block` where it continues that downwards or to the right, and say whether
+ * it does. */
+bool block_join(struct block *block, const struct block *next);
 
 /* How a block is cut: into parts of at most `elements` elements.  Where the matrix is chunked, into
  * whole chunks or, where none fits, so that the parts of one chunk follow each other; otherwise

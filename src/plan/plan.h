@@ -108,6 +108,13 @@ static inline bool plan_comes_by_rows(const struct problem *problem, const struc
     return plan->triangle && problem->trans[OPERAND_B];
 }
 
+/* Whether a triangle's tiles find their rows' panel in their columns' one, which goes on to their
+ * last row: where the grid has one row or one column there is nothing between. */
+static inline bool plan_one_panel(const struct plan *plan)
+{
+    return plan->triangle && plan->buffers[OPERAND_A] == 0;
+}
+
 /* Whether something is added to the product on the device: C0, or another layer's. */
 static inline bool plan_adds(const struct problem *problem, const struct plan *plan)
 {

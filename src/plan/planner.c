@@ -151,14 +151,14 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
-/* The triangle with one slab.  Where bands are not cut, panels of A are parts of those of B. */
+/* The triangle with one slab. */
 static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
     plan_set_counts(q, plan);
     plan_set_held(plan, OPERAND_COUNT);
     if (plan->slabs == 1)
         plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
-    if (plan->grid_cols == 1)
+    if (plan->grid_rows == 1 || plan->grid_cols == 1)
         plan->buffers[OPERAND_A] = 0;
     if (plan_fits(q, plan))
         keep_better(q, plan, best);

@@ -95,12 +95,12 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
                          const struct plan *plan, enum operand operand, double seconds);
 
 /* Seconds from when a first slab begins to come, which takes `feed` and is multiplied in `device`,
- * until it could be multiplied without a stop: all of them, or where a triangle's rows come one
- * after the other, as many as the strips need: of s strips strip i needs i + 1 parts and has
- * (i/s)^2 of the products before it.  *last: of `device`, what waits for the last part.  Where a
- * file is chunked its parts may come in another order, and it takes longer. */
-double plan_first_wait(const struct problem *p, const struct plan *plan, double feed, double device,
-                       double *last);
+ * until a tile could be multiplied without a stop: all of them, or where a triangle's rows come one
+ * after the other, as many as let each of its strips have what it needs after those before it.
+ * *last: of `device`, what waits for the last part.  Where a file is chunked its parts may come in
+ * another order, and it takes longer. */
+double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,
+                       double feed, double device, double *last);
 
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct tile_product {

@@ -66,6 +66,8 @@ void plan_panel_extents(const struct problem *p, const struct plan *plan, enum o
                         int64_t *rows, int64_t *cols)
 {
     struct block factor = largest_factor(p, plan, operand);
+    if (operand == OPERAND_B && plan_one_panel(plan))
+        *(p->trans[OPERAND_B] ? &factor.rows : &factor.cols) = p->n;
     struct block panel = embedding_in_file(p, operand, &factor);
     *rows = panel.rows;
     *cols = panel.cols;
@@ -81,10 +83,11 @@ static void set_lds(const struct problem *p, struct plan *plan)
         if (operand != OPERAND_C)
             plan->ld_panel[operand] = pad_ld(cols, problem_element(p, operand));
     }
-    if (plan->buffers[OPERAND_A] == 0) /* its panel is a part of B's */
+    if (plan_one_panel(plan))
         plan->ld_panel[OPERAND_A] = plan->ld_panel[OPERAND_B];
-    if (!embedding_needed(p, OPERAND_A))
-        plan->ld[OPERAND_A] = plan->ld_panel[OPERAND_A];
+    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
+        if (!embedding_needed(p, operand))
+            plan->ld[operand] = plan->ld_panel[operand];
 }
 
 int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)

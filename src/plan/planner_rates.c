@@ -6,6 +6,7 @@
 #include "integers.h"
 #include "planner_impl.h"
 #include "quantity.h"
+#include "schedule.h"
 
 enum {
     STEP_MICROSECONDS = 50, /* for every slab of every tile, whatever its size */
@@ -167,14 +168,20 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
            moved / machine->device_bytes_per_s + slabs * STEP_MICROSECONDS * 1e-6;
 }
 
-double plan_first_wait(const struct problem *p, const struct plan *plan, double feed, double device,
-                       double *last)
+double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,
+                       double feed, double device, double *last)
 {
     *last = device;
     if (!plan_comes_by_rows(p, plan))
         return feed;
-    double strips = (double)ceil_div(plan->tile_rows, plan->strip_rows);
-    double worst = device > 0 ? fmin(1, feed / (2 * device)) : 1; /* of the rows */
-    *last *= fmin(1, 2 / strips);
-    return feed / strips + worst * feed - worst * worst * device;
+    const double all = schedule_multiplied(p, plan, tile);
+    double wait = 0, before = 0;
+    for (int64_t i = 0; i < schedule_strips(plan, tile); i++) {
+        struct block strip = schedule_strip(p, plan, tile, i);
+        double share = (double)(strip.row + strip.rows - p->row) / (double)p->m;
+        wait = fmax(wait, feed * share - device * before);
+        *last = device * (double)(strip.rows * strip.cols) / all;
+        before += (double)(strip.rows * strip.cols) / all;
+    }
+    return wait;
 }

@@ -25,15 +25,13 @@ struct pace {
 /* Bytes of C0, or of the panel that all ranks share, that the busiest rank copies. */
 static double triangle_in(const struct problem *p, const struct plan *plan, enum operand operand)
 {
-    const bool rows = plan->buffers[OPERAND_A] > 0; /* and not only the columns' panel */
-    const double of_row = rows ? embedding_stored(p, OPERAND_A) : 0,
-                 of_col = embedding_stored(p, OPERAND_B);
     double most = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
         struct block tile = schedule_triangle(p, plan, rank);
-        most = fmax(most, of_col * (double)tile.cols + of_row * (double)tile.rows);
+        most = fmax(most, (double)schedule_lines(p, plan, operand, &tile));
     }
-    double elements = operand == OPERAND_C ? plan_tile_written(p, plan) : most * (double)p->k;
+    double elements = operand == OPERAND_C ? plan_tile_written(p, plan)
+                                           : most * embedding_stored(p, operand) * (double)p->k;
     return elements * (double)problem_element(p, operand);
 }
 
@@ -122,12 +120,29 @@ static double device_seconds(const struct query *q, const struct plan *plan,
     return each->gemm + fmax(0, leave - 2 * each->slab) + moving;
 }
 
+/* Of a triangle's tiles the lowest one waits longest for its first rows, or the first one for all
+ * that come after its own. */
+static double longest_wait(const struct problem *p, const struct plan *plan, double feed,
+                           double device, double *last)
+{
+    struct block tile = {0}, lowest = {0};
+    double of_lowest;
+    if (plan->triangle) {
+        tile = schedule_triangle(p, plan, 0);
+        lowest = schedule_triangle(p, plan, plan->grid_rows * plan->grid_cols - 1);
+    }
+    double wait = plan_first_wait(p, plan, &tile, feed, device, last);
+    wait = fmax(wait, plan_first_wait(p, plan, &lowest, feed, device, &of_lowest));
+    *last = fmax(*last, of_lowest);
+    return wait;
+}
+
 /* The first super-block: all waits for its first slab, or its last slab for all that comes. */
 static double first_seconds(const struct query *q, const struct plan *plan, double feed,
                             double device)
 {
     double slabs = (double)max_i64(plan->slabs, 1), last = 0;
-    double wait = plan_first_wait(q->p, plan, feed / slabs, device / slabs, &last);
+    double wait = longest_wait(q->p, plan, feed / slabs, device / slabs, &last);
     double hops = fmax(plan_hops_seconds(q->p, q->machine, plan, OPERAND_A, feed),
                        plan_hops_seconds(q->p, q->machine, plan, OPERAND_B, feed));
     return fmax(feed + last, device + wait + hops);

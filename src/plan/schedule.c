@@ -96,10 +96,19 @@ struct block schedule_factor(const struct problem *p, const struct plan *plan, e
     return panel;
 }
 
+/* From a tile of a triangle's first column to its last row, as columns. */
+static int64_t tile_columns(const struct problem *p, const struct block *tile)
+{
+    return (tile->row + tile->rows) * problem_width(p) - tile->col;
+}
+
 struct block schedule_panel(const struct problem *p, const struct plan *plan, enum operand operand,
                             const struct block *tile, int64_t slab)
 {
-    struct block factor = schedule_factor(p, plan, operand, tile, slab);
+    struct block all = *tile;
+    if (operand == OPERAND_B && plan_one_panel(plan))
+        all.cols = tile_columns(p, tile);
+    const struct block factor = schedule_factor(p, plan, operand, &all, slab);
     return embedding_in_file(p, operand, &factor);
 }
 
@@ -171,6 +180,16 @@ double schedule_written(const struct problem *p, const struct plan *plan, const 
         elements += (double)(mirror.rows * mirror.cols);
     }
     return elements;
+}
+
+int64_t schedule_lines(const struct problem *p, const struct plan *plan, enum operand operand,
+                       const struct block *tile)
+{
+    if (!plan->triangle)
+        return operand == OPERAND_A ? tile->rows : tile->cols;
+    int64_t both =
+        plan_one_panel(plan) ? tile_columns(p, tile) : tile->cols + tile->rows * problem_width(p);
+    return operand == OPERAND_A ? 0 : both;
 }
 
 double schedule_products(const struct problem *p, const struct block *rows)
@@ -332,8 +351,6 @@ int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t sla
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)
 {
     struct traffic t = {0};
-    const double a = (double)problem_element(p, OPERAND_A),
-                 b = (double)problem_element(p, OPERAND_B);
     const double c = (double)problem_element(p, OPERAND_C);
     double copied = 0, written = 0, products = 0;
     struct block last = {0};
@@ -342,10 +359,10 @@ struct traffic schedule_traffic(const struct problem *p, const struct plan *plan
         struct block tile = schedule_tile(p, plan, rank, super);
         if (block_empty(&tile))
             continue;
-        if (!schedule_held(plan, OPERAND_A, &last, &tile) && plan->buffers[OPERAND_A] > 0)
-            copied += a * (double)(tile.rows * k) * embedding_stored(p, OPERAND_A);
-        if (!schedule_held(plan, OPERAND_B, &last, &tile))
-            copied += b * (double)(k * tile.cols) * embedding_stored(p, OPERAND_B);
+        for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+            if (!schedule_held(plan, i, &last, &tile))
+                copied += (double)(schedule_lines(p, plan, i, &tile) * k) * embedding_stored(p, i) *
+                          (double)problem_element(p, i);
         double out = schedule_written(p, plan, &tile);
         if (problem_reads_c(p))
             copied += c * out;

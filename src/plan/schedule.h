@@ -72,6 +72,11 @@ struct block schedule_mirror(const struct problem *p, const struct plan *plan,
 struct block schedule_square(const struct problem *p, const struct plan *plan,
                              const struct block *tile, int64_t index);
 
+/* Rows of op(A), or columns of op(B), that a tile's device gets of a panel.  Of a triangle's, which
+ * serves both, all count as columns of op(B). */
+int64_t schedule_lines(const struct problem *p, const struct plan *plan, enum operand operand,
+                       const struct block *tile);
+
 /* Elements of a tile that the kernels compute; that are written, with the mirrors that are; and of
  * some of its rows, those that are asked for: on and below the diagonal. */
 double schedule_multiplied(const struct problem *p, const struct plan *plan,

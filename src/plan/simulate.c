@@ -204,12 +204,8 @@ static struct interval rank_copy(struct sim *s, const struct node_state *node,
         const struct need *need = &node->need[rank->need[operand]];
         if (!rank->copies[operand])
             continue;
-        int64_t rows = operand == OPERAND_A || (s->plan->triangle && s->plan->buffers[0] > 0)
-                           ? rank->tile.rows
-                           : 0;
-        int64_t cols = operand == OPERAND_B ? rank->tile.cols : 0;
-        double bytes = (double)step->k * ((double)rows * s->element[OPERAND_A] +
-                                          (double)cols * s->element[OPERAND_B]);
+        int64_t lines = schedule_lines(s->p, s->plan, (enum operand)operand, &rank->tile);
+        double bytes = (double)step->k * (double)lines * s->element[operand];
         double takes = bytes / s->machine->in_bytes_per_s;
         struct interval copy =
             serve(&rank->in, span_after(need->arrived, rank->gate), bytes, takes);
@@ -232,7 +228,7 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     if (step->slabs > 0)
         seconds += plan_product_seconds(s->p, s->machine, s->request, s->plan, &product);
     double last = 0, slab = (come.end - come.start) / slabs;
-    double wait = plan_first_wait(s->p, s->plan, slab, seconds / slabs, &last);
+    double wait = plan_first_wait(s->p, s->plan, &rank->tile, slab, seconds / slabs, &last);
     struct interval feed = {come.start + wait, come.end + last};
     feed.start = fmax(feed.start, rank->product.end);
     if (step->first == 0)

@@ -143,7 +143,9 @@ static int embed(struct panels *p, enum operand operand, const struct block *blo
                  struct error *err)
 {
     const struct matrix *from = &p->feeds[operand].current->matrix, *to = &p->feeds[operand].factor;
-    const struct block part = block_common(&from->block, block);
+    const struct block wanted = embedding_in_file(p->problem, operand, &to->block);
+    struct block part = block_common(&from->block, block);
+    part = block_common(&part, &wanted);
     if (!embedding_needed(p->problem, operand) || block_empty(&part))
         return 0;
     struct block becomes = embedding_of_file(p->problem, operand, &part);
@@ -170,6 +172,20 @@ int panels_warm_up(struct panels *p, const struct block *tile, int64_t slab, str
     return 0;
 }
 
+/* Parts that came and are not prepared: as many as one kernel can take, so that not thousands of
+ * them are enqueued, for which a device has no room. */
+static struct block next_part(struct panel *panel, const struct panel *comes,
+                              const struct block_cut *cut)
+{
+    struct block all = block_cut_part(&comes->whole, cut, panel->prepared++);
+    for (; panel->prepared < comes->parts; panel->prepared++) {
+        struct block part = block_cut_part(&comes->whole, cut, panel->prepared);
+        if (!block_join(&all, &part))
+            break;
+    }
+    return all;
+}
+
 int panels_prepare(struct panels *p, enum operand operand, struct error *err)
 {
     struct device *dev = p->device;
@@ -181,8 +197,8 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
         return err->code;
     if (p->feeds[operand].buffers == 0 && !embedding_needed(p->problem, operand))
         return 0; /* it is a part of B's */
-    for (; panel->prepared < comes->parts; panel->prepared++) {
-        struct block part = block_cut_part(&comes->whole, &cut, panel->prepared);
+    while (panel->prepared < comes->parts) {
+        struct block part = next_part(panel, comes, &cut);
         if (panels_standardize(p, &panel->matrix, &part, err) || embed(p, operand, &part, err))
             return err->code;
     }

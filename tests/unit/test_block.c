@@ -44,8 +44,32 @@ static void test_cut(void **state)
     }
 }
 
+/* Two blocks become one where that has their elements alone, and where the second one follows. */
+static void test_join(void **state)
+{
+    (void)state;
+    int joined = 0;
+    for (int i = 0; i < 20000; i++) {
+        struct block a = random_block(4, 4), b = random_block(4, 4), both = a;
+        int64_t bottom = a.row + a.rows, right = a.col + a.cols;
+        bool joins = block_join(&both, &b);
+        joined += joins;
+        if (!joins) {
+            assert_memory_equal(&both, &a, sizeof a);
+            assert_false(b.row == bottom && b.col == a.col && b.cols == a.cols);
+            assert_false(b.col == right && b.row == a.row && b.rows == a.rows);
+            continue;
+        }
+        assert_int_equal(both.rows * both.cols, a.rows * a.cols + b.rows * b.cols);
+        assert_true(both.row == a.row && both.col == a.col && (b.row == bottom || b.col == right));
+        assert_int_equal(both.row + both.rows, b.row + b.rows);
+        assert_int_equal(both.col + both.cols, b.col + b.cols);
+    }
+    assert_true(joined > 100);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_join)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
