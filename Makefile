@@ -116,7 +116,7 @@ ifeq ($(findstring thread,$(SANITIZE)),)
   EMUPROGRAM := $(BUILD)/emulated/dgemm_ooc
   EMUTESTS := $(addprefix $(BUILD)/emulated/,$(basename $(wildcard tests/kernels/test_*.c tests/kernels/test_*.cpp)))
 endif
-EMUFLAGS  := -std=c++17 -O2 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
+EMUFLAGS  := -std=c++17 -O3 -g -march=native -ftls-model=local-exec -fopenmp -ffp-contract=off -Wall -Wextra \
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too

@@ -16,13 +16,22 @@ static void multiply_add(void *const lanes[WARP])
 {
     constexpr int HALVES = ROWS / 8;
     const auto of = [&](int lane) { return static_cast<const fragment *>(lanes[lane]); };
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < 8; j++) {
-            double &sum = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
-            for (int p = 0; p < 4 * STEPS; p++)
-                sum = std::fma(of(i % 8 * 4 + p % 4)->a[p / 4 * HALVES + i / 8],
-                               of(j * 4 + p % 4)->b[p / 4], sum);
+    double b[4 * STEPS][8];
+    for (int p = 0; p < 4 * STEPS; p++)
+        for (int j = 0; j < 8; j++)
+            b[p][j] = of(j * 4 + p % 4)->b[p / 4];
+    for (int i = 0; i < ROWS; i++) {
+        double sums[8];
+        for (int j = 0; j < 8; j++)
+            sums[j] = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
+        for (int p = 0; p < 4 * STEPS; p++) {
+            const double a = of(i % 8 * 4 + p % 4)->a[p / 4 * HALVES + i / 8];
+            for (int j = 0; j < 8; j++)
+                sums[j] = std::fma(a, b[p][j], sums[j]);
         }
+        for (int j = 0; j < 8; j++)
+            of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2] = sums[j];
+    }
 }
 
 void mma_m8n8k4(double d[2], double a, double b)
