@@ -68,9 +68,10 @@ void plan_panel_extents(const struct problem *p, const struct plan *plan, enum o
     struct block factor = largest_factor(p, plan, operand);
     if (operand == OPERAND_B && plan_one_panel(plan))
         *(p->trans[OPERAND_B] ? &factor.rows : &factor.cols) = p->n;
-    struct block panel = embedding_in_file(p, operand, &factor);
-    *rows = panel.rows;
-    *cols = panel.cols;
+    if (embedding_needed(p, operand))
+        factor = embedding_in_file(p, operand, &factor);
+    *rows = factor.rows;
+    *cols = factor.cols;
 }
 
 static void set_lds(const struct problem *p, struct plan *plan)

@@ -56,18 +56,23 @@ static double parts_of(const struct problem *p, const struct plan *plan, enum op
 static double slots_of_line(const struct problem *p, const struct plan *plan, enum operand operand)
 {
     double slots = (double)plan->slots_in * plan->ranks_per_node;
-    double parts = parts_of(p, plan, operand), lines = (double)plan->node_lines[operand];
-    double slab = parts_of(p, plan, OPERAND_A) * (double)plan->node_lines[OPERAND_A] +
-                  parts_of(p, plan, OPERAND_B) * (double)plan->node_lines[OPERAND_B];
-    return fmax(fmin(slots / lines, parts), slots * parts / slab);
+    const double parts[] = {parts_of(p, plan, OPERAND_A), parts_of(p, plan, OPERAND_B)};
+    double lines = (double)plan->node_lines[operand];
+    double slab = parts[OPERAND_A] * (double)plan->node_lines[OPERAND_A] +
+                  parts[OPERAND_B] * (double)plan->node_lines[OPERAND_B];
+    return fmax(fmin(slots / lines, parts[operand]), slots * parts[operand] / slab);
 }
 
-/* Whether all readers of a panel can have a part on its way at once, and there are some slots more,
- * since not all go at the same pace, and a few are being read. */
+/* Whether all readers of a panel can have a part on its way at once in so many slots of a line, and
+ * there are some slots more, since not all go at the same pace, and a few are being read. */
+static bool all_send_in(double slots, const struct plan *plan, enum operand operand)
+{
+    return slots >= SLOTS_READ + slots_each * plan_nodes_of_line(plan, operand);
+}
+
 static bool all_send(const struct problem *p, const struct plan *plan, enum operand operand)
 {
-    return slots_of_line(p, plan, operand) >=
-           SLOTS_READ + slots_each * plan_nodes_of_line(plan, operand);
+    return all_send_in(slots_of_line(p, plan, operand), plan, operand);
 }
 
 void plan_set_turns(const struct problem *p, struct plan *plan)
@@ -75,7 +80,7 @@ void plan_set_turns(const struct problem *p, struct plan *plan)
     for (enum operand i = OPERAND_A; i <= OPERAND_B; i++) {
         double slots = slots_of_line(p, plan, i);
         double turn = fmax(slots / TURNS_AHEAD, fmin(slots / 2, TURN_LONG));
-        plan->turn[i] = all_send(p, plan, i) ? 1 : max_i64(1, (int64_t)turn);
+        plan->turn[i] = all_send_in(slots, plan, i) ? 1 : max_i64(1, (int64_t)turn);
     }
 }
 
@@ -89,12 +94,12 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
                          const struct plan *plan, enum operand operand, double seconds)
 {
     int64_t rows, cols;
+    double hops = plan_nodes_of_line(plan, operand) - 1;
+    if (!(machine->network_bytes_per_s > 0) || !problem_reads(p, operand) || hops == 0)
+        return 0;
     plan_panel_extents(p, plan, operand, &rows, &cols);
     double part = (double)min_i64(rows * cols, plan_slot_elements(p, plan, operand)) *
                   (double)problem_element(p, operand);
-    double hops = plan_nodes_of_line(plan, operand) - 1;
-    if (!(machine->network_bytes_per_s > 0) || !problem_reads(p, operand))
-        return 0;
     hops *= part / machine->network_bytes_per_s;
     return all_send(p, plan, operand) ? fmax(0, hops - seconds) : hops;
 }

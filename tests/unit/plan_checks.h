@@ -160,33 +160,59 @@ static inline void want_all(struct wanted *w, const struct problem *p, const str
     }
 }
 
-/* Every rank finds what it needs in its node's sequence, in order, part by part, and nothing else;
- * each part of each panel has the stated number of users. */
+/* All transfers of a node, in order. */
+struct sequence {
+    struct transfer *items; /* lives until the program ends */
+    int64_t count, room;
+};
+
+static inline void list_transfers(struct sequence *s, const struct problem *p,
+                                  const struct plan *plan, int node)
+{
+    struct cursor cursor;
+    struct transfer t;
+    cursor_start(&cursor, p, plan, node);
+    for (s->count = 0; cursor_next(&cursor, &t); s->items[s->count++] = t) {
+        if (s->count < s->room)
+            continue;
+        s->room = 2 * s->room + 1000;
+        s->items = realloc(s->items, (size_t)s->room * sizeof *s->items);
+        assert_non_null(s->items);
+    }
+}
+
+/* A rank finds what it needs in its node's sequence, in order, part by part, and nothing else. */
+static inline void check_order_of(int rank, const struct sequence *s, const struct wanted *w,
+                                  const struct problem *p, const struct plan *plan)
+{
+    int64_t at = 0, part = 0, elements = 0;
+    for (const struct transfer *t = s->items; t < s->items + s->count; t++) {
+        if (!schedule_is_for(p, plan, t, rank))
+            continue;
+        assert_true(at < w->count && t->operand == w->items[at].operand);
+        assert_true(block_equal(&t->whole, &w->items[at].block));
+        assert_int_equal(t->part, part++);
+        assert_int_equal(t->skip, elements);
+        elements += t->block.rows * t->block.cols;
+        if (part < t->parts)
+            continue;
+        assert_int_equal(elements, t->whole.rows * t->whole.cols);
+        part = elements = 0;
+        at++;
+    }
+    assert_int_equal(at, w->count);
+}
+
 static inline void check_order(const struct problem *p, const struct machine *m,
                                const struct plan *plan)
 {
     static struct wanted w;
+    static struct sequence s;
     for (int rank = 0; rank < m->ranks; rank++) {
-        struct cursor cursor;
-        struct transfer t;
-        int64_t at = 0, part = 0, elements = 0;
+        if (rank == 0 || schedule_node(plan, rank) != schedule_node(plan, rank - 1))
+            list_transfers(&s, p, plan, schedule_node(plan, rank));
         want_all(&w, p, plan, rank);
-        cursor_start(&cursor, p, plan, schedule_node(plan, rank));
-        while (cursor_next(&cursor, &t)) {
-            if (!schedule_is_for(p, plan, &t, rank))
-                continue;
-            assert_true(at < w.count && t.operand == w.items[at].operand);
-            assert_true(block_equal(&t.whole, &w.items[at].block));
-            assert_int_equal(t.part, part++);
-            assert_int_equal(t.skip, elements);
-            elements += t.block.rows * t.block.cols;
-            if (part < t.parts)
-                continue;
-            assert_int_equal(elements, t.whole.rows * t.whole.cols);
-            part = elements = 0;
-            at++;
-        }
-        assert_int_equal(at, w.count);
+        check_order_of(rank, &s, &w, p, plan);
     }
 }
 
