@@ -187,8 +187,9 @@ static void test_any_plan_ends(void **state)
 {
     (void)state;
     static struct world w;
+    const int count = tries(5000);
     int done = 0, sending = 0;
-    for (int trial = 0; trial < 5000; trial++) {
+    for (int trial = 0; trial < count; trial++) {
         struct problem p = make_problem(1 + random_below(150), 1 + random_below(150),
                                         random_below(200), (int)random_below(256));
         size_t host = (size_t)1 << (22 + random_below(4));
@@ -212,7 +213,7 @@ static void test_any_plan_ends(void **state)
         done++;
         sending += plan.sent_bytes > 0;
     }
-    assert_true(done > 1500 && sending > 500);
+    assert_true(done > count * 3 / 10 && sending > count / 10);
 }
 
 /* B is sent to all nodes, and each node has its own rows of A.  The number of steps matches the

@@ -56,13 +56,25 @@ template <bool SIGNED_A, bool SIGNED_B>
 static void multiply_add_bytes(void *const lanes[WARP])
 {
     const auto of = [&](int lane) { return static_cast<fragment_of_bytes *>(lanes[lane]); };
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 8; j++) {
-            int &sum = of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
-            for (int word = 0; word < 8; word++)
-                sum = dp4a<SIGNED_A, SIGNED_B>(of(i % 8 * 4 + word % 4)->a[word / 4 * 2 + i / 8],
-                           of(j * 4 + word % 4)->b[word / 4], sum);
+    typedef unsigned row __attribute__((vector_size(8 * sizeof(unsigned))));
+    row b[32];
+    for (int word = 0; word < 8; word++)
+        for (int j = 0; j < 8; j++)
+            for (int byte = 0; byte < 4; byte++)
+                b[word * 4 + byte][j] =
+                    (unsigned)byte_of<SIGNED_B>(of(j * 4 + word % 4)->b[word / 4], byte);
+    for (int i = 0; i < 16; i++) {
+        row sums;
+        for (int j = 0; j < 8; j++)
+            sums[j] = (unsigned)of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2];
+        for (int word = 0; word < 8; word++) {
+            const int four = of(i % 8 * 4 + word % 4)->a[word / 4 * 2 + i / 8];
+            for (int byte = 0; byte < 4; byte++)
+                sums += (unsigned)byte_of<SIGNED_A>(four, byte) * b[word * 4 + byte];
         }
+        for (int j = 0; j < 8; j++)
+            of(i % 8 * 4 + j / 2)->d[i / 8 * 2 + j % 2] = (int)sums[j];
+    }
 }
 
 template <bool SIGNED_A, bool SIGNED_B>
