@@ -98,9 +98,9 @@ SWITCHES static void enter(const context &to, bool first)
     setcontext(&start);
 }
 
-/* Save the registers in `from` and go on where `to` was saved, as setjmp and longjmp do, but without
- * a call that never returns, after which the CPU predicts all returns wrongly.  False, with nothing
- * done, where the CPU is of another kind. */
+/* Save the registers in `from` and go on where `to` was saved, as setjmp and longjmp do, but
+ * without a call that never returns, after which the CPU predicts all returns wrongly.  False, with
+ * nothing done, where the CPU is of another kind. */
 __attribute__((no_sanitize_address)) static inline bool exchange(context &from, const context &to)
 {
 #ifdef __x86_64__
