@@ -82,7 +82,8 @@ def test_extreme_values(tmp_path, device, types):
 @pytest.mark.parametrize("types", [("i1", "i1"), ("u1", "u1"), ("i1", "u1"), ("i2", "i2"), ("i4", "u1")],
                          ids="-".join)
 def test_sums_of_more_than_32_bits(tmp_path, device, types):
-    a, b = (np.full((3, 200_000), RANGES[t][1], t) for t in types)
+    k = 140_000  # times the square of 127, which is more than 2^31
+    a, b = (np.full((3, k), RANGES[t][1], t) for t in types)
     source = write(tmp_path / "input.h5", A=a, B=b)
     same((source, a.astype("i8") @ b.T.astype("i8")), "--transb", "T", device=device)
 

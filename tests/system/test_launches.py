@@ -112,9 +112,10 @@ def test_cpus_of_other_jobs_are_left_to_them(launch):
 
 
 def header_of(source, *wrapper, **env):
-    """The output of a long run before its work starts."""
-    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force"], stdout=subprocess.PIPE,
-                          env=environment(DGEMM_OOC_DEVICE="cpu", **env), text=True) as process:
+    """The output of a long run before its work starts; with so little memory its slabs are small, and it stops soon."""
+    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force", "--host-memory", "512M"],
+                          stdout=subprocess.PIPE, env=environment(DGEMM_OOC_DEVICE="cpu", **env),
+                          text=True) as process:
         lines = []
         for line in process.stdout:
             lines.append(line)
