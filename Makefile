@@ -294,8 +294,8 @@ sanitize-gpu: $(BUILD)/gemm_bench $(CHECKED)
 demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
-# Three test files at a time, if pytest-xdist is installed: launchers mostly wait.
-SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 3 --dist loadfile")
+# Four test files at a time, if pytest-xdist is installed: launchers mostly wait.
+SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 4 --dist loadfile")
 PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q
 
 smoke: all $(FAULTY)
