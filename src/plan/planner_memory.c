@@ -238,7 +238,7 @@ static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 
 static size_t host_bytes(const struct query *q, const struct plan *plan)
 {
-    size_t bytes = host_fixed_bytes(q, plan);
+    size_t bytes = plan->fixed_bytes;
     bytes += (size_t)(plan->slots_in + plan->slots_out) * plan->slot_bytes;
     bytes += q->request->record_bytes + 3 * plan_line_bytes(q->p);
     if (q->request->verify)
@@ -308,6 +308,7 @@ void plan_set_threads(const struct query *q, struct plan *plan, int compute_thre
     plan->preparers =
         (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, q->machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
+    plan->fixed_bytes = host_fixed_bytes(q, plan);
 }
 
 /* Of so many slots in of a node: where files are read at the pace of memory, small enough that they
@@ -344,8 +345,8 @@ void plan_choose_slots(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
     plan_set_threads(q, plan, choose_compute_threads(machine), choose_readers(q));
-    size_t fixed = host_fixed_bytes(q, plan);
-    size_t part = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
+    size_t part =
+        machine->host_memory > plan->fixed_bytes ? machine->host_memory - plan->fixed_bytes : 0;
     part /= machine->gpu ? 2 : 4;
     size_t count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     int64_t largest = max_i64(p->m * p->n, max_i64(p->m * p->k, p->k * p->n));
