@@ -13,8 +13,8 @@ import pytest
 
 from launch import BUILD, FAULTY, WAYS, run
 from matrices import multiply, output_of, part_of, read
-from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, configuration, machine, make, result,
-                            stop)
+from test_symmetric import (N, K, OFF, ON, ON_GPU, SCALARS, SEEDS, SLOW_BUS, configuration, general_result, machine,
+                            make, result, stop)
 
 LOWER = ["--symmetric", "lower"]
 GENERAL = ["-b", "A", "--transb", "T"]  # A A^T
@@ -27,7 +27,7 @@ def operands(trans):
 
 def same(source, trans="T", *more, scalars=SCALARS, **how):
     """The lower half must have the bits of the general product, and the rest those of zeros; return the report."""
-    reference, general = result(source, *operands(trans), *scalars, *OFF)
+    reference, general = general_result(source, *operands(trans), *scalars)
     got, report = result(source, *operands(trans), *scalars, *LOWER, *more, **how)
     assert got.tobytes() == np.tril(reference).tobytes()
     assert report["problem"]["symmetric"] and report["problem"]["lower"] and not general["problem"]["lower"]
@@ -209,7 +209,7 @@ def test_a_gpu_gives_the_bits_of_the_cpu(tmp_path, gpu, ranks, dtype, trans, mor
     source = make(tmp_path / "input.h5", 300, 200, dtype, trans)
     algo = more if "ozaki" in more else []
     scalars = more if more == SCALARS else []
-    reference, _ = result(source, *operands(trans), *scalars, *algo, *OFF)
+    reference, _ = general_result(source, *operands(trans), *scalars, *algo)
     got, _ = result(source, *operands(trans), *LOWER, *more, ranks=ranks, device=gpu)
     assert got.tobytes() == np.tril(reference).tobytes()
 
@@ -231,7 +231,7 @@ def test_the_full_check_finds_what_was_written_wrong(tmp_path, faulty, at):
 @pytest.mark.parametrize("memory, ranks", [("64M", 0), ("64M", 3), ("1M", 0), ("1M", 2)])
 def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory, ranks):
     source = make(tmp_path / "input.h5", 500, 400)
-    reference, _ = result(source, *GENERAL, *SCALARS, *OFF)
+    reference, _ = general_result(source, *GENERAL, *SCALARS)
     report, found = tmp_path / "faulty.json", 0
     for at in range(2, 2 + SEEDS):
         done = run(FAULTY, source, *HALF, *SCALARS, "--gpu-memory", memory, "-o", tmp_path / "faulty.h5", "--force",
@@ -265,7 +265,7 @@ def test_interrupted_runs_leave_the_same_bits(tmp_path, faulty, seed):
 
 def test_saved_sums_serve_less_memory(tmp_path, faulty):
     source = make(tmp_path / "input.h5", 500, 30000)
-    reference, _ = result(source, *GENERAL, *SCALARS, *OFF)
+    reference, _ = general_result(source, *GENERAL, *SCALARS)
     assert stop(source, 1, *LOWER, "--checkpoint", "0.1s", memory="64M") == 75
     done = run("dgemm_ooc", source, *HALF, *SCALARS, "--gpu-memory", "2M", ranks=2)
     assert done.returncode == 0 and "damaged" not in done.stderr, done.stderr
@@ -282,7 +282,7 @@ def test_a_run_of_another_half_is_not_resumed(tmp_path, faulty, first, then, say
     done = run("dgemm_ooc", source, *GENERAL, *SCALARS, *then)
     assert done.returncode == 3 and says in done.stderr and "--restart never" in done.stderr
     multiply(source, *GENERAL, *SCALARS, *then, "--restart", "never")
-    reference, _ = result(source, *GENERAL, *SCALARS, *OFF)
+    reference, _ = general_result(source, *GENERAL, *SCALARS)
     assert read(output_of(source)).tobytes() == (np.tril(reference) if then == LOWER else reference).tobytes()
 
 
@@ -302,5 +302,5 @@ def test_damage_of_what_is_complete_is_found(tmp_path, faulty, above):
     done = run("dgemm_ooc", source, *HALF, *SCALARS)
     assert done.returncode == 3 and "is not what was written; give --restart never" in done.stderr, done.stderr
     multiply(source, *HALF, *SCALARS, "--restart", "never")
-    reference, _ = result(source, *GENERAL, *SCALARS, *OFF)
+    reference, _ = general_result(source, *GENERAL, *SCALARS)
     assert read(output_of(source)).tobytes() == np.tril(reference).tobytes()
