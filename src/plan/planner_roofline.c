@@ -168,6 +168,8 @@ void plan_roofline(const struct query *q, struct plan *plan)
         bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
         double count = (first_col ? 1 : (double)plan->supers_across - 1) *
                        (first_row ? 1 : (double)plan->supers_down - 1);
+        if (count == 0)
+            continue;
         struct pace s = feed_seconds(q, plan, first_col, first_row);
         plan->link_s[STAGE_READ] += count * (s.read + s.again);
         plan->link_s[STAGE_NETWORK] += count * s.network;
