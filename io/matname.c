@@ -32,11 +32,13 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
         return error_add(err, EXIT_USAGE, "the name %.40s... is too long", text);
     size_t colon = find_colon(text);
     const char *path = text[colon] ? text + colon + 1 : default_dataset;
-    size_t length = strlen(path);
+    const size_t length = strlen(path);
+    const char *last = strrchr(path, '/');
+    last = last ? last + 1 : path;
     if (colon == 0)
         return error_add(err, EXIT_USAGE, "\"%s\" names no file; write FILE.h5 or FILE.h5:/path",
                          text);
-    if (length == 0 || path[length - 1] == '/')
+    if (!last[0] || strcmp(last, ".") == 0)
         return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path", text);
     if (length >= MATFILE_NAME_MAX)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);

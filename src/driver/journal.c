@@ -15,6 +15,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "leftovers.h"
 #include "lock.h"
 
 enum {
@@ -358,6 +359,7 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
     if (file) {
         bool busy = lock_file(fileno(file), LOCK_SH) == LOCK_BUSY;
         read_lines(file, &lines);
+        journal->earlier = lines.progress.saved || lines.unknown;
         if (busy)
             complain_owner(path, lines.owner, err);
         fclose(file);
@@ -386,22 +388,31 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
     return err->code;
 }
 
-static int record_owner(struct journal *journal, bool resumed, struct error *err)
+static int record_owner(struct journal *journal, struct error *err)
 {
     char host[256] = "?", since[32];
     time_t now = time(NULL);
     struct tm utc;
     gethostname(host, sizeof host - 1);
     strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    if (!resumed &&
-        append(journal, json_pack("{s:i, s:O}", "journal", 1, "product", journal->product), err))
+    return append(journal,
+                  json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
+                            "since", since),
+                  err);
+}
+
+/* Make it that of this run alone, which removes it where it ends before it has saved anything. */
+static int begin(struct journal *journal, struct error *err)
+{
+    const char *path = journal->names->journal;
+    if (journal->bytes != 0 && ftruncate(journal->descriptor, 0))
+        return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", path,
+                         strerror(errno));
+    journal->earlier = false;
+    leftovers_add(path, journal->descriptor);
+    if (append(journal, json_pack("{s:i, s:O}", "journal", 1, "product", journal->product), err))
         return err->code;
-    struct error ignored = {0}; /* a disk that is full now need not be when it is saved */
-    append(journal,
-           json_pack("{s:{s:s, s:i, s:s}}", "owner", "host", host, "process", (int)getpid(),
-                     "since", since),
-           resumed ? &ignored : err);
-    return err->code;
+    return record_owner(journal, err);
 }
 
 /* Lock the journal, which one run has at a time. */
@@ -425,7 +436,9 @@ int journal_open(struct journal *journal, bool resumed, struct error *err)
 {
     const char *path = journal->names->journal;
     struct stat status;
+    struct error ignored = {0}; /* a disk that is full now need not be when it is saved */
     journal->saved = resumed;
+    journal->earlier &= !resumed;
     journal->descriptor = file_open_own(path, O_APPEND | O_CREAT);
     if (journal->descriptor < 0 || fstat(journal->descriptor, &status))
         return error_add(err, EXIT_INPUT, "cannot open the journal %s: %s", path, strerror(errno));
@@ -436,16 +449,21 @@ int journal_open(struct journal *journal, bool resumed, struct error *err)
         return error_add(err, EXIT_INPUT,
                          "another run has just been at work on %s; give the command again", path);
     journal->locked = true;
-    if (!resumed && status.st_size > 0 && ftruncate(journal->descriptor, 0))
-        return error_add(err, EXIT_RUNTIME, "cannot empty the journal %s: %s", path,
-                         strerror(errno));
     file_sync_name(path); /* of the part file, too, which is beside it */
-    return record_owner(journal, resumed, err);
+    if (!resumed && !journal->earlier)
+        return begin(journal, err);
+    record_owner(journal, &ignored);
+    return 0;
+}
+
+int journal_begin(struct journal *journal, struct error *err)
+{
+    return journal->earlier ? begin(journal, err) : 0;
 }
 
 void journal_close(struct journal *journal, bool keep)
 {
-    if (!keep && journal->locked && lock_is_held() &&
+    if (!keep && !journal->earlier && journal->locked && lock_is_held() &&
         file_has_name(journal->descriptor, journal->names->journal))
         unlink(journal->names->journal);
     if (journal->descriptor >= 0)

@@ -32,6 +32,7 @@ struct journal {
     struct json_t *product; /* what is multiplied, and what decides the bits */
     int descriptor;         /* -1: not open */
     int64_t bytes;          /* that were there when it was read; -1: it was not */
+    bool earlier;           /* it has what an earlier run has saved, and this one will discard */
     bool locked;            /* by this run */
     bool saved;             /* it holds something to resume from */
 };
@@ -52,12 +53,17 @@ uint64_t journal_identity(const struct journal *journal);
 int journal_read(struct journal *journal, enum restart restart, const struct problem *p,
                  struct progress *progress, struct error *err);
 
-/* Lock the journal for this run and record the process: a new journal or, when `resumed`, the one
- * that was read, unchanged since. */
+/* Lock the journal for this run and record the process: a new journal or the one that was read,
+ * unchanged since.  What an earlier run has saved stays in it, whether this one has `resumed` from
+ * that or not. */
 int journal_open(struct journal *journal, bool resumed, struct error *err);
+
+/* Discard what an earlier run has saved, if this one has not resumed. */
+int journal_begin(struct journal *journal, struct error *err);
 
 /* Append a line, durably.  After a failure the journal states what it stated before. */
 int journal_save(struct journal *journal, const struct progress *progress, struct error *err);
 
-/* Close the journal and give back its lock; remove the file unless `keep`. */
+/* Close the journal and give back its lock; remove the file unless `keep`, or unless it still has
+ * what an earlier run has saved. */
 void journal_close(struct journal *journal, bool keep);

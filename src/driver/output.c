@@ -19,7 +19,8 @@ bool output_part_exists(const struct names *names)
     return access(names->part, R_OK | W_OK) == 0;
 }
 
-/* NAME_mean and NAME_deviation, beside C of that name.  The file grows. */
+/* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
+ * enough.  The file grows. */
 static int add_statistics(struct output *output, const struct problem *p, struct error *err)
 {
     const char *const axis = p->standard.axis == AXIS_ROWS ? "rows" : "columns";
@@ -28,16 +29,14 @@ static int add_statistics(struct output *output, const struct problem *p, struct
         const char *suffix, *what;
         const double *values;
     } lines[] = {
-        {"mean", "means", output->statistics->mean},
-        {"deviation", "standard deviations (divisor n - 1)", output->statistics->deviation}};
+        {"_mean", "means", output->statistics->mean},
+        {OUTPUT_DEVIATION, "standard deviations (divisor n - 1)", output->statistics->deviation}};
     for (int i = 0; i < 2; i++) {
         struct matfile_vector vector = {.values = lines[i].values,
                                         .count = output->statistics->lines};
         snprintf(vector.statistic, sizeof vector.statistic, "%s of the %s of A", lines[i].what,
                  axis);
-        if (snprintf(vector.dataset, sizeof vector.dataset, "%s_%s", c->dataset, lines[i].suffix) >=
-            (int)sizeof vector.dataset)
-            return error_add(err, EXIT_INPUT, "the dataset name %.40s... is too long", c->dataset);
+        snprintf(vector.dataset, sizeof vector.dataset, "%s%s", c->dataset, lines[i].suffix);
         if (matfile_add_vector(c, &vector, err))
             return err->code;
     }
@@ -123,7 +122,6 @@ static void register_leftovers(const struct output *output)
     leftovers_add(output->names.part, output->lock);
     for (int i = 0; i < 2; i++)
         leftovers_add(output->names.sums[i], -1);
-    leftovers_add(output->names.journal, -1);
 }
 
 int output_create(struct output *output, const struct options *options, const struct problem *p,

@@ -6,6 +6,9 @@
 #include "options.h"
 #include "problem.h"
 
+/* What follows the name of C in that of its deviations. */
+#define OUTPUT_DEVIATION "_deviation"
+
 /* Complain about everything that would keep the output and what is written beside it from being
  * written: it exists, it is an input, its directory is missing or not writable, there is too little
  * space.  `p`: null where the operands could not be described.  `resumed`: the part file exists and

@@ -89,16 +89,23 @@ static void begin_stops(const struct session *s)
                attempt_stop_seconds(&s->attempt, &s->hardware.machine));
 }
 
-/* Collective.  Take the output and its journal for this run. */
+/* Collective.  From now on other runs are refused this output. */
+static int take_output(struct session *s)
+{
+    if (s->comm.rank == 0)
+        journal_open(&s->journal, s->resumed, &s->err);
+    return comm_agree(&s->comm, &s->err);
+}
+
+/* Collective.  The output that was taken. */
 static int open_output(struct session *s)
 {
     const struct options *o = &s->options;
-    const bool resumed = s->progress.saved;
-    if (s->comm.rank == 0 && journal_open(&s->journal, resumed, &s->err) == 0) {
+    if (s->comm.rank == 0 && journal_begin(&s->journal, &s->err) == 0) {
         struct output_attributes attributes;
         output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
                                s->attempt.plan.layers);
-        output_create(&s->output, o, &s->problem, &attributes, resumed, &s->err);
+        output_create(&s->output, o, &s->problem, &attributes, s->resumed, &s->err);
     }
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
@@ -116,12 +123,12 @@ static int read_statistics(struct session *s)
 
 /* The device is opened for what is left, which is known when what was saved has been compared.
  * Then, which may take long, means and deviations are computed, and a new output is created when
- * these are known: until then an earlier run's stays what it is. */
+ * these are known: until then an earlier run's stays what it is, and its journal, too. */
 static int open_all(struct session *s)
 {
     begin_stops(s);
     s->resumed = s->journal.saved = s->progress.saved;
-    if (s->resumed && (open_output(s) || session_compare(s)))
+    if (take_output(s) || (s->resumed && (open_output(s) || session_compare(s))))
         return s->err.code;
     if (open_device(s) || read_statistics(s))
         return s->err.code;

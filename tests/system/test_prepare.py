@@ -213,6 +213,62 @@ def test_what_can_be_known_before_is_said_before(tmp_path):
     assert done.returncode == 0 and done.stdout.index("\nRanks ") < done.stdout.index("\nStatistics ")
 
 
+@pytest.mark.parametrize("output, says", [
+    ("c.h5", "the output {}/c.h5 exists; give --force to replace it"),
+    ("input.h5/c.h5", "cannot write to the directory {}/input.h5"),
+    (f"new.h5:/{'C' * 505}", "is too long for one that has _deviation behind it; choose a shorter one"),
+    ("new.h5:/group/.", "names no dataset; write FILE.h5:/path")], ids=["exists", "folder", "long", "nameless"])
+def test_an_output_that_cannot_be_is_refused_before_the_pass(tmp_path, output, says):
+    """No element of A is read: the first one would be refused."""
+    source = make(tmp_path / "input.h5", np.full((60, 9), np.nan))
+    write(tmp_path / "c.h5", C=far(3, 3))
+    before = snapshot(tmp_path)
+    done = run("dgemm_ooc", source, "--product", "cov", *TALL, "-o", f"{tmp_path}/{output}")
+    assert done.returncode in (2, 3) and says.format(tmp_path) in done.stderr, done.stderr
+    assert "NaN" not in done.stderr and snapshot(tmp_path) == before
+
+
+PASSES = pytest.mark.parametrize("a, words", [  # what is read before anything is multiplied
+    (far(40000, 300), ["--product", "cov", *TALL]),
+    ((random((40000, 600)) * 2**20).astype("i4"), ["-b", "A", *TALL])], ids=["means", "largest"])
+
+
+@PASSES
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_one_of_two_runs_is_refused_before_the_pass(tmp_path, a, words, ranks):
+    """While the first one is at its own pass, and has no output yet."""
+    source = make(tmp_path / "input.h5", a)
+    journal, words = tmp_path / "input-C.h5.journal", [*words, "--host-memory", "16M"]
+    with start_late(source, *words, late="100", ranks=ranks) as first:
+        wait_until(lambda: journal.exists() and '"owner"' in journal.read_text(), first)
+        second = run("dgemm_ooc", source, *words)
+        assert names(source) == {"input.h5", journal.name}
+        out, _ = first.communicate()
+    assert second.returncode == 3 and "another run is at work on this output: process " in second.stderr
+    assert f"process {pids(first, 0)[0]} on" in second.stderr or ranks
+    assert "Started" not in second.stdout and first.returncode == 0
+    assert ("\nStatistics " in out or "\nLargest " in out) and names(source) == {"input.h5", "input-C.h5"}
+
+
+def test_what_is_saved_stays_until_the_pass_is_over(tmp_path):
+    """Of another product, which --restart never would discard; here the pass finds NaN."""
+    source = write(tmp_path / "input.h5", A=far(1000, 300), X=np.full((60, 9), np.nan))
+    reference, _ = result(source, "--product", "cor", *TALL)
+    words, journal = ["--product", "cor", *TALL, "-o", tmp_path / "c.h5"], tmp_path / "c.h5.journal"
+    with start_late(source, *words, "--tile", "20x20x16", "--checkpoint", "0.05s", late="100") as process:
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        process.kill()
+        process.communicate()
+    saved = journal.read_text()
+    done = run("dgemm_ooc", source, "-a", "X", *words, "--restart", "never")
+    assert done.returncode == 3 and "X is NaN in row 0" in done.stderr, done.stderr
+    assert journal.read_text().startswith(saved)
+    report = multiply(source, *words, "--restart", "require")
+    assert "compared_bytes" in report["restart"]
+    assert tuple(read(tmp_path / "c.h5", name).tobytes() for name in ("C", "C_mean", "C_deviation")) == reference
+    assert not journal.exists()
+
+
 def test_the_predicted_time_has_that_of_means(tmp_path):
     source = make(tmp_path / "input.h5", far(3000, 20))
     rates = tmp_path / "machine.json"

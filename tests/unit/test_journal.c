@@ -70,6 +70,32 @@ static void test_what_is_saved_is_found(void **state)
     close_journal(&file);
 }
 
+/* What was saved stays while a run that does not resume holds the journal, until it begins. */
+static void test_what_is_saved_is_discarded_late(void **state)
+{
+    (void)state;
+    for (int begins = 0; begins < 2; begins++) {
+        struct file file;
+        struct progress saved = random_progress(), found;
+        struct error err = {0};
+        open_journal(&file);
+        succeed(journal_save(&file.journal, &saved, &err), &err);
+        journal_close(&file.journal, true);
+        const struct options options = {0};
+        journal_describe(&file.journal, &file.names, &options, &problem, &none);
+        succeed(journal_read(&file.journal, RESTART_NEVER, &problem, &found, &err), &err);
+        assert_false(found.saved);
+        succeed(journal_open(&file.journal, false, &err), &err);
+        if (begins)
+            succeed(journal_begin(&file.journal, &err), &err);
+        succeed(read_again(&file, &found, &err), &err);
+        assert_true(found.saved == !begins);
+        journal_close(&file.journal, false);
+        assert_int_equal(access(file.names.journal, F_OK), begins ? -1 : 0);
+        unlink(file.names.journal);
+    }
+}
+
 /* Appends a line with a valid hash, whose format of the completed work is that of another
  * version. */
 static void append(const struct file *file, const char *line)
@@ -101,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_saved_is_found),
+        cmocka_unit_test(test_what_is_saved_is_discarded_late),
         cmocka_unit_test(test_a_line_of_another_version),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
