@@ -1,0 +1,62 @@
+/* A pass over a matrix: all ranks and threads read it together, once, and give each part of it to a
+ * function.  It ends on all ranks where one of them fails or is asked to stop. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "block.h"
+#include "store.h"
+
+struct comm;
+struct error;
+
+enum { PASS_PART_LEAST = 64 << 10 }; /* bytes */
+
+/* Who is told now and then, on rank 0, how much of the matrix is read: from 0 to 1. */
+struct pass_watch {
+    void (*tell)(void *context, double done);
+    void *context;
+};
+
+struct pass {
+    /* Set by the caller: */
+    const struct matrix_info *info;
+    enum scalar type; /* of the elements as they are read */
+    enum store_way way;
+    struct comm *comm;
+    int threads;                    /* the same on all ranks, unless it is `apart` */
+    int rooms;                      /* what a thread has, in parts; 0: one, which it reads to */
+    bool apart;                     /* each rank has blocks of its own to read */
+    const struct pass_watch *watch; /* null: nobody */
+    void *context;                  /* of these functions: */
+    /* A part is in memory, packed.  Called by the thread that has read it, while others do. */
+    void (*add)(void *context, const struct block *part, void *memory);
+    /* Null, or: so many parts (`parts`, pass_memory) have been added.  Called by one thread, before
+     * others are read.  Returns whether this rank is to read on. */
+    bool (*add_round)(void *context, int count);
+
+    size_t part_bytes;   /* of a part, at most */
+    struct block *parts; /* that the threads have read last */
+    uint64_t bytes;      /* that this rank has read */
+    char *memory;
+    double told; /* elements of the blocks that were read before */
+    struct store *store;
+};
+
+/* Memory that a pass takes beside its parts. */
+size_t pass_overhead(const struct matrix_info *info, enum scalar type, enum store_way way,
+                     int threads);
+
+/* Open the matrix, for parts that so much memory holds, but of PASS_PART_LEAST bytes at least;
+ * where ranks are not `apart`, it has to be the same on all of them.  After a failure pass_close is
+ * still due. */
+int pass_open(struct pass *pass, size_t memory, struct error *err);
+
+/* Collective, blocks.  Read a block of the matrix, all of it or one after the other.  A rank that
+ * has failed before, with `err`, makes all fail; EXIT_STOPPED after a request to stop (stop.h). */
+int pass_read(struct pass *pass, const struct block *block, struct error *err);
+
+/* What the thread of that index has read, and its room behind it. */
+void *pass_memory(const struct pass *pass, int index);
+
+void pass_close(struct pass *pass);
