@@ -22,39 +22,54 @@ struct stage {
     staged_rows a, b;
 };
 
-/* Where the chunk of a row is.  SHIFT says which rows a load of 8 meets: neighbours, or every
+/* Where the chunk of a row is in it.  SHIFT says which rows a load of 8 meets: neighbours, or every
  * second pair of them. */
 template <int SHIFT>
-__device__ __forceinline__ int8_t *chunk_at(staged_rows &piece, int row, int chunk)
+__device__ __forceinline__ int swizzled(int row, int chunk)
 {
-    return piece.bytes[row] + ((chunk ^ row >> SHIFT) % CHUNKS) * CHUNK;
+    return ((chunk ^ row >> SHIFT) % CHUNKS) * CHUNK;
 }
 
 constexpr int NEIGHBOURS = 1, PAIRS = 2;
 
-/* Lines of an operand from the first one of a tile on: those and the steps that exist. */
-struct tile_lines {
-    const int8_t *from;
-    int64_t pitch, lines, steps;
+constexpr int APART = THREADS / CHUNKS;
+static_assert(APART % 16 == 0, "so that a thread's chunks are at the same place of their rows");
+
+/* What a thread copies of an operand's lines of a tile: the same chunk of each APART-th one.  It
+ * keeps little beside its sums, which take half of its registers. */
+struct line_feed {
+    const int8_t *from; /* of its first line, next */
+    int64_t pitch;
+    int lines; /* that exist of the tile, from its first one on */
+    int to;    /* in staged_rows */
 };
 
-/* Start copies of the steps from `first` on; zeros stand for what does not exist. */
-template <int SHIFT, bool PADDED>
-__device__ __forceinline__ void send(staged_rows &to, const tile_lines &of, int first)
+template <int SHIFT>
+__device__ __forceinline__ line_feed line_feed_of(const int8_t *tile, int64_t pitch, int64_t lines)
 {
-    for (int chunk = threadIdx.x; chunk < TILE * CHUNKS; chunk += THREADS) {
-        const int row = chunk / CHUNKS, place = chunk % CHUNKS, step = first + place * CHUNK;
-        const int64_t left = row < of.lines ? of.steps - step : 0;
-        const int bytes = PADDED ? CHUNK : (int)max(min(left, (int64_t)CHUNK), (int64_t)0);
-        cp_async<CHUNK>(chunk_at<SHIFT>(to, row, place),
-                        bytes > 0 ? of.from + row * of.pitch + step : of.from, bytes);
+    const int row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+    return {tile + row * pitch + chunk * CHUNK, pitch, (int)min(lines, (int64_t)TILE) - row,
+            row * STEPS + swizzled<SHIFT>(row, chunk)};
+}
+
+/* Start copies of the next steps, of which `left` exist from the thread's chunk on; zeros stand for
+ * what does not exist, whose address is never read. */
+template <bool PADDED>
+__device__ __forceinline__ void send(staged_rows &to, line_feed &of, int left)
+{
+#pragma unroll
+    for (int row = 0; row < TILE; row += APART) {
+        const int bytes = PADDED ? CHUNK : row < of.lines ? max(min(left, CHUNK), 0) : 0;
+        cp_async<CHUNK>(to.bytes[row] + of.to, of.from + row * of.pitch, bytes);
     }
+    of.from += STEPS;
 }
 
 template <int SHIFT>
 __device__ __forceinline__ int word_at(staged_rows &piece, int row, int word)
 {
-    return *reinterpret_cast<const int *>(chunk_at<SHIFT>(piece, row, word / 4) + word % 4 * 4);
+    return *reinterpret_cast<const int *>(piece.bytes[row] + swizzled<SHIFT>(row, word / 4) +
+                                          word % 4 * 4);
 }
 
 /* Row of op(A) that is column `n` of instruction `s`: a lane's columns are 2 t and 2 t + 1. */
@@ -99,27 +114,26 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_mma(const OUT out, const 
     const int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int i = warp % WARPS_I * WARP_I, j = warp / WARPS_I * WARP_J;
-    const tile_lines a = {planes.line_a(q, i0), planes.pitch_a, planes.m - i0, planes.k};
-    const tile_lines b = {planes.line_b(q, j0), planes.pitch_b, planes.n - j0, planes.k};
     const int steps = (int)((planes.k + STEPS - 1) / STEPS);
+    line_feed a = line_feed_of<PAIRS>(planes.line_a(q, i0), planes.pitch_a, planes.m - i0);
+    line_feed b = line_feed_of<NEIGHBOURS>(planes.line_b(q, j0), planes.pitch_b, planes.n - j0);
+    int left = (int)planes.k - (int)threadIdx.x % CHUNKS * CHUNK; /* steps, from its chunk on */
     int sum[ACROSS_J][ACROSS_I][4] = {};
 
-    for (int step = 0; step < STAGES - 1; step++) {
+    const auto send_both = [&](int step) {
         if (step < steps) {
-            send<PAIRS, PADDED>(ring[step].a, a, step * STEPS);
-            send<NEIGHBOURS, PADDED>(ring[step].b, b, step * STEPS);
+            send<PADDED>(ring[step % STAGES].a, a, left);
+            send<PADDED>(ring[step % STAGES].b, b, left);
+            left -= STEPS;
         }
         cp_async_commit();
-    }
+    };
+    for (int step = 0; step < STAGES - 1; step++)
+        send_both(step);
     for (int step = 0; step < steps; step++) {
-        const int next = step + STAGES - 1;
         cp_async_wait<STAGES - 2>();
         __syncthreads(); /* the stage is there, and all have left the one before */
-        if (next < steps) {
-            send<PAIRS, PADDED>(ring[next % STAGES].a, a, next * STEPS);
-            send<NEIGHBOURS, PADDED>(ring[next % STAGES].b, b, next * STEPS);
-        }
-        cp_async_commit();
+        send_both(step + STAGES - 1);
         multiply_stage<SIGNED_A, SIGNED_B>(ring[step % STAGES], i, j, sum);
     }
 

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "integer_problem.h"
 #include "magnitude.h"
+#include "pass.h"
 #include "quantity.h"
 #include "session.h"
 #include "standard_problem.h"
@@ -54,20 +55,12 @@ static void tell(void *context, double done)
     ticker_tell_other(context, "of A is read, for means and deviations", done);
 }
 
-static void say_nothing(void *context, double done)
-{
-    (void)context;
-    (void)done;
-}
-
 int session_compare_statistics(struct session *s)
 {
-    const struct statistics_watch nobody = {say_nothing, NULL};
     struct statistics again = {0};
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
-    if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, &nobody, &again, &s->err) ==
-            0 &&
+    if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, NULL, &again, &s->err) == 0 &&
         !statistics_equal(&again, &s->statistics))
         error_add(&s->err, EXIT_VERIFY,
                   "the means or deviations of A that a second reading gives are not those that "
@@ -82,7 +75,7 @@ int session_read_statistics(struct session *s)
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
     struct ticker *ticker = &s->record.ticker; /* of the product, later */
-    const struct statistics_watch watch = {tell, ticker};
+    const struct pass_watch watch = {tell, ticker};
     ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
     s->output.statistics = found;
     statistics_read(&s->problem, &s->hardware.machine, &s->comm, &watch, found, &s->err);
@@ -108,7 +101,7 @@ int session_measure(struct session *s)
 {
     struct magnitude found;
     struct ticker *ticker = &s->record.ticker;
-    const struct statistics_watch watch = {tell_magnitude, ticker};
+    const struct pass_watch watch = {tell_magnitude, ticker};
     ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
     magnitude_read(&s->problem, &s->hardware.machine, &s->comm, &watch, &found, &s->err);
     ticker_hide(ticker);

@@ -1,10 +1,14 @@
 /* The largest magnitudes of the elements of A and of B, matrices of integers, from one pass over
- * their files before anything is multiplied.  All ranks and threads share the reading. */
+ * their files (pass.h) before anything is multiplied. */
 #pragma once
 
 #include <stdint.h>
 
-#include "statistics.h"
+struct comm;
+struct error;
+struct machine;
+struct pass_watch;
+struct problem;
 
 /* The same on all ranks. */
 struct magnitude {
@@ -15,4 +19,4 @@ struct magnitude {
 /* Collective, blocks.  Find them within machine->host_memory on each rank, on machine->threads.
  * EXIT_STOPPED after a request to stop. */
 int magnitude_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                   const struct statistics_watch *watch, struct magnitude *to, struct error *err);
+                   const struct pass_watch *watch, struct magnitude *to, struct error *err);

@@ -12,17 +12,12 @@
 #include "machine.h"
 #include "meter.h"
 #include "moments.h"
+#include "pass.h"
 #include "problem.h"
 #include "quantity.h"
 #include "standard_problem.h"
-#include "stop.h"
-#include "store.h"
 
 enum {
-    PAGE = 4096,
-    PART_LEAST = 64 << 10, /* bytes that a thread reads at a time, */
-    PART_MOST = 4 << 20,   /* or a whole chunk of at most ... */
-    CHUNK_MOST = 16 << 20,
     LINES_LEAST = 64,      /* of a group */
     LINES_ADDED = 256,     /* of which ranks add up the sums at a time */
     MEMORY_RUN = 32 << 10, /* bytes of a row that are read at a time from files in memory */
@@ -32,19 +27,12 @@ struct census {
     const struct problem *problem;
     const struct matrix_info *info;
     struct comm *comm;
-    const struct statistics_watch *watch;
-    struct store *store;
-    int threads;
-    struct block group; /* of the matrix: all of its lines that are added up now */
-    struct block_cut cut;
-    size_t part_bytes;
-    char *parts;             /* a part for each thread */
-    struct block *blocks;    /* what these hold */
+    struct pass pass;
+    struct block group;      /* of the matrix: all of its lines that are added up now */
     struct moments *moments; /* of each line of the group */
     double *sums;            /* of LINES_ADDED lines, over all ranks */
     int64_t missing;         /* elements that are NaN, of what was read */
     uint64_t nan; /* of those that were found where none may be, the first; INT64_MAX: none */
-    double bytes;
 };
 
 static bool by_rows(const struct census *s)
@@ -104,8 +92,8 @@ static void add_rows(struct census *s, const struct block *part, const void *mem
 /* Add the elements of a part in at most SUM_LANES columns of the group. */
 static void add_columns(struct census *s, int part, int64_t first, int64_t end)
 {
-    const struct block *b = &s->blocks[part];
-    const void *memory = s->parts + (size_t)part * s->part_bytes;
+    const struct block *b = &s->pass.parts[part];
+    const void *memory = pass_memory(&s->pass, part);
     int64_t skip = b->col - s->group.col;
     first = max_i64(first, skip);
     end = min_i64(end, skip + b->cols);
@@ -123,8 +111,8 @@ static void add_columns(struct census *s, int part, int64_t first, int64_t end)
 /* The first NaN of a part, where there may be none. */
 static void find_nan(struct census *s, int index)
 {
-    const struct block *part = &s->blocks[index];
-    const void *memory = s->parts + (size_t)index * s->part_bytes;
+    const struct block *part = &s->pass.parts[index];
+    const void *memory = pass_memory(&s->pass, index);
     for (int64_t at = 0; at < part->rows * part->cols; at++) {
         double x = element(s, memory, at);
         if (x == x)
@@ -135,62 +123,24 @@ static void find_nan(struct census *s, int index)
     }
 }
 
-/* Parts [first, first + count) of the group, a thread each; then columns are shared anew. */
-static int read_parts(struct census *s, int64_t first, int count, struct error *err)
+static void add_part(void *context, const struct block *part, void *memory)
 {
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1) if (count > 1)
-    for (int i = 0; i < count; i++) {
-        struct error mine = {0};
-        char *memory = s->parts + (size_t)i * s->part_bytes;
-        s->blocks[i] = block_cut_part(&s->group, &s->cut, first + i);
-        if (store_read(s->store, &s->blocks[i], memory, &mine)) {
-#pragma omp critical(statistics)
-            *err = mine;
-            continue;
-        }
-        if (by_rows(s))
-            add_rows(s, &s->blocks[i], memory);
-    }
-    if (err->code)
-        return err->code;
-#pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
+    if (by_rows(context))
+        add_rows(context, part, memory);
+}
+
+/* Columns are shared anew by the threads.  After a NaN that is refused this rank reads no more. */
+static bool add_round(void *context, int count)
+{
+    struct census *s = context;
+#pragma omp parallel for num_threads(s->pass.threads) if (s->pass.threads > 1)
     for (int64_t col = 0; col < (by_rows(s) ? 0 : s->group.cols); col += SUM_LANES)
         for (int i = 0; i < count; i++)
             add_columns(s, i, col, min_i64(col + SUM_LANES, s->group.cols));
-    for (int i = 0; i < count; i++) {
-        s->bytes +=
-            (double)(s->blocks[i].rows * s->blocks[i].cols) * (double)scalar_size(s->problem->type);
+    for (int i = 0; i < count; i++)
         if (s->missing > 0 && s->problem->standard.missing == MISSING_ERROR)
             find_nan(s, i);
-    }
-    return 0;
-}
-
-/* So many of the group's parts have been read, by all ranks together. */
-static void tell(const struct census *s, int64_t read, int64_t parts)
-{
-    int64_t first = by_rows(s) ? s->group.row : s->group.col;
-    int64_t lines = by_rows(s) ? s->group.rows : s->group.cols;
-    double of_group = (double)min_i64(read, parts) / (double)parts;
-    double done = (double)first + of_group * (double)lines;
-    if (s->comm->rank == 0)
-        s->watch->tell(s->watch->context, done / (double)standard_lines(s->problem));
-}
-
-/* Add up what this rank reads of the group: as many parts as it has threads, then those of the next
- * ranks follow.  After a NaN that is refused it reads no more. */
-static int read_group(struct census *s, struct error *err)
-{
-    int64_t parts = block_cut_parts(&s->group, &s->cut), each = s->threads;
-    for (int64_t i = s->comm->rank * each; i < parts && !err->code && !comm_raised(s->comm);
-         i += s->comm->size * each)
-        if (stop_level(s->comm->rank == 0) == STOP_END)
-            err->code = EXIT_STOPPED;
-        else if (s->nan == INT64_MAX && read_parts(s, i, (int)min_i64(each, parts - i), err) == 0)
-            tell(s, i + s->comm->size * each, parts);
-    if (err->code)
-        comm_raise(s->comm);
-    return comm_agree(s->comm, err);
+    return s->nan == INT64_MAX;
 }
 
 /* Collective.  Make the sums of some lines those of all ranks. */
@@ -282,7 +232,7 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
         complain_nan(s, &found);
     for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
         add_ranks(s, &s->moments[i], min_i64(LINES_ADDED, lines - i));
-#pragma omp parallel for num_threads(s->threads)
+#pragma omp parallel for num_threads(s->pass.threads)
     for (int64_t i = 0; i < lines; i++) {
         struct mean mean =
             moments_finish(&s->moments[i], standard_elements(p), apart, &to->deviation[first + i]);
@@ -295,31 +245,21 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
     return comm_agree(s->comm, err);
 }
 
-/* Parts of at least a chunk, which is then decoded once, and groups of as many lines as what is
- * left of the memory has sums for. */
+/* Half of the memory is for parts, the other for groups of as many lines as it has sums for. */
 static int allocate(struct census *s, size_t memory, int64_t *lines, struct error *err)
 {
     const struct problem *p = s->problem;
-    const size_t threads = (size_t)s->threads,
-                 sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
-    size_t fixed = store_overhead_bytes(s->info, p->type, STORE_READ, p->io, s->threads) +
-                   store_shared_bytes(s->info, p->type, STORE_READ, p->io) +
-                   3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;
-    size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
-    size_t best = s->info->chunk_bytes <= CHUNK_MOST && s->info->chunk_bytes > PART_MOST
-                      ? (size_t)round_up((int64_t)s->info->chunk_bytes, PAGE)
-                      : PART_MOST;
-    size_t each = half / threads / PAGE * PAGE;
-    s->part_bytes = each < PART_LEAST ? PART_LEAST : each < best ? each : best;
+    const size_t sums = (2 + MOMENT_SPAN + MOMENT_PARTS) * sizeof(double);
+    const size_t fixed = pass_overhead(s->info, p->type, p->io, s->pass.threads) +
+                         3 * sizeof(double) * (size_t)standard_lines(p) + LINES_ADDED * sums;
+    const size_t half = memory > fixed ? (memory - fixed) / 2 : 0;
     *lines = max_i64(LINES_LEAST, (int64_t)(half / sizeof *s->moments));
     *lines = min_i64(*lines, standard_lines(p));
-    s->parts = aligned_alloc(PAGE, threads * s->part_bytes);
-    s->blocks = calloc(threads, sizeof *s->blocks);
     s->moments = calloc((size_t)*lines, sizeof *s->moments);
     s->sums = malloc(LINES_ADDED * sums);
-    if (!s->parts || !s->blocks || !s->moments || !s->sums)
-        return error_add(err, EXIT_RESOURCES, "no memory for means and deviations");
-    return store_open(s->info, p->type, STORE_READ, p->io, &s->store, err);
+    if (!s->moments || !s->sums)
+        return error_no_memory(err, "means and deviations");
+    return pass_open(&s->pass, half, err);
 }
 
 /* Columns of files in memory go in narrow groups, whose parts have so many rows that the exact sums
@@ -340,14 +280,14 @@ static int read_all(struct census *s, int64_t lines, struct statistics *to, stru
         s->group = by_rows(s) ? (struct block){first, 0, count, info->cols}
                               : (struct block){0, first, info->rows, count};
         memset(s->moments, 0, (size_t)lines * sizeof *s->moments);
-        if (read_group(s, err) || finish_group(s, to, err))
+        if (pass_read(&s->pass, &s->group, err) || finish_group(s, to, err))
             return err->code;
     }
     return 0;
 }
 
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    const struct statistics_watch *watch, struct statistics *to, struct error *err)
+                    const struct pass_watch *watch, struct statistics *to, struct error *err)
 {
     double begin = clock_now();
     int64_t lines = 0;
@@ -355,26 +295,29 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     struct census s = {.problem = p,
                        .info = &p->matrix[OPERAND_A],
                        .comm = comm,
-                       .watch = watch,
-                       .threads = (int)comm_min((uint64_t)machine->threads),
+                       .pass = {.info = &p->matrix[OPERAND_A],
+                                .type = p->type,
+                                .way = p->io,
+                                .comm = comm,
+                                .threads = (int)comm_min((uint64_t)machine->threads),
+                                .watch = watch,
+                                .context = &s,
+                                .add = add_part,
+                                .add_round = add_round},
                        .nan = INT64_MAX};
     *to = (struct statistics){.lines = standard_lines(p)};
     to->mean = malloc((size_t)to->lines * sizeof *to->mean);
     to->rest = malloc((size_t)to->lines * sizeof *to->rest);
     to->deviation = malloc((size_t)to->lines * sizeof *to->deviation);
     if (!to->mean || !to->rest || !to->deviation)
-        error_add(err, EXIT_RESOURCES, "no memory for means and deviations");
+        error_no_memory(err, "means and deviations");
     else
         allocate(&s, memory, &lines, err);
-    s.cut = (struct block_cut){(int64_t)(s.part_bytes / scalar_size(p->type)), s.info->chunk_rows,
-                               s.info->chunk_cols};
     if (comm_agree(comm, err) == 0)
         read_all(&s, narrow(&s, machine, lines), to, err);
-    to->bytes = (double)comm_sum((uint64_t)s.bytes);
+    to->bytes = (double)comm_sum(s.pass.bytes);
     to->seconds = clock_now() - begin;
-    store_close(s.store);
-    free(s.parts);
-    free(s.blocks);
+    pass_close(&s.pass);
     free(s.moments);
     free(s.sums);
     return err->code;

@@ -1,9 +1,8 @@
 /* Means and standard deviations of the rows or columns of the matrix of a centred or scaled product
- * (standard.h), from one pass over its file before anything is multiplied.
+ * (standard.h), from one pass over its file (pass.h) before anything is multiplied.
  *
- * All ranks and threads share the reading; sums are exact (moments.h), so that the bits depend on
- * the matrix alone.  Where the memory does not hold the sums of all lines, they are read in groups
- * of as many as it holds. */
+ * Sums are exact (moments.h), so that the bits depend on the matrix alone.  Where the memory does
+ * not hold the sums of all lines, they are read in groups of as many as it holds. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 struct comm;
 struct error;
 struct machine;
+struct pass_watch;
 struct problem;
 struct standardize;
 
@@ -32,18 +32,12 @@ struct statistics {
     double seconds, bytes;           /* that it took, and that all ranks read */
 };
 
-/* Who is told now and then, on rank 0, how far it is: from 0 to 1. */
-struct statistics_watch {
-    void (*tell)(void *context, double done);
-    void *context;
-};
-
 /* Collective, blocks.  Compute them within machine->host_memory on each rank, on machine->threads.
  * Complains (EXIT_INPUT) about NaN where nothing may be missing, and about elements so large that
  * differences from their mean may be too large for their type; EXIT_STOPPED after a request to
  * stop.  After a failure statistics_free is still due. */
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    const struct statistics_watch *watch, struct statistics *statistics,
+                    const struct pass_watch *watch, struct statistics *statistics,
                     struct error *err);
 /* Whether both have the same vectors, bit by bit. */
 bool statistics_equal(const struct statistics *a, const struct statistics *b);

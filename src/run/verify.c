@@ -13,19 +13,16 @@
 #include "freivalds.h"
 #include "meter.h"
 #include "ozaki.h"
+#include "pass.h"
 #include "quantity.h"
 #include "sketch_part.h"
 #include "statistics.h"
-#include "stop.h"
-#include "store.h"
 
 struct full_check {
     const struct problem *problem;
     struct comm *comm;
     int threads, classes;
-    size_t part_bytes;
-    size_t room;               /* of a thread: for a part, and what it becomes (embedding.h) */
-    char *parts;               /* all of these */
+    size_t part_memory;        /* for the parts that threads read, and what these become */
     double *numbers;           /* all that follow, carved up by allocate */
     double *weights, *scratch; /* n */
     double *scaled;            /* n: x by alpha or beta, where these are complex */
@@ -44,10 +41,9 @@ struct full_check {
 /* A matrix that is read once: each part of it is given to `sketch` or `project`, with vectors that
  * begin at its first row or column. */
 struct sweep {
-    struct store *store;
-    enum scalar held;   /* its elements, as they are read */
+    struct full_check *check;
+    struct pass pass;   /* over ... */
     struct block share; /* this rank's rows */
-    struct block_cut cut;
     bool projects, is_c;
     bool lower;           /* it is symmetric, by its lower half */
     bool standardizes;    /* elements become what was multiplied, first */
@@ -90,7 +86,7 @@ static void *embed_part(const struct full_check *f, const struct sweep *s, const
     struct embed embed = embedding_make(f->problem, s->operand, part);
     embed.from = memory;
     embed.ld_from = part->cols;
-    embed.to = memory + f->part_bytes;
+    embed.to = memory + s->pass.part_bytes;
     embed.ld_to = embedding_of_file(f->problem, s->operand, part).cols;
     embed_cpu(&embed, 1);
     return embed.to;
@@ -139,36 +135,27 @@ static void widen_part(const struct block *part, void *memory)
     }
 }
 
-/* As many parts as there are threads, each read by one of them. */
-static int sweep_parts(struct full_check *f, const struct sweep *s, int64_t first, int64_t end,
-                       struct error *err)
+static void sweep_add(void *context, const struct block *part, void *memory)
 {
-#pragma omp parallel for num_threads(f->threads) schedule(static, 1) if (f->threads > 1)
-    for (int64_t i = first; i < end; i++) {
-        struct error mine = {0};
-        struct block part = block_cut_part(&s->share, &s->cut, i);
-        char *memory = f->parts + (size_t)(i - first) * f->room;
-        if (store_read(s->store, &part, memory, &mine)) {
-#pragma omp critical
-            *err = mine;
-            continue;
-        }
-        if (s->standardizes)
-            standardize_part(f, &part, memory);
-        if (s->is_c)
-            f->summed += checksum_block(&f->table, &part, memory);
-        if (s->held == SCALAR_INT64)
-            widen_part(&part, memory);
-        if (is_apart(s, &part))
-            add_part(f, s, &part, memory, 1);
-    }
-    for (int64_t i = first; i < end && !err->code; i++) {
-        struct block part = block_cut_part(&s->share, &s->cut, i);
-        if (!is_apart(s, &part))
-            add_part(f, s, &part, f->parts + (size_t)(i - first) * f->room, f->threads);
-        f->bytes += (uint64_t)(part.rows * part.cols) * scalar_size(s->held);
-    }
-    return err->code;
+    const struct sweep *s = context;
+    struct full_check *f = s->check;
+    if (s->standardizes)
+        standardize_part(f, part, memory);
+    if (s->is_c)
+        f->summed += checksum_block(&f->table, part, memory);
+    if (s->pass.type == SCALAR_INT64)
+        widen_part(part, memory);
+    if (is_apart(s, part))
+        add_part(f, s, part, memory, 1);
+}
+
+static bool sweep_add_round(void *context, int count)
+{
+    const struct sweep *s = context;
+    for (int i = 0; i < count; i++)
+        if (!is_apart(s, &s->pass.parts[i]))
+            add_part(s->check, s, &s->pass.parts[i], pass_memory(&s->pass, i), s->pass.threads);
+    return true;
 }
 
 /* Collective. */
@@ -176,27 +163,29 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
+    const enum scalar held = problem_held(p, operand);
+    s->check = f;
     s->operand = operand;
-    s->held = problem_held(p, operand);
     s->share = share_of(info, f->comm);
-    s->cut = (struct block_cut){(int64_t)(f->part_bytes / scalar_size(s->held)), info->chunk_rows,
-                                info->chunk_cols};
-    s->project.type = s->sketch.type = s->held == SCALAR_INT64 ? SCALAR_DOUBLE : s->held;
+    s->pass = (struct pass){.info = info,
+                            .type = held,
+                            .way = verify_way(p, s->is_c),
+                            .comm = f->comm,
+                            .threads = f->threads,
+                            .rooms = verify_rooms(p),
+                            .apart = true,
+                            .context = s,
+                            .add = sweep_add,
+                            .add_round = sweep_add_round};
+    s->project.type = s->sketch.type = held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
     s->project.classes = s->sketch.classes = f->classes;
     s->sketch.deal = (int)problem_width(p);
-    if (store_open(info, s->held, STORE_READ, verify_way(p, s->is_c), &s->store, err) == 0 &&
-        s->is_c)
-        store_forget(s->store);
-    int64_t parts = err->code ? 0 : block_cut_parts(&s->share, &s->cut);
-    for (int64_t i = 0; i < parts && !err->code && !comm_raised(f->comm); i += f->threads)
-        if (stop_level(f->comm->rank == 0) == STOP_END)
-            err->code = EXIT_STOPPED;
-        else
-            sweep_parts(f, s, i, min_i64(i + f->threads, parts), err);
-    store_close(s->store);
-    if (err->code)
-        comm_raise(f->comm);
-    return comm_agree(f->comm, err);
+    if (pass_open(&s->pass, f->part_memory, err) == 0 && s->is_c)
+        store_forget(s->pass.store);
+    pass_read(&s->pass, &s->share, err);
+    f->bytes += s->pass.bytes;
+    pass_close(&s->pass);
+    return err->code;
 }
 
 /* alpha and beta as kernels use them. */
@@ -415,17 +404,12 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
 {
     const struct problem *p = f->problem;
     int64_t sums = p->m * f->classes;
-    size_t threads = (size_t)f->threads, fixed = verify_fixed_bytes(p, f->classes, f->threads);
-    size_t left = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
-    size_t each = left / threads / verify_rooms(p) / VERIFY_PAGE * VERIFY_PAGE,
-           best = verify_best_part(p);
-    f->part_bytes = each < VERIFY_PART_MIN ? VERIFY_PART_MIN : each < best ? each : best;
-    f->room = verify_rooms(p) * f->part_bytes;
-    f->parts = aligned_alloc(VERIFY_PAGE, threads * f->room);
+    const size_t fixed = verify_fixed_bytes(p, f->classes, f->threads);
+    f->part_memory = machine->host_memory > fixed ? machine->host_memory - fixed : 0;
     f->numbers = calloc(verify_numbers(p, f->classes), sizeof *f->numbers);
     f->left_out = calloc((size_t)p->n, sizeof *f->left_out);
-    if (!f->parts || !f->numbers || !f->left_out)
-        return error_add(err, EXIT_RESOURCES, "no memory for the full check");
+    if (!f->numbers || !f->left_out)
+        return error_no_memory(err, "the full check");
     double *next = f->numbers;
     f->weights = carve(&next, p->n);
     f->scratch = carve(&next, p->n);
@@ -459,6 +443,5 @@ int verify_files(const struct problem *p, const struct matrix_info *c,
     checksum_close(&f.table);
     free(f.numbers);
     free(f.left_out);
-    free(f.parts);
     return err->code;
 }

@@ -3,9 +3,6 @@
 
 #include "verify.h"
 
-/* Bytes that a thread reads at a time, at least, in whole pages. */
-enum { VERIFY_PART_MIN = 64 << 10, VERIFY_PAGE = 4096 };
-
 /* Numbers that all ranks have: for the check's vectors, of so many classes. */
 size_t verify_numbers(const struct problem *p, int classes);
 
@@ -17,10 +14,7 @@ int verify_classes(const struct problem *p, const struct machine *machine);
 enum store_way verify_way(const struct problem *p, bool is_c);
 
 /* What a thread has for a part, and for what it becomes (embedding.h), in parts. */
-size_t verify_rooms(const struct problem *p);
+int verify_rooms(const struct problem *p);
 
 /* The memory that the check takes beside the parts; C is a contiguous file. */
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads);
-
-/* What a thread reads at a time where memory is no limit. */
-size_t verify_best_part(const struct problem *p);

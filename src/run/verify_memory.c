@@ -6,12 +6,10 @@
 #include "embedding.h"
 #include "error.h"
 #include "freivalds.h"
+#include "pass.h"
 #include "quantity.h"
 #include "standard_problem.h"
 #include "verify_impl.h"
-
-/* A thread reads whole chunks, which are then decoded once, up to this many bytes. */
-enum { PART_MAX = 4 << 20, PART_CHUNK_MAX = 16 << 20 };
 
 enum { CLASS_COLUMNS = 16 }; /* the least, where there is more than one class */
 
@@ -33,31 +31,24 @@ enum store_way verify_way(const struct problem *p, bool is_c)
     return is_c && p->io == STORE_HDF5 ? STORE_AUTO : p->io;
 }
 
-static size_t reading_bytes(const struct problem *p, const struct matrix_info *info, bool is_c,
-                            int threads)
-{
-    enum store_way way = verify_way(p, is_c);
-    return store_overhead_bytes(info, p->type, STORE_READ, way, threads) +
-           store_shared_bytes(info, p->type, STORE_READ, way);
-}
-
-size_t verify_rooms(const struct problem *p)
+int verify_rooms(const struct problem *p)
 {
     double most = 0;
     for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
         if (embedding_needed(p, i))
             most = fmax(most, 1 / embedding_stored(p, i));
-    return 1 + (size_t)most;
+    return 1 + (int)most;
 }
 
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
     c.elements = p->type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE;
-    size_t most = reading_bytes(p, &c, true, threads);
+    size_t most = pass_overhead(&c, p->type, verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            size_t bytes = reading_bytes(p, &p->matrix[operand], false, threads);
+            const size_t bytes =
+                pass_overhead(&p->matrix[operand], p->type, verify_way(p, false), threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;
@@ -74,7 +65,7 @@ int verify_classes(const struct problem *p, const struct machine *machine)
 
 int verify_fits(const struct problem *p, const struct machine *machine, struct error *err)
 {
-    size_t parts = (size_t)machine->threads * verify_rooms(p) * VERIFY_PART_MIN;
+    size_t parts = (size_t)(machine->threads * verify_rooms(p)) * PASS_PART_LEAST;
     size_t needed = verify_fixed_bytes(p, 1, machine->threads) + parts;
     if (needed <= machine->host_memory)
         return 0;
@@ -82,15 +73,4 @@ int verify_fits(const struct problem *p, const struct machine *machine, struct e
         err, EXIT_RESOURCES,
         "the full check needs at least --host-memory %" PRIu64 "K, there are %s; or do without it",
         (uint64_t)(needed + 1023) / 1024, quantity_bytes((double)machine->host_memory));
-}
-
-size_t verify_best_part(const struct problem *p)
-{
-    size_t best = PART_MAX;
-    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
-        size_t chunk = problem_reads(p, operand) ? (size_t)p->matrix[operand].chunk_bytes : 0;
-        if (chunk > best && chunk <= PART_CHUNK_MAX)
-            best = chunk;
-    }
-    return (size_t)round_up((int64_t)best, VERIFY_PAGE);
 }

@@ -7,6 +7,7 @@
 #include "comm.h"
 #include "machine.h"
 #include "moments.h"
+#include "pass.h"
 #include "problem.h"
 #include "statistics.h"
 
@@ -78,7 +79,7 @@ static void test_memory_and_threads_make_no_difference(void **state)
 {
     const struct matfile_layout layouts[] = {{0}, {.chunk_rows = 50, .chunk_cols = 70}};
     const size_t memories[] = {64 << 10, 500 << 10, 1 << 20, 64 << 20};
-    const struct statistics_watch watch = {tell, &told};
+    const struct pass_watch watch = {tell, &told};
     (void)state;
     for (int i = 0; i < ROWS * COLS; i++)
         (&data[0][0])[i] = random_below(50) ? 1e6 + (double)random_below(1 << 30) : NAN;
@@ -99,7 +100,7 @@ static void test_a_nan_is_refused(void **state)
 {
     const struct matfile_layout contiguous_rows = {0};
     const struct machine machine = {.threads = 3, .host_memory = 1 << 20};
-    const struct statistics_watch watch = {tell, &told};
+    const struct pass_watch watch = {tell, &told};
     (void)state;
     for (int i = 0; i < ROWS * COLS; i++)
         (&data[0][0])[i] = i == 200 * COLS + 17 || i == 250 * COLS ? (double)NAN : i;
