@@ -28,6 +28,7 @@ template <typename SUM, typename T>
 struct real_result {
     using sum = SUM;
     using element = T;
+    static constexpr int BLOCKS = 0; /* of mirror_kernel on a multiprocessor; 0: any number */
 
     template <class PARAMETERS>
     __device__ __forceinline__ static T of(const PARAMETERS &p, const SUM *acc, const T *c0)
@@ -41,6 +42,7 @@ template <bool WRAPS>
 struct whole_result {
     using sum = int64_t;
     using element = int64_t;
+    static constexpr int BLOCKS = 6; /* with 40 registers; ptxas, left alone, chooses to spill */
 
     template <class PARAMETERS>
     __device__ __forceinline__ static int64_t of(const PARAMETERS &p, const int64_t *acc,
@@ -173,7 +175,8 @@ mirror_element(const struct mirror &p, const typename RESULT::sum *acc, int64_t 
 /* A block of threads transposes MIRROR_SIDE x MIRROR_SIDE elements through shared memory, so that
  * both sides are accessed along rows. */
 template <class RESULT>
-__global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS) mirror_kernel(const struct mirror p)
+__global__ void __launch_bounds__(MIRROR_SIDE *MIRROR_ROWS, RESULT::BLOCKS)
+    mirror_kernel(const struct mirror p)
 {
     using T = typename RESULT::sum;
     __shared__ T piece[MIRROR_SIDE][MIRROR_SIDE + 1];
@@ -270,9 +273,10 @@ cudaError_t reflect_cuda(const struct reflect *r, cudaStream_t stream)
     return start_over(kernel, *r, r->side, r->side, stream);
 }
 
-/* One element per thread, as in combine_kernel. */
+/* One element per thread, as in combine_kernel; the division needs more than 32 registers, which
+ * ptxas takes where it is to hold no more than 6 blocks on a multiprocessor. */
 template <typename T>
-__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y)
+__global__ void __launch_bounds__(COMBINE_X *COMBINE_Y, 6)
     standardize_kernel(const struct standardize p)
 {
     const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
