@@ -1,9 +1,9 @@
 /* The GPU as a device, and its combine, mirror, reflect, standardize and embed (exit 77 without a
  * GPU).
  *
- * Goal: the contracts of device.h and vector.h.  Method: combine and mirror are compared bit for
- * bit with their formula; standardize, embed and what is of pairs with the CPU's.  Data that must
- * not be read is NaN. */
+ * Goal: the contracts of device.h and vector.h.  Method: all are compared bit for bit with the
+ * CPU's; combine and mirror, but of pairs, with their formula, too.  Data that must not be read is
+ * NaN. */
 #include "cuda_launch.h"
 #include "gpu_fixture.h"
 
@@ -50,35 +50,50 @@ static double combined(enum scalar type, double alpha, double acc, double beta, 
     return beta == 0 ? times(type, alpha, acc) : fused(type, alpha, acc, times(type, beta, c0));
 }
 
-static void try_combine(enum scalar type, int64_t rows, int64_t cols, double alpha, double beta)
+static void *host_at(const struct matrix *m, int64_t i, int64_t j)
 {
-    struct matrix acc = random_rows(type, rows, cols, guard);
-    struct matrix c0 = random_rows(type, rows, cols, NAN);
-    if (alpha == 0)
-        fill(&acc, NAN);
-    if (beta == 0)
-        fill(&c0, NAN);
+    return (char *)m->host + index_of(m, i, j) * scalar_size(m->type);
+}
+
+/* On the device; where the factor of the matrix is 0, no element of it may be read. */
+static struct matrix random_operand(enum scalar type, int64_t rows, int64_t cols, double gaps,
+                                    const double factor[2])
+{
+    struct matrix m = random_rows(type, rows, cols, gaps);
+    if (factor[0] == 0 && factor[1] == 0)
+        fill(&m, NAN);
+    upload(&m);
+    return m;
+}
+
+/* s: alpha, its imaginary part, beta and its; the imaginary parts count where there are pairs. */
+static void try_combine(enum scalar type, int64_t rows, int64_t cols, const double s[4], bool pairs)
+{
+    struct matrix acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
+    struct matrix c0 = random_operand(type, rows, pairs ? 2 * cols : cols, NAN, s + 2);
     double *before = host_copy(&acc);
-    upload(&acc);
-    upload(&c0);
     struct combine c = {.type = type,
                         .rows = rows,
-                        .cols = cols,
-                        .alpha = alpha,
-                        .beta = beta,
+                        .cols = pairs ? 2 * cols : cols,
+                        .alpha = s[0],
+                        .alpha_i = s[1],
+                        .beta = s[2],
+                        .beta_i = s[3],
                         .acc = device_at(&acc, 0, 0),
                         .c0 = device_at(&c0, 0, 0),
                         .ld_acc = acc.ld,
                         .ld_c0 = c0.ld};
     ok(devices[0]->combine(devices[0], &c, &err));
     finish(devices[0], STREAM_OUT);
-    download(&acc);
-    check_guards(&acc);
-    for (int64_t i = 0; i < rows; i++)
+    c.acc = host_at(&acc, 0, 0);
+    c.c0 = host_at(&c0, 0, 0);
+    combine_cpu(&c, 1);
+    assert_same(&acc);
+    for (int64_t i = 0; i < rows && !pairs; i++)
         for (int64_t j = 0; j < cols; j++) {
-            size_t at = index_of(&acc, j, i);
-            double addend = raw_get(&c0, index_of(&c0, j, i));
-            double want = combined(type, alpha, before[at], beta, addend);
+            const size_t at = index_of(&acc, j, i);
+            const double addend = raw_get(&c0, index_of(&c0, j, i));
+            const double want = combined(type, s[0], before[at], s[2], addend);
             assert_true(same_bits(raw_get(&acc, at), want));
         }
     free(before);
@@ -86,48 +101,46 @@ static void try_combine(enum scalar type, int64_t rows, int64_t cols, double alp
     matrix_free(&c0);
 }
 
-static void try_mirror(enum scalar type, int64_t rows, int64_t cols, double alpha, double beta)
+/* Likewise. */
+static void try_mirror(enum scalar type, int64_t rows, int64_t cols, const double s[4], bool pairs,
+                       bool conjugate)
 {
-    struct matrix acc = random_rows(type, rows, cols, guard);
-    struct matrix c0 = random_rows(type, cols, rows, NAN),
-                  to = random_rows(type, cols, rows, guard);
-    if (alpha == 0)
-        fill(&acc, NAN);
-    if (beta == 0)
-        fill(&c0, NAN);
-    upload(&acc);
-    upload(&c0);
+    struct matrix acc = random_operand(type, rows, pairs ? 2 * cols : cols, guard, s);
+    struct matrix c0 = random_operand(type, cols, pairs ? 2 * rows : rows, NAN, s + 2);
+    struct matrix to = random_rows(type, cols, pairs ? 2 * rows : rows, guard);
     upload(&to);
     struct mirror m = {.type = type,
                        .rows = rows,
                        .cols = cols,
-                       .alpha = alpha,
-                       .beta = beta,
+                       .alpha = s[0],
+                       .alpha_i = s[1],
+                       .beta = s[2],
+                       .beta_i = s[3],
                        .acc = device_at(&acc, 0, 0),
                        .c0 = device_at(&c0, 0, 0),
                        .to = device_at(&to, 0, 0),
                        .ld_acc = acc.ld,
                        .ld_c0 = c0.ld,
-                       .ld_to = to.ld};
+                       .ld_to = to.ld,
+                       .pairs = pairs,
+                       .conjugate = conjugate};
     ok(devices[0]->mirror(devices[0], &m, &err));
     finish(devices[0], STREAM_OUT);
-    download(&to);
-    check_guards(&to);
-    for (int64_t i = 0; i < rows; i++)
+    m.acc = host_at(&acc, 0, 0);
+    m.c0 = host_at(&c0, 0, 0);
+    m.to = host_at(&to, 0, 0);
+    mirror_cpu(&m, 1);
+    assert_same(&to);
+    for (int64_t i = 0; i < rows && !pairs; i++)
         for (int64_t j = 0; j < cols; j++) {
-            double sum = raw_get(&acc, index_of(&acc, j, i));
-            double addend = raw_get(&c0, index_of(&c0, i, j));
-            double want = combined(type, alpha, sum, beta, addend);
+            const double sum = raw_get(&acc, index_of(&acc, j, i));
+            const double addend = raw_get(&c0, index_of(&c0, i, j));
+            const double want = combined(type, s[0], sum, s[2], addend);
             assert_true(same_bits(raw_get(&to, index_of(&to, i, j)), want));
         }
     matrix_free(&acc);
     matrix_free(&c0);
     matrix_free(&to);
-}
-
-static void *host_at(const struct matrix *m, int64_t i, int64_t j)
-{
-    return (char *)m->host + index_of(m, i, j) * scalar_size(m->type);
 }
 
 static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsigned how)
@@ -160,77 +173,6 @@ static void try_standardize(enum scalar type, int64_t rows, int64_t cols, unsign
     assert_same(&m);
     matrix_free(&m);
     matrix_free(&lines);
-}
-
-/* Of pairs: s has alpha, its imaginary part, and beta and its. */
-static void try_combine_pairs(enum scalar type, int64_t rows, int64_t pairs, const double s[4])
-{
-    struct matrix acc = random_rows(type, rows, 2 * pairs, guard);
-    struct matrix c0 = random_rows(type, rows, 2 * pairs, NAN);
-    if (s[0] == 0 && s[1] == 0)
-        fill(&acc, NAN);
-    if (s[2] == 0 && s[3] == 0)
-        fill(&c0, NAN);
-    upload(&acc);
-    upload(&c0);
-    struct combine c = {.type = type,
-                        .rows = rows,
-                        .cols = 2 * pairs,
-                        .alpha = s[0],
-                        .alpha_i = s[1],
-                        .beta = s[2],
-                        .beta_i = s[3],
-                        .acc = device_at(&acc, 0, 0),
-                        .c0 = device_at(&c0, 0, 0),
-                        .ld_acc = acc.ld,
-                        .ld_c0 = c0.ld};
-    ok(devices[0]->combine(devices[0], &c, &err));
-    finish(devices[0], STREAM_OUT);
-    c.acc = host_at(&acc, 0, 0);
-    c.c0 = host_at(&c0, 0, 0);
-    combine_cpu(&c, 1);
-    assert_same(&acc);
-    matrix_free(&acc);
-    matrix_free(&c0);
-}
-
-/* Likewise. */
-static void try_mirror_pairs(enum scalar type, int64_t rows, int64_t cols, const double s[4],
-                             bool conjugate)
-{
-    struct matrix acc = random_rows(type, rows, 2 * cols, guard);
-    struct matrix c0 = random_rows(type, cols, 2 * rows, NAN);
-    struct matrix to = random_rows(type, cols, 2 * rows, guard);
-    if (s[2] == 0 && s[3] == 0)
-        fill(&c0, NAN);
-    upload(&acc);
-    upload(&c0);
-    upload(&to);
-    struct mirror m = {.type = type,
-                       .rows = rows,
-                       .cols = cols,
-                       .alpha = s[0],
-                       .alpha_i = s[1],
-                       .beta = s[2],
-                       .beta_i = s[3],
-                       .acc = device_at(&acc, 0, 0),
-                       .c0 = device_at(&c0, 0, 0),
-                       .to = device_at(&to, 0, 0),
-                       .ld_acc = acc.ld,
-                       .ld_c0 = c0.ld,
-                       .ld_to = to.ld,
-                       .pairs = true,
-                       .conjugate = conjugate};
-    ok(devices[0]->mirror(devices[0], &m, &err));
-    finish(devices[0], STREAM_OUT);
-    m.acc = host_at(&acc, 0, 0);
-    m.c0 = host_at(&c0, 0, 0);
-    m.to = host_at(&to, 0, 0);
-    mirror_cpu(&m, 1);
-    assert_same(&to);
-    matrix_free(&acc);
-    matrix_free(&c0);
-    matrix_free(&to);
 }
 
 static void try_reflect(enum scalar type, int64_t side, bool conjugate, double zero)
@@ -283,7 +225,8 @@ static void try_embed(enum scalar type, int64_t rows, int64_t cols, unsigned how
 
 static const int64_t sizes[][2] = {{1, 1},    {3, 200},    {64, 64}, {65, 63},
                                    {5, 1000}, {300001, 2}, {0, 5},   {5, 0}};
-static const double scalars[][2] = {{1, 0}, {1, 1}, {2, 0}, {-1.5, 0.3}, {0, 2}, {0, 0}};
+static const double scalars[][4] = {{1, 0, 0},      {1, 0, 1}, {2, 0, 0},
+                                    {-1.5, 0, 0.3}, {0, 0, 2}, {0, 0, 0}};
 
 static void test_complex(void **state)
 {
@@ -298,9 +241,9 @@ static void test_complex(void **state)
             if (how & 12) /* something becomes more */
                 try_embed(type, sizes[i][0], sizes[i][1], how & 15);
             if (how % 16 < 4)
-                try_combine_pairs(type, sizes[i][0], sizes[i][1], factors[how % 16]);
+                try_combine(type, sizes[i][0], sizes[i][1], factors[how % 16], true);
             if (how % 16 < 8)
-                try_mirror_pairs(type, sizes[i][0], sizes[i][1], factors[how % 4], how & 4);
+                try_mirror(type, sizes[i][0], sizes[i][1], factors[how % 4], true, how & 4);
         }
 }
 
@@ -312,21 +255,22 @@ static void test_mirrors_of_pairs(void **state)
     for (unsigned how = 0; how < 4; how++) {
         enum scalar type = how & 1 ? SCALAR_FLOAT : SCALAR_DOUBLE;
         for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
-            try_mirror_pairs(type, 65, 63, (double[]){scalars[s][0], 0, scalars[s][1], 0}, how & 2);
+            try_mirror(type, 65, 63, scalars[s], true, how & 2);
         for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
             try_reflect(type, sides[i], how & 2, i % 2 ? -0.0 : 0.0);
     }
 }
 
-static void test_mirror(void **state)
+static void test_combine_and_mirror(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
-            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-                if (affordable(sizes[i][0] * sizes[i][1]))
-                    try_mirror((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
-                               scalars[s][1]);
+            for (enum scalar type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
+                if (affordable(sizes[i][0] * sizes[i][1])) {
+                    try_combine(type, sizes[i][0], sizes[i][1], scalars[s], false);
+                    try_mirror(type, sizes[i][0], sizes[i][1], scalars[s], false, false);
+                }
 }
 
 static void test_standardize(void **state)
@@ -337,17 +281,6 @@ static void test_standardize(void **state)
             for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
                 if (affordable(sizes[i][0] * sizes[i][1]))
                     try_standardize((enum scalar)type, sizes[i][0], sizes[i][1], how);
-}
-
-static void test_combine(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t s = 0; s < sizeof scalars / sizeof *scalars; s++)
-            for (int type = SCALAR_FLOAT; type <= SCALAR_DOUBLE; type++)
-                if (affordable(sizes[i][0] * sizes[i][1]))
-                    try_combine((enum scalar)type, sizes[i][0], sizes[i][1], scalars[s][0],
-                                scalars[s][1]);
 }
 
 /* Copies work with any pitch; empty copies do nothing. */
@@ -399,7 +332,7 @@ static void test_failures(void **state)
     assert_non_null(strstr(expected.text, "GPU 0"));
     assert_non_null(strstr(expected.text, "1125899906842624"));
     assert_null(memory);
-    try_combine(SCALAR_FLOAT, 10, 10, 2, 1);
+    try_combine(SCALAR_FLOAT, 10, 10, scalars[3], false);
     assert_int_equal(device_gpu_open(device_gpu_count(), ALGORITHM_NAIVE, &none, &expected),
                      EXIT_RUNTIME);
     assert_int_equal(device_gpu_open(GPU, ALGORITHM_CPU, &none, &expected), EXIT_USAGE);
@@ -442,11 +375,15 @@ static void test_pin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),    cmocka_unit_test(test_events),
-        cmocka_unit_test(test_pin),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_info),    cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_mirror),  cmocka_unit_test(test_standardize),
-        cmocka_unit_test(test_complex), cmocka_unit_test(test_mirrors_of_pairs),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_pin),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_combine_and_mirror),
+        cmocka_unit_test(test_standardize),
+        cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_mirrors_of_pairs),
     };
     if (!fixture_open())
         return EXIT_SKIPPED;
