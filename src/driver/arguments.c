@@ -265,7 +265,7 @@ static void name_files(struct parse *p)
     name_output(p, &o->output);
 }
 
-/* Likewise, of centred and scaled products. */
+/* Complain about options of centred and scaled products that do not go together. */
 static void check_standard(struct parse *p)
 {
     const struct options *o = p->options;

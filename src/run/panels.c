@@ -5,7 +5,6 @@
 
 #include "embedding.h"
 #include "error.h"
-#include "quantity.h"
 #include "schedule.h"
 #include "statistics.h"
 
@@ -19,8 +18,8 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
-        feed->part.matrix.type = problem_held(problem, (enum operand)operand);
-        feed->part.matrix.ld = plan->ld_panel[operand];
+        feed->part.matrix = (struct matrix){.type = problem_held(problem, (enum operand)operand),
+                                            .ld = plan->ld_panel[operand]};
         feed->factor = (struct matrix){.type = problem->type, .ld = plan->ld[operand]};
         feed->current = &feed->part;
         if (feed->buffers == 0)
@@ -30,8 +29,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
             return error_no_memory(err, "the list of panels on the device");
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
-            feed->ring[i].matrix.type = problem_held(problem, (enum operand)operand);
-            feed->ring[i].matrix.ld = plan->ld_panel[operand];
+            feed->ring[i].matrix = feed->part.matrix;
             if (events_create(device, &feed->ring[i].full, 1, err) ||
                 events_create(device, &feed->ring[i].used, 1, err))
                 return err->code;

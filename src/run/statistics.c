@@ -306,13 +306,14 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
                                 .add_round = add_round},
                        .nan = INT64_MAX};
     *to = (struct statistics){.lines = standard_lines(p)};
-    to->mean = malloc((size_t)to->lines * sizeof *to->mean);
-    to->rest = malloc((size_t)to->lines * sizeof *to->rest);
-    to->deviation = malloc((size_t)to->lines * sizeof *to->deviation);
-    if (!to->mean || !to->rest || !to->deviation)
-        error_no_memory(err, "means and deviations");
-    else
+    to->mean = malloc(3 * (size_t)to->lines * sizeof *to->mean);
+    if (to->mean) {
+        to->rest = to->mean + to->lines;
+        to->deviation = to->rest + to->lines;
         allocate(&s, memory, &lines, err);
+    } else {
+        error_no_memory(err, "means and deviations");
+    }
     if (comm_agree(comm, err) == 0)
         read_all(&s, narrow(&s, machine, lines), to, err);
     to->bytes = (double)comm_sum(s.pass.bytes);
@@ -325,16 +326,13 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
 
 bool statistics_equal(const struct statistics *a, const struct statistics *b)
 {
-    const size_t bytes = (size_t)a->lines * sizeof *a->mean;
-    return a->lines == b->lines && memcmp(a->mean, b->mean, bytes) == 0 &&
-           memcmp(a->rest, b->rest, bytes) == 0 && memcmp(a->deviation, b->deviation, bytes) == 0;
+    return a->lines == b->lines &&
+           memcmp(a->mean, b->mean, 3 * (size_t)a->lines * sizeof *a->mean) == 0;
 }
 
 void statistics_free(struct statistics *statistics)
 {
     free(statistics->mean);
-    free(statistics->rest);
-    free(statistics->deviation);
     statistics->mean = statistics->rest = statistics->deviation = NULL;
 }
 

@@ -25,7 +25,7 @@ struct line_count {
 /* The same on all ranks. */
 struct statistics {
     int64_t lines;
-    double *mean, *rest, *deviation; /* of each line (moments.h) */
+    double *mean, *rest, *deviation; /* of each line (moments.h), one behind the other */
     int64_t missing;                 /* elements that are NaN */
     struct line_count constant;      /* whose deviation is 0 */
     struct line_count infinite;      /* with an infinite element: both are NaN */

@@ -29,7 +29,7 @@ struct full_check {
     double *t, *t_squares;     /* k x classes: op(B) x */
     double *row_squares;       /* m: of op(A) */
     double *y, *before, *odd0; /* m x classes: alpha op(A) t + beta C0 x; C0's squares, and ... */
-    double *z, *squares, *odd; /* m x classes: of C */
+    double *z, *squares, *odd; /* m x classes: of C; one behind the other, as these three are */
     double *norms, *verdicts;
     int *left_out, found;
     struct checksum table;       /* of C */
@@ -297,8 +297,7 @@ static int add_c0(struct full_check *f, struct error *err)
     if (sweep_matrix(f, &p->matrix[OPERAND_C], OPERAND_C, &sweep, err))
         return err->code;
     comm_sum_vector(f->z, numbers);
-    comm_sum_vector(f->before, numbers);
-    comm_sum_vector(f->odd0, numbers);
+    comm_sum_vector(f->before, 2 * numbers);
     for (int64_t i = 0; i < numbers; i++) {
         f->y[i] += beta * f->z[i];
         f->before[i] =
@@ -310,15 +309,12 @@ static int add_c0(struct full_check *f, struct error *err)
 
 static int read_c(struct full_check *f, const struct matrix_info *c, struct error *err)
 {
-    int64_t numbers = f->problem->m * f->classes;
     struct sweep sweep = sketch_of(f, f->weights, false, f->z, f->squares, f->odd);
     sweep.is_c = true;
     sweep.lower = f->problem->lower;
     if (sweep_matrix(f, c, OPERAND_C, &sweep, err))
         return err->code;
-    comm_sum_vector(f->z, numbers);
-    comm_sum_vector(f->squares, numbers);
-    comm_sum_vector(f->odd, numbers);
+    comm_sum_vector(f->z, 3 * f->problem->m * f->classes);
     return 0;
 }
 
