@@ -151,6 +151,14 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
+/* Whether columns of the file can be read by themselves, at a rate that is worth a comparison. */
+static bool has_stripes(const struct query *q)
+{
+    const struct problem *p = q->p;
+    return q->machine->files_in_memory && !p->trans[OPERAND_B] &&
+           p->matrix[OPERAND_B].chunk_rows == 0 && !problem_through_hdf5(p, OPERAND_B);
+}
+
 /* The triangle with one slab. */
 static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
@@ -160,8 +168,14 @@ static void try_triangle(const struct query *q, struct plan *plan, struct plan *
         plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
     if (plan->grid_rows == 1 || plan->grid_cols == 1)
         plan->buffers[OPERAND_A] = 0;
-    if (plan_fits(q, plan))
+    if (!plan_fits(q, plan))
+        return;
+    keep_better(q, plan, best);
+    if (has_stripes(q)) {
+        plan->stripe = schedule_file_lines(q->p, plan->strip_rows);
         keep_better(q, plan, best);
+        plan->stripe = 0;
+    }
 }
 
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in

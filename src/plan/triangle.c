@@ -39,13 +39,13 @@ int64_t triangle_height(int64_t side, int ranks)
  * areas. */
 static int64_t column_edge(int64_t first, int64_t end, int parts, int index, int64_t strip)
 {
-    double height = (double)(end - first), left = (double)first * height;
-    double all = left + height * (height + (double)strip) / 2, area = all * index / parts;
+    double height = (double)(end - first), left = (double)first * height, high = (double)strip;
+    double all = left + height * (height + high) / 2, area = all * index / parts;
     if (index == parts)
         return end;
     if (area <= left)
         return min_i64(first, nearest(height > 0 ? area / height : 0, BAND_STEP));
-    double right = sqrt(2 * (all - area)); /* of the triangle, up to the last row */
+    double right = (sqrt(high * high + 8 * (all - area)) - high) / 2; /* up to the last row */
     return min_i64(end, nearest(fmax((double)first, (double)end - right), BAND_STEP));
 }
 

@@ -101,6 +101,13 @@ static bool comes_by_rows(const struct panels *p, enum operand operand)
                                 : plan_comes_by_rows(p->problem, p->plan);
 }
 
+/* The first row of C for which a part of the panel is. */
+static int64_t first_row(const struct panels *p, enum operand operand, const struct block *part)
+{
+    bool by_cols = operand == OPERAND_B && !p->problem->trans[OPERAND_B];
+    return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
+}
+
 /* Copy a panel to the device, as far as it is not there: where it comes by rows the part for the
  * first `rows` rows of the tile at least. */
 static int panel_fill(struct panels *p, enum operand operand, struct panel *panel, int64_t rows,
@@ -110,8 +117,12 @@ static int panel_fill(struct panels *p, enum operand operand, struct panel *pane
     struct block_cut cut = schedule_cut(p->problem, p->plan, operand);
     bool by_rows = comes_by_rows(p, operand);
     int64_t end = block_cut_parts(block, &cut), before = panel->parts;
-    while (by_rows && end > before && block_cut_part(block, &cut, end - 1).row >= tile->row + rows)
+    while (by_rows && end > before) {
+        struct block part = block_cut_part(block, &cut, end - 1);
+        if (first_row(p, operand, &part) < tile->row + rows)
+            break;
         end--;
+    }
     while (panel->parts < end)
         if (panel_add(p, panel, err))
             return err->code;
