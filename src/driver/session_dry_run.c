@@ -99,8 +99,9 @@ int session_dry_run(struct session *s)
     s->described = problem_open(o, &s->problem, &s->err) == 0 &&
                    session_choose_moduli(o, &s->problem, &s->err) == 0;
     if (s->described && output_check_beside(names, o, &s->problem, &s->err) == 0) {
+        const struct prober alone = {0, 1, (int)ceil_div(m->ranks, m->ranks_per_node)};
         if (here)
-            machine_probe_disk(&s->problem, (int)ceil_div(m->ranks, m->ranks_per_node), m);
+            machine_probe_disk(&s->problem, &alone, m);
         work_begin(&s->progress.left, &s->problem);
         session_plan_all(s);
     }

@@ -131,15 +131,14 @@ int session_check_operands(struct session *s)
     return s->err.code;
 }
 
-/* Every computer probes its disk, all at the same time; the slowest one counts for all. */
+/* All ranks probe their disks at the same time, with their CPUs; the slowest one counts for all. */
 static void probe_disk(struct machine *m, const struct problem *p, const struct comm *comm)
 {
-    bool probes = comm->local_rank == 0;
-    if (probes)
-        machine_probe_disk(p, comm->computers, m);
-    m->disk_read_bytes_per_s =
-        (double)comm_min(probes ? (uint64_t)m->disk_read_bytes_per_s : UINT64_MAX);
-    m->files_in_memory = comm_min(probes ? m->files_in_memory : UINT64_MAX);
+    const struct prober prober = {comm->local_rank, comm->local_size, comm->size};
+    comm_barrier();
+    machine_probe_disk(p, &prober, m);
+    m->disk_read_bytes_per_s = (double)comm_min((uint64_t)m->disk_read_bytes_per_s);
+    m->files_in_memory = comm_min(m->files_in_memory);
 }
 
 /* Rank 0: what earlier runs have left of this product. */

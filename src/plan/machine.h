@@ -65,10 +65,16 @@ int machine_check_memory(const struct options *options, int local_ranks,
                          const struct device_info *device, int sharing,
                          const struct machine *machine, struct error *err);
 
+/* Who measures the rate of the file system: one process, or all ranks at the same time. */
+struct prober {
+    int local, locals; /* this one's number among those of its computer, and how many these are */
+    int all;           /* how often the file system gives what this one gets */
+};
+
 /* Measure the rate of the file system: read samples of the largest operand for about a tenth of a
- * second, and multiply the rate that this computer gets by the number of computers.  Does nothing
- * for small problems. */
-void machine_probe_disk(const struct problem *p, int computers, struct machine *machine);
+ * second.  Does nothing for small problems. */
+void machine_probe_disk(const struct problem *p, const struct prober *prober,
+                        struct machine *machine);
 
 /* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
 double machine_write_by_threads(const struct machine *machine);

@@ -52,6 +52,11 @@ static int readers_of_node(const struct machine *m)
     return (int)min_i64(most, threads_of_node(m));
 }
 
+static int readers_of(const struct machine *m, const struct prober *prober)
+{
+    return (int)max_i64(1, readers_of_node(m) / prober->locals);
+}
+
 /* Devices, beside which memory will be read, take part of its bandwidth, and the threads that feed
  * them part of the CPUs, if all of these read.  Fitted to runs with 1 to 16 threads on the hosts of
  * an H100 and of H200s. */
@@ -62,8 +67,8 @@ static double left_to_readers(const struct machine *m)
 
 /* Where the threads read to, in turns: like a run's staging, more than caches hold. */
 struct probe_ring {
-    int threads;
-    size_t slots; /* of each thread */
+    int first, threads; /* of those of the computer */
+    size_t slots;       /* of each thread */
     char *memory;
 };
 
@@ -79,11 +84,16 @@ static char *ring_slot(const struct probe_ring *ring, int thread, size_t turn)
 
 /* Memory of up to so many slots a thread, which is there, as the threads are, before any clock
  * starts: whether it could be had. */
-static bool ring_open(struct probe_ring *ring, const struct machine *m, size_t slots)
+static bool ring_open(struct probe_ring *ring, const struct machine *m, const struct prober *prober,
+                      size_t slots)
 {
-    int threads = readers_of_node(m);
+    int threads = readers_of(m, prober);
     size_t most = (size_t)m->host_memory / 8 / (size_t)threads / PROBE_BYTES;
-    *ring = (struct probe_ring){threads, most < 1 ? 1 : most < slots ? most : slots, NULL};
+    *ring = (struct probe_ring){.first = prober->local * threads % THREADS,
+                                .threads = threads,
+                                .slots = most < 1       ? 1
+                                         : most < slots ? most
+                                                        : slots};
     void *memory =
         mmap(NULL, ring_bytes(ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -111,7 +121,8 @@ static double read_some(struct store *store, const struct matrix_info *info, siz
     int64_t rows = min_i64(info->rows, PROBE_BYTES / (int64_t)element / cols);
     int64_t across = info->cols / cols, places = info->rows / rows * across;
     double bytes = 0;
-    for (int64_t i = thread; i < THREADS * PROBES && clock_now() < end; i += THREADS) {
+    for (int64_t i = ring->first + thread; i < THREADS * PROBES && clock_now() < end;
+         i += THREADS) {
         int64_t at = i + probe * THREADS * PROBES / MEMORY_PROBES;
         int64_t place = places * (at * 89 % (THREADS * PROBES)) / (THREADS * PROBES);
         struct block block = {place / across * rows, place % across * cols, rows, cols};
@@ -134,10 +145,10 @@ static double read_rate(struct store *store, const struct matrix_info *info, siz
 }
 
 static double disk_rate(struct store *store, const struct matrix_info *info, size_t element,
-                        const struct machine *m)
+                        const struct machine *m, const struct prober *prober)
 {
     struct probe_ring ring;
-    if (!ring_open(&ring, m, 1))
+    if (!ring_open(&ring, m, prober, 1))
         return 0;
     double rate = read_rate(store, info, element, 0, &ring, probe_seconds);
     ring_close(&ring);
@@ -146,11 +157,11 @@ static double disk_rate(struct store *store, const struct matrix_info *info, siz
 
 /* More than once: whatever else goes on makes memory look slower, so the best counts. */
 static double memory_rate(struct store *store, const struct matrix_info *info, size_t element,
-                          const struct machine *m)
+                          const struct machine *m, const struct prober *prober)
 {
     struct probe_ring ring;
     double rate = 0;
-    if (!ring_open(&ring, m, SLOTS))
+    if (!ring_open(&ring, m, prober, SLOTS))
         return 0;
     for (int i = 0; i < MEMORY_PROBES; i++)
         rate = fmax(rate, read_rate(store, info, element, i, &ring, memory_probe_seconds));
@@ -178,7 +189,7 @@ double machine_moving_seconds(const struct machine *m, double read_s, double wri
     return read_s * left_to_readers(m) + written / machine_write_by_threads(m);
 }
 
-void machine_probe_disk(const struct problem *p, int computers, struct machine *m)
+void machine_probe_disk(const struct problem *p, const struct prober *prober, struct machine *m)
 {
     struct error ignored = {0};
     struct store *store = NULL;
@@ -189,13 +200,14 @@ void machine_probe_disk(const struct problem *p, int computers, struct machine *
     if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))
         return;
     const size_t element = problem_element(p, operand);
-    double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m);
-    m->files_in_memory |= rate >= no_disk && strcmp(store_way_name(store), "buffered") == 0;
+    double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m, prober);
+    m->files_in_memory |=
+        rate * prober->locals >= no_disk && strcmp(store_way_name(store), "buffered") == 0;
     if (m->files_in_memory)
-        rate = memory_rate(store, info, element, m);
+        rate = memory_rate(store, info, element, m, prober);
     store_close(store);
     if (rate <= 0)
         return;
-    m->disk_read_bytes_per_s = coarse(m, rate * computers);
+    m->disk_read_bytes_per_s = coarse(m, rate * prober->all);
     machine_measured(m, &m->disk_read_bytes_per_s);
 }
