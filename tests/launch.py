@@ -122,3 +122,17 @@ def run(program, *args, timeout=PATIENCE, **how):
             process.kill()
             raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def header_of(source, *wrapper, **env):
+    """The output of a long run before its work starts; with so little memory its slabs are small, and it stops soon."""
+    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force", "--host-memory", "512M"],
+                          stdout=subprocess.PIPE, env=environment(**{"DGEMM_OOC_DEVICE": "cpu"} | env),
+                          text=True) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("Ranks"):
+                break
+        process.send_signal(signal.SIGUSR2)  # this stops the run in any phase
+        return "".join(lines) + process.stdout.read()

@@ -48,6 +48,20 @@ PartitionName=urgent Nodes=ALL PriorityTier=2
 """
 
 
+# Tasks have the CPUs that they asked for, and no others.
+CGROUPS = {"ProctrackType=proctrack/linuxproc": "ProctrackType=proctrack/cgroup",
+           "TaskPlugin=task/affinity": "TaskPlugin=task/cgroup,task/affinity"}
+CGROUP_CONFIGURATION = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+ConstrainCores=yes
+"""
+
+
+def makes_cgroups():
+    return os.access("/sys/fs/cgroup/cpuset/cgroup.procs", os.W_OK)
+
+
 def is_installed():
     return all(shutil.which(program, path=search_path()) for program in PROGRAMS)
 
@@ -148,12 +162,24 @@ def begin_controller(stack, slurm):
     begin(stack, slurm, *slurm.way, "slurmctld", "-D")
 
 
+def constrain(folder):
+    """Let tasks be in cgroups: in the configuration, before the daemons start."""
+    configuration = (folder / "slurm.conf").read_text()
+    for line, other in CGROUPS.items():
+        assert line in configuration
+        configuration = configuration.replace(line, other)
+    (folder / "slurm.conf").write_text(configuration)
+    (folder / "cgroup.conf").write_text(CGROUP_CONFIGURATION)
+
+
 @contextlib.contextmanager
-def started(folder):
+def started(folder, cgroups=False):
     """A running cluster; it is removed completely afterwards."""
     host = socket.gethostname().split(".")[0]
     cpus = len(os.sched_getaffinity(0))
     configure(folder, host, "127.0.0.1", [host], f"NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus}")
+    if cgroups:
+        constrain(folder)
     slurm = Slurm(folder)
     with contextlib.ExitStack() as stack:
         begin_controller(stack, slurm)

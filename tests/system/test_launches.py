@@ -3,12 +3,11 @@ computer, and other bindings are kept."""
 import json
 import os
 import re
-import signal
 import subprocess
 
 import pytest
 
-from launch import BUILD, MPI, PATIENCE, environment
+from launch import BUILD, MPI, PATIENCE, environment, header_of
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
@@ -109,20 +108,6 @@ def test_cpus_of_other_jobs_are_left_to_them(launch):
     """Slurm may separate jobs by allocation only, and not by cgroups."""
     (cpus,), by, _ = launch("mpirun", "-n", "1", SLURM_CPUS_ON_NODE="1")
     assert len(cpus) == 1 and by == {"launcher"}
-
-
-def header_of(source, *wrapper, **env):
-    """The output of a long run before its work starts; with so little memory its slabs are small, and it stops soon."""
-    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force", "--host-memory", "512M"],
-                          stdout=subprocess.PIPE, env=environment(DGEMM_OOC_DEVICE="cpu", **env),
-                          text=True) as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("Ranks"):
-                break
-        process.send_signal(signal.SIGUSR2)  # this stops the run in any phase
-        return "".join(lines) + process.stdout.read()
 
 
 def seconds(pattern, text):

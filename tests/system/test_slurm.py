@@ -1,4 +1,5 @@
 """On a Slurm: the ways to start ranks, and the scripts of jobs/ from the first attempt to the end."""
+import os
 import re
 import signal
 import time
@@ -6,14 +7,15 @@ import time
 import pytest
 
 import cluster
-from launch import BUILD, SANITIZED, SRUN
-from matrices import output_of, read
+from launch import BUILD, SANITIZED, SRUN, header_of
+from matrices import output_of, read, sparse
 from scripts import SMALL, are_at_work, edited, finish, submit, submit_array
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
                                  reason="no Slurm and munge here (make setup)")]
 
+ALL = sorted(os.sched_getaffinity(0))
 SIZE = (800, 800, 500)
 SLOW, SLOWER = "6x6x16", "2x2x16"  # many small steps, so that a run takes seconds, minutes
 
@@ -42,6 +44,21 @@ def test_ways_to_start(slurm, reference, source, ranks, words):
     done = slurm.run(*words, BUILD / "dgemm_ooc", source)
     assert done.returncode == 0 and f"; {ranks} rank" in done.stdout, done.stderr
     assert read(output_of(source)).tobytes() == reference[1]
+
+
+@pytest.mark.skipif(not cluster.makes_cgroups(), reason="no cgroups of CPUs that Slurm may make")
+@pytest.mark.skipif(len(ALL) < 2, reason="a task cannot have fewer than all CPUs")
+def test_tasks_in_cgroups(tmp_path):
+    """What one CPU a task costs is said with the remedy; where the kernel lets tasks have more, they take them."""
+    source = tmp_path / "input.h5"
+    sparse(source, "A", (3000, 1000000), "f8")
+    sparse(source, "B", (1000000, 3000), "f8")
+    with cluster.started(tmp_path, cgroups=True) as slurm:
+        few = slurm.run("srun", "-n1", "-c1", "taskset", "-c", ",".join(map(str, ALL)), "nproc")
+        assert few.stdout.strip() == "1"  # of the cgroup, whatever else is asked for
+        said = {cpus: header_of(source, "srun", "-n1", f"-c{cpus}", SRUN, **slurm.env) for cpus in (1, len(ALL))}
+    assert f"a rank may use 1 of {len(ALL)} CPUs" in said[1] and f"--cpus-per-task={len(ALL)} about" in said[1]
+    assert "Note" not in said[len(ALL)]
 
 
 def test_three_restarts(slurm, reference, source):
