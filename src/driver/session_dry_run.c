@@ -99,9 +99,10 @@ int session_dry_run(struct session *s)
     s->described = problem_open(o, &s->problem, &s->err) == 0 &&
                    session_choose_moduli(o, &s->problem, &s->err) == 0;
     if (s->described && output_check_beside(names, o, &s->problem, &s->err) == 0) {
-        const struct prober alone = {0, 1, (int)ceil_div(m->ranks, m->ranks_per_node)};
+        const struct prober alone = {0, 1};
+        double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
         if (here)
-            machine_probe_disk(&s->problem, &alone, m);
+            machine_see_disk(computers * machine_probe_disk(&s->problem, &alone, m), m);
         work_begin(&s->progress.left, &s->problem);
         session_plan_all(s);
     }

@@ -131,14 +131,19 @@ int session_check_operands(struct session *s)
     return s->err.code;
 }
 
-/* All ranks probe their disks at the same time, with their CPUs; the slowest one counts for all. */
+/* All ranks probe their disks at the same time, with their CPUs; the slowest computer counts for
+ * all. */
 static void probe_disk(struct machine *m, const struct problem *p, const struct comm *comm)
 {
-    const struct prober prober = {comm->local_rank, comm->local_size, comm->size};
+    const struct prober prober = {comm->local_rank, comm->local_size};
     comm_barrier();
-    machine_probe_disk(p, &prober, m);
-    m->disk_read_bytes_per_s = (double)comm_min((uint64_t)m->disk_read_bytes_per_s);
+    double mine = machine_probe_disk(p, &prober, m), all = 0;
+    double *rates = comm_local_gather(comm, &mine, sizeof mine);
+    for (int i = 0; i < comm->local_size; i++)
+        all += rates[i];
+    free(rates);
     m->files_in_memory = comm_min(m->files_in_memory);
+    machine_see_disk((double)comm_min((uint64_t)all) * comm->computers, m);
 }
 
 /* Rank 0: what earlier runs have left of this product. */

@@ -68,13 +68,15 @@ int machine_check_memory(const struct options *options, int local_ranks,
 /* Who measures the rate of the file system: one process, or all ranks at the same time. */
 struct prober {
     int local, locals; /* this one's number among those of its computer, and how many these are */
-    int all;           /* how often the file system gives what this one gets */
 };
 
-/* Measure the rate of the file system: read samples of the largest operand for about a tenth of a
- * second.  Does nothing for small problems. */
-void machine_probe_disk(const struct problem *p, const struct prober *prober,
-                        struct machine *machine);
+/* Measure what the file system gives this prober, in bytes a second: read samples of the largest
+ * operand for about a tenth of a second, and see whether it is in memory.  0 for small problems. */
+double machine_probe_disk(const struct problem *p, const struct prober *prober,
+                          struct machine *machine);
+
+/* Set the rate of the file system to what it was measured to give all computers; 0: leave it. */
+void machine_see_disk(double rate, struct machine *machine);
 
 /* Bytes a second that a node's threads write to files in memory, if all of them do nothing else. */
 double machine_write_by_threads(const struct machine *machine);

@@ -45,7 +45,7 @@ static int64_t threads_of_node(const struct machine *m)
     return (int64_t)m->threads * m->ranks_per_node;
 }
 
-/* As many as the program reads with. */
+/* As many as the program mostly reads with on a GPU's host. */
 static int readers_of_node(const struct machine *m)
 {
     int64_t most = min_i64(THREADS, (int64_t)THREADS_RANK * m->ranks_per_node);
@@ -65,7 +65,8 @@ static double left_to_readers(const struct machine *m)
     return threads_of_node(m) > readers_of_node(m) ? 1 : 0.9;
 }
 
-/* Where the threads read to, in turns: like a run's staging, more than caches hold. */
+/* Where the threads read to, in turns: more than their part of the caches holds, which devices that
+ * copy from a run's slots do not leave to them either. */
 struct probe_ring {
     int first, threads; /* of those of the computer */
     size_t slots;       /* of each thread */
@@ -189,16 +190,16 @@ double machine_moving_seconds(const struct machine *m, double read_s, double wri
     return read_s * left_to_readers(m) + written / machine_write_by_threads(m);
 }
 
-void machine_probe_disk(const struct problem *p, const struct prober *prober, struct machine *m)
+double machine_probe_disk(const struct problem *p, const struct prober *prober, struct machine *m)
 {
     struct error ignored = {0};
     struct store *store = NULL;
     enum operand operand = largest(p);
     if (operand == OPERAND_COUNT || matrix_bytes(p, operand) < worth_bytes)
-        return;
+        return 0;
     const struct matrix_info *info = &p->matrix[operand];
     if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))
-        return;
+        return 0;
     const size_t element = problem_element(p, operand);
     double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m, prober);
     m->files_in_memory |=
@@ -206,8 +207,13 @@ void machine_probe_disk(const struct problem *p, const struct prober *prober, st
     if (m->files_in_memory)
         rate = memory_rate(store, info, element, m, prober);
     store_close(store);
+    return rate;
+}
+
+void machine_see_disk(double rate, struct machine *m)
+{
     if (rate <= 0)
         return;
-    m->disk_read_bytes_per_s = coarse(m, rate * prober->all);
+    m->disk_read_bytes_per_s = coarse(m, rate);
     machine_measured(m, &m->disk_read_bytes_per_s);
 }

@@ -176,6 +176,7 @@ double plan_first_wait(const struct problem *p, const struct plan *plan, const s
     *last = device;
     if (!plan_comes_by_rows(p, plan))
         return feed;
+    *last = 0;
     const double all = schedule_multiplied(p, plan, tile);
     double wait = 0, before = 0;
     for (int64_t i = 0; i < schedule_strips(plan, tile); i++) {

@@ -39,7 +39,8 @@ int64_t triangle_height(int64_t side, int ranks)
  * areas. */
 static int64_t column_edge(int64_t first, int64_t end, int parts, int index, int64_t strip)
 {
-    double height = (double)(end - first), left = (double)first * height, high = (double)strip;
+    double height = (double)(end - first), left = (double)first * height;
+    double high = fmin((double)strip, height);
     double all = left + height * (height + high) / 2, area = all * index / parts;
     if (index == parts)
         return end;
