@@ -45,7 +45,7 @@ static int64_t threads_of_node(const struct machine *m)
     return (int64_t)m->threads * m->ranks_per_node;
 }
 
-/* As many as the program mostly reads with on a GPU's host. */
+/* As many as the program reads uncompressed files with on a GPU's host. */
 static int readers_of_node(const struct machine *m)
 {
     int64_t most = min_i64(THREADS, (int64_t)THREADS_RANK * m->ranks_per_node);
@@ -65,8 +65,8 @@ static double left_to_readers(const struct machine *m)
     return threads_of_node(m) > readers_of_node(m) ? 1 : 0.9;
 }
 
-/* Where the threads read to, in turns: more than their part of the caches holds, which devices that
- * copy from a run's slots do not leave to them either. */
+/* Where the threads read to, slot by slot: more than caches hold of it, within which they copy
+ * twice as fast as runs read. */
 struct probe_ring {
     int first, threads; /* of those of the computer */
     size_t slots;       /* of each thread */

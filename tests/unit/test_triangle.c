@@ -115,6 +115,26 @@ static void test_balance(void **state)
     }
 }
 
+/* Likewise the parts of the columns of one band, whatever the height of the strips. */
+static void test_balance_of_columns(void **state)
+{
+    (void)state;
+    const struct problem p = make_symmetric(49152, 49152, 2);
+    for (int64_t strip = 256; strip <= 4096; strip *= 2)
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            struct plan plan = {.triangle = true, .grid_rows = 1, .grid_cols = ranks};
+            double most = 0, all = 0;
+            plan.strip_rows = strip;
+            for (int rank = 0; rank < ranks; rank++) {
+                struct block tile = triangle_tile(&p, &plan, 0, rank);
+                double now = schedule_multiplied(&p, &plan, &tile);
+                most = fmax(most, now);
+                all += now;
+            }
+            assert_true(most <= 1.03 * all / ranks);
+        }
+}
+
 /* Where the mirror is not written, half of C is, and what the strips have above the diagonal. */
 static void test_lower_half(void **state)
 {
@@ -195,9 +215,9 @@ static void test_validity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_products), cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_lower_half),      cmocka_unit_test(test_complete),
-        cmocka_unit_test(test_validity),
+        cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_lower_half),
+        cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
