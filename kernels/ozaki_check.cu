@@ -10,87 +10,107 @@
 #include "ozaki_product.cuh"
 #include "ozaki_scheme.h"
 
-constexpr int THREADS = 128, PACK = 4;
+constexpr int THREADS = OZAKI_TILE;
+constexpr int WIDE = 16;                        /* bytes a load */
+constexpr int LANES = OZAKI_TILE / WIDE;        /* threads that have a tile of a vector */
+constexpr int SLICES = THREADS / LANES;         /* of the vectors, each for LANES threads */
+constexpr int SIGNS = 64;                       /* bits of a random number */
+constexpr int ROWS = 4, SHARE = THREADS / ROWS; /* of op(A) a block, threads of a row */
 
-__device__ __forceinline__ int sign_of(uint64_t seed, int64_t j)
+struct alignas(WIDE) bytes_loaded {
+    uint32_t words[WIDE / 4];
+};
+
+__device__ __forceinline__ bytes_loaded load_bytes(const int8_t *from)
 {
-    return mix_number(seed, (uint64_t)j) >> 63 ? -1 : 1;
+    return *reinterpret_cast<const bytes_loaded *>(from);
 }
 
-/* Add `count` vectors times signs, each `stride` bytes behind the one before: four elements. */
-__device__ __forceinline__ void add_signed(const int8_t *at, int64_t count, int64_t stride,
-                                           uint64_t seed, int sums[PACK])
+/* A block's threads have an element each of a tile of the sum of `count` vectors times signs, each
+ * `stride` bytes behind the one before. */
+__device__ int signed_sum(const int8_t *tile, int64_t count, int64_t stride, uint64_t seed)
 {
-    for (int64_t j = 0; j < count; j++) {
-        const uint32_t word = *reinterpret_cast<const uint32_t *>(at + j * stride);
-        const int sign = sign_of(seed, j);
+    __shared__ int shares[SLICES][OZAKI_TILE];
+    const int at = threadIdx.x % LANES * WIDE, slice = threadIdx.x / LANES;
+    int sums[WIDE] = {}, sum = 0;
+    tile += slice * stride + at;
+    for (int64_t j = 0; j < count; j += SIGNS) {
+        const uint64_t signs = mix_number(seed, (uint64_t)j) >> slice;
 #pragma unroll
-        for (int e = 0; e < PACK; e++)
-            sums[e] += sign * (int8_t)(word >> 8 * e);
+        for (int s = 0; s < SIGNS; s += SLICES, tile += SLICES * stride) {
+            const bytes_loaded loaded = load_bytes(tile);
+            const int sign = signs >> s & 1 ? -1 : 1;
+#pragma unroll
+            for (int e = 0; e < WIDE; e++)
+                sums[e] += sign * (int8_t)(loaded.words[e / 4] >> e % 4 * 8);
+        }
     }
+#pragma unroll
+    for (int e = 0; e < WIDE; e++)
+        shares[slice][at + e] = sums[e];
+    __syncthreads();
+    for (int s = 0; s < SLICES; s++)
+        sum += shares[s][threadIdx.x];
+    return sum;
 }
 
-/* y = op(B) x, of each modulus in turn; a thread has PACK steps. */
+/* y = op(B) x, of each modulus in turn; a block has a tile of steps. */
 __global__ void __launch_bounds__(THREADS)
     project_b(const residues moduli, const ozaki_planes planes, uint64_t seed)
 {
-    const int64_t q = blockIdx.y, p = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK;
-    int sums[PACK] = {};
-    if (p >= planes.k)
-        return;
-    add_signed(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed, sums);
-    for (int e = 0; e < PACK; e++)
-        planes.sums_b[q * planes.k + p + e] = ozaki_reduced(ozaki_modulus(&moduli, q), sums[e]);
+    const int64_t q = blockIdx.y, p = (int64_t)blockIdx.x * OZAKI_TILE;
+    const int sum = signed_sum(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed);
+    planes.sums_b[q * planes.k + p + threadIdx.x] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* z = op(A) y; a block has one row. */
+/* z = op(A) y; a block has some rows. */
 __global__ void __launch_bounds__(THREADS)
     project_a(const residues moduli, const ozaki_planes planes)
 {
-    __shared__ int shares[THREADS];
-    const int64_t q = blockIdx.y, i = blockIdx.x;
-    const int8_t *row = planes.a + (q * planes.m + i) * planes.k, *y = planes.sums_b + q * planes.k;
+    __shared__ int shares[ROWS][SHARE];
+    const int row = threadIdx.x / SHARE, at = threadIdx.x % SHARE;
+    const int64_t q = blockIdx.y, i = (int64_t)blockIdx.x * ROWS;
+    const int8_t *a = planes.a + (q * planes.m + i + row) * planes.k,
+                 *y = planes.sums_b + q * planes.k;
     int sum = 0;
-    for (int64_t p = threadIdx.x * PACK; p < planes.k; p += THREADS * PACK)
-        sum = ozaki_dot(*reinterpret_cast<const uint32_t *>(row + p),
-                        *reinterpret_cast<const int32_t *>(y + p), sum);
-    shares[threadIdx.x] = sum;
+#pragma unroll 4
+    for (int64_t p = at * WIDE; p < planes.k; p += SHARE * WIDE) {
+        const bytes_loaded from = load_bytes(a + p), times = load_bytes(y + p);
+#pragma unroll
+        for (int w = 0; w < WIDE / 4; w++)
+            sum = ozaki_dot(from.words[w], (int32_t)times.words[w], sum);
+    }
+    shares[row][at] = sum;
     __syncthreads();
-    if (threadIdx.x > 0)
+    if (at > 0)
         return;
-    for (int t = 1; t < THREADS; t++)
-        sum += shares[t];
-    planes.sums_a[q * planes.m + i] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
+    for (int t = 1; t < SHARE; t++)
+        sum += shares[row][t];
+    planes.sums_a[q * planes.m + i + row] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* C x beside z; a thread has PACK rows. */
+/* C x beside z; a block has a tile of rows. */
 __global__ void __launch_bounds__(THREADS)
     compare_c(const residues moduli, const ozaki_planes planes, uint64_t seed,
               unsigned long long *wrong)
 {
-    const int64_t q = blockIdx.y, i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK;
-    int sums[PACK] = {};
-    if (i >= planes.m)
-        return;
-    add_signed(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed, sums);
-    unsigned long long found = 0;
-    for (int e = 0; e < PACK; e++)
-        found += ozaki_reduced(ozaki_modulus(&moduli, q), sums[e]) !=
-                 planes.sums_a[q * planes.m + i + e];
-    if (found > 0)
-        atomicAdd(wrong, found);
+    const int64_t q = blockIdx.y, i = (int64_t)blockIdx.x * OZAKI_TILE;
+    const int sum = signed_sum(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed);
+    if (ozaki_reduced(ozaki_modulus(&moduli, q), sum) !=
+        planes.sums_a[q * planes.m + i + threadIdx.x])
+        atomicAdd(wrong, 1ULL);
 }
 
 cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
                         unsigned long long *wrong, cudaStream_t stream)
 {
-    const unsigned each = THREADS * PACK, count = (unsigned)ozaki_plane_count(&moduli);
-    const dim3 steps((unsigned)((planes.k + each - 1) / each), count);
-    const dim3 rows((unsigned)((planes.m + each - 1) / each), count);
+    const unsigned count = (unsigned)ozaki_plane_count(&moduli);
+    const dim3 steps((unsigned)(planes.k / OZAKI_TILE), count);
+    const dim3 rows((unsigned)(planes.m / OZAKI_TILE), count);
     cudaError_t status = start_kernel(project_b, steps, THREADS, 0, stream, moduli, planes, seed);
     if (status == cudaSuccess)
-        status = start_kernel(project_a, dim3((unsigned)planes.m, count), THREADS, 0, stream,
-                              moduli, planes);
+        status = start_kernel(project_a, dim3((unsigned)(planes.m / ROWS), count), THREADS, 0,
+                              stream, moduli, planes);
     if (status == cudaSuccess)
         status = start_kernel(compare_c, rows, THREADS, 0, stream, moduli, planes, seed, wrong);
     return status;
