@@ -5,10 +5,20 @@
 
 enum { PER_STRIP = MIRRORS + 1 }; /* blocks of C0 */
 
-/* Panels of a tile that are read after those of its first slab. */
-static int64_t later_panels(const struct plan *plan)
+/* The panels of a step: B's, A's of the same super-block, and A's of the next one. */
+enum { STEP_B, STEP_A, STEP_NEXT_A, STEP_STAGES };
+
+/* Stages of a super-block after its first slab's. */
+static int64_t later_stages(const struct plan *plan)
 {
-    return 2 * max_i64(plan->slabs - 1, 0);
+    return STEP_STAGES * max_i64(plan->slabs - 1, 0);
+}
+
+/* Those of its first slab, after the panels of A that should have come during a super-block in
+ * which the node has nothing to do. */
+static int64_t first_stages(const struct plan *plan)
+{
+    return plan->slabs > 0 ? plan_lead(plan) + STEP_STAGES : 0;
 }
 
 /* The next super-block in which the node has a tile; their number when there is none. */
@@ -32,7 +42,7 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
                          .plan = plan,
                          .node = node,
                          .super = -1,
-                         .stage = later_panels(plan),
+                         .stage = later_stages(plan),
                          .number = -1,
                          .newest.super = -1};
     c->next = super_after(c, -1);
@@ -84,38 +94,68 @@ static struct block line_panel(const struct cursor *c, const struct transfer *t)
     return schedule_line_panel(c->problem, c->plan, t->operand, &tile, t->slab);
 }
 
-/* Make a slab's panel for a line of the grid the newest one; it has no parts when nobody on the
- * node needs it. */
-static void find_panel(struct cursor *c, enum operand operand, int64_t super, int64_t slab,
-                       int line)
+/* Make a panel for a line of the grid the newest one; it has no parts when nobody on the node needs
+ * it. */
+static void find_panel(struct cursor *c, const struct transfer *panel, int line)
 {
     struct transfer *t = &c->newest;
-    if (t->operand == operand && t->super == super && t->slab == slab && t->line == line)
+    if (t->operand == panel->operand && t->super == panel->super && t->slab == panel->slab &&
+        t->line == line)
         return;
-    *t = (struct transfer){.operand = operand, .super = super, .slab = slab, .line = line};
-    t->users = schedule_users(c->problem, c->plan, operand, c->node, line, super);
+    *t = *panel;
+    t->line = line;
+    t->users = schedule_users(c->problem, c->plan, t->operand, c->node, line, t->super);
     if (t->users == 0)
         return;
-    struct block_cut cut = schedule_cut(c->problem, c->plan, operand);
+    struct block_cut cut = schedule_cut(c->problem, c->plan, t->operand);
     t->whole = line_panel(c, t);
     t->parts = block_cut_parts(&t->whole, &cut);
     set_kept(c, t);
 }
 
-/* The next part of the panels of one stage, which is B or A of one slab, for all lines of the grid:
- * of the super-block's later slabs in turn, then of the next one's first slab.  The lines take
- * turns, so that all devices of the node are fed at the same time. */
+/* A panel of A that comes in step `step`. */
+static struct transfer panel_of_a(int64_t super, int64_t slab, int64_t step)
+{
+    return (struct transfer){.operand = OPERAND_A, .super = super, .slab = slab, .step = step};
+}
+
+/* The panel of one stage: of the super-block's later slabs in turn, then of the next one's first
+ * slab.  Its slab is outside k where there is none. */
+static struct transfer panel_of_stage(const struct cursor *c, int64_t stage)
+{
+    const struct plan *plan = c->plan;
+    const int64_t later = later_stages(plan), lead = plan_lead(plan);
+    const bool follows = c->next == c->super + 1;
+    int64_t super = c->super, slab = 1 + stage / STEP_STAGES, which = stage % STEP_STAGES;
+    if (stage >= later) {
+        const int64_t missed = stage - later;
+        super = c->next;
+        if (missed < lead)
+            return panel_of_a(super, follows || super == 0 ? -1 : missed,
+                              schedule_step(plan, super, missed - lead));
+        slab = 0;
+        which = missed - lead;
+    }
+    const int64_t step = schedule_step(plan, super, slab);
+    if (which == STEP_B)
+        return (struct transfer){.operand = OPERAND_B, .super = super, .slab = slab, .step = step};
+    if (which == STEP_A)
+        return panel_of_a(super, slab + (super > 0 ? lead : 0), step);
+    return panel_of_a(super + 1, follows && stage < later ? slab + lead - plan->slabs : -1, step);
+}
+
+/* The next part of the panels of one stage, for all lines of the grid.  The lines take turns, so
+ * that all devices of the node are fed at the same time. */
 static bool part_of_panels(struct cursor *c, int64_t stage)
 {
-    bool is_later = stage < later_panels(c->plan);
-    enum operand operand = stage % 2 ? OPERAND_A : OPERAND_B;
-    int64_t super = is_later ? c->super : c->next, slab = is_later ? 1 + stage / 2 : 0;
-    const struct stretch *lines = &c->lines[operand];
-    if (super < 0 || super >= schedule_supers(c->plan))
+    const struct transfer panel = panel_of_stage(c, stage);
+    const struct stretch *lines = &c->lines[panel.operand];
+    if (panel.super < 0 || panel.super >= schedule_supers(c->plan) || panel.slab < 0 ||
+        panel.slab >= c->plan->slabs)
         return false;
     for (;; c->part++, c->line = 0) {
         for (int line = lines->first + c->line; line < lines->end; line++) {
-            find_panel(c, operand, super, slab, line);
+            find_panel(c, &panel, line);
             if (c->part >= c->newest.parts)
                 continue;
             c->newest.part = c->part;
@@ -166,7 +206,7 @@ static void next_super(struct cursor *c)
  * wait for others before its next super-block. */
 static bool next_part(struct cursor *c)
 {
-    int64_t later = later_panels(c->plan), panels = 2 * c->plan->slabs;
+    int64_t later = later_stages(c->plan), panels = later + first_stages(c->plan);
     int64_t strips =
         problem_reads_c(c->problem) ? PER_STRIP * STRIPS_MAX * c->plan->ranks_per_node : 0;
     int64_t supers = schedule_supers(c->plan);

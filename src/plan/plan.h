@@ -88,6 +88,15 @@ static inline bool plan_holds(const struct plan *plan, enum operand operand)
     return plan->buffers[operand] > plan->slabs;
 }
 
+/* Steps, of one slab each, by which the panels of op(A) come before those of op(B) of the same
+ * product, but in the first super-block: where the device holds the panels of a row of tiles, those
+ * of the next row begin to come during the last tile of the row, which needs none itself, so that
+ * reading is spread evenly. */
+static inline int64_t plan_lead(const struct plan *plan)
+{
+    return plan_holds(plan, OPERAND_A) ? plan->slabs / 2 : 0;
+}
+
 /* Device panels of each operand that has any of its own. */
 static inline int64_t plan_depth(const struct plan *plan)
 {

@@ -295,9 +295,14 @@ static bool find_next(struct intake *in)
     return in->has_next;
 }
 
-const struct transfer *intake_peek(struct intake *in)
+const struct transfer *intake_next(struct intake *in)
 {
-    return find_next(in) && intake_ready(in, in->taking.number, true) ? &in->next : NULL;
+    return find_next(in) ? &in->next : NULL;
+}
+
+bool intake_comes(struct intake *in)
+{
+    return find_next(in) && intake_ready(in, in->taking.number, true);
 }
 
 /* The rank that sends it here; -1: it does not come from another node. */

@@ -55,9 +55,11 @@ int intake_open(struct intake *intake, void *window, const struct mover *mover,
 /* Pin the slots, once all threads are ready, and let the threads read.  Blocks. */
 int intake_begin(struct intake *intake, struct error *err);
 
-/* What the next slot that this rank needs holds, if it is full by now; otherwise null.  Does not
- * block. */
-const struct transfer *intake_peek(struct intake *intake);
+/* What the next slot that this rank needs holds, or will hold; null at the end.  Does not block. */
+const struct transfer *intake_next(struct intake *intake);
+
+/* Whether it is full by now. */
+bool intake_comes(struct intake *intake);
 
 /* Take the next slot that this rank needs and enqueue the copies of what it holds to its place in
  * the matrix and in the other one, which may be null, on STREAM_IN.  Blocks until the slot is full;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "comm.h"
 #include "embedding.h"
 #include "error.h"
 #include "schedule.h"
@@ -15,6 +16,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
 {
     *p = (struct panels){
         .problem = problem, .plan = plan, .device = device, .in = in, .steps = steps};
+    p->wanted = -1;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
@@ -30,6 +32,7 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         feed->newest = feed->current = feed->ring;
         for (int64_t i = 0; i < feed->buffers; i++) {
             feed->ring[i].matrix = feed->part.matrix;
+            feed->ring[i].super = -1;
             if (events_create(device, &feed->ring[i].full, 1, err) ||
                 events_create(device, &feed->ring[i].used, 1, err))
                 return err->code;
@@ -62,34 +65,50 @@ static bool brings_both(const struct panels *p)
     return p->plan->triangle && p->feeds[OPERAND_A].buffers > 0;
 }
 
-/* Make the next buffer that of the wanted slab, once the product that last read it is done. */
-static int feed_begin(struct panels *p, enum operand operand, struct error *err)
+/* Whether the newest panel is the one that comes. */
+static bool feed_has(const struct feed *feed, const struct transfer *comes)
+{
+    return feed->newest->super == comes->super && feed->newest->slab == comes->slab;
+}
+
+/* This rank's tile in a super-block; empty beyond the last one. */
+static struct block own_tile(const struct panels *p, int64_t super)
+{
+    const struct block none = {0};
+    return super < schedule_supers(p->plan)
+               ? schedule_tile(p->problem, p->plan, comm_place(p->in->comm), super)
+               : none;
+}
+
+/* Make the next buffer that of the panel which comes, once products no longer read it. */
+static int feed_begin(struct panels *p, enum operand operand, const struct transfer *comes,
+                      struct error *err)
 {
     struct feed *feed = &p->feeds[operand];
     struct panel *panel = feed_next(feed);
+    const struct block tile = own_tile(p, comes->super);
+    if (feed_has(feed, comes))
+        return 0;
     if (steps_await(p->steps, panel->used, err) || steps_retire(p->steps, panel->steps, err))
         return err->code;
-    panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
-    panel->whole = schedule_line_panel(p->problem, p->plan, operand, &p->wanted, p->wanted_slab);
+    panel->super = comes->super;
+    panel->slab = comes->slab;
+    panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &tile, comes->slab);
+    panel->whole = comes->whole;
     panel->parts = panel->prepared = 0;
     feed->newest = panel;
-    feed->begun = true;
-    return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, err) : 0;
+    return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, comes, err) : 0;
 }
 
-/* Copy the next part of a panel to the device. */
-static int panel_add(struct panels *p, struct panel *panel, struct error *err)
-{
-    panel->parts++;
-    return intake_copy(p->in, &panel->matrix,
-                       brings_both(p) ? &p->feeds[OPERAND_A].newest->matrix : NULL, err);
-}
-
-/* The copies so far make the panel full, once they are done. */
-static int record_full(struct panels *p, struct panel *panel, struct error *err)
+/* Copy the part that comes to the device, the next one of the newest panel. */
+static int copy_next(struct panels *p, const struct transfer *comes, struct error *err)
 {
     struct device *dev = p->device;
-    if (brings_both(p) && dev->record(dev, p->feeds[OPERAND_A].newest->full, STREAM_IN, err))
+    struct panel *panel = p->feeds[comes->operand].newest;
+    struct panel *of_a = brings_both(p) ? p->feeds[OPERAND_A].newest : NULL;
+    panel->parts++;
+    if (intake_copy(p->in, &panel->matrix, of_a ? &of_a->matrix : NULL, err) ||
+        (of_a && dev->record(dev, of_a->full, STREAM_IN, err)))
         return err->code;
     return dev->record(dev, panel->full, STREAM_IN, err);
 }
@@ -108,25 +127,31 @@ static int64_t first_row(const struct panels *p, enum operand operand, const str
     return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
 }
 
-/* Copy a panel to the device, as far as it is not there: where it comes by rows the part for the
- * first `rows` rows of the tile at least. */
-static int panel_fill(struct panels *p, enum operand operand, struct panel *panel, int64_t rows,
-                      const struct block *tile, struct error *err)
+/* Whether the part that comes is of this step's panel, and all that is left of that is for rows of
+ * the tile beyond the first `rows`. */
+static bool is_beyond(const struct panels *p, const struct transfer *comes, int64_t step,
+                      const struct block *tile, int64_t rows)
 {
-    const struct block *block = &panel->whole;
-    struct block_cut cut = schedule_cut(p->problem, p->plan, operand);
-    bool by_rows = comes_by_rows(p, operand);
-    int64_t end = block_cut_parts(block, &cut), before = panel->parts;
-    while (by_rows && end > before) {
-        struct block part = block_cut_part(block, &cut, end - 1);
-        if (first_row(p, operand, &part) < tile->row + rows)
-            break;
-        end--;
+    const struct block_cut cut = schedule_cut(p->problem, p->plan, comes->operand);
+    bool beyond = comes_by_rows(p, comes->operand) &&
+                  schedule_step(p->plan, comes->super, comes->slab) == step;
+    for (int64_t at = comes->part; beyond && at < comes->parts; at++) {
+        const struct block part = block_cut_part(&comes->whole, &cut, at);
+        beyond = first_row(p, comes->operand, &part) >= tile->row + rows;
     }
-    while (panel->parts < end)
-        if (panel_add(p, panel, err))
-            return err->code;
-    return end > before ? record_full(p, panel, err) : 0;
+    return beyond;
+}
+
+/* Bring all that comes up to a step to the device, but what is_beyond. */
+static int bring(struct panels *p, int64_t step, const struct block *tile, int64_t rows,
+                 struct error *err)
+{
+    const struct transfer *comes;
+    while ((comes = intake_next(p->in)) && comes->operand != OPERAND_C && comes->step <= step)
+        if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, tile, rows) ||
+            copy_next(p, comes, err))
+            break;
+    return err->code;
 }
 
 int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,
@@ -216,58 +241,34 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
 
 int panels_fill(struct panels *p, int64_t rows, struct error *err)
 {
-    const enum operand operand = p->plan->triangle ? OPERAND_B : OPERAND_A;
-    return panel_fill(p, operand, p->feeds[operand].current, rows, &p->tile, err);
+    return bring(p, p->step, &p->tile, rows, err);
 }
 
-/* Whether the tile finds all panels of the operand on the device. */
-static bool is_held(const struct panels *p, enum operand operand, const struct block *tile)
-{
-    const struct block *before = block_equal(tile, &p->tile) ? &p->before : &p->tile;
-    return schedule_held(p->plan, operand, before, tile);
-}
-
-/* The buffer of a held panel: those of all slabs end with the newest. */
-static struct panel *held_panel(const struct panels *p, enum operand operand,
+/* The newest panel of an operand for a slab of a tile: one that was brought for an earlier tile
+ * serves as well. */
+static struct panel *find_panel(const struct panels *p, enum operand operand,
                                 const struct block *tile, int64_t slab)
 {
     const struct feed *feed = &p->feeds[operand];
-    int64_t later = p->plan->slabs - 1 - slab, newest = feed->newest - feed->ring;
-    struct panel *panel = &feed->ring[(newest - later + feed->buffers) % feed->buffers];
-    struct block block = schedule_panel(p->problem, p->plan, operand, tile, slab);
-    assert(block_equal(&panel->matrix.block, &block));
-    return panel;
+    const struct block block = schedule_panel(p->problem, p->plan, operand, tile, slab);
+    int64_t at = feed->newest - feed->ring, tries = feed->buffers;
+    while (!block_equal(&feed->ring[at].matrix.block, &block) && --tries > 0)
+        at = (at + feed->buffers - 1) % feed->buffers;
+    assert(tries > 0);
+    return &feed->ring[at];
 }
 
-void panels_want(struct panels *p, const struct block *tile, int64_t slab)
+void panels_want(struct panels *p, int64_t super, int64_t slab)
 {
-    if (block_equal(tile, &p->wanted) && slab == p->wanted_slab)
-        return;
-    p->wanted = *tile;
-    p->wanted_slab = slab;
-    p->feeds[OPERAND_A].begun = p->feeds[OPERAND_B].begun = false;
+    p->wanted = schedule_step(p->plan, super, slab);
 }
 
-/* Bring what is not held of a slab to the device, B first. */
-static int bring(struct panels *p, const struct block *tile, int64_t slab, int64_t rows,
-                 struct error *err)
+int panels_prefetch(struct panels *p, int64_t super, struct error *err)
 {
-    panels_want(p, tile, slab);
-    for (int i = OPERAND_B; i >= OPERAND_A; i--) {
-        enum operand operand = (enum operand)i;
-        struct feed *feed = &p->feeds[operand];
-        if ((operand == OPERAND_A && p->plan->triangle) || is_held(p, operand, tile))
-            continue;
-        if ((!feed->begun && feed_begin(p, operand, err)) ||
-            panel_fill(p, operand, feed->newest, rows, tile, err))
-            return err->code;
-    }
-    return 0;
-}
-
-int panels_prefetch(struct panels *p, const struct block *next, struct error *err)
-{
-    return block_empty(next) || plan_depth(p->plan) < DEEP ? 0 : bring(p, next, 0, next->rows, err);
+    const struct block tile = own_tile(p, super);
+    return plan_depth(p->plan) < DEEP
+               ? 0
+               : bring(p, schedule_step(p->plan, super, 0), &tile, tile.rows, err);
 }
 
 /* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */
@@ -281,45 +282,43 @@ static struct panel part_of_b(const struct panels *p, const struct block *tile, 
     return part;
 }
 
-int panels_load(struct panels *p, const struct block *tile, int64_t slab, int64_t rows,
-                struct error *err)
+int panels_load(struct panels *p, int64_t super, int64_t slab, bool all, struct error *err)
 {
-    if (block_empty(tile) || p->plan->slabs == 0)
-        return 0;
-    if (bring(p, tile, slab, rows, err))
+    const struct block tile = own_tile(p, super);
+    p->step = schedule_step(p->plan, super, slab);
+    p->wanted = -1;
+    if (p->plan->slabs == 0 || bring(p, p->step, &tile, all ? tile.rows : 0, err) ||
+        block_empty(&tile))
         return err->code;
-    for (int i = OPERAND_A; i <= OPERAND_B; i++) {
-        enum operand operand = (enum operand)i;
+    for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         if (feed->buffers > 0)
-            feed->current =
-                is_held(p, operand, tile) ? held_panel(p, operand, tile, slab) : feed->newest;
-        feed->factor.block = schedule_factor(p->problem, p->plan, operand, tile, slab);
+            feed->current = find_panel(p, operand, &tile, slab);
+        feed->factor.block = schedule_factor(p->problem, p->plan, operand, &tile, slab);
         if (embedding_needed(p->problem, operand)) /* into the place of the one before */
             feed->current->prepared = 0;
     }
     if (p->feeds[OPERAND_A].buffers == 0)
-        p->feeds[OPERAND_A].part = part_of_b(p, tile, slab);
-    if (!block_equal(tile, &p->tile))
-        p->before = p->tile;
-    p->tile = *tile;
-    p->wanted = (struct block){0};
+        p->feeds[OPERAND_A].part = part_of_b(p, &tile, slab);
+    p->tile = tile;
     return 0;
+}
+
+/* Whether the panel that comes has a buffer. */
+static bool has_buffer(const struct panels *p, enum operand operand, const struct transfer *comes)
+{
+    const struct feed *feed = &p->feeds[operand];
+    return feed_has(feed, comes) || p->device->reached(p->device, feed_next(feed)->used);
 }
 
 bool panels_try(struct panels *p, struct error *err)
 {
-    struct device *dev = p->device;
-    const struct transfer *next = block_empty(&p->wanted) ? NULL : intake_peek(p->in);
-    if (!next || next->operand == OPERAND_C || next->slab != p->wanted_slab)
+    const struct transfer *comes = intake_comes(p->in) ? intake_next(p->in) : NULL;
+    if (!comes || comes->operand == OPERAND_C || comes->step > p->wanted ||
+        !has_buffer(p, comes->operand, comes) ||
+        (brings_both(p) && !has_buffer(p, OPERAND_A, comes)))
         return false;
-    struct feed *feed = &p->feeds[next->operand];
-    if (!feed->begun &&
-        (!dev->reached(dev, feed_next(feed)->used) ||
-         (brings_both(p) && !dev->reached(dev, feed_next(&p->feeds[OPERAND_A])->used)) ||
-         feed_begin(p, next->operand, err)))
-        return false;
-    return panel_add(p, feed->newest, err) == 0 && record_full(p, feed->newest, err) == 0;
+    return feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
 }
 
 int panels_release(struct panels *p, struct error *err)

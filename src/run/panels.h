@@ -9,12 +9,13 @@
 
 struct panel {
     struct matrix matrix;
-    struct block whole; /* what comes: the panel or, in a triangle, that of all ranks */
-    int64_t parts;      /* of it, as it is cut into slots, whose copies are enqueued */
-    int64_t prepared;   /* of these, the first ones, that products may read */
-    struct event *full; /* these copies are done */
-    struct event *used; /* the last product that reads it is done */
-    int64_t steps;      /* of the run, when that product was enqueued */
+    struct block whole;  /* what comes: the panel or, in a triangle, that of all ranks */
+    int64_t super, slab; /* for which it came; -1: none yet */
+    int64_t parts;       /* of it, as it is cut into slots, whose copies are enqueued */
+    int64_t prepared;    /* of these, the first ones, that products may read */
+    struct event *full;  /* these copies are done */
+    struct event *used;  /* the last product that reads it is done */
+    int64_t steps;       /* of the run, when that product was enqueued */
 };
 
 struct feed {
@@ -22,7 +23,6 @@ struct feed {
     int64_t buffers;
     struct panel *newest;  /* the one filled last */
     struct panel *current; /* the one that the next product reads */
-    bool begun;            /* the newest is that of the slab that is wanted */
     struct panel part;     /* of B's panel: that of A in a triangle, where A has no ring */
     struct matrix factor;  /* what the current panel becomes (embedding.h), where it does; the
                             * caller sets the memory */
@@ -37,9 +37,9 @@ struct panels {
     struct feed feeds[2];        /* of A and of B */
     struct standardize standard; /* set by the caller: what their elements become, if the problem
                                     has a standard */
-    struct block tile, before;   /* the one whose panels are current, and the one before it */
-    struct block wanted;         /* the tile whose slab may come next; empty: none may */
-    int64_t wanted_slab;
+    struct block tile;           /* the one whose panels are current */
+    int64_t step;                /* the newest one that was loaded (schedule_step) */
+    int64_t wanted;              /* the one up to which panels_try may bring; -1: none */
 };
 
 /* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the
@@ -55,27 +55,27 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
 }
 const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
 
-/* Make the panels of B and A for one slab of a tile the current ones, with what its first `rows`
- * rows need at least, where that comes in the order of rows: of A, unless it is transposed, and of
- * a triangle's panel (plan_comes_by_rows).  Tiles come in the order of the schedule, slabs in
- * ascending k; an empty tile needs none.  Blocks until slots are full and buffers are free. */
-int panels_load(struct panels *panels, const struct block *tile, int64_t slab, int64_t rows,
-                struct error *err);
+/* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones,
+ * whole or, if not `all`, without what comes in the order of C's rows: op(A), unless it is
+ * transposed, and a triangle's panel (plan_comes_by_rows).  A rank without a tile there takes what
+ * comes for its later ones, as all ranks must in every step.  Super-blocks and slabs come in
+ * ascending order.  Blocks until slots are full and buffers are free. */
+int panels_load(struct panels *panels, int64_t super, int64_t slab, bool all, struct error *err);
 
-/* Copy what the first `rows` rows of the tile need of that panel to the device, as far as it is not
- * there; of a triangle's all for the rows of the triangle.  Blocks until slots are full. */
+/* Copy what the first `rows` rows of the tile need of these panels to the device, as far as it is
+ * not there; of a triangle's all for the rows of the triangle.  Blocks until slots are full. */
 int panels_fill(struct panels *panels, int64_t rows, struct error *err);
 
-/* Before the last slab of a tile is multiplied: bring the first slab of the next tile, which
- * panels_load then finds on the device.  Does nothing where there are too few buffers, or where
- * `next` is empty.  Blocks as panels_load does. */
-int panels_prefetch(struct panels *panels, const struct block *next, struct error *err);
+/* Before the last slab of a tile is multiplied: bring the first slab of the next super-block, which
+ * panels_load then finds on the device.  Does nothing where there are too few buffers.  Blocks as
+ * panels_load does. */
+int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
 
-/* From now until it is loaded, panels_try may bring that slab of the tile. */
-void panels_want(struct panels *panels, const struct block *tile, int64_t slab);
+/* From now until the next load, panels_try may bring what comes up to that slab. */
+void panels_want(struct panels *panels, int64_t super, int64_t slab);
 
-/* Copy one more part of the slab that is wanted to the device, if it has been read and there is
- * room for it.  Does not block.  False when there is none, or something failed. */
+/* Copy one more part of what is wanted to the device, if it has been read and there is room for it.
+ * Does not block.  False when there is none, or something failed. */
 bool panels_try(struct panels *panels, struct error *err);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has

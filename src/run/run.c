@@ -134,14 +134,14 @@ int run_warm_up(struct run *run, struct error *err)
 /* A tile's first slab follows the tile before strip by strip out of the accumulators, or A's rows
  * as they come; and its last one goes strip by strip, so that the first strips are drained while
  * the others are multiplied. */
-static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
+static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
     struct device *dev = run->device;
     int64_t strips = schedule_strips(run->plan, tile);
     if (slab == 0 && run->plan->slabs > 1)
-        panels_want(&run->panels, tile, 1);
+        panels_want(&run->panels, super, 1);
     for (int64_t i = 0; i < strips || !block_empty(&drain->tile.block); i++) {
         struct block strip = schedule_strip(run->problem, run->plan, tile, i);
         if (comm_raised(run->comm))
@@ -160,7 +160,7 @@ static int slab_by_strips(struct run *run, int64_t slab, struct error *err)
     return panels_fill(&run->panels, run->problem->m, err);
 }
 
-static int slab_multiply(struct run *run, int64_t slab, struct error *err)
+static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
     const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
@@ -168,15 +168,15 @@ static int slab_multiply(struct run *run, int64_t slab, struct error *err)
         (!by_strips && panels_prepare(&run->panels, OPERAND_A, err)) ||
         check_slab(&run->check, slab, b->memory, run->acc.memory, err))
         return err->code;
-    if (by_strips ? slab_by_strips(run, slab, err) : rows_multiply(run, &run->acc.block, slab, err))
+    if (by_strips ? slab_by_strips(run, super, slab, err)
+                  : rows_multiply(run, &run->acc.block, slab, err))
         return err->code;
     return panels_release(&run->panels, err);
 }
 
 /* All slabs of the tile, the first of which is on its way; and then the first one of the next tile,
  * so that it is there when this one is drained. */
-static int tile_multiply(struct run *run, int64_t super, const struct block *next,
-                         struct error *err)
+static int tile_multiply(struct run *run, int64_t super, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     int64_t slabs = run->plan->slabs;
@@ -185,27 +185,29 @@ static int tile_multiply(struct run *run, int64_t super, const struct block *nex
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) || (last && panels_prefetch(&run->panels, next, err)) ||
-            slab_multiply(run, slab, err))
+        if (outlet_check(&run->out, err) ||
+            (last && panels_prefetch(&run->panels, super + 1, err)) ||
+            slab_multiply(run, super, slab, err))
             return err->code;
         if (!last && save_step(run, super, slab + 1, err))
             return err->code;
-        if (last ? panels_load(&run->panels, next, 0, next->rows, err)
-                 : panels_load(&run->panels, tile, slab + 1, tile->rows, err))
+        if (last ? panels_load(&run->panels, super + 1, 0, true, err)
+                 : panels_load(&run->panels, super, slab + 1, true, err))
             return err->code;
     }
     return 0;
 }
 
-/* A super-block in which this rank has no tile.  What it needs first of the next one is loaded
- * before the last step, as by all others: in a step they may wait for each other. */
-static int super_pass(struct run *run, int64_t super, const struct block *next, struct error *err)
+/* A super-block in which this rank has no tile.  It takes what comes for its later ones when all
+ * others do: in a step they may wait for each other. */
+static int super_pass(struct run *run, int64_t super, struct error *err)
 {
     int64_t slabs = run->plan->slabs > 0 ? run->plan->slabs : 1;
     run->acc.block = (struct block){0};
     for (int64_t slab = 1; slab <= slabs; slab++)
-        if ((slab == slabs && panels_load(&run->panels, next, 0, next->rows, err)) ||
-            save_step(run, super, slab, err))
+        if ((slab == slabs && panels_load(&run->panels, super + 1, 0, true, err)) ||
+            save_step(run, super, slab, err) ||
+            (slab < slabs && panels_load(&run->panels, super, slab, true, err)))
             return err->code;
     return 0;
 }
@@ -222,22 +224,21 @@ static int finish(struct run *run, struct error *err)
 static int all_tiles(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
-    const struct block none = {0};
     int rank = comm_place(run->comm);
     int64_t found = 0; /* the super-block after that of `tile` */
     struct block tile = schedule_next_tile(run->problem, plan, rank, &found);
-    if (panels_load(&run->panels, &tile, 0, 0, err))
+    if (panels_load(&run->panels, 0, 0, false, err))
         return err->code;
     for (int64_t super = 0; super < schedule_supers(plan); super++) {
         if (block_empty(&tile) || super + 1 < found) {
-            if (super_pass(run, super, super + 2 == found ? &tile : &none, err))
+            if (super_pass(run, super, err))
                 return err->code;
             continue;
         }
         struct block next = schedule_next_tile(run->problem, plan, rank, &found);
         bool follows = !block_empty(&next) && found == super + 2;
         run->acc.block = tile;
-        if (tile_multiply(run, super, follows ? &next : &none, err))
+        if (tile_multiply(run, super, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import LARGE, WAYS, run
+from launch import FAULTY, LARGE, WAYS, run
 from matrices import (digest, multiply, operands, output_of, product, random, read, scalars, sparse,
                       whole, write)
 
@@ -181,6 +181,21 @@ def test_chunks_leave_no_trace_in_the_bits(tmp_path, trans, ranks):
         multiply(source, *scalars(trans, 1.5, -0.5), "--gpu-memory", "200K", ranks=ranks)
     results = [read(output_of(source)).tobytes() for source in sources]
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("trans", ["NN", "NT"])
+def test_strips_wait_for_all_chunks_of_their_rows(tmp_path, trans):
+    """A's panel comes in parts of two chunks of rows each, one behind the other along k, and is copied slowly: the
+    first strip needs one that comes after one of the second strip's."""
+    source, output = tmp_path / "input.h5", tmp_path / "C.h5"
+    a, b, c = operands(tmp_path / "contiguous.h5", 150, 130, 170, trans=trans)
+    with h5py.File(source, "w") as file:
+        for name, matrix in {"A": a, "B": b, "C": c}.items():
+            file.create_dataset(name, data=matrix, chunks=(48, 40), compression="gzip")
+    done = run(FAULTY, source, *scalars(trans, 1.5, -0.5), "--tile", "32x130x48", "--gpu-memory", "200K", "-o", output,
+               DGEMM_OOC_TEST_FAULTS="copy:delay%100")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(read(output), product(a, b, c, trans, 1.5, -0.5), rtol=1e-11, atol=1e-11)
 
 
 def test_chunks_never_written(tmp_path):

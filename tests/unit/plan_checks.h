@@ -107,56 +107,81 @@ static inline void check_strips(const struct problem *p, const struct plan *plan
     assert_true(block_empty(&beyond));
 }
 
-/* The panels and strips of C0 that a rank needs, in pipeline order. */
+/* What a rank needs, in pipeline order: `place` grows from step to step, and in a step from B to A
+ * to the A of the next super-block to C0. */
 struct wanted {
-    struct {
+    struct wanted_item {
+        int64_t place;
         enum operand operand;
         struct block block;
     } items[1 << 19];
     int64_t count;
 };
 
-static inline void want(struct wanted *w, enum operand operand, struct block block)
+enum { STEP_PLACES = 4, PLACE_C = STEP_PLACES - 1 };
+
+static inline void want(struct wanted *w, int64_t place, enum operand operand, struct block block)
 {
-    assert_in_range(w->count, 0, (1 << 19) - 1);
-    w->items[w->count].operand = operand;
-    w->items[w->count++].block = block;
+    int64_t at = w->count++;
+    assert_in_range(at, 0, (1 << 19) - 1);
+    for (; at > 0 && w->items[at - 1].place > place; at--)
+        w->items[at] = w->items[at - 1];
+    w->items[at] = (struct wanted_item){place, operand, block};
 }
 
-static inline void want_slab(struct wanted *w, const struct problem *p, const struct plan *plan,
-                             const struct block *before, const struct block *tile, int64_t slab)
+/* The step in which a panel comes, and its place. */
+static inline int64_t step_of(const struct plan *plan, enum operand operand, int64_t super,
+                              int64_t slab)
 {
-    for (int operand = OPERAND_B; operand >= OPERAND_A && slab < plan->slabs; operand--)
-        if (!block_empty(tile) && !schedule_held(plan, (enum operand)operand, before, tile) &&
-            problem_has_panels(p, (enum operand)operand))
-            want(w, (enum operand)operand,
-                 schedule_line_panel(p, plan, (enum operand)operand, tile, slab));
+    bool leads = operand == OPERAND_A && super > 0;
+    return super * plan->slabs + slab - (leads ? plan_lead(plan) : 0);
+}
+
+static inline int64_t place_of(const struct plan *plan, enum operand operand, int64_t super,
+                               int64_t slab)
+{
+    int64_t step = step_of(plan, operand, super, slab), here = super * plan->slabs;
+    return STEP_PLACES * step + (operand == OPERAND_B ? 0 : step < here ? 2 : 1);
+}
+
+static inline void want_panels(struct wanted *w, const struct problem *p, const struct plan *plan,
+                               const struct block *before, const struct block *tile, int64_t super)
+{
+    for (int64_t slab = 0; slab < plan->slabs; slab++)
+        for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
+            if (!schedule_held(plan, operand, before, tile) && problem_has_panels(p, operand))
+                want(w, place_of(plan, operand, super, slab), operand,
+                     schedule_line_panel(p, plan, operand, tile, slab));
+}
+
+/* C0 of a tile comes after the first panels of the next one, if that follows at once. */
+static inline void want_c0(struct wanted *w, const struct problem *p, const struct plan *plan,
+                           const struct block *tile, int64_t super, bool follows)
+{
+    int64_t step = (super + 1) * max_i64(plan->slabs, 1) - !follows;
+    for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, tile); i++) {
+        for (int part = 0; part < MIRRORS; part++) {
+            struct block mirror = written_mirror(p, plan, tile, i, part);
+            if (!block_empty(&mirror))
+                want(w, STEP_PLACES * step + PLACE_C, OPERAND_C, mirror);
+        }
+        want(w, STEP_PLACES * step + PLACE_C, OPERAND_C, schedule_strip(p, plan, tile, i));
+    }
 }
 
 static inline void want_all(struct wanted *w, const struct problem *p, const struct plan *plan,
                             int rank)
 {
-    int64_t super = 0;
-    struct block before = {0}, next, tile = schedule_next_tile(p, plan, rank, &super);
+    int64_t found = 0;
+    struct block before = {0}, tile = schedule_next_tile(p, plan, rank, &found);
     w->count = 0;
-    want_slab(w, p, plan, &before, &tile, 0);
-    for (; !block_empty(&tile); before = tile, tile = next) {
-        int64_t after = super + 1;
-        next = schedule_next_tile(p, plan, rank, &super);
-        for (int64_t slab = 1; slab < plan->slabs; slab++)
-            want_slab(w, p, plan, &before, &tile, slab);
-        if (super == after)
-            want_slab(w, p, plan, &tile, &next, 0);
-        for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, &tile); i++) {
-            for (int part = 0; part < MIRRORS; part++) {
-                struct block mirror = written_mirror(p, plan, &tile, i, part);
-                if (!block_empty(&mirror))
-                    want(w, OPERAND_C, mirror);
-            }
-            want(w, OPERAND_C, schedule_strip(p, plan, &tile, i));
-        }
-        if (super != after)
-            want_slab(w, p, plan, &tile, &next, 0);
+    while (!block_empty(&tile)) {
+        int64_t super = found - 1;
+        struct block next = schedule_next_tile(p, plan, rank, &found);
+        want_panels(w, p, plan, &before, &tile, super);
+        want_c0(w, p, plan, &tile, super, !block_empty(&next) && found == super + 2);
+        before = tile;
+        tile = next;
     }
 }
 
@@ -203,16 +228,65 @@ static inline void check_order_of(int rank, const struct sequence *s, const stru
     assert_int_equal(at, w->count);
 }
 
+/* Panels come in an order that does not depend on the node, none after its step. */
+static inline void check_steps(const struct sequence *s, const struct plan *plan)
+{
+    int64_t before = 0;
+    for (const struct transfer *t = s->items; t < s->items + s->count; t++) {
+        if (t->operand == OPERAND_C)
+            continue;
+        int64_t place = place_of(plan, t->operand, t->super, t->slab);
+        assert_int_equal(t->step, step_of(plan, t->operand, t->super, t->slab));
+        assert_true(place >= before && t->step <= schedule_step(plan, t->super, t->slab));
+        before = place;
+    }
+}
+
+/* The step of the last product that reads a panel which came for a super-block. */
+static inline int64_t last_read(const struct problem *p, const struct plan *plan, int rank,
+                                const struct transfer *t)
+{
+    int64_t found = t->super, super;
+    struct block before, tile = schedule_next_tile(p, plan, rank, &found);
+    do {
+        super = found - 1;
+        before = tile;
+        tile = schedule_next_tile(p, plan, rank, &found);
+    } while (!block_empty(&tile) && schedule_held(plan, t->operand, &before, &tile));
+    return schedule_step(plan, super, t->slab);
+}
+
+/* When a panel comes, the product that last reads the one in its buffer has been enqueued; a
+ * super-block's first panels come before the product of the slab before (panels_prefetch). */
+static inline void check_buffers(int rank, const struct sequence *s, const struct problem *p,
+                                 const struct plan *plan, enum operand operand)
+{
+    static int64_t reads[1 << 19];
+    int64_t count = 0, buffers = plan->buffers[operand];
+    for (const struct transfer *t = s->items; t < s->items + s->count && buffers > 0; t++) {
+        if (t->operand != operand || t->part > 0 || !schedule_is_for(p, plan, t, rank))
+            continue;
+        assert_in_range(count, 0, (1 << 19) - 1);
+        reads[count++] = last_read(p, plan, rank, t);
+        if (count > buffers)
+            assert_true(reads[count - 1 - buffers] < t->step - (t->step % plan->slabs == 0));
+    }
+}
+
 static inline void check_order(const struct problem *p, const struct machine *m,
                                const struct plan *plan)
 {
     static struct wanted w;
     static struct sequence s;
     for (int rank = 0; rank < m->ranks; rank++) {
-        if (rank == 0 || schedule_node(plan, rank) != schedule_node(plan, rank - 1))
+        if (rank == 0 || schedule_node(plan, rank) != schedule_node(plan, rank - 1)) {
             list_transfers(&s, p, plan, schedule_node(plan, rank));
+            check_steps(&s, plan);
+        }
         want_all(&w, p, plan, rank);
         check_order_of(rank, &s, &w, p, plan);
+        check_buffers(rank, &s, p, plan, OPERAND_A);
+        check_buffers(rank, &s, p, plan, OPERAND_B);
     }
 }
 
