@@ -53,7 +53,7 @@ struct ozaki {
      * of it is used again. */
     bool same_a;
     bool leaves_room; /* as in struct gemm */
-    /* On a GPU: where to count, on the device, rows of residues whose sum with random signs from
+    /* On a GPU: where to count, on the device, columns of residues whose sum with random signs from
      * `seed` is not that of the operands' residues.  Null: nowhere. */
     unsigned long long *wrong;
     uint64_t seed;
@@ -71,8 +71,8 @@ enum { OZAKI_TILE = 128 };
 
 /* Bytes for parts of rows x cols elements of C, in blocks of `steps` steps, rounded up to
  * OZAKI_TILE each: scales of rows of op(A) and columns of op(B), and for each modulus a byte for
- * each element of op(A), op(B) and C, and of one row and one column.  Of complex products rows and
- * steps are rounded up to two tiles, and each number is two bytes. */
+ * each element of op(A), op(B) and C, and what checks them.  Of complex products rows and steps are
+ * rounded up to two tiles, and each number is two bytes. */
 size_t ozaki_workspace(int moduli, bool complex, int64_t rows, int64_t cols, int64_t steps);
 
 /* Rows and columns, multiples of OZAKI_TILE, of parts of an m x n C for which a workspace of so

@@ -1,10 +1,14 @@
 /* Whether the planes of C are the products of those of op(A) and op(B): Freivalds' method modulo
  * each modulus, which needs no tolerance.
  *
- * With a random sign x_j for each column, C x and op(A) (op(B) x) are compared row by row.  One
- * wrong residue of a row is found for certain, since +1 and -1 have inverses; of several ones that
- * do not follow from the signs, half or more are found, but for an even number of differences of
- * 128 modulo 256, which cancel.  Every plane is read once. */
+ * With a random sign x_i for each row, x C and (x op(A)) op(B) are compared column by column.  One
+ * wrong residue of a column is found for certain, since +1 and -1 have inverses; of several ones
+ * that do not follow from the signs, half or more are found, but for an even number of differences
+ * of 128 modulo 256, which cancel.
+ *
+ * x op(A) is computed once for all columns that op(A) is converted for; x C is summed up where the
+ * residues of C are read anyway (ozaki_cuda.cu).  So op(A) and op(B) are read once more, and C is
+ * not. */
 #include "launch.cuh"
 #include "mix.h"
 #include "ozaki_product.cuh"
@@ -12,10 +16,9 @@
 
 constexpr int THREADS = OZAKI_TILE;
 constexpr int WIDE = 16;                        /* bytes a load */
-constexpr int LANES = OZAKI_TILE / WIDE;        /* threads that have a tile of a vector */
-constexpr int SLICES = THREADS / LANES;         /* of the vectors, each for LANES threads */
-constexpr int SIGNS = 64;                       /* bits of a random number */
-constexpr int ROWS = 4, SHARE = THREADS / ROWS; /* of op(A) a block, threads of a row */
+constexpr int LANES = OZAKI_TILE / WIDE;        /* threads that have a tile of a row */
+constexpr int SLICES = THREADS / LANES;         /* of the rows, each for LANES threads */
+constexpr int COLS = 4, SHARE = THREADS / COLS; /* of op(B) a block, threads of a column */
 
 struct alignas(WIDE) bytes_loaded {
     uint32_t words[WIDE / 4];
@@ -26,24 +29,27 @@ __device__ __forceinline__ bytes_loaded load_bytes(const int8_t *from)
     return *reinterpret_cast<const bytes_loaded *>(from);
 }
 
-/* A block's threads have an element each of a tile of the sum of `count` vectors times signs, each
- * `stride` bytes behind the one before. */
-__device__ int signed_sum(const int8_t *tile, int64_t count, int64_t stride, uint64_t seed)
+__global__ void __launch_bounds__(THREADS) draw_signs(const ozaki_planes planes, uint64_t seed)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    planes.signs[i] = mix_number(seed, (uint64_t)i) >> 63 ? -1 : 1;
+}
+
+/* x op(A), of each modulus in turn; a block has a tile of steps. */
+__global__ void __launch_bounds__(THREADS) project(const residues moduli, const ozaki_planes planes)
 {
     __shared__ int shares[SLICES][OZAKI_TILE];
+    const int64_t q = blockIdx.y, p = (int64_t)blockIdx.x * OZAKI_TILE;
     const int at = threadIdx.x % LANES * WIDE, slice = threadIdx.x / LANES;
+    const int8_t *tile = planes.a + q * planes.m * planes.k + p + at;
     int sums[WIDE] = {}, sum = 0;
-    tile += slice * stride + at;
-    for (int64_t j = 0; j < count; j += SIGNS) {
-        const uint64_t signs = mix_number(seed, (uint64_t)j) >> slice;
+#pragma unroll 4
+    for (int64_t i = slice; i < planes.m; i += SLICES) {
+        const bytes_loaded loaded = load_bytes(tile + i * planes.k);
+        const int sign = planes.signs[i];
 #pragma unroll
-        for (int s = 0; s < SIGNS; s += SLICES, tile += SLICES * stride) {
-            const bytes_loaded loaded = load_bytes(tile);
-            const int sign = signs >> s & 1 ? -1 : 1;
-#pragma unroll
-            for (int e = 0; e < WIDE; e++)
-                sums[e] += sign * (int8_t)(loaded.words[e / 4] >> e % 4 * 8);
-        }
+        for (int e = 0; e < WIDE; e++)
+            sums[e] += sign * (int8_t)(loaded.words[e / 4] >> e % 4 * 8);
     }
 #pragma unroll
     for (int e = 0; e < WIDE; e++)
@@ -51,67 +57,68 @@ __device__ int signed_sum(const int8_t *tile, int64_t count, int64_t stride, uin
     __syncthreads();
     for (int s = 0; s < SLICES; s++)
         sum += shares[s][threadIdx.x];
-    return sum;
+    planes.projected[q * planes.k + p + threadIdx.x] =
+        ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* y = op(B) x, of each modulus in turn; a block has a tile of steps. */
-__global__ void __launch_bounds__(THREADS)
-    project_b(const residues moduli, const ozaki_planes planes, uint64_t seed)
+/* (x op(A)) op(B), with the sign changed: to that the sums of C are added. */
+__global__ void __launch_bounds__(THREADS) expect(const residues moduli, const ozaki_planes planes)
 {
-    const int64_t q = blockIdx.y, p = (int64_t)blockIdx.x * OZAKI_TILE;
-    const int sum = signed_sum(planes.b + q * planes.n * planes.k + p, planes.n, planes.k, seed);
-    planes.sums_b[q * planes.k + p + threadIdx.x] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
-}
-
-/* z = op(A) y; a block has some rows. */
-__global__ void __launch_bounds__(THREADS)
-    project_a(const residues moduli, const ozaki_planes planes)
-{
-    __shared__ int shares[ROWS][SHARE];
-    const int row = threadIdx.x / SHARE, at = threadIdx.x % SHARE;
-    const int64_t q = blockIdx.y, i = (int64_t)blockIdx.x * ROWS;
-    const int8_t *a = planes.a + (q * planes.m + i + row) * planes.k,
-                 *y = planes.sums_b + q * planes.k;
+    __shared__ int shares[COLS][SHARE];
+    const int col = threadIdx.x / SHARE, at = threadIdx.x % SHARE;
+    const int64_t q = blockIdx.y, j = (int64_t)blockIdx.x * COLS;
+    const int8_t *b = planes.b + (q * planes.n + j + col) * planes.k,
+                 *y = planes.projected + q * planes.k;
     int sum = 0;
 #pragma unroll 4
     for (int64_t p = at * WIDE; p < planes.k; p += SHARE * WIDE) {
-        const bytes_loaded from = load_bytes(a + p), times = load_bytes(y + p);
+        const bytes_loaded from = load_bytes(b + p), times = load_bytes(y + p);
 #pragma unroll
         for (int w = 0; w < WIDE / 4; w++)
             sum = ozaki_dot(from.words[w], (int32_t)times.words[w], sum);
     }
-    shares[row][at] = sum;
+    shares[col][at] = sum;
     __syncthreads();
     if (at > 0)
         return;
     for (int t = 1; t < SHARE; t++)
-        sum += shares[row][t];
-    planes.sums_a[q * planes.m + i + row] = ozaki_reduced(ozaki_modulus(&moduli, q), sum);
+        sum += shares[col][t];
+    planes.sums[q * planes.n + j + col] = -ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* C x beside z; a block has a tile of rows. */
 __global__ void __launch_bounds__(THREADS)
-    compare_c(const residues moduli, const ozaki_planes planes, uint64_t seed,
-              unsigned long long *wrong)
+    count_wrong(const residues moduli, const ozaki_planes planes, unsigned long long *wrong)
 {
-    const int64_t q = blockIdx.y, i = (int64_t)blockIdx.x * OZAKI_TILE;
-    const int sum = signed_sum(planes.c + q * planes.n * planes.m + i, planes.n, planes.m, seed);
-    if (ozaki_reduced(ozaki_modulus(&moduli, q), sum) !=
-        planes.sums_a[q * planes.m + i + threadIdx.x])
+    const int64_t q = blockIdx.y, j = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (ozaki_reduced(ozaki_modulus(&moduli, q), planes.sums[q * planes.n + j]) != 0)
         atomicAdd(wrong, 1ULL);
 }
 
-cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
-                        unsigned long long *wrong, cudaStream_t stream)
+/* For each plane, a block for so many elements of a row or column of it. */
+static dim3 blocks_for(const residues &moduli, int64_t elements, int each)
 {
-    const unsigned count = (unsigned)ozaki_plane_count(&moduli);
-    const dim3 steps((unsigned)(planes.k / OZAKI_TILE), count);
-    const dim3 rows((unsigned)(planes.m / OZAKI_TILE), count);
-    cudaError_t status = start_kernel(project_b, steps, THREADS, 0, stream, moduli, planes, seed);
-    if (status == cudaSuccess)
-        status = start_kernel(project_a, dim3((unsigned)(planes.m / ROWS), count), THREADS, 0,
-                              stream, moduli, planes);
-    if (status == cudaSuccess)
-        status = start_kernel(compare_c, rows, THREADS, 0, stream, moduli, planes, seed, wrong);
-    return status;
+    return dim3((unsigned)(elements / each), (unsigned)ozaki_plane_count(&moduli));
+}
+
+cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
+                          cudaStream_t stream)
+{
+    const cudaError_t status =
+        start_kernel(draw_signs, (unsigned)(planes.m / THREADS), THREADS, 0, stream, planes, seed);
+    return status != cudaSuccess ? status
+                                 : start_kernel(project, blocks_for(moduli, planes.k, OZAKI_TILE),
+                                                THREADS, 0, stream, moduli, planes);
+}
+
+cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream)
+{
+    return start_kernel(expect, blocks_for(moduli, planes.n, COLS), THREADS, 0, stream, moduli,
+                        planes);
+}
+
+cudaError_t ozaki_check_c(const residues &moduli, const ozaki_planes &planes,
+                          unsigned long long *wrong, cudaStream_t stream)
+{
+    return start_kernel(count_wrong, blocks_for(moduli, planes.n, THREADS), THREADS, 0, stream,
+                        moduli, planes, wrong);
 }

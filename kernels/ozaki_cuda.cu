@@ -2,10 +2,11 @@
  *
  *     measure      exponents of rows of op(A) and columns of op(B), then sums of squares
  *     convert      op(A) and op(B) to planes of residues
- *     multiply     the planes of C (ozaki_product.cuh), and check them
+ *     multiply     the planes of C (ozaki_product.cuh)
  *     reconstruct  the integers behind the residues, which are scaled and added to C
  *
- * Everything but `multiply` passes over its operands a fixed number of times. */
+ * and between these the parts of the check.  Everything but `multiply` passes over its operands a
+ * fixed number of times. */
 #include "mix.h"
 #include "ozaki_convert.cuh"
 #include "ozaki_product.cuh"
@@ -52,28 +53,84 @@ __device__ __forceinline__ int8_t residue_at(const modulus &m, uint32_t packed, 
                               e % 2);
 }
 
-/* The integer behind the residues of QUAD neighbours in a column of C. */
+__device__ __forceinline__ int warp_sum(int x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        x += __shfl_xor_sync(~0u, x, lanes);
+    return x;
+#else
+    return __reduce_add_sync(~0u, x);
+#endif
+}
+
+/* Sums of the residues in a block's part of a column of C, times their rows' signs. */
+struct signed_sums {
+    int of[THREADS / 32][2 * RESIDUES_MOST]; /* by each warp, for each plane */
+
+    template <bool COMPLEX>
+    __device__ __forceinline__ void add(int modulus, uint32_t packed, uint32_t signs)
+    {
+        constexpr uint32_t HALF = COMPLEX ? 0xffff : 0xffffffff;
+        int *const sums = of[threadIdx.x / 32] + WIDTH<COMPLEX> * modulus;
+        const int sum = warp_sum(ozaki_dot(packed, (int32_t)(signs & HALF), 0));
+        const int other = COMPLEX ? warp_sum(ozaki_dot(packed, (int32_t)(signs & ~HALF), 0)) : 0;
+        if (threadIdx.x % 32 > 0)
+            return;
+        sums[0] = sum;
+        if (COMPLEX)
+            sums[1] = other;
+    }
+
+    /* Add those of all warps, each for its plane, to a column's. */
+    __device__ __forceinline__ void add_to(int *column, int64_t stride, int planes) const
+    {
+        int sum = 0;
+        if ((int)threadIdx.x >= planes)
+            return;
+        for (int warp = 0; warp < THREADS / 32; warp++)
+            sum += of[warp][threadIdx.x];
+        atomicAdd(&column[threadIdx.x * stride], sum);
+    }
+};
+
+/* The signs of QUAD neighbours in a column, as load_residues has their residues. */
+template <bool COMPLEX>
+__device__ __forceinline__ uint32_t load_signs(const int8_t *from)
+{
+    if (!COMPLEX)
+        return *reinterpret_cast<const uint32_t *>(from);
+    return *reinterpret_cast<const uint16_t *>(from) * 0x10001u;
+}
+
+/* The integer behind the residues of QUAD neighbours in a column of C; where the column is checked
+ * all threads of a warp call it, some beyond the column. */
 template <int PARTS, bool COMPLEX>
 __device__ __forceinline__ void values_at(const residues &moduli, const ozaki_planes &planes,
-                                          int64_t i, int64_t j, double values[QUAD])
+                                          int64_t i, int64_t j, bool inside, signed_sums *checked,
+                                          double values[QUAD])
 {
-    const int64_t plane = planes.n * planes.m;
-    const int8_t *from = planes.c + j * planes.m + i / WIDTH<COMPLEX>;
+    const int64_t plane = planes.n * planes.m, row = i / WIDTH<COMPLEX>;
+    const int8_t *from = planes.c + j * planes.m + row;
+    const uint32_t signs = checked && inside ? load_signs<COMPLEX>(planes.signs + row) : 0;
     double sums[QUAD][RESIDUES_PARTS] = {};
     for (int first = 0; first < moduli.count; first += AHEAD) {
         uint32_t packed[AHEAD];
 #pragma unroll
         for (int q = 0; q < AHEAD; q++, from += WIDTH<COMPLEX> * plane)
             if (first + q < moduli.count)
-                packed[q] = load_residues<COMPLEX>(from, plane);
+                packed[q] = inside ? load_residues<COMPLEX>(from, plane) : 0;
 #pragma unroll
         for (int q = 0; q < AHEAD; q++)
-            if (first + q < moduli.count)
+            if (first + q < moduli.count) {
+                if (checked)
+                    checked->add<COMPLEX>(first + q, packed[q], signs);
 #pragma unroll
                 for (int e = 0; e < QUAD; e++)
                     ozaki_accumulate(&moduli, PARTS, first + q,
                                      residue_at<COMPLEX>(moduli.moduli[first + q], packed[q], e),
                                      sums[e]);
+            }
     }
 #pragma unroll
     for (int e = 0; e < QUAD; e++)
@@ -83,11 +140,12 @@ __device__ __forceinline__ void values_at(const residues &moduli, const ozaki_pl
 /* A block has THREADS QUAD elements of a column of C: a thread QUAD neighbours, as residues, and
  * every THREADS-th element, as a sum. */
 template <typename T, int PARTS, bool COMPLEX>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 4)
     reconstruct(const residues moduli, const product<T> g, strided<T> a, strided<T> b,
-                ozaki_planes planes)
+                ozaki_planes planes, bool check)
 {
     __shared__ double values[THREADS * QUAD];
+    __shared__ signed_sums checked;
     const int64_t i0 = (int64_t)blockIdx.x * THREADS * QUAD, j = blockIdx.y;
     const int first = threadIdx.x * QUAD;
     T before[QUAD];
@@ -96,9 +154,11 @@ __global__ void __launch_bounds__(THREADS)
         const int64_t i = i0 + threadIdx.x + s * THREADS;
         before[s] = g.beta == T(0) || i >= g.m ? T(0) : g.c[i + j * g.ldc];
     }
-    if (i0 + first < g.m)
-        values_at<PARTS, COMPLEX>(moduli, planes, i0 + first, j, values + first);
+    values_at<PARTS, COMPLEX>(moduli, planes, i0 + first, j, i0 + first < g.m,
+                              check ? &checked : nullptr, values + first);
     __syncthreads();
+    if (check)
+        checked.add_to(planes.sums + j, planes.n, WIDTH<COMPLEX> * moduli.count);
 #pragma unroll
     for (int s = 0; s < QUAD; s++) {
         const int e = threadIdx.x + s * THREADS;
@@ -144,14 +204,14 @@ static product<T> part_of(product<T> g, int64_t i, int64_t j, int64_t p, int64_t
 template <bool COMPLEX, typename T>
 static cudaError_t reconstruct_part(const residues &moduli, const product<T> &part,
                                     const strided<T> &a, const strided<T> &b,
-                                    const ozaki_planes &planes, cudaStream_t stream)
+                                    const ozaki_planes &planes, bool check, cudaStream_t stream)
 {
     static_assert(RESIDUES_PARTS == 4, "kernels for 2 to 4 parts");
     const auto kernel = moduli.parts == 2   ? reconstruct<T, 2, COMPLEX>
                         : moduli.parts == 3 ? reconstruct<T, 3, COMPLEX>
                                             : reconstruct<T, 4, COMPLEX>;
     const dim3 grid(blocks_of(part.m, THREADS * QUAD), (unsigned)part.n);
-    return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes);
+    return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes, check);
 }
 
 template <typename T, bool TRANS_A, bool TRANS_B, bool COMPLEX>
@@ -164,15 +224,19 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
     if (convert_a)
         status = convert_operand<COMPLEX>(*o.residues, lines_of_a<TRANS_A, COMPLEX>(part),
                                           planes.scales_a, planes.a, planes.m, planes.k, stream);
+    if (status == cudaSuccess && convert_a && o.wrong)
+        status = ozaki_check_a(*o.residues, planes, seed, stream);
     if (status == cudaSuccess)
         status = convert_operand<COMPLEX>(*o.residues, operand_b<TRANS_B>(part), planes.scales_b,
                                           planes.b, planes.n, planes.k, stream);
+    if (status == cudaSuccess && o.wrong)
+        status = ozaki_check_b(*o.residues, planes, stream);
     if (status == cudaSuccess)
         status = multiply_planes(o, planes, stream);
-    if (status == cudaSuccess && o.wrong)
-        status = ozaki_check(*o.residues, planes, seed, o.wrong, stream);
     if (status == cudaSuccess)
-        status = reconstruct_part<COMPLEX>(*o.residues, part, a, b, planes, stream);
+        status = reconstruct_part<COMPLEX>(*o.residues, part, a, b, planes, o.wrong, stream);
+    if (status == cudaSuccess && o.wrong)
+        status = ozaki_check_c(*o.residues, planes, o.wrong, stream);
     return status;
 }
 

@@ -8,7 +8,7 @@
 enum { COLS_MOST = 8192 }; /* of C at a time: a part's residues stay few beside those of op(A) */
 
 /* Bytes of the scale of a row or column: its exponent, shift and squares. */
-enum { SCALE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t) };
+enum { SCALE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t), SUM_BYTES = sizeof(int) };
 
 static int64_t whole_tiles(int64_t count)
 {
@@ -25,7 +25,7 @@ size_t ozaki_workspace(int moduli, bool complex, int64_t rows, int64_t cols, int
 {
     const int64_t m = plane_extent(rows, complex), n = whole_tiles(cols),
                   k = plane_extent(steps, complex), planes = complex ? 2 * moduli : moduli;
-    return (size_t)((m + n) * SCALE_BYTES + planes * ((m + n) * k + m * n + m + k));
+    return (size_t)((m + n) * SCALE_BYTES + m + planes * ((m + n) * k + m * n + k + n * SUM_BYTES));
 }
 
 /* Halve the longer side; false where both are one tile. */
@@ -89,9 +89,11 @@ struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t
     const int64_t count = ozaki_plane_count(o->residues);
     unsigned char *at = o->workspace;
     planes.a = take_operand(&at, &planes.scales_a, planes.m, count * planes.m * planes.k);
+    planes.signs = (int8_t *)at;
+    planes.projected = planes.signs + planes.m;
+    at += planes.m + count * planes.k;
     planes.b = take_operand(&at, &planes.scales_b, planes.n, count * planes.n * planes.k);
     planes.c = (int8_t *)at;
-    planes.sums_a = planes.c + count * planes.m * planes.n;
-    planes.sums_b = planes.sums_a + count * planes.m;
+    planes.sums = (int *)(void *)(planes.c + count * planes.m * planes.n);
     return planes;
 }

@@ -20,8 +20,11 @@ struct ozaki_scales {
 struct ozaki_planes {
     int64_t m, n, k;
     struct ozaki_scales scales_a, scales_b;
-    int8_t *a, *b, *c;       /* the planes of all moduli, one behind the other */
-    int8_t *sums_a, *sums_b; /* for each plane m and k bytes, of ozaki_check */
+    int8_t *a, *b, *c; /* the planes of all moduli, one behind the other */
+    /* Of the check (ozaki_check.cu): */
+    int8_t *signs;     /* of rows */
+    int8_t *projected; /* for each plane k bytes, the sums of op(A)'s rows times their signs */
+    int *sums;         /* for each plane n, of columns of C likewise, less what they are to be */
 };
 
 static inline int ozaki_plane_count(const struct residues *residues)
@@ -29,8 +32,8 @@ static inline int ozaki_plane_count(const struct residues *residues)
     return residues->complex ? 2 * residues->count : residues->count;
 }
 
-/* In the workspace, for such a part and block of the real matrices.  Where those of op(A) lie does
- * not depend on cols. */
+/* In the workspace, for such a part and block of the real matrices.  Where those of op(A) lie, with
+ * its signs and sums, does not depend on cols. */
 struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
                                     int64_t steps);
 

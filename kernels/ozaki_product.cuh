@@ -47,7 +47,12 @@ cudaError_t ozaki_product_mma(const residues &moduli, const ozaki_planes &planes
 extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes,
                                            bool leaves_room, cudaStream_t stream);
 
-/* Add to *wrong, on the device, the number of rows of planes of C that are not such products, as
- * far as signs drawn from `seed` tell. */
-cudaError_t ozaki_check(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
-                        unsigned long long *wrong, cudaStream_t stream);
+/* The check of the products (ozaki_check.cu): once op(A) has been converted, with signs drawn from
+ * `seed`; once op(B) has been; and when the columns of C have been summed up, times their rows'
+ * signs, in planes.sums.  The last one adds to *wrong, on the device, the number of columns of
+ * planes of C that are not such products, as far as these signs tell. */
+cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
+                          cudaStream_t stream);
+cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream);
+cudaError_t ozaki_check_c(const residues &moduli, const ozaki_planes &planes,
+                          unsigned long long *wrong, cudaStream_t stream);

@@ -1,14 +1,16 @@
 /* The check of products of planes (ozaki_check.cu), in the emulation.
  *
  * Goal: correct products pass, and a wrong residue is found at any position and with any value, in
- * C or, after the product, in an operand.  Method: planes of random residues, their product, and
- * one changed byte, DGEMM_OOC_TEST_TRIALS times each. */
+ * C or, after what is expected of them has been computed, in an operand.  Method: products of
+ * random numbers by a kernel of this test, which changes one byte before or after it multiplies,
+ * DGEMM_OOC_TEST_TRIALS times each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include <functional>
 #include <vector>
 
 extern "C" {
@@ -21,6 +23,22 @@ enum { MODULI = 7, ROWS = 200, COLS = 130, STEPS = 100, TRIES = 8 };
 
 static bool complex; /* two planes for each modulus */
 
+static std::function<void(const ozaki_planes &)> before_product, after_product;
+
+/* What the emulation lacks. */
+extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_planes &planes, bool,
+                                           cudaStream_t stream)
+{
+    before_product(planes);
+    const cudaError_t status = ozaki_product_mma(moduli, planes, stream);
+    after_product(planes);
+    return status;
+}
+
+static void change_nothing(const ozaki_planes &)
+{
+}
+
 static int flip_count()
 {
     const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
@@ -29,81 +47,106 @@ static int flip_count()
 
 struct fixture {
     residues moduli;
-    ozaki o = {};
+    std::vector<double> a, b, c;
     std::vector<int8_t> memory;
-    ozaki_planes planes;
-    unsigned long long wrong = 0;
+    int64_t cols = COLS; /* in the workspace, at a time */
 
-    fixture()
+    fixture() : a(ROWS * STEPS), b(STEPS * COLS), c(ROWS * COLS)
     {
         residues_make(MODULI, complex, &moduli);
+        for (double &x : a)
+            x = rand() / (double)RAND_MAX - 0.5;
+        for (double &x : b)
+            x = rand() / (double)RAND_MAX - 0.5;
+        before_product = after_product = change_nothing;
+    }
+
+    /* The columns of the product from `first` on, of the op(A) that the workspace has if `same_a`;
+     * the number of columns of planes that are found to be wrong. */
+    unsigned long long multiply(uint64_t seed, int64_t first = 0, bool same_a = false)
+    {
+        unsigned long long wrong = 0;
+        memory.resize(ozaki_workspace(MODULI, complex, ROWS, cols, STEPS));
+        gemm g = {};
+        g.type = SCALAR_DOUBLE;
+        g.m = ROWS;
+        g.n = COLS - first;
+        g.k = STEPS;
+        g.alpha = 1;
+        g.a = a.data();
+        g.lda = ROWS;
+        g.trans_b = true; /* converted faster than lines, in the emulation */
+        g.b = b.data() + first;
+        g.ldb = COLS;
+        g.c = c.data() + first * ROWS;
+        g.ldc = ROWS;
+        ozaki o = {};
         o.residues = &moduli;
-        memory.resize(ozaki_workspace(MODULI, complex, ROWS, COLS, STEPS));
+        o.kernel = OZAKI_WGMMA;
         o.workspace = memory.data();
-        planes = ozaki_planes_at(&o, ROWS, COLS, STEPS);
-        fill(planes.a, planes.m);
-        fill(planes.b, planes.n);
-        assert_int_equal(ozaki_product_mma(moduli, planes, nullptr), cudaSuccess);
-    }
-
-    /* Fills with residues of each modulus, from the smallest to the largest. */
-    void fill(int8_t *to, int64_t lines)
-    {
-        for (int q = 0; q < ozaki_plane_count(&moduli); q++) {
-            const int p = ozaki_modulus(&moduli, q)->p;
-            for (int64_t at = 0; at < lines * planes.k; at++)
-                *to++ = (int8_t)(rand() % p - p / 2);
-        }
-    }
-
-    unsigned long long check(uint64_t seed)
-    {
-        wrong = 0;
-        assert_int_equal(ozaki_check(moduli, planes, seed, &wrong, nullptr), cudaSuccess);
+        o.bytes = memory.size();
+        o.cols = cols;
+        o.same_a = same_a;
+        o.wrong = &wrong;
+        o.seed = seed;
+        assert_int_equal(ozaki_cuda(&g, &o, nullptr), cudaSuccess);
         return wrong;
+    }
+
+    int64_t lines(int64_t real) const
+    {
+        return complex ? real / 2 : real;
     }
 };
 
 static void test_right_products_pass(void **)
 {
     fixture f;
-    for (uint64_t seed = 0; seed < 3; seed++)
-        assert_int_equal(f.check(seed), 0);
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        assert_int_equal(f.multiply(seed), 0);
+        assert_int_equal(f.multiply(seed + 9, 60, true), 0);
+    }
+    f.cols = 128; /* less than COLS: in two parts, to which op(A) is common */
+    assert_int_equal(f.multiply(1), 0);
 }
 
-/* One residue of one element is wrong: exactly one row is wrong, for any signs. */
+/* One residue of one element is wrong: exactly one column is wrong, for any signs, of the first
+ * product of an op(A) and of a later one. */
 static void test_a_wrong_residue_of_c_is_found(void **)
 {
     fixture f;
-    const int64_t count = f.planes.m * f.planes.n;
-    for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
+    int flip = 0;
+    after_product = [&](const ozaki_planes &planes) {
         const int q = flip % ozaki_plane_count(&f.moduli), p = ozaki_modulus(&f.moduli, q)->p;
-        int8_t &byte = f.planes.c[q * count + rand() % count];
-        const int8_t right = byte;
-        const int more = (right + p / 2 + 1 + rand() % (p - 1)) % p; /* offset by p / 2 */
+        const int64_t row = rand() % f.lines(ROWS), col = rand() % (COLS - (flip % 2 ? 60 : 0));
+        int8_t &byte = planes.c[(q * planes.n + col) * planes.m + row];
+        const int more = (byte + p / 2 + 1 + rand() % (p - 1)) % p; /* offset by p / 2 */
         byte = (int8_t)(more - p / 2);
-        assert_int_equal(f.check((uint64_t)flip), 1);
-        byte = right;
-    }
-    assert_int_equal(f.check(0), 0);
+    };
+    for (const int flips = flip_count(); flip < flips; flip++)
+        assert_int_equal(f.multiply((uint64_t)flip, flip % 2 ? 60 : 0, flip % 2), 1);
+    after_product = change_nothing;
+    assert_int_equal(f.multiply(0), 0);
 }
 
-/* A changed byte of op(A) makes a row wrong, unless the elements that it is multiplied by add up to
- * 0. */
+/* A changed byte of an operand makes columns wrong, unless what it is multiplied by is, or adds up
+ * to, 0. */
 static void test_a_changed_operand_is_found(void **)
 {
     fixture f;
     for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
         const int count = ozaki_plane_count(&f.moduli), q = flip % count, bit = 1 << rand() % 7;
-        const ozaki_planes &p = f.planes;
-        int8_t &byte = flip / count % 2 ? p.b[(q * p.n + rand() % COLS) * p.k + rand() % p.k]
-                                        : p.a[(q * p.m + rand() % p.m) * p.k + rand() % p.k];
-        byte = (int8_t)(byte ^ bit);
+        const int64_t row = rand() % f.lines(ROWS), col = rand() % COLS,
+                      step = rand() % f.lines(STEPS);
+        before_product = [&](const ozaki_planes &p) {
+            int8_t &byte = flip / count % 2 ? p.b[(q * p.n + col) * p.k + step]
+                                            : p.a[(q * p.m + row) * p.k + step];
+            byte = (int8_t)(byte ^ bit);
+        };
         unsigned long long found = 0;
         for (uint64_t seed = 0; seed < TRIES && found == 0; seed++)
-            found = f.check(seed);
+            found = f.multiply(seed);
         assert_true(found > 0);
-        byte = (int8_t)(byte ^ bit);
     }
 }
 

@@ -69,7 +69,8 @@ inline int atomicMax(int *at, int value)
     return old;
 }
 
-inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long value)
+template <typename T>
+T atomicAdd(T *at, T value)
 {
     return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
@@ -90,6 +91,7 @@ void emulated_warp_meet(void *mine, void (*act)(void *const lanes[WARP]));
 /* For whole warps only: all lanes take part. */
 float __shfl_xor_sync(unsigned mask, float value, int lanes);
 int __all_sync(unsigned mask, int predicate);
+int __reduce_add_sync(unsigned mask, int value);
 
 /* An asynchronous copy in flight, of the running fiber. */
 struct emulated_copy {

@@ -123,3 +123,18 @@ int __all_sync(unsigned, int predicate)
     emulated_warp_meet(&mine, agree);
     return mine;
 }
+
+static void add_up(void *const lanes[WARP])
+{
+    int sum = 0;
+    for (int lane = 0; lane < WARP; lane++)
+        sum += *static_cast<int *>(lanes[lane]);
+    for (int lane = 0; lane < WARP; lane++)
+        *static_cast<int *>(lanes[lane]) = sum;
+}
+
+int __reduce_add_sync(unsigned, int value)
+{
+    emulated_warp_meet(&value, add_up);
+    return value;
+}
