@@ -5,33 +5,14 @@
 
 enum { PER_STRIP = MIRRORS + 1 }; /* blocks of C0 */
 
-/* The panels of a step: B's, A's of the same super-block, and A's of the next one. */
-enum { STEP_B, STEP_A, STEP_NEXT_A, STEP_STAGES };
+/* The panels of a step: B's, A's that come when they are needed, and A's of later super-blocks, or
+ * later slabs. */
+enum { STEP_B, STEP_A, STEP_AHEAD, STEP_AHEAD_NEXT, STEP_STAGES };
 
 /* Stages of a super-block after its first slab's. */
 static int64_t later_stages(const struct plan *plan)
 {
     return STEP_STAGES * max_i64(plan->slabs - 1, 0);
-}
-
-/* Those of its first slab, after the panels of A that should have come during a super-block in
- * which the node has nothing to do. */
-static int64_t first_stages(const struct plan *plan)
-{
-    return plan->slabs > 0 ? plan_lead(plan) + STEP_STAGES : 0;
-}
-
-/* The next super-block in which the node has a tile; their number when there is none. */
-static int64_t super_after(const struct cursor *c, int64_t super)
-{
-    const struct stretch ranks = schedule_ranks(c->plan, c->node);
-    while (++super < schedule_supers(c->plan))
-        for (int rank = ranks.first; rank < ranks.end; rank++) {
-            struct block tile = schedule_tile(c->problem, c->plan, rank, super);
-            if (!block_empty(&tile))
-                return super;
-        }
-    return schedule_supers(c->plan);
 }
 
 void cursor_start(struct cursor *c, const struct problem *p, const struct plan *plan, int node)
@@ -45,7 +26,6 @@ void cursor_start(struct cursor *c, const struct problem *p, const struct plan *
                          .stage = later_stages(plan),
                          .number = -1,
                          .newest.super = -1};
-    c->next = super_after(c, -1);
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct stretch *lines = &c->lines[operand];
         for (int rank = ranks.first; rank < ranks.end; rank++) {
@@ -113,10 +93,22 @@ static void find_panel(struct cursor *c, const struct transfer *panel, int line)
     set_kept(c, t);
 }
 
-/* A panel of A that comes in step `step`. */
-static struct transfer panel_of_a(int64_t super, int64_t slab, int64_t step)
+/* Which panel of A comes in a step of a super-block, ahead of the step that needs it (plan.h): of
+ * the super-block's own row, or of the next one.  Its slab is outside k where there is none. */
+static void find_ahead(const struct plan *plan, int64_t super, int64_t slab, bool next,
+                       struct transfer *panel)
 {
-    return (struct transfer){.operand = OPERAND_A, .super = super, .slab = slab, .step = step};
+    const int64_t across = plan->supers_across, lead = plan_lead(plan), first = super < across;
+    const int64_t step = (super % across - first) * plan->slabs + slab, each = across - first;
+    if (plan_holds_rows(plan)) { /* its first super-block, or the second, where a rank may begin */
+        panel->super = (super / across + 1) * across + next;
+        panel->slab = step >= 0 && step % each == 0 ? step / each : -1;
+        return;
+    }
+    panel->super = super + next;
+    panel->slab = slab + lead - next * plan->slabs;
+    if (lead == 0 || panel->super < across)
+        panel->slab = -1;
 }
 
 /* The panel of one stage: of the super-block's later slabs in turn, then of the next one's first
@@ -124,24 +116,17 @@ static struct transfer panel_of_a(int64_t super, int64_t slab, int64_t step)
 static struct transfer panel_of_stage(const struct cursor *c, int64_t stage)
 {
     const struct plan *plan = c->plan;
-    const int64_t later = later_stages(plan), lead = plan_lead(plan);
-    const bool follows = c->next == c->super + 1;
-    int64_t super = c->super, slab = 1 + stage / STEP_STAGES, which = stage % STEP_STAGES;
-    if (stage >= later) {
-        const int64_t missed = stage - later;
-        super = c->next;
-        if (missed < lead)
-            return panel_of_a(super, follows || super == 0 ? -1 : missed,
-                              schedule_step(plan, super, missed - lead));
-        slab = 0;
-        which = missed - lead;
-    }
-    const int64_t step = schedule_step(plan, super, slab);
-    if (which == STEP_B)
-        return (struct transfer){.operand = OPERAND_B, .super = super, .slab = slab, .step = step};
-    if (which == STEP_A)
-        return panel_of_a(super, slab + (super > 0 ? lead : 0), step);
-    return panel_of_a(super + 1, follows && stage < later ? slab + lead - plan->slabs : -1, step);
+    const int64_t later = later_stages(plan);
+    const int64_t super = c->super + (stage >= later), which = stage % STEP_STAGES;
+    struct transfer t = {.operand = which == STEP_B ? OPERAND_B : OPERAND_A,
+                         .super = super,
+                         .slab = stage < later ? 1 + stage / STEP_STAGES : 0};
+    t.step = schedule_step(plan, super, t.slab);
+    if (which == STEP_A && plan_comes_ahead(plan, super))
+        t.slab = -1;
+    if (which >= STEP_AHEAD)
+        find_ahead(plan, super, t.slab, which == STEP_AHEAD_NEXT, &t);
+    return t;
 }
 
 /* The next part of the panels of one stage, for all lines of the grid.  The lines take turns, so
@@ -194,33 +179,26 @@ static bool part_of_strip(struct cursor *c, int64_t at)
     return c->newest.part < c->newest.parts;
 }
 
-static void next_super(struct cursor *c)
-{
-    c->super = c->next;
-    c->next = super_after(c, c->super);
-    c->stage = -1; /* before the first */
-}
-
 /* Step to the next part of a panel, or of C0, where beta asks for it: the super-block's later
- * panels, the first ones of the next, the strips; the strips before these where the node has to
- * wait for others before its next super-block. */
+ * panels, the first ones of the next, the strips. */
 static bool next_part(struct cursor *c)
 {
-    int64_t later = later_stages(c->plan), panels = later + first_stages(c->plan);
+    int64_t panels = c->plan->slabs > 0 ? later_stages(c->plan) + STEP_STAGES : 0;
     int64_t strips =
         problem_reads_c(c->problem) ? PER_STRIP * STRIPS_MAX * c->plan->ranks_per_node : 0;
     int64_t supers = schedule_supers(c->plan);
     for (;;) {
-        bool follows = c->next == c->super + 1, more = false;
-        int64_t strips_from = follows ? panels : later;
-        if (c->stage >= strips_from && c->stage < strips_from + strips)
-            more = part_of_strip(c, c->stage - strips_from);
-        else if (c->stage < panels + strips)
-            more = part_of_panels(c, c->stage < strips_from ? c->stage : c->stage - strips);
-        else if (c->next < supers)
-            next_super(c);
-        else
+        bool more = false;
+        if (c->stage < panels) {
+            more = part_of_panels(c, c->stage);
+        } else if (c->stage < panels + strips) {
+            more = part_of_strip(c, c->stage - panels);
+        } else if (c->super + 1 < supers) {
+            c->super++;
+            c->stage = -1; /* before the first */
+        } else {
             return false;
+        }
         if (more)
             return true;
         c->stage++;

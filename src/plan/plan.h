@@ -88,13 +88,26 @@ static inline bool plan_holds(const struct plan *plan, enum operand operand)
     return plan->buffers[operand] > plan->slabs;
 }
 
-/* Steps, of one slab each, by which the panels of op(A) come before those of op(B) of the same
- * product, but in the first super-block: where the device holds the panels of a row of tiles, those
- * of the next row begin to come during the last tile of the row, which needs none itself, so that
- * reading is spread evenly. */
+/* Where the device holds A's panels for a row of super-blocks, only the first tile of a row needs
+ * any from the host.  So that reading is spread evenly, those of the next row come ahead: with room
+ * for two rows' panels one in every supers_across steps, of a slab each, during the row before (in
+ * the first row after its first tile, in every supers_across - 1 steps); otherwise plan_lead steps
+ * before their own. */
+static inline bool plan_holds_rows(const struct plan *plan)
+{
+    return plan_holds(plan, OPERAND_A) && plan->slabs > 1 && plan->supers_across > 1 &&
+           plan->buffers[OPERAND_A] >= 2 * plan->slabs;
+}
+
 static inline int64_t plan_lead(const struct plan *plan)
 {
     return plan_holds(plan, OPERAND_A) ? plan->slabs / 2 : 0;
+}
+
+/* Whether A's panels of the super-block's row do so. */
+static inline bool plan_comes_ahead(const struct plan *plan, int64_t super)
+{
+    return plan_lead(plan) > 0 && super >= plan->supers_across;
 }
 
 /* Device panels of each operand that has any of its own. */

@@ -152,7 +152,8 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
-        printf("  device    keeps A's panels for their row of super-blocks\n");
+        printf("  device    keeps A's panels for their row of super-blocks%s\n",
+               plan_holds_rows(plan) ? ", and the next row's" : "");
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_B))
         printf("  device    keeps B's panels for their column of super-blocks\n");
     if (plan->cache_bytes > 0) {

@@ -55,7 +55,8 @@ void plan_keep_panels(const struct query *q, struct plan *plan);
  * holds neither. */
 void plan_set_held(struct plan *plan, enum operand held);
 
-/* More panels of what is not held, where the plan leaves memory for them: they are read ahead while
+/* More panels of what is not held, and A's of a second row of super-blocks where those of one are
+ * held (plan_holds_rows), as far as the plan leaves memory for them: they are read ahead while
  * there is little else to read, for when there is much, as where a row of C begins. */
 void plan_deepen(const struct query *q, struct plan *plan);
 

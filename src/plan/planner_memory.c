@@ -465,6 +465,15 @@ double plan_tile_written(const struct problem *p, const struct plan *plan)
     return most;
 }
 
+/* Whether a plan with more panels on the device fits, with its bytes. */
+static bool fits_deeper(const struct query *q, const struct plan *plan, struct plan *deeper)
+{
+    deeper->device_bytes = device_bytes(q, deeper);
+    deeper->host_bytes += q->machine->gpu ? 0 : deeper->device_bytes - plan->device_bytes;
+    return deeper->device_bytes <= q->machine->device_memory &&
+           deeper->host_bytes <= q->machine->host_memory;
+}
+
 void plan_deepen(const struct query *q, struct plan *plan)
 {
     for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
@@ -472,11 +481,13 @@ void plan_deepen(const struct query *q, struct plan *plan)
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
             if (!plan_holds(plan, i) && plan->buffers[i] > 0)
                 deeper.buffers[i] = depth;
-        deeper.device_bytes = device_bytes(q, &deeper);
-        deeper.host_bytes += q->machine->gpu ? 0 : deeper.device_bytes - plan->device_bytes;
-        if (deeper.device_bytes > q->machine->device_memory ||
-            deeper.host_bytes > q->machine->host_memory)
+        if (!fits_deeper(q, plan, &deeper))
             return;
         *plan = deeper;
     }
+    struct plan rows = *plan;
+    rows.buffers[OPERAND_A] = 2 * plan->slabs;
+    if (plan_comes_ahead(plan, schedule_supers(plan) - 1) && plan_holds_rows(&rows) &&
+        fits_deeper(q, plan, &rows))
+        *plan = rows;
 }

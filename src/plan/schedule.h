@@ -168,7 +168,7 @@ static inline int64_t schedule_step(const struct plan *plan, int64_t super, int6
 }
 
 /* All transfers that come to a node, in order.  A step's panels are those of B, then those of A,
- * which are plan_lead steps ahead.  Panels come one step before they are needed: those of a tile's
+ * which may be ahead (plan_lead).  All come one step before they are needed: those of a tile's
  * first slab before C0 of the tile before, so that the pipeline does not run empty while a tile
  * leaves the device.  Panels of one operand for several lines of the grid come in turns, part by
  * part.  Of two panels all nodes that need both get the same one first. */
@@ -177,7 +177,7 @@ struct cursor {
     const struct plan *plan;
     int node;
     struct stretch lines[2]; /* of the grid, of A and of B, in which the node has ranks */
-    int64_t super, next;     /* the super-block at work, and the one after; both for this node */
+    int64_t super;           /* the super-block at work */
     int64_t stage, part;     /* within the super-block; of the stage's panels or strip */
     int line;                /* the one to look at next, from the node's first */
     int64_t number;          /* of the newest transfer; -1 before the first */

@@ -108,7 +108,7 @@ static inline void check_strips(const struct problem *p, const struct plan *plan
 }
 
 /* What a rank needs, in pipeline order: `place` grows from step to step, and in a step from B to A
- * to the A of the next super-block to C0. */
+ * to the A of later super-blocks to C0. */
 struct wanted {
     struct wanted_item {
         int64_t place;
@@ -118,7 +118,7 @@ struct wanted {
     int64_t count;
 };
 
-enum { STEP_PLACES = 4, PLACE_C = STEP_PLACES - 1 };
+enum { STEP_PLACES = 5, PLACE_C = STEP_PLACES - 1 };
 
 static inline void want(struct wanted *w, int64_t place, enum operand operand, struct block block)
 {
@@ -133,15 +133,21 @@ static inline void want(struct wanted *w, int64_t place, enum operand operand, s
 static inline int64_t step_of(const struct plan *plan, enum operand operand, int64_t super,
                               int64_t slab)
 {
-    bool leads = operand == OPERAND_A && super > 0;
-    return super * plan->slabs + slab - (leads ? plan_lead(plan) : 0);
+    int64_t row = super / plan->supers_across, across = plan->supers_across;
+    if (operand == OPERAND_B || row == 0 || plan->buffers[OPERAND_A] <= plan->slabs)
+        return super * plan->slabs + slab;
+    if (plan->buffers[OPERAND_A] < 2 * plan->slabs || plan->slabs < 2)
+        return super * plan->slabs + slab - plan->slabs / 2;
+    return row == 1 ? plan->slabs + slab * (across - 1)
+                    : (row - 1) * across * plan->slabs + slab * across;
 }
 
 static inline int64_t place_of(const struct plan *plan, enum operand operand, int64_t super,
                                int64_t slab)
 {
     int64_t step = step_of(plan, operand, super, slab), here = super * plan->slabs;
-    return STEP_PLACES * step + (operand == OPERAND_B ? 0 : step < here ? 2 : 1);
+    bool second = plan->buffers[OPERAND_A] >= 2 * plan->slabs && super % plan->supers_across > 0;
+    return STEP_PLACES * step + (operand == OPERAND_B ? 0 : step < here ? 2 + second : 1);
 }
 
 static inline void want_panels(struct wanted *w, const struct problem *p, const struct plan *plan,
@@ -154,11 +160,11 @@ static inline void want_panels(struct wanted *w, const struct problem *p, const 
                      schedule_line_panel(p, plan, operand, tile, slab));
 }
 
-/* C0 of a tile comes after the first panels of the next one, if that follows at once. */
+/* C0 of a tile comes after the first panels of the next super-block. */
 static inline void want_c0(struct wanted *w, const struct problem *p, const struct plan *plan,
-                           const struct block *tile, int64_t super, bool follows)
+                           const struct block *tile, int64_t super)
 {
-    int64_t step = (super + 1) * max_i64(plan->slabs, 1) - !follows;
+    int64_t step = (super + 1) * max_i64(plan->slabs, 1);
     for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, tile); i++) {
         for (int part = 0; part < MIRRORS; part++) {
             struct block mirror = written_mirror(p, plan, tile, i, part);
@@ -179,7 +185,7 @@ static inline void want_all(struct wanted *w, const struct problem *p, const str
         int64_t super = found - 1;
         struct block next = schedule_next_tile(p, plan, rank, &found);
         want_panels(w, p, plan, &before, &tile, super);
-        want_c0(w, p, plan, &tile, super, !block_empty(&next) && found == super + 2);
+        want_c0(w, p, plan, &tile, super);
         before = tile;
         tile = next;
     }

@@ -103,7 +103,7 @@ static void test_serpentine(void **state)
 
 /* If only some panels fit the cache, those of A are kept first, since all tiles of a row use them.
  * With more device memory A is kept there instead, and the host caches only B's panels; it then has
- * room for two more of them. */
+ * room for two more of them, and for A's of two rows. */
 static void test_kept_panels(void **state)
 {
     (void)state;
@@ -113,6 +113,9 @@ static void test_kept_panels(void **state)
         .tile_rows = 16, .tile_cols = 16, .slab = 16, .algorithm = ALGORITHM_CPU};
     struct plan plan, some;
     struct error err = {0};
+    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+    assert_true(plan.buffers[OPERAND_A] == 20 && plan.buffers[OPERAND_B] == 4);
+    m.device_memory = plan.device_bytes - 1;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 4);
     for (int64_t deep = 4; deep > 2; deep--) {
