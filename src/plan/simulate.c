@@ -252,13 +252,15 @@ static struct interval c0_come(struct sim *s, struct node_state *node, struct ra
                  bytes / s->machine->in_bytes_per_s);
 }
 
-/* The finished tile, strip by strip to the host and on to the file. */
+/* The finished tile, strip by strip to the host and on to the file, once its last panels have come,
+ * at `all`. */
 static void tile_leave(struct sim *s, struct node_state *node, struct rank_state *rank,
-                       const struct sim_step *step)
+                       const struct sim_step *step, double all)
 {
     double bytes = schedule_written(s->p, s->plan, &rank->tile) * s->element[OPERAND_C];
     struct interval feed = span_last(rank->product, (double)max_i64(step->slabs, 1));
     feed.start += (feed.end - feed.start) / (double)schedule_strips(s->plan, &rank->tile);
+    feed.start = fmax(feed.start, all);
     if (problem_reads_c(s->p)) {
         struct interval c0 = c0_come(s, node, rank, bytes);
         feed = (struct interval){fmax(feed.start, c0.start), fmax(feed.end, c0.end)};
@@ -299,7 +301,7 @@ static void node_work(struct sim *s, struct node_state *node, const struct sim_s
                        s->machine->out_bytes_per_s;
         rank_multiply(s, rank, step, come, moving_seconds(s, seconds));
         if (step->last)
-            tile_leave(s, node, rank, step);
+            tile_leave(s, node, rank, step, come.end);
     }
     ring_leave(node, copied);
 }
