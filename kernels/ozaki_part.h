@@ -33,7 +33,7 @@ static inline int ozaki_plane_count(const struct residues *residues)
 }
 
 /* In the workspace, for such a part and block of the real matrices.  Where those of op(A) lie, with
- * its signs and sums, does not depend on cols. */
+ * `signs` and `projected`, does not depend on cols. */
 struct ozaki_planes ozaki_planes_at(const struct ozaki *o, int64_t rows, int64_t cols,
                                     int64_t steps);
 

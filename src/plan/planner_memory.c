@@ -482,7 +482,7 @@ void plan_deepen(const struct query *q, struct plan *plan)
             if (!plan_holds(plan, i) && plan->buffers[i] > 0)
                 deeper.buffers[i] = depth;
         if (!fits_deeper(q, plan, &deeper))
-            return;
+            break;
         *plan = deeper;
     }
     struct plan rows = *plan;

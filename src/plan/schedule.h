@@ -139,11 +139,11 @@ struct transfer {
     struct block block;
     int line;            /* row of the grid, for A; column, for B; rank, for C0 */
     int64_t super, slab; /* of A and B */
-    int64_t step; /* of A and B: slabs of all super-blocks up to the one during which it comes */
-    int64_t part; /* which of its panel */
-    int users;    /* the node's ranks that copy it */
-    int from;     /* the node that it comes from; -1: none, it is read, or is there already */
-    int to;       /* the node that it goes on to; -1: none */
+    int64_t step;        /* of A and B: the one before whose product it is taken */
+    int64_t part;        /* which of its panel */
+    int users;           /* the node's ranks that copy it */
+    int from; /* the node that it comes from; -1: none, it is read, or is there already */
+    int to;   /* the node that it goes on to; -1: none */
     /* Of a panel that the host keeps for later tiles (cache.h): */
     struct block whole; /* all of it */
     int64_t parts;      /* in which it comes */
@@ -168,10 +168,11 @@ static inline int64_t schedule_step(const struct plan *plan, int64_t super, int6
 }
 
 /* All transfers that come to a node, in order.  A step's panels are those of B, then those of A,
- * which may be ahead (plan_lead).  All come one step before they are needed: those of a tile's
- * first slab before C0 of the tile before, so that the pipeline does not run empty while a tile
- * leaves the device.  Panels of one operand for several lines of the grid come in turns, part by
- * part.  Of two panels all nodes that need both get the same one first. */
+ * which may be ahead (plan_lead).  All are taken before the product of their step, which is the one
+ * that needs them or an earlier one: those of a tile's first slab before C0 of the tile before, so
+ * that the pipeline does not run empty while a tile leaves the device.  Panels of one operand for
+ * several lines of the grid come in turns, part by part.  Of two panels all nodes that need both
+ * get the same one first. */
 struct cursor {
     const struct problem *problem;
     const struct plan *plan;

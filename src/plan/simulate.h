@@ -16,13 +16,14 @@
  *   that the plan expects of the network; the first parts have to get through all of them.
  * - A device is filled for one slab while it multiplies the one before.  Panels that it holds, or
  *   that the host keeps, are not read again.
- * - A tile is drained strip by strip during its last product and the next tile's first one, as far
- *   as slots out are free or the disk writes what is in them.
+ * - A tile is drained strip by strip during its last product, once its last panels have come, and
+ *   the next tile's first one, as far as slots out are free or the disk writes what is in them.
  * - A disk that writes bytes reads as many less meanwhile.  Memory does both at the same time, but
  *   is read more slowly meanwhile; and the threads that move all bytes need their time for that.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
- * nodes, and that C0's strips take slots of the ring too. */
+ * nodes, that A's panels may come ahead (plan_lead), and that C0's strips take slots of the ring
+ * too. */
 #pragma once
 
 #include "planner.h"

@@ -266,9 +266,9 @@ void panels_want(struct panels *p, int64_t super, int64_t slab)
 int panels_prefetch(struct panels *p, int64_t super, struct error *err)
 {
     const struct block tile = own_tile(p, super);
-    return plan_depth(p->plan) < DEEP
-               ? 0
-               : bring(p, schedule_step(p->plan, super, 0), &tile, tile.rows, err);
+    if (super >= schedule_supers(p->plan) || plan_depth(p->plan) < DEEP)
+        return 0;
+    return bring(p, schedule_step(p->plan, super, 0), &tile, tile.rows, err);
 }
 
 /* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */

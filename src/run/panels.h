@@ -55,11 +55,12 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
 }
 const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
 
-/* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones,
- * whole or, if not `all`, without what comes in the order of C's rows: op(A), unless it is
- * transposed, and a triangle's panel (plan_comes_by_rows).  A rank without a tile there takes what
- * comes for its later ones, as all ranks must in every step.  Super-blocks and slabs come in
- * ascending order.  Blocks until slots are full and buffers are free. */
+/* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones.  Of
+ * what comes in the order of C's rows, which is op(A) unless it is transposed and a triangle's
+ * panel (plan_comes_by_rows), it brings what comes before the end of the tile's rows or, if not
+ * `all`, before the first of them.  A rank without a tile there takes what comes for its later
+ * ones, as all ranks must in every step.  Super-blocks and slabs come in ascending order.  Blocks
+ * until slots are full and buffers are free. */
 int panels_load(struct panels *panels, int64_t super, int64_t slab, bool all, struct error *err);
 
 /* Copy what the first `rows` rows of the tile need of these panels to the device, as far as it is
