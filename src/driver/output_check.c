@@ -230,6 +230,17 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
                   y->what, y->path, x->what);
 }
 
+int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
+{
+    if (standard_lines(p) == 0 ||
+        strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < MATFILE_NAME_MAX)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "the dataset name %.40s... is too long for one that has %s behind it; choose "
+                     "a shorter one with --output",
+                     options->output.dataset, OUTPUT_DEVIATION);
+}
+
 int output_check_beside(const struct names *names, const struct options *options,
                         const struct problem *p, struct error *err)
 {
@@ -300,12 +311,8 @@ int output_check(const struct names *names, const struct options *options, const
         else if (output_check_replaced(options, err) == 0 && !options->force)
             output_complain_exists(file, p && options->restart != RESTART_NEVER, err);
     }
-    if (p && standard_lines(p) > 0 &&
-        strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) >= MATFILE_NAME_MAX)
-        error_add(err, EXIT_INPUT,
-                  "the dataset name %.40s... is too long for one that has %s behind it; choose a "
-                  "shorter one with --output",
-                  options->output.dataset, OUTPUT_DEVIATION);
+    if (p)
+        output_check_dataset(options, p, err);
     check_directory(names, resumed ? NULL : p, err);
     check_part(&g, names->part, err);
     for (int i = 1; i < NAMES_BESIDE; i++)

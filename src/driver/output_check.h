@@ -16,6 +16,9 @@
 int output_check(const struct names *names, const struct options *options, const struct problem *p,
                  bool resumed, struct error *err);
 
+/* Complain unless C's name has room for those of means and deviations, where there are some. */
+int output_check_dataset(const struct options *options, const struct problem *p, struct error *err);
+
 /* Complain about the names of report, trace and page: where they would replace an input, the
  * output, a file of the run or each other, and where they cannot be written. */
 int output_check_beside(const struct names *names, const struct options *options,

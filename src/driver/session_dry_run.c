@@ -98,7 +98,8 @@ int session_dry_run(struct session *s)
     m->ranks_per_node = o->ranks_per_node ? o->ranks_per_node : m->ranks_per_node;
     s->described = problem_open(o, &s->problem, &s->err) == 0 &&
                    session_choose_moduli(o, &s->problem, &s->err) == 0;
-    if (s->described && output_check_beside(names, o, &s->problem, &s->err) == 0) {
+    if (s->described && output_check_dataset(o, &s->problem, &s->err) == 0 &&
+        output_check_beside(names, o, &s->problem, &s->err) == 0) {
         const struct prober alone = {0, 1};
         double computers = (double)ceil_div(m->ranks, m->ranks_per_node);
         if (here)

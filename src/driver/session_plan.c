@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "first_pass.h"
 #include "quantity.h"
 #include "schedule.h"
 #include "session.h"
-#include "standard_time.h"
 #include "verify.h"
 
 static const double piece_seconds = 0.3; /* from a piece to the first product of the next one */
@@ -133,9 +133,10 @@ void session_plan_all(struct session *s)
         if (s->comm.rank == 0 && !s->err.code)
             simulation_add(&s->record.predicted, &other.predicted);
     }
-    if (s->comm.rank == 0 && !s->err.code)
+    const bool known = s->problem.measures && s->progress.saved; /* what the pass would find */
+    if (s->comm.rank == 0 && !s->err.code && !known)
         simulation_begin_after(&s->record.predicted,
-                               standard_seconds(&s->problem, &s->hardware.machine));
+                               first_pass_seconds(&s->problem, &s->hardware.machine));
 }
 
 double attempt_save_seconds(const struct attempt *attempt, const struct machine *machine)

@@ -110,8 +110,8 @@ int session_measure(struct session *s)
     if (s->comm.rank == 0 && integers_check(&s->problem, found.largest, &s->err) == 0 &&
         !s->options.quiet)
         printf("Largest     elements of A and B: %" PRIu64 " and %" PRIu64
-               " in magnitude, so that C fits into int64; %s in %s\n",
+               " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
                found.largest[OPERAND_A], found.largest[OPERAND_B], quantity_bytes(found.bytes),
-               quantity_time(found.seconds));
+               quantity_time(found.seconds), quantity_time(s->record.predicted.before_s));
     return comm_agree(&s->comm, &s->err);
 }

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "error.h"
+#include "first_pass.h"
 #include "plan.h"
 #include "quantity.h"
-#include "standard_time.h"
 
 const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
                                     "multiply",  "online check", "device to host", "disk write"};
@@ -166,13 +166,14 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
     print_memory(m, plan);
 }
 
-/* What means and deviations take before. */
+/* What is read before anything is multiplied. */
 static void print_pass(const struct problem *p, const struct machine *m)
 {
-    const double bytes = standard_bytes(p), seconds = standard_seconds(p, m);
+    const double bytes = first_pass_bytes(p), seconds = first_pass_seconds(p, m);
     if (bytes > 0)
-        printf("  %-14s %10s  at %-21s %10s  (before: means)\n", "disk read", quantity_bytes(bytes),
-               quantity_rate(bytes / seconds), quantity_time(seconds));
+        printf("  %-14s %10s  at %-21s %10s  (before: %s)\n", "disk read", quantity_bytes(bytes),
+               quantity_rate(bytes / seconds), quantity_time(seconds),
+               p->measures ? "largest elements" : "means");
 }
 
 /* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut

@@ -34,7 +34,7 @@ void simulate_print_time(const struct simulation *s)
     if (s->pieces > 1)
         printf(" for all %d pieces that are left", s->pieces);
     if (s->before_s > 0)
-        printf(", %s of it for means before", quantity_time(s->before_s));
+        printf(", %s of it before the product", quantity_time(s->before_s));
     printf("%slimited by %s; disk traffic %s,\n"
            "            %.2f x the lower bound for this much memory (%s)\n",
            s->before_s > 0 ? ",\n            " : ", ", resource_names[s->limit],

@@ -275,6 +275,26 @@ def test_what_fits_is_decided_by_the_largest_elements(tmp_path, a, x, b, y, k, a
     assert (report["problem"]["exact"] == "") == (a[1] == "4")
 
 
+@pytest.mark.parametrize("matrices, options, size", [
+    ("AB", ["-b", "B", "--transb", "T"], 4 * 300 * (200 + 100)),
+    ("A", SYMMETRIC, 4 * 300 * 200), ("A", ["-b", "A", "--transb", "T", "--type", "d"], 0)])
+def test_the_predicted_time_has_that_of_the_largest_elements(tmp_path, matrices, options, size):
+    """Elements of 32 bits could be too large, so they are read first, once if A and B are the same."""
+    shapes = {"A": (200, 300), "B": (100, 300)}
+    source = write(tmp_path / "input.h5", **{name: np.ones(shapes[name], "i4") for name in matrices})
+    rates = tmp_path / "machine.json"
+    rates.write_text(json.dumps({"disk_read_bytes_per_s": 1e5, "disk_write_bytes_per_s": 1e9, "threads": 1}))
+    dry = ["--machine", rates, "--dry-run"]
+    done = run("dgemm_ooc", source, *options, *dry, "--report", "-", "-q")
+    predicted = json.loads(done.stdout[done.stdout.index("{"):])["predicted"]
+    assert predicted["before_s"] == pytest.approx(size / 1e5, rel=0.01)
+    said = run("dgemm_ooc", source, *options, *dry).stdout
+    assert ("(before: largest elements)" in said) == (size > 0)
+    assert ("of it before the product" in said) == (size > 0), said
+    run_said = run("dgemm_ooc", source, *options).stdout
+    assert ("\nLargest " in run_said and "(predicted " in run_said) == (size > 0), run_said
+
+
 @pytest.mark.parametrize("matrices, options, code, words", [
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 0.5], 2,
      "--alpha 0.5 is not an integer of up to 53 bits, as an int64 C needs; give --type d"),

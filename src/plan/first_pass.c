@@ -1,0 +1,35 @@
+#include "first_pass.h"
+
+#include "machine.h"
+#include "problem.h"
+#include "standard_problem.h"
+
+static const double addition_s = 2.6e-9; /* an element to exact sums, a thread of many; measured */
+
+/* Numbers that are added up. */
+static double added(const struct problem *p)
+{
+    return p->standard.axis == AXIS_NONE ? 0
+                                         : (double)standard_lines(p) * (double)standard_elements(p);
+}
+
+static double matrix_bytes(const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
+}
+
+double first_pass_bytes(const struct problem *p)
+{
+    if (!p->measures)
+        return added(p) * (double)scalar_size(p->type);
+    return matrix_bytes(p, OPERAND_A) +
+           (problem_is_of_one_matrix(p) ? 0 : matrix_bytes(p, OPERAND_B));
+}
+
+/* Each thread adds up what it has read. */
+double first_pass_seconds(const struct problem *p, const struct machine *m)
+{
+    return first_pass_bytes(p) / m->disk_read_bytes_per_s +
+           added(p) * addition_s / ((double)m->ranks * m->threads);
+}
