@@ -114,7 +114,7 @@ class Slurm:
         which ends the command by SIGPIPE or with an error message about its connection."""
         for _ in range(5):
             done = self.run(*words, cwd=cwd)
-            if done.returncode != -signal.SIGPIPE and not re.search("socket|Connection", done.stderr):
+            if done.returncode != -signal.SIGPIPE and not re.search("[Ss]ocket|Connection", done.stderr):
                 break
             time.sleep(1)
         assert done.returncode == 0, done.stderr

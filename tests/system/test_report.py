@@ -72,7 +72,7 @@ def test_what_is_busiest_must_be_busy(source):
     line = r"Overlap     ([\d.]+) of the wall is the busiest stage, [\w ]+:\n +(.+)"
     share, said = re.search(line, out).groups()
     is_short = said == "no stage is at work most of the time, as in short runs"
-    assert is_short == (float(share) < 0.5), out
+    assert share == "0.50" or is_short == (float(share) < 0.5), out  # 0.50 may be less, rounded
 
 
 @pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])
