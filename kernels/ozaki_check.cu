@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(THREADS) project(const residues moduli, const 
         ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* (x op(A)) op(B), with the sign changed: to that the sums of C are added. */
+/* (x op(A)) op(B), negated, to which the sums of C are added; a block has some columns. */
 __global__ void __launch_bounds__(THREADS) expect(const residues moduli, const ozaki_planes planes)
 {
     __shared__ int shares[COLS][SHARE];

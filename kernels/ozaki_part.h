@@ -22,9 +22,9 @@ struct ozaki_planes {
     struct ozaki_scales scales_a, scales_b;
     int8_t *a, *b, *c; /* the planes of all moduli, one behind the other */
     /* Of the check (ozaki_check.cu): */
-    int8_t *signs;     /* of rows */
-    int8_t *projected; /* for each plane k bytes, the sums of op(A)'s rows times their signs */
-    int *sums;         /* for each plane n, of columns of C likewise, less what they are to be */
+    int8_t *signs;     /* 1 or -1 for each row */
+    int8_t *projected; /* for each plane k residues: sums over op(A)'s rows times their signs */
+    int *sums;         /* for each plane n: those over C's rows, minus what is expected */
 };
 
 static inline int ozaki_plane_count(const struct residues *residues)

@@ -1,6 +1,7 @@
 /* Panels of A and B on the device.  Each operand has a feed: a ring of buffers which hold either a
- * few panels, or those of all slabs, for the next tile in the same row or column of C.  Panels come
- * from the intake's slots, part by part, in the order of the schedule. */
+ * few panels, or those of all slabs, for the next tile in the same row or column of C, and A's for
+ * the next row, as they come (plan_lead).  Panels come from the intake's slots, part by part, in
+ * the order of the schedule. */
 #pragma once
 
 #include "intake.h"

@@ -262,6 +262,14 @@ def test_machine_files(source, file):
     assert f"{machine['ranks']} ranks, {machine['ranks_per_node']} on a node" in text
 
 
+def test_rows_that_the_device_keeps(source, tmp_path):
+    """A's panels for the next row come ahead where the device has room for both."""
+    keeps = "  device    keeps A's panels for their row of super-blocks"
+    for memory, also in ("64M", ", and the next row's"), ("270K", ""):
+        text = plan(source, "--tile", "64x64x32", "--gpu-memory", memory, *machine(tmp_path, **GPU_NODE))
+        assert f"{keeps}{also}\n" in text, (memory, text)
+
+
 def test_limits_that_cost_much(huge, tmp_path):
     """Advice is for dry runs, too, and names what the machine would have without the limit."""
     limited = plan(*huge, *machine(tmp_path, **GPU_NODE), "--ranks", 8, "--gpu-memory", "1G")
