@@ -95,31 +95,37 @@ __device__ __forceinline__ int spread(int p)
     return p + p / PACK;
 }
 
+/* The lowest bytes of PACK words, the first one lowest. */
+__device__ __forceinline__ uint64_t lowest_bytes(const uint32_t (&words)[PACK])
+{
+    uint32_t half[2] = {};
+#pragma unroll
+    for (int e = 0; e < PACK; e++)
+        half[e / 4] |= (words[e] & 255) << e % 4 * 8;
+    return half[0] | (uint64_t)half[1] << 32;
+}
+
 /* Residues of PACK steps to the planes of a modulus, from `to` on. */
 __device__ __forceinline__ void store_modulus(const modulus &m, const uint64_t (&digits)[PACK],
                                               int8_t *to, int64_t)
 {
-    uint64_t packed = 0;
+    uint32_t words[PACK];
 #pragma unroll
     for (int e = 0; e < PACK; e++)
-        packed |= (uint64_t)(uint8_t)ozaki_residue(&m, digits[e]) << 8 * e;
-    *reinterpret_cast<uint64_t *>(to) = packed;
+        words[e] = ozaki_residue(&m, digits[e]);
+    *reinterpret_cast<uint64_t *>(to) = lowest_bytes(words);
 }
 
 /* Likewise of complex numbers. */
 __device__ __forceinline__ void store_modulus(const modulus &m, const uint64_t (&digits)[2 * PACK],
                                               int8_t *to, int64_t plane)
 {
-    uint64_t packed[2] = {};
+    uint32_t plus[PACK], minus[PACK];
 #pragma unroll
-    for (int e = 0; e < PACK; e++) {
-        int8_t plus, minus;
-        ozaki_residues(&m, digits[2 * e], digits[2 * e + 1], &plus, &minus);
-        packed[0] |= (uint64_t)(uint8_t)plus << 8 * e;
-        packed[1] |= (uint64_t)(uint8_t)minus << 8 * e;
-    }
-    *reinterpret_cast<uint64_t *>(to) = packed[0];
-    *reinterpret_cast<uint64_t *>(to + plane) = packed[1];
+    for (int e = 0; e < PACK; e++)
+        ozaki_residues(&m, digits[2 * e], digits[2 * e + 1], &plus[e], &minus[e]);
+    *reinterpret_cast<uint64_t *>(to) = lowest_bytes(plus);
+    *reinterpret_cast<uint64_t *>(to + plane) = lowest_bytes(minus);
 }
 
 /* Residues of PACK steps, of digits in shared memory, to all planes. */
@@ -137,21 +143,32 @@ __device__ __forceinline__ void store_residues(const residues &moduli, const uin
 
 /* A tile of lines and steps: as digits in shared memory, then as residues.  `height` and `depth`
  * are those of planes. */
-template <bool COMPLEX, class LINES_ABREAST>
+template <bool COMPLEX, typename T, class LINES_ABREAST>
 __global__ void __launch_bounds__(THREADS)
     convert(const residues moduli, LINES_ABREAST from, ozaki_scales scales, int8_t *planes,
             int64_t height, int64_t depth)
 {
     constexpr int EACH = WIDTH<COMPLEX> * PACK, PACKS = TILE_STEPS / EACH; /* of a line */
+    constexpr int ABREAST = THREADS / TILE_ROWS, LOADS = 8; /* steps at a time; each thread's */
+    static_assert(TILE_STEPS % (LOADS * ABREAST) == 0, "whole turns");
     __shared__ uint64_t numbers[TILE_ROWS][TILE_STEPS + TILE_STEPS / PACK + 1];
     const int64_t x0 = (int64_t)blockIdx.x * TILE_ROWS, p0 = (int64_t)blockIdx.y * TILE_STEPS;
-    for (int element = threadIdx.x; element < TILE_ROWS * TILE_STEPS; element += THREADS) {
-        const int x = element % TILE_ROWS, p = element / TILE_ROWS;
-        int64_t integer = 0;
-        if (x0 + x < from.width && p0 + p < from.depth &&
-            scales.exponents[x0 + x] != OZAKI_NOT_FINITE)
-            integer = ozaki_integer((double)from.at(x0 + x, p0 + p), scales.shifts[x0 + x]);
-        numbers[x][spread(p)] = ozaki_digits(integer);
+    const int x = threadIdx.x % TILE_ROWS;
+    const int64_t line = min(x0 + x, from.width - 1), begin = min(p0, from.depth - 1);
+    const bool finite = line == x0 + x && scales.exponents[line] != OZAKI_NOT_FINITE;
+    const int shift = scales.shifts[line], steps = (int)min(from.depth - p0, (int64_t)TILE_STEPS);
+    for (int first = threadIdx.x / TILE_ROWS; first < TILE_STEPS; first += LOADS * ABREAST) {
+        T loaded[LOADS];
+#pragma unroll
+        for (int e = 0; e < LOADS; e++)
+            loaded[e] = from.at(line, begin + min(first + e * ABREAST, max(steps - 1, 0)));
+#pragma unroll
+        for (int e = 0; e < LOADS; e++) {
+            const int p = first + e * ABREAST;
+            const bool inside = finite && p < steps;
+            numbers[x][spread(p)] =
+                ozaki_digits(inside ? ozaki_integer((double)loaded[e], shift) : 0);
+        }
     }
     __syncthreads();
     for (int pack = threadIdx.x; pack < TILE_ROWS * PACKS; pack += THREADS) {
@@ -168,6 +185,25 @@ struct line_measures {
     unsigned long long squares[32];
 };
 
+/* The exponent of the number that is largest in magnitude, by their bits: those of numbers that are
+ * not finite are larger. */
+template <typename T>
+__device__ __forceinline__ int largest_exponent(const T numbers[HELD])
+{
+    constexpr uint64_t MAGNITUDE = ~(uint64_t)0 >> 1;
+    uint64_t most = 0;
+    double largest;
+#pragma unroll
+    for (int e = 0; e < HELD; e++) {
+        const double number = (double)numbers[e];
+        uint64_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        most = max(most, bits & MAGNITUDE);
+    }
+    memcpy(&largest, &most, sizeof largest);
+    return ozaki_exponent(largest);
+}
+
 /* The scale of a line of which each thread holds some numbers, the others 0. */
 template <typename T>
 __device__ __forceinline__ void measure_line(const residues &moduli, const T held[HELD],
@@ -181,10 +217,7 @@ __device__ __forceinline__ void measure_line(const residues &moduli, const T hel
         line.squares[lane] = 0;
     }
     __syncthreads();
-#pragma unroll
-    for (int e = 0; e < HELD; e++)
-        exponent = max(exponent, ozaki_exponent((double)held[e]));
-    atomicMax(&line.exponents[lane], exponent);
+    atomicMax(&line.exponents[lane], largest_exponent(held));
     __syncthreads();
     for (int i = 0; i < 32; i++)
         exponent = max(exponent, line.exponents[i]);
@@ -273,7 +306,7 @@ static cudaError_t convert_operand(const residues &moduli, const LINES<T, false>
     if (status == cudaSuccess)
         status = start_kernel(find_shifts, each, THREADS, 0, stream, moduli, scales, height);
     if (status == cudaSuccess)
-        status = start_kernel(convert<COMPLEX, lines>, converting, THREADS, 0, stream, moduli, from,
-                              scales, planes, height, depth);
+        status = start_kernel(convert<COMPLEX, T, lines>, converting, THREADS, 0, stream, moduli,
+                              from, scales, planes, height, depth);
     return status;
 }

@@ -13,6 +13,7 @@
 
 constexpr int QUAD = 4;  /* residues a load, when they are put together */
 constexpr int AHEAD = 7; /* such loads in flight */
+constexpr int COLS = 4;  /* columns of C, one after the other */
 
 /* op(A) or op(B), of any transposition. */
 template <typename T>
@@ -26,6 +27,7 @@ template <typename T>
 __device__ T running_sum(const strided<T> &a, int64_t i, const strided<T> &b, int64_t j,
                          int64_t steps, T sum)
 {
+#pragma unroll 1
     for (int64_t p = 0; p < steps; p++)
         sum = multiply_add(a.memory[i * a.across + p * a.along],
                            b.memory[j * b.across + p * b.along], sum);
@@ -42,15 +44,27 @@ __device__ __forceinline__ uint32_t load_residues(const int8_t *from, int64_t pl
            (uint32_t) * reinterpret_cast<const uint16_t *>(from + plane) << 16;
 }
 
+/* A signed byte of a word, as the last digits of 2^52: conversions are slow. */
+__device__ __forceinline__ double byte_at(uint32_t packed, int number)
+{
+#ifdef __CUDA_ARCH__
+    const unsigned digits = __byte_perm(packed ^ 0x80808080, 0, 0x4440 + number);
+    return __hiloint2double(0x43300000, (int)digits) - (0x1p52 + 128);
+#else
+    return (int8_t)(packed >> 8 * number);
+#endif
+}
+
 /* The residue of the e-th of QUAD neighbours, of what was loaded. */
 template <bool COMPLEX>
-__device__ __forceinline__ int8_t residue_at(const modulus &m, uint32_t packed, int e)
+__device__ __forceinline__ double residue_at(const modulus &m, uint32_t packed, int e)
 {
     if (!COMPLEX)
-        return (int8_t)(packed >> 8 * e);
+        return byte_at(packed, e);
     const int number = e / 2 * 8;
-    return ozaki_part_residue(&m, (int8_t)(packed >> number), (int8_t)(packed >> (16 + number)),
-                              e % 2);
+    return byte_at((uint8_t)ozaki_part_residue(&m, (int8_t)(packed >> number),
+                                               (int8_t)(packed >> (16 + number)), e % 2),
+                   0);
 }
 
 __device__ __forceinline__ int warp_sum(int x)
@@ -64,36 +78,6 @@ __device__ __forceinline__ int warp_sum(int x)
 #endif
 }
 
-/* Sums of the residues in a block's part of a column of C, times their rows' signs. */
-struct signed_sums {
-    int of[THREADS / 32][2 * RESIDUES_MOST]; /* by each warp, for each plane */
-
-    template <bool COMPLEX>
-    __device__ __forceinline__ void add(int modulus, uint32_t packed, uint32_t signs)
-    {
-        constexpr uint32_t HALF = COMPLEX ? 0xffff : 0xffffffff;
-        int *const sums = of[threadIdx.x / 32] + WIDTH<COMPLEX> * modulus;
-        const int sum = warp_sum(ozaki_dot(packed, (int32_t)(signs & HALF), 0));
-        const int other = COMPLEX ? warp_sum(ozaki_dot(packed, (int32_t)(signs & ~HALF), 0)) : 0;
-        if (threadIdx.x % 32 > 0)
-            return;
-        sums[0] = sum;
-        if (COMPLEX)
-            sums[1] = other;
-    }
-
-    /* Add those of all warps, each for its plane, to a column's. */
-    __device__ __forceinline__ void add_to(int *column, int64_t stride, int planes) const
-    {
-        int sum = 0;
-        if ((int)threadIdx.x >= planes)
-            return;
-        for (int warp = 0; warp < THREADS / 32; warp++)
-            sum += of[warp][threadIdx.x];
-        atomicAdd(&column[threadIdx.x * stride], sum);
-    }
-};
-
 /* The signs of QUAD neighbours in a column, as load_residues has their residues. */
 template <bool COMPLEX>
 __device__ __forceinline__ uint32_t load_signs(const int8_t *from)
@@ -103,75 +87,158 @@ __device__ __forceinline__ uint32_t load_signs(const int8_t *from)
     return *reinterpret_cast<const uint16_t *>(from) * 0x10001u;
 }
 
-/* The integer behind the residues of QUAD neighbours in a column of C; where the column is checked
- * all threads of a warp call it, some beyond the column. */
-template <int PARTS, bool COMPLEX>
-__device__ __forceinline__ void values_at(const residues &moduli, const ozaki_planes &planes,
-                                          int64_t i, int64_t j, bool inside, signed_sums *checked,
-                                          double values[QUAD])
-{
-    const int64_t plane = planes.n * planes.m, row = i / WIDTH<COMPLEX>;
-    const int8_t *from = planes.c + j * planes.m + row;
-    const uint32_t signs = checked && inside ? load_signs<COMPLEX>(planes.signs + row) : 0;
-    double sums[QUAD][RESIDUES_PARTS] = {};
-    for (int first = 0; first < moduli.count; first += AHEAD) {
-        uint32_t packed[AHEAD];
+/* Sums of the residues in a warp's part of a column of C, times their rows' signs: each lane keeps
+ * those of the planes of one modulus. */
+template <bool COMPLEX>
+struct signed_sums {
+    int kept[WIDTH<COMPLEX>];
+
+    __device__ __forceinline__ void add(int modulus, uint32_t packed, uint32_t signs)
+    {
 #pragma unroll
-        for (int q = 0; q < AHEAD; q++, from += WIDTH<COMPLEX> * plane)
-            if (first + q < moduli.count)
-                packed[q] = inside ? load_residues<COMPLEX>(from, plane) : 0;
-#pragma unroll
-        for (int q = 0; q < AHEAD; q++)
-            if (first + q < moduli.count) {
-                if (checked)
-                    checked->add<COMPLEX>(first + q, packed[q], signs);
-#pragma unroll
-                for (int e = 0; e < QUAD; e++)
-                    ozaki_accumulate(&moduli, PARTS, first + q,
-                                     residue_at<COMPLEX>(moduli.moduli[first + q], packed[q], e),
-                                     sums[e]);
-            }
+        for (int plane = 0; plane < WIDTH<COMPLEX>; plane++) {
+            const uint32_t bytes = !COMPLEX ? ~0u : 0xffffu << 16 * plane;
+            const int sum = warp_sum(ozaki_dot(packed, (int32_t)(signs & bytes), 0));
+            if ((int)threadIdx.x % 32 == modulus)
+                kept[plane] = sum;
+        }
     }
+};
+
+/* The integers behind the residues of QUAD neighbours in a column of C, from sums of weights times
+ * residues.  All threads of a warp call it. */
+template <int PARTS, bool COMPLEX>
+struct collected {
+    const residues &moduli;
+    const int8_t *from; /* residues of the next modulus */
+    int64_t plane;
+    uint32_t signs; /* 0: nothing is checked */
+    signed_sums<COMPLEX> checked;
+    double sums[QUAD][RESIDUES_PARTS];
+
+    /* Take in the residues of COUNT moduli. */
+    template <int COUNT>
+    __device__ __forceinline__ void add(int first)
+    {
+        uint32_t packed[COUNT];
 #pragma unroll
-    for (int e = 0; e < QUAD; e++)
-        values[e] = ozaki_value(&moduli, PARTS, sums[e]);
+        for (int q = 0; q < COUNT; q++, from += WIDTH<COMPLEX> * plane)
+            packed[q] = load_residues<COMPLEX>(from, plane);
+        if (signs)
+#pragma unroll
+            for (int q = 0; q < COUNT; q++)
+                checked.add(first + q, packed[q], signs);
+#pragma unroll
+        for (int q = 0; q < COUNT; q++)
+#pragma unroll
+            for (int e = 0; e < QUAD; e++)
+                ozaki_accumulate(&moduli, PARTS, first + q,
+                                 residue_at<COMPLEX>(moduli.moduli[first + q], packed[q], e),
+                                 sums[e]);
+    }
+
+    /* The first ones with constant indices, so that weights are operands of instructions. */
+    __device__ __forceinline__ void add_all()
+    {
+        int first = 0;
+#pragma unroll
+        for (; first < RESIDUES_MOST / AHEAD * AHEAD; first += AHEAD) {
+            if (first + AHEAD > moduli.count)
+                break;
+            add<AHEAD>(first);
+        }
+#pragma unroll 1
+        for (; first < moduli.count; first++)
+            add<1>(first);
+    }
+};
+
+/* Add to an element of C what its block gives: a value, or the running sum where the row or the
+ * column is not finite. */
+template <bool COMPLEX, typename T>
+__device__ __forceinline__ void add_to_one(const product<T> &g, const strided<T> &a,
+                                           const strided<T> &b, const ozaki_planes &planes,
+                                           int64_t i, int64_t j, double value)
+{
+    const ozaki_scales &rows = planes.scales_a, &cols = planes.scales_b;
+    const int64_t line = i / WIDTH<COMPLEX>;
+    T *c = &g.c[i + j * g.ldc];
+    const T before = g.beta == T(0) ? T(0) : *c;
+    if (rows.exponents[line] == OZAKI_NOT_FINITE || cols.exponents[j] == OZAKI_NOT_FINITE)
+        *c = running_sum(a, i, b, j, g.k, before);
+    else
+        *c = (T)ozaki_added((double)before, value, rows.shifts[line], cols.shifts[j]);
 }
 
-/* A block has THREADS QUAD elements of a column of C: a thread QUAD neighbours, as residues, and
- * every THREADS-th element, as a sum. */
+/* A warp has ROWS elements of each of COLS columns of C: a lane QUAD neighbours, as residues, and
+ * every 32nd element, as a sum.  Of planes these rows are whole, or beyond. */
 template <typename T, int PARTS, bool COMPLEX>
 __global__ void __launch_bounds__(THREADS, 4)
     reconstruct(const residues moduli, const product<T> g, strided<T> a, strided<T> b,
                 ozaki_planes planes, bool check)
 {
-    __shared__ double values[THREADS * QUAD];
-    __shared__ signed_sums checked;
-    const int64_t i0 = (int64_t)blockIdx.x * THREADS * QUAD, j = blockIdx.y;
-    const int first = threadIdx.x * QUAD;
-    T before[QUAD];
+    constexpr int WARPS = THREADS / 32, ROWS = 32 * QUAD;
+    static_assert(OZAKI_TILE % ROWS == 0, "planes end where a warp's part ends");
+    __shared__ double values[WARPS][ROWS];
+    __shared__ int checked[2][WARPS][2 * RESIDUES_MOST];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int64_t i0 = ((int64_t)blockIdx.x * WARPS + warp) * ROWS, j0 = (int64_t)blockIdx.y * COLS;
+    const int64_t plane = planes.n * planes.m, line = (i0 + lane * QUAD) / WIDTH<COMPLEX>;
+    const int rows = (int)min(g.m - i0 - lane, (int64_t)ROWS); /* from this lane's first one on */
+    const bool inside = line < planes.m;
+    const uint32_t signs = check && inside ? load_signs<COMPLEX>(planes.signs + line) : 0;
+    int shifts[QUAD];
+    bool finite = true;
 #pragma unroll
     for (int s = 0; s < QUAD; s++) {
-        const int64_t i = i0 + threadIdx.x + s * THREADS;
-        before[s] = g.beta == T(0) || i >= g.m ? T(0) : g.c[i + j * g.ldc];
+        const int64_t line = (i0 + lane + 32 * s) / WIDTH<COMPLEX>;
+        shifts[s] = 32 * s < rows ? planes.scales_a.shifts[line] : 0;
+        finite = finite && (32 * s >= rows || planes.scales_a.exponents[line] != OZAKI_NOT_FINITE);
     }
-    values_at<PARTS, COMPLEX>(moduli, planes, i0 + first, j, i0 + first < g.m,
-                              check ? &checked : nullptr, values + first);
-    __syncthreads();
-    if (check)
-        checked.add_to(planes.sums + j, planes.n, WIDTH<COMPLEX> * moduli.count);
+#pragma unroll 1
+    for (int col = 0; col < COLS; col++) {
+        const int64_t j = j0 + col;
+        if (j >= g.n)
+            break;
+        T *const c = g.c + i0 + lane + j * g.ldc;
+        T before[QUAD];
 #pragma unroll
-    for (int s = 0; s < QUAD; s++) {
-        const int e = threadIdx.x + s * THREADS;
-        const int64_t i = i0 + e, line = i / WIDTH<COMPLEX>;
-        T *c = &g.c[i + j * g.ldc];
-        if (i >= g.m)
-            return;
-        if (planes.scales_a.exponents[line] == OZAKI_NOT_FINITE ||
-            planes.scales_b.exponents[j] == OZAKI_NOT_FINITE)
-            *c = running_sum(a, i, b, j, g.k, before[s]);
-        else
-            *c = (T)ozaki_added((double)before[s], values[e], planes.scales_a.shifts[line],
-                                planes.scales_b.shifts[j]);
+        for (int s = 0; s < QUAD; s++)
+            before[s] = g.beta == T(0) || 32 * s >= rows ? T(0) : c[32 * s];
+        collected<PARTS, COMPLEX> all = {moduli, planes.c + j * planes.m + line, plane, signs, {},
+                                         {}};
+        if (inside)
+            all.add_all();
+        __syncwarp();
+#pragma unroll
+        for (int e = 0; e < QUAD; e++)
+            values[warp][lane * QUAD + e] = ozaki_value(&moduli, PARTS, all.sums[e]);
+        if (check) {
+            if (lane < moduli.count)
+#pragma unroll
+                for (int p = 0; p < WIDTH<COMPLEX>; p++)
+                    checked[col % 2][warp][WIDTH<COMPLEX> * lane + p] = all.checked.kept[p];
+            __syncthreads();
+            if ((int)threadIdx.x < WIDTH<COMPLEX> * moduli.count) {
+                int sum = 0;
+                for (int w = 0; w < WARPS; w++)
+                    sum += checked[col % 2][w][threadIdx.x];
+                atomicAdd(&planes.sums[threadIdx.x * planes.n + j], sum);
+            }
+        }
+        __syncwarp();
+        if (finite && planes.scales_b.exponents[j] != OZAKI_NOT_FINITE) {
+            const int shift = planes.scales_b.shifts[j];
+#pragma unroll
+            for (int s = 0; s < QUAD; s++)
+                if (32 * s < rows)
+                    c[32 * s] = (T)ozaki_added((double)before[s], values[warp][lane + 32 * s],
+                                               shifts[s], shift);
+        } else {
+#pragma unroll 1
+            for (int e = 0; e < min(rows, ROWS); e += 32)
+                add_to_one<COMPLEX>(g, a, b, planes, i0 + lane + e, j, values[warp][lane + e]);
+        }
     }
 }
 
@@ -210,7 +277,7 @@ static cudaError_t reconstruct_part(const residues &moduli, const product<T> &pa
     const auto kernel = moduli.parts == 2   ? reconstruct<T, 2, COMPLEX>
                         : moduli.parts == 3 ? reconstruct<T, 3, COMPLEX>
                                             : reconstruct<T, 4, COMPLEX>;
-    const dim3 grid(blocks_of(part.m, THREADS * QUAD), (unsigned)part.n);
+    const dim3 grid(blocks_of(part.m, THREADS * QUAD), blocks_of(part.n, COLS));
     return start_kernel(kernel, grid, THREADS, 0, stream, moduli, part, a, b, planes, check);
 }
 

@@ -48,6 +48,16 @@ OZAKI double ozaki_power(int exponent)
     return power;
 }
 
+/* A product that is never fused with an addition. */
+OZAKI double ozaki_times(double x, double y)
+{
+#ifdef __CUDA_ARCH__
+    return __dmul_rn(x, y);
+#else
+    return x * y;
+#endif
+}
+
 /* 2^exponent x, rounded once where |x| is 2^-100 or more or the result is a normal number: to those
  * who scale less than that, numbers below 2^-1022 are alike. */
 OZAKI double ozaki_scaled(double x, int exponent)
@@ -55,12 +65,10 @@ OZAKI double ozaki_scaled(double x, int exponent)
     const int most = 900;
     const int first = exponent > most ? most : exponent < -most ? -most : exponent;
     const int rest = exponent - first;
-    const double last = ozaki_power(rest > most ? most : rest < -most ? -most : rest);
-#ifdef __CUDA_ARCH__ /* products that are never fused with an addition */
-    return __dmul_rn(__dmul_rn(x, ozaki_power(first)), last);
-#else
-    return x * ozaki_power(first) * last;
-#endif
+    double scaled = ozaki_times(x, ozaki_power(first));
+    if (rest != 0)
+        scaled = ozaki_times(scaled, ozaki_power(rest > most ? most : rest < -most ? -most : rest));
+    return scaled;
 }
 
 /* q_h, of a finite element of a row with this exponent. */
@@ -111,33 +119,54 @@ OZAKI uint64_t ozaki_digits(int64_t x)
     return ((uint64_t)x + halves) ^ halves;
 }
 
-/* The balanced residue of an integer below 2^18 in magnitude. */
-OZAKI int8_t ozaki_rest(const struct modulus *m, int x)
+/* 1.5 2^23 as a float.  Near it floats are whole numbers: its bits plus x are those of 1.5 2^23 +
+ * x, for integers x below 2^22 in magnitude. */
+#define OZAKI_WHOLE 0x1.8p23f
+enum { OZAKI_WHOLE_BITS = 0x4b400000 };
+
+OZAKI float ozaki_float(uint32_t bits)
 {
-    const int quotient = (int)(((int64_t)x * m->inverse_32 + ((int64_t)1 << 31)) >> 32);
-    return (int8_t)(x - quotient * m->p);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
-/* The sum of digits times residues of powers of 256, 2^17 at most. */
-OZAKI int ozaki_digit_sum(uint64_t digits, const int32_t powers[2])
+OZAKI uint32_t ozaki_bits(float x)
 {
-    const int low = ozaki_dot((uint32_t)digits, powers[0], 0);
-    return ozaki_dot((uint32_t)(digits >> 32), powers[1], low);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
-/* The balanced residue of an integer, of its digits. */
-OZAKI int8_t ozaki_residue(const struct modulus *m, uint64_t digits)
+/* The balanced residue of x, below 2^18 in magnitude, given the bits OZAKI_WHOLE_BITS + x.  The
+ * quotient is rounded once.  For odd p it is at least 1 / (2 p) away from where rounding changes,
+ * and the error of 1 / p times x is 2^-5 of that at most.  The residue is the lowest byte, which is
+ * right for p = 256 whatever the quotient; the other bytes are left over. */
+OZAKI uint32_t ozaki_rest(const struct modulus *m, uint32_t bits)
 {
-    if (m->p == 256)
-        return (int8_t)(digits & 255);
-    return ozaki_rest(m, ozaki_digit_sum(digits, m->powers));
+    const float quotient = fmaf(ozaki_float(bits) - OZAKI_WHOLE, m->inverse, OZAKI_WHOLE);
+    return bits - ozaki_bits(quotient) * (uint32_t)m->p;
+}
+
+/* `sum`, and the digits times residues of powers of 256: these are 2^17 at most. */
+OZAKI uint32_t ozaki_digit_sum(uint64_t digits, const int32_t powers[2], uint32_t sum)
+{
+    const int low = ozaki_dot((uint32_t)digits, powers[0], (int)sum);
+    return (uint32_t)ozaki_dot((uint32_t)(digits >> 32), powers[1], low);
+}
+
+/* The balanced residue of an integer, of its digits: the lowest byte, as in ozaki_rest. */
+OZAKI uint32_t ozaki_residue(const struct modulus *m, uint64_t digits)
+{
+    return ozaki_rest(m, ozaki_digit_sum(digits, m->powers, OZAKI_WHOLE_BITS));
 }
 
 /* Those of a complex integer, of the digits of its parts. */
-OZAKI void ozaki_residues(const struct modulus *m, uint64_t re, uint64_t im, int8_t *plus,
-                          int8_t *minus)
+OZAKI void ozaki_residues(const struct modulus *m, uint64_t re, uint64_t im, uint32_t *plus,
+                          uint32_t *minus)
 {
-    const int straight = ozaki_digit_sum(re, m->powers), turned = ozaki_digit_sum(im, m->turned);
+    const uint32_t straight = ozaki_digit_sum(re, m->powers, OZAKI_WHOLE_BITS),
+                   turned = ozaki_digit_sum(im, m->turned, 0);
     *plus = ozaki_rest(m, straight + turned);
     *minus = ozaki_rest(m, straight - turned);
 }
@@ -145,7 +174,8 @@ OZAKI void ozaki_residues(const struct modulus *m, uint64_t re, uint64_t im, int
 /* That of its real, or its imaginary part, of these. */
 OZAKI int8_t ozaki_part_residue(const struct modulus *m, int8_t plus, int8_t minus, bool imaginary)
 {
-    return ozaki_rest(m, imaginary ? (plus - minus) * m->half_turned : (plus + minus) * m->half);
+    const int part = imaginary ? (plus - minus) * m->half_turned : (plus + minus) * m->half;
+    return (int8_t)ozaki_rest(m, OZAKI_WHOLE_BITS + (uint32_t)part);
 }
 
 /* The modulus of a plane of residues: complex integers have two planes for each, one of re + s im
@@ -164,27 +194,16 @@ OZAKI int8_t ozaki_reduced(const struct modulus *m, int32_t sum)
     return (int8_t)(sum - quotient * m->p);
 }
 
-/* A residue as a double: on a GPU as the last digits of 2^52, for conversions are slow there. */
-OZAKI double ozaki_double(int8_t residue)
-{
-#ifdef __CUDA_ARCH__
-    return __hiloint2double(0x43300000, residue + 128) - (0x1p52 + 128);
-#else
-    return residue;
-#endif
-}
-
 /* The integer behind residues, of at most P/2 (1 - 2^-8) in magnitude.  `sums` of weights times
  * residues start with zeros; they are exact, and so is what is left of each part when the multiple
  * of P that is nearest is taken away.  Only the sum of these is rounded, to one of the two doubles
  * around it, and not at all where it is a double.  `parts` is residues->parts, of which a kernel
  * makes a constant. */
-OZAKI void ozaki_accumulate(const struct residues *residues, int parts, int q, int8_t residue,
+OZAKI void ozaki_accumulate(const struct residues *residues, int parts, int q, double residue,
                             double sums[RESIDUES_PARTS])
 {
-    const double number = ozaki_double(residue);
     for (int part = 0; part < parts; part++)
-        sums[part] = fma(residues->moduli[q].weight[part], number, sums[part]);
+        sums[part] = fma(residues->moduli[q].weight[part], residue, sums[part]);
 }
 
 OZAKI double ozaki_value(const struct residues *residues, int parts,

@@ -116,7 +116,7 @@ static int64_t rounded_ratio(int64_t x, int p)
 static struct modulus modulus_make(int p, bool complex, const struct large *product)
 {
     struct modulus m = {.p = p,
-                        .inverse_32 = (int32_t)rounded_ratio((int64_t)1 << 32, p),
+                        .inverse = 1.0F / (float)p,
                         .inverse_37 = (int32_t)rounded_ratio((int64_t)1 << 37, p)};
     uint32_t rest;
     powers_make(1, p, m.powers);

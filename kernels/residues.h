@@ -16,7 +16,7 @@ enum { RESIDUES_LEAST = 6, RESIDUES_MOST = 18, RESIDUES_PARTS = 4 };
 
 struct modulus {
     int p;
-    int32_t inverse_32; /* 2^32 / p, rounded: a quotient of what is below 2^18 in magnitude */
+    float inverse;      /* 1 / p: a quotient of what is below 2^18 in magnitude */
     int32_t inverse_37; /* 2^37 / p, rounded: of what is at most 2^28 */
     int32_t powers[2];  /* 256^i mod p, balanced: a byte each, the lowest first */
     /* Of complex integers, by a root s of -1 modulo p: s 256^i likewise, and 1/2 and 1/(2 s),

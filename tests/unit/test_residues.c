@@ -116,12 +116,15 @@ static void test_residues_of_operands(void **state)
         const struct modulus *m = &r.moduli[q];
         for (int trial = tries(100000); trial > 0; trial--) {
             const int64_t x = (int64_t)random_bits() >> (1 + trial % 62);
-            assert_int_equal(ozaki_residue(m, ozaki_digits(x)), residue_of(x, m->p));
+            assert_int_equal((int8_t)ozaki_residue(m, ozaki_digits(x)), residue_of(x, m->p));
         }
         for (int64_t i = 0; i < 1000; i++) {
-            assert_int_equal(ozaki_residue(m, ozaki_digits(end - i)), residue_of(end - i, m->p));
-            assert_int_equal(ozaki_residue(m, ozaki_digits(i - end)), residue_of(i - end, m->p));
-            assert_int_equal(ozaki_residue(m, ozaki_digits(i - 500)), residue_of(i - 500, m->p));
+            assert_int_equal((int8_t)ozaki_residue(m, ozaki_digits(end - i)),
+                             residue_of(end - i, m->p));
+            assert_int_equal((int8_t)ozaki_residue(m, ozaki_digits(i - end)),
+                             residue_of(i - end, m->p));
+            assert_int_equal((int8_t)ozaki_residue(m, ozaki_digits(i - 500)),
+                             residue_of(i - 500, m->p));
         }
     }
 }
@@ -132,11 +135,11 @@ static void test_quotients_of_operands(void **state)
     (void)state;
     struct residues r;
     residues_make(RESIDUES_MOST, complex, &r);
-    for (int q = !complex; q < r.count; q++) {
+    for (int q = 0; q < r.count; q++) {
         const struct modulus *m = &r.moduli[q];
         for (int64_t sum = -(1 << 18) + 1; sum < 1 << 18; sum++) {
-            const int64_t quotient = (sum * m->inverse_32 + ((int64_t)1 << 31)) >> 32;
-            assert_int_equal(sum - quotient * m->p, residue_of(sum, m->p));
+            const uint32_t bits = OZAKI_WHOLE_BITS + (uint32_t)sum;
+            assert_int_equal((int8_t)ozaki_rest(m, bits), residue_of(sum, m->p));
         }
     }
 }
@@ -147,6 +150,15 @@ static int root_of(const struct modulus *m)
     const int root = (int8_t)(m->turned[0] & 255);
     assert_int_equal((root * root + 1) % m->p, 0);
     return root;
+}
+
+static void residues_of(const struct modulus *m, int64_t re, int64_t im, int8_t *plus,
+                        int8_t *minus)
+{
+    uint32_t words[2];
+    ozaki_residues(m, ozaki_digits(re), ozaki_digits(im), &words[0], &words[1]);
+    *plus = (int8_t)words[0];
+    *minus = (int8_t)words[1];
 }
 
 /* Both residues of complex integers, those of products, and those of the parts of these. */
@@ -164,8 +176,7 @@ static void test_complex_integers(void **state)
             for (int i = 0; i < 4; i++)
                 x[i] = (int64_t)random_bits() >> (1 + (trial + i * i) % 62);
             for (int i = 0; i < 4; i += 2) {
-                ozaki_residues(m, ozaki_digits(x[i]), ozaki_digits(x[i + 1]), &sides[i],
-                               &sides[i + 1]);
+                residues_of(m, x[i], x[i + 1], &sides[i], &sides[i + 1]);
                 assert_int_equal(sides[i], residue_of(x[i] + (__int128)s * x[i + 1], m->p));
                 assert_int_equal(sides[i + 1], residue_of(x[i] - (__int128)s * x[i + 1], m->p));
             }
@@ -193,7 +204,7 @@ static void test_complex_integers_at_the_ends(void **state)
             const int64_t re = i % 2 ? end - i : i - end,
                           im = i % 4 < 2 ? end - i / 7 : i / 7 - end;
             int8_t plus, minus;
-            ozaki_residues(m, ozaki_digits(re), ozaki_digits(im), &plus, &minus);
+            residues_of(m, re, im, &plus, &minus);
             assert_int_equal(plus, residue_of(re + (__int128)s * im, m->p));
             assert_int_equal(minus, residue_of(re - (__int128)s * im, m->p));
         }
