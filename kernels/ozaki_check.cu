@@ -6,22 +6,21 @@
  * that do not follow from the signs, half or more are found, but for an even number of differences
  * of 128 modulo 256, which cancel.
  *
- * Sums over rows are below 2^28 for up to 2^21 rows whatever the signs are, and for far more with
- * random ones.
+ * Sums over rows are below 2^27 for up to 2^20 rows whatever the signs are, and for far more with
+ * random ones; those over steps are at most 2^27.
  *
- * x op(A) is computed once for all columns that op(A) is converted for; x C is summed up where the
- * residues of C are read anyway (ozaki_cuda.cu).  So op(A) and op(B) are read once more, and C is
- * not. */
+ * x op(A) is computed once for all columns that op(A) is converted for.  Its product with op(B) is
+ * taken from the sums where op(B) is converted (ozaki_convert.cuh), and x C is added where the
+ * residues of C are read (ozaki_cuda.cu): neither is read once more. */
 #include "launch.cuh"
 #include "mix.h"
 #include "ozaki_product.cuh"
 #include "ozaki_scheme.h"
 
 constexpr int THREADS = OZAKI_TILE;
-constexpr int WIDE = 16;                        /* bytes a load */
-constexpr int LANES = OZAKI_TILE / WIDE;        /* threads that have a tile of a row */
-constexpr int SLICES = THREADS / LANES;         /* of the rows, each for LANES threads */
-constexpr int COLS = 4, SHARE = THREADS / COLS; /* of op(B) a block, threads of a column */
+constexpr int WIDE = 16;                 /* bytes a load */
+constexpr int LANES = OZAKI_TILE / WIDE; /* threads that have a tile of a row */
+constexpr int SLICES = THREADS / LANES;  /* of the rows, each for LANES threads */
 
 struct alignas(WIDE) bytes_loaded {
     uint32_t words[WIDE / 4];
@@ -64,29 +63,9 @@ __global__ void __launch_bounds__(THREADS) project(const residues moduli, const 
         ozaki_reduced(ozaki_modulus(&moduli, q), sum);
 }
 
-/* (x op(A)) op(B), negated, to which the sums of C are added; a block has some columns. */
-__global__ void __launch_bounds__(THREADS) expect(const residues moduli, const ozaki_planes planes)
+__global__ void __launch_bounds__(THREADS) clear_sums(const ozaki_planes planes)
 {
-    __shared__ int shares[COLS][SHARE];
-    const int col = threadIdx.x / SHARE, at = threadIdx.x % SHARE;
-    const int64_t q = blockIdx.y, j = (int64_t)blockIdx.x * COLS;
-    const int8_t *b = planes.b + (q * planes.n + j + col) * planes.k,
-                 *y = planes.projected + q * planes.k;
-    int sum = 0;
-#pragma unroll 4
-    for (int64_t p = at * WIDE; p < planes.k; p += SHARE * WIDE) {
-        const bytes_loaded from = load_bytes(b + p), times = load_bytes(y + p);
-#pragma unroll
-        for (int w = 0; w < WIDE / 4; w++)
-            sum = ozaki_dot(from.words[w], (int32_t)times.words[w], sum);
-    }
-    shares[col][at] = sum;
-    __syncthreads();
-    if (at > 0)
-        return;
-    for (int t = 1; t < SHARE; t++)
-        sum += shares[col][t];
-    planes.sums[q * planes.n + j + col] = -ozaki_reduced(ozaki_modulus(&moduli, q), sum);
+    planes.sums[blockIdx.y * planes.n + (int64_t)blockIdx.x * THREADS + threadIdx.x] = 0;
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -115,7 +94,7 @@ cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, ui
 
 cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream)
 {
-    return start_kernel(expect, blocks_for(moduli, planes.n, COLS), THREADS, 0, stream, moduli,
+    return start_kernel(clear_sums, blocks_for(moduli, planes.n, THREADS), THREADS, 0, stream,
                         planes);
 }
 

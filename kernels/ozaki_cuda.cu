@@ -67,17 +67,6 @@ __device__ __forceinline__ double residue_at(const modulus &m, uint32_t packed, 
                    0);
 }
 
-__device__ __forceinline__ int warp_sum(int x)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        x += __shfl_xor_sync(~0u, x, lanes);
-    return x;
-#else
-    return __reduce_add_sync(~0u, x);
-#endif
-}
-
 /* The signs of QUAD neighbours in a column, as load_residues has their residues. */
 template <bool COMPLEX>
 __device__ __forceinline__ uint32_t load_signs(const int8_t *from)
@@ -87,24 +76,6 @@ __device__ __forceinline__ uint32_t load_signs(const int8_t *from)
     return *reinterpret_cast<const uint16_t *>(from) * 0x10001u;
 }
 
-/* Sums of the residues in a warp's part of a column of C, times their rows' signs: each lane keeps
- * those of the planes of one modulus. */
-template <bool COMPLEX>
-struct signed_sums {
-    int kept[WIDTH<COMPLEX>];
-
-    __device__ __forceinline__ void add(int modulus, uint32_t packed, uint32_t signs)
-    {
-#pragma unroll
-        for (int plane = 0; plane < WIDTH<COMPLEX>; plane++) {
-            const uint32_t bytes = !COMPLEX ? ~0u : 0xffffu << 16 * plane;
-            const int sum = warp_sum(ozaki_dot(packed, (int32_t)(signs & bytes), 0));
-            if ((int)threadIdx.x % 32 == modulus)
-                kept[plane] = sum;
-        }
-    }
-};
-
 /* The integers behind the residues of QUAD neighbours in a column of C, from sums of weights times
  * residues.  All threads of a warp call it. */
 template <int PARTS, bool COMPLEX>
@@ -112,9 +83,15 @@ struct collected {
     const residues &moduli;
     const int8_t *from; /* residues of the next modulus */
     int64_t plane;
-    uint32_t signs; /* 0: nothing is checked */
-    signed_sums<COMPLEX> checked;
+    uint32_t signs;             /* of the rows, or 0: nothing is checked */
+    kept_sums<COMPLEX> checked; /* of the residues times signs */
     double sums[QUAD][RESIDUES_PARTS];
+
+    __device__ __forceinline__ int signed_sum(uint32_t packed, int side)
+    {
+        const uint32_t bytes = !COMPLEX ? ~0u : 0xffffu << 16 * side;
+        return ozaki_dot(packed, (int32_t)(signs & bytes), 0);
+    }
 
     /* Take in the residues of COUNT moduli. */
     template <int COUNT>
@@ -127,7 +104,9 @@ struct collected {
         if (signs)
 #pragma unroll
             for (int q = 0; q < COUNT; q++)
-                checked.add(first + q, packed[q], signs);
+#pragma unroll
+                for (int side = 0; side < WIDTH<COMPLEX>; side++)
+                    checked.add(first + q, side, signed_sum(packed[q], side));
 #pragma unroll
         for (int q = 0; q < COUNT; q++)
 #pragma unroll
@@ -217,7 +196,7 @@ __global__ void __launch_bounds__(THREADS, 4)
             if (lane < moduli.count)
 #pragma unroll
                 for (int p = 0; p < WIDTH<COMPLEX>; p++)
-                    checked[col % 2][warp][WIDTH<COMPLEX> * lane + p] = all.checked.kept[p];
+                    checked[col % 2][warp][WIDTH<COMPLEX> * lane + p] = all.checked.of[p];
             __syncthreads();
             if ((int)threadIdx.x < WIDTH<COMPLEX> * moduli.count) {
                 int sum = 0;
@@ -287,17 +266,20 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
 {
     const strided<T> a = {part.a, TRANS_A ? part.lda : 1, TRANS_A ? 1 : part.lda};
     const strided<T> b = {part.b, TRANS_B ? 1 : part.ldb, TRANS_B ? part.ldb : 1};
+    const converted to_a = {planes.a, planes.m, planes.k, nullptr, nullptr};
+    const converted to_b = {planes.b, planes.n, planes.k, o.wrong ? planes.projected : nullptr,
+                            planes.sums};
     cudaError_t status = cudaSuccess;
     if (convert_a)
         status = convert_operand<COMPLEX>(*o.residues, lines_of_a<TRANS_A, COMPLEX>(part),
-                                          planes.scales_a, planes.a, planes.m, planes.k, stream);
+                                          planes.scales_a, to_a, stream);
     if (status == cudaSuccess && convert_a && o.wrong)
         status = ozaki_check_a(*o.residues, planes, seed, stream);
-    if (status == cudaSuccess)
-        status = convert_operand<COMPLEX>(*o.residues, operand_b<TRANS_B>(part), planes.scales_b,
-                                          planes.b, planes.n, planes.k, stream);
     if (status == cudaSuccess && o.wrong)
         status = ozaki_check_b(*o.residues, planes, stream);
+    if (status == cudaSuccess)
+        status = convert_operand<COMPLEX>(*o.residues, operand_b<TRANS_B>(part), planes.scales_b,
+                                          to_b, stream);
     if (status == cudaSuccess)
         status = multiply_planes(o, planes, stream);
     if (status == cudaSuccess)

@@ -5,7 +5,9 @@
 
 #include "quantity.h"
 
-enum { COLS_MOST = 8192 }; /* of C at a time: a part's residues stay few beside those of op(A) */
+/* Of C at a time: residues of a part stay few beside those of op(A), and conversions, which take
+ * less power than products, come often enough for the clock to gain by it. */
+enum { COLS_MOST = 2048 };
 
 /* Bytes of the scale of a row or column: its exponent, shift and squares. */
 enum { SCALE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t), SUM_BYTES = sizeof(int) };

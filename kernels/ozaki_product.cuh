@@ -48,9 +48,9 @@ extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_p
                                            bool leaves_room, cudaStream_t stream);
 
 /* The check of the products (ozaki_check.cu): once op(A) has been converted, with signs drawn from
- * `seed`; once op(B) has been; and when the columns of C have been summed up, times their rows'
- * signs, in planes.sums.  The last one adds to *wrong, on the device, the number of columns of
- * planes of C that are not such products, as far as these signs tell. */
+ * `seed`; before op(B) is, which takes from planes.sums what is expected; and when the columns of C
+ * have been added there, times their rows' signs.  The last one adds to *wrong, on the device, the
+ * number of columns of planes of C that are not such products, as far as these signs tell. */
 cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
                           cudaStream_t stream);
 cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream);

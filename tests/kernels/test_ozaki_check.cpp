@@ -50,8 +50,11 @@ struct fixture {
     std::vector<double> a, b, c;
     std::vector<int8_t> memory;
     int64_t cols = COLS; /* in the workspace, at a time */
+    const int64_t steps;
+    const bool trans_b; /* the faster way in the emulation */
 
-    fixture() : a(ROWS * STEPS), b(STEPS * COLS), c(ROWS * COLS)
+    explicit fixture(int64_t depth = STEPS, bool transposed = true)
+        : a(ROWS * depth), b(depth * COLS), c(ROWS * COLS), steps(depth), trans_b(transposed)
     {
         residues_make(MODULI, complex, &moduli);
         for (double &x : a)
@@ -66,18 +69,18 @@ struct fixture {
     unsigned long long multiply(uint64_t seed, int64_t first = 0, bool same_a = false)
     {
         unsigned long long wrong = 0;
-        memory.resize(ozaki_workspace(MODULI, complex, ROWS, cols, STEPS));
+        memory.resize(ozaki_workspace(MODULI, complex, ROWS, cols, steps));
         gemm g = {};
         g.type = SCALAR_DOUBLE;
         g.m = ROWS;
         g.n = COLS - first;
-        g.k = STEPS;
+        g.k = steps;
         g.alpha = 1;
         g.a = a.data();
         g.lda = ROWS;
-        g.trans_b = true; /* converted faster than lines, in the emulation */
-        g.b = b.data() + first;
-        g.ldb = COLS;
+        g.trans_b = trans_b;
+        g.b = b.data() + (trans_b ? first : first * steps);
+        g.ldb = trans_b ? (int64_t)COLS : steps;
         g.c = c.data() + first * ROWS;
         g.ldc = ROWS;
         ozaki o = {};
@@ -129,15 +132,12 @@ static void test_a_wrong_residue_of_c_is_found(void **)
     assert_int_equal(f.multiply(0), 0);
 }
 
-/* A changed byte of an operand makes columns wrong, unless what it is multiplied by is, or adds up
- * to, 0. */
-static void test_a_changed_operand_is_found(void **)
+static void change_operands(fixture &f, int flips)
 {
-    fixture f;
-    for (int flip = 0, flips = flip_count(); flip < flips; flip++) {
+    for (int flip = 0; flip < flips; flip++) {
         const int count = ozaki_plane_count(&f.moduli), q = flip % count, bit = 1 << rand() % 7;
         const int64_t row = rand() % f.lines(ROWS), col = rand() % COLS,
-                      step = rand() % f.lines(STEPS);
+                      step = rand() % f.lines(f.steps);
         before_product = [&](const ozaki_planes &p) {
             int8_t &byte = flip / count % 2 ? p.b[(q * p.n + col) * p.k + step]
                                             : p.a[(q * p.m + row) * p.k + step];
@@ -150,12 +150,32 @@ static void test_a_changed_operand_is_found(void **)
     }
 }
 
+/* A changed byte of an operand makes columns wrong, unless what it is multiplied by is, or adds up
+ * to, 0. */
+static void test_a_changed_operand_is_found(void **)
+{
+    fixture f;
+    change_operands(f, flip_count());
+}
+
+/* op(B) in either order in memory, of more steps than a warp converts at a time. */
+static void test_long_lines(void **)
+{
+    for (int transposed = 0; transposed < 2; transposed++) {
+        fixture f(1300, transposed);
+        assert_int_equal(f.multiply(1), 0);
+        assert_int_equal(f.multiply(2, 60, true), 0);
+        change_operands(f, flip_count() / 2);
+    }
+}
+
 int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right_products_pass),
         cmocka_unit_test(test_a_wrong_residue_of_c_is_found),
         cmocka_unit_test(test_a_changed_operand_is_found),
+        cmocka_unit_test(test_long_lines),
     };
     const int failures = cmocka_run_group_tests(tests, nullptr, nullptr);
     complex = true;
