@@ -73,8 +73,8 @@ def test_the_same_bits(problem, variant):
     assert report["plan"]["slab"] % BLOCK == 0 or report["plan"]["slab"] >= K
 
 
-def configuration(rng):
-    options = ["--gpu-memory", f"{rng.randint(11, 40)}M", "--host-memory", f"{rng.randint(64, 200)}M",
+def configuration(rng, megabytes):
+    options = ["--gpu-memory", f"{rng.randint(*megabytes)}M", "--host-memory", f"{rng.randint(64, 200)}M",
                "--io", rng.choice(WAYS)]
     ranks = rng.randint(0, 6)
     if rng.random() < 0.5:
@@ -83,10 +83,10 @@ def configuration(rng):
     return options, ranks
 
 
-def run_anyhow(problem, rng, folder, **how):
+def run_anyhow(problem, rng, folder, megabytes=(11, 40), **how):
     """Multiply in a random configuration, from files that may be chunked, now and then with a stop in the middle."""
     source, reference = problem
-    options, ranks = configuration(rng)
+    options, ranks = configuration(rng, megabytes)
     chunked = folder / "chunked.h5"
     with h5py.File(source) as old, h5py.File(chunked, "w") as new:
         for name in "ABC":
@@ -116,7 +116,7 @@ def short_problem(request, tmp_path_factory):
 @pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_gpu_gives_the_same_bits_in_random_configurations(short_problem, seed, tmp_path, gpu):
-    run_anyhow(short_problem, random.Random(seed), tmp_path, device=gpu)
+    run_anyhow(short_problem, random.Random(seed), tmp_path, megabytes=(31, 60), device=gpu)
 
 
 @pytest.mark.gpu
