@@ -46,11 +46,13 @@ def machine(run, in_memory):
     beside = 0 if in_memory else result
     slower = 0.5 * (1 - PACE_BESIDE_WRITING) * busy["write"] * busy["read"] / run["wall_s"] if in_memory else 0
     layers = 2 if "--split-k 2" in run["options"] else 1
+    # By planner_rates.c: reading is slower where several GPUs copy a panel, of A and of B alike here.
+    copies = sum(run["grid"]) / 2 if in_memory else 1
     rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {
         "files_in_memory": in_memory,
         "ranks": ranks, "ranks_per_node": ranks,
-        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower),
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) * (2 + copies) / 3,
         "disk_write_bytes_per_s": result / busy["write"],
         "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
         "out_bytes_per_s": result / (ranks / layers) / busy["out"],
