@@ -1,5 +1,6 @@
 /* The roofline that ranks plans, and the plans chosen by it, compared with known or measured times
  * and with the simulation, which makes the predictions. */
+#include "planner_impl.h"
 #include "simulate_fixture.h"
 
 /* Two tiles in one column, on a slow disk, with B kept on the device.  The first tile is written
@@ -224,6 +225,23 @@ static void test_wrong_rates(void **state)
     }
 }
 
+/* Two GPUs copy the same panel of B, and each its own of A: memory is slower for B, a disk is not.
+ */
+static void test_reading_beside_copies(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(49152, 49152, 49152, 1);
+    struct machine m = in_memory((size_t)4 << 30, 1), disk = m;
+    struct plan_request request = {
+        .layers = 1, .grid_rows = 2, .grid_cols = 1, .algorithm = ALGORITHM_TENSOR};
+    m.ranks = m.ranks_per_node = 2;
+    disk.files_in_memory = false;
+    struct plan plan = planned(&p, &m, &request);
+    for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
+        assert_near(plan_read_rate(&p, &m, &plan, i) / plan_read_rate(&p, &disk, &plan, i),
+                    i == OPERAND_A ? 1 : 0.75, 1e-12);
+}
+
 /* Ten tiles of 49152 x 49152 x 49152 doubles on an H200, measured one after the other.  The model's
  * cost of writing beside reading was fitted to these and other runs, so this is a regression test;
  * it does not validate other predictions. */
@@ -257,10 +275,15 @@ static void test_measured_in_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_last_tile),      cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_kept),           cmocka_unit_test(test_chosen_grid),
-        cmocka_unit_test(test_ranks_left_out), cmocka_unit_test(test_uneven_nodes),
-        cmocka_unit_test(test_wrong_rates),    cmocka_unit_test(test_measured_in_memory),
+        cmocka_unit_test(test_last_tile),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_chosen_grid),
+        cmocka_unit_test(test_ranks_left_out),
+        cmocka_unit_test(test_uneven_nodes),
+        cmocka_unit_test(test_wrong_rates),
+        cmocka_unit_test(test_measured_in_memory),
+        cmocka_unit_test(test_reading_beside_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
