@@ -92,7 +92,8 @@ cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, ui
                                                 THREADS, 0, stream, moduli, planes);
 }
 
-cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream)
+cudaError_t ozaki_check_clear(const residues &moduli, const ozaki_planes &planes,
+                              cudaStream_t stream)
 {
     return start_kernel(clear_sums, blocks_for(moduli, planes.n, THREADS), THREADS, 0, stream,
                         planes);

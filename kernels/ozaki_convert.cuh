@@ -236,16 +236,15 @@ template <bool COMPLEX, typename T, class LINES_ABREAST>
 __global__ void __launch_bounds__(THREADS)
     convert(const residues moduli, LINES_ABREAST from, ozaki_scales scales, converted to)
 {
-    constexpr int LINES = TILE_LINES, STEPS = TILE_STEPS;
-    constexpr int ABREAST = THREADS / LINES; /* steps */
-    static_assert(STEPS % (LOADS * ABREAST) == 0, "whole turns");
-    __shared__ uint64_t numbers[LINES][STEPS + STEPS / PACK + 1];
-    const int64_t x0 = (int64_t)blockIdx.x * LINES, p0 = (int64_t)blockIdx.y * STEPS;
-    const int x = threadIdx.x % LINES;
+    constexpr int ABREAST = THREADS / TILE_LINES; /* steps */
+    static_assert(TILE_STEPS % (LOADS * ABREAST) == 0, "whole turns");
+    __shared__ uint64_t numbers[TILE_LINES][TILE_STEPS + TILE_STEPS / PACK + 1];
+    const int64_t x0 = (int64_t)blockIdx.x * TILE_LINES, p0 = (int64_t)blockIdx.y * TILE_STEPS;
+    const int x = threadIdx.x % TILE_LINES;
     const int64_t line = min(x0 + x, from.width - 1), begin = min(p0, from.depth - 1);
     const bool finite = line == x0 + x && scales.exponents[line] != OZAKI_NOT_FINITE;
-    const int shift = scales.shifts[line], steps = (int)min(from.depth - p0, (int64_t)STEPS);
-    for (int first = threadIdx.x / LINES; first < STEPS; first += LOADS * ABREAST) {
+    const int shift = scales.shifts[line], steps = (int)min(from.depth - p0, (int64_t)TILE_STEPS);
+    for (int first = threadIdx.x / TILE_LINES; first < TILE_STEPS; first += LOADS * ABREAST) {
         T loaded[LOADS];
 #pragma unroll
         for (int e = 0; e < LOADS; e++)
@@ -259,7 +258,7 @@ __global__ void __launch_bounds__(THREADS)
         }
     }
     __syncthreads();
-    for (int x = threadIdx.x / 32; x < LINES; x += THREADS / 32)
+    for (int x = threadIdx.x / 32; x < TILE_LINES; x += THREADS / 32)
         store_residues<COMPLEX>(moduli, numbers[x], to, x0 + x, p0 / WIDTH<COMPLEX>);
 }
 

@@ -276,7 +276,7 @@ static cudaError_t multiply_part(const product<T> &part, const ozaki &o, bool co
     if (status == cudaSuccess && convert_a && o.wrong)
         status = ozaki_check_a(*o.residues, planes, seed, stream);
     if (status == cudaSuccess && o.wrong)
-        status = ozaki_check_b(*o.residues, planes, stream);
+        status = ozaki_check_clear(*o.residues, planes, stream);
     if (status == cudaSuccess)
         status = convert_operand<COMPLEX>(*o.residues, operand_b<TRANS_B>(part), planes.scales_b,
                                           to_b, stream);

@@ -5,8 +5,8 @@
 
 #include "quantity.h"
 
-/* Of C at a time: residues of a part stay few beside those of op(A), and conversions, which take
- * less power than products, come often enough for the clock to gain by it. */
+/* Of C at a time: residues of a part stay few beside those of op(A).  Larger parts were slower, at
+ * a lower clock, and smaller ones too (tests/bench/README.md). */
 enum { COLS_MOST = 2048 };
 
 /* Bytes of the scale of a row or column: its exponent, shift and squares. */

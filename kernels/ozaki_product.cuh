@@ -53,6 +53,7 @@ extern "C" cudaError_t ozaki_product_wgmma(const residues &moduli, const ozaki_p
  * number of columns of planes of C that are not such products, as far as these signs tell. */
 cudaError_t ozaki_check_a(const residues &moduli, const ozaki_planes &planes, uint64_t seed,
                           cudaStream_t stream);
-cudaError_t ozaki_check_b(const residues &moduli, const ozaki_planes &planes, cudaStream_t stream);
+cudaError_t ozaki_check_clear(const residues &moduli, const ozaki_planes &planes,
+                              cudaStream_t stream);
 cudaError_t ozaki_check_c(const residues &moduli, const ozaki_planes &planes,
                           unsigned long long *wrong, cudaStream_t stream);

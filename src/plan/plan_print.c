@@ -176,8 +176,8 @@ static void print_pass(const struct problem *p, const struct machine *m)
                p->measures ? "largest elements" : "means");
 }
 
-/* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut
- * and small slabs take the rest. */
+/* The part of a link's rate that the plan gets of it, in percent: short runs, chunks that are cut,
+ * GPUs that copy out of the same memory, and small slabs take the rest. */
 static double rate_percent(double amount, double rate, double seconds)
 {
     return seconds > 0 ? fmin(100, 100 * amount / rate / seconds) : 100;

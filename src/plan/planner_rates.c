@@ -36,14 +36,15 @@ static double reading_ranks(const struct machine *machine, const struct plan *pl
 }
 
 /* Memory moves a byte twice to read it from a file there, as the probe does, and once for each GPU
- * that copies it meanwhile.  Beside one GPU the probe's rate holds. */
-static double beside_copies(const struct machine *machine, const struct plan *plan,
-                            enum operand operand)
+ * that copies it meanwhile: those of a row of the grid copy A's panels, those of a column B's,
+ * taken for the same number of bytes.  Beside one GPU the probe's rate holds. */
+static double beside_copies(const struct machine *machine, const struct plan *plan)
 {
-    if (!machine->gpu || !machine->files_in_memory || operand == OPERAND_C || plan->triangle)
+    if (!machine->gpu || !machine->files_in_memory || plan->triangle)
         return 1;
-    double ranks = operand == OPERAND_A ? plan->grid_cols : plan->grid_rows;
-    return 3 / (2 + ranks / plan_nodes_of_line(plan, operand));
+    double of_a = plan->grid_cols / plan_nodes_of_line(plan, OPERAND_A),
+           of_b = plan->grid_rows / plan_nodes_of_line(plan, OPERAND_B);
+    return 3 / (2 + (of_a + of_b) / 2);
 }
 
 double plan_read_rate(const struct problem *p, const struct machine *machine,
@@ -58,7 +59,9 @@ double plan_read_rate(const struct problem *p, const struct machine *machine,
         (double)(cols == file_cols ? rows * cols : cols) * (double)problem_element(p, operand);
     if (operand == OPERAND_B && plan->stripe > 0)
         run = (double)plan->stripe * (double)problem_element(p, operand);
-    double disk = machine->disk_read_bytes_per_s * beside_copies(machine, plan, operand);
+    double disk = machine->disk_read_bytes_per_s;
+    if (operand != OPERAND_C)
+        disk *= beside_copies(machine, plan);
     if (problem_through_hdf5(p, operand)) /* one thread of each rank */
         return fmin(disk, hdf5_bytes_per_s * reading_ranks(machine, plan));
     if (info->chunk_rows == 0)

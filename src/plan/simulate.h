@@ -19,7 +19,8 @@
  * - A tile is drained strip by strip during its last product, once its last panels have come, and
  *   the next tile's first one, as far as slots out are free or the disk writes what is in them.
  * - A disk that writes bytes reads as many less meanwhile.  Memory does both at the same time, but
- *   is read more slowly meanwhile; and the threads that move all bytes need their time for that.
+ *   is read more slowly meanwhile, and beside several GPUs that copy out of it; and the threads
+ *   that move all bytes need their time for that.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
  * nodes, that A's panels may come ahead (plan_lead), and that C0's strips take slots of the ring

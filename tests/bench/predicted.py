@@ -46,7 +46,7 @@ def machine(run, in_memory):
     beside = 0 if in_memory else result
     slower = 0.5 * (1 - PACE_BESIDE_WRITING) * busy["write"] * busy["read"] / run["wall_s"] if in_memory else 0
     layers = 2 if "--split-k 2" in run["options"] else 1
-    # By planner_rates.c: reading is slower where several GPUs copy a panel, of A and of B alike here.
+    # By planner_rates.c reading is slower where several GPUs copy a panel.
     copies = sum(run["grid"]) / 2 if in_memory else 1
     rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {

@@ -148,7 +148,7 @@ def test_array(slurm, reference, source):
 def test_a_node_that_dies(slurm, reference, source):
     """The script's job restarts on other nodes, and loses at most the work since the last checkpoint.  This is
     the last test here, since the node stays dead."""
-    job, log = submit_on(slurm, source, "8x8x16", 2, 2)
+    job, log = submit_on(slurm, source, "8x8x16", 2, 2)  # long enough to be cut off where the machine is busy
     slurm.await_job(job, lambda state: saved(source) > 0, log)
     slurm.cut(slurm.job(job)["BatchHost"])
     before = saved(source)
