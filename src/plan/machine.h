@@ -100,6 +100,9 @@ void machine_measured(struct machine *machine, const void *member);
 /* The machine file that states all of this machine; the caller frees it. */
 json_t *machine_json(const struct machine *machine);
 
+/* Whether devices have memory of their own, which the host has no other use for. */
+bool machine_has_own_memory(const struct machine *machine);
+
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);
 

@@ -50,6 +50,7 @@ struct plan {
     int64_t turn[2];           /* consecutive parts of A, of B that a node reads for all nodes */
     size_t spare_bytes;        /* host memory for more slots out */
     int64_t buffers[2];        /* device panels of A, of B */
+    int tiles;                 /* of C on the device (plan_choose_tiles) */
     int64_t kept[2];           /* panels of A, of B that a node keeps of each line (cache.h) */
     size_t kept_bytes[2];      /* of each of them */
     size_t cache_bytes;        /* of all of them, on a node */

@@ -151,6 +151,8 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
                plan->compute_threads, m->threads);
     printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
            quantity_bytes((double)plan->slot_bytes));
+    if (plan->tiles > 1)
+        printf("  device    holds two tiles of C: one leaves beside the products of the next\n");
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
         printf("  device    keeps A's panels for their row of super-blocks%s\n",
                plan_holds_rows(plan) ? ", and the next row's" : "");

@@ -55,6 +55,14 @@ void plan_keep_panels(const struct query *q, struct plan *plan);
  * holds neither. */
 void plan_set_held(struct plan *plan, enum operand held);
 
+/* Bytes of device memory that a plan takes. */
+size_t plan_device_bytes(const struct query *q, const struct plan *plan);
+
+/* Tiles of C on the device: two where it has room for the second beside all panels that it can use.
+ * The finished one leaves at the pace of the file then, and neither products nor panels wait for
+ * that.  C0 comes in the order of the strips, among the panels, so that they do. */
+int plan_choose_tiles(const struct query *q, const struct plan *plan);
+
 /* More panels of what is not held, and A's of a second row of super-blocks where those of one are
  * held (plan_holds_rows), as far as the plan leaves memory for them: they are read ahead while
  * there is little else to read, for when there is much, as where a row of C begins. */

@@ -18,7 +18,6 @@ enum {
     SLOTS_LEAST = 16,        /* of a node, for that, */
     SLOTS_MOST = 128,        /* and where there are very many nodes */
     SLOTS_OUT_PER_WRITER = 2,
-    BUFFERS_MAX = 4,  /* panels of what is not held, where there is memory for more than two */
     STRIP_SLOTS = 2,  /* a strip fills at least so many */
     STRIPS_FEW = 4,   /* strips at least, if these are not too small: a tile leaves meanwhile */
     STRIPS_MOST = 16, /* but in a triangle, where they save work */
@@ -173,11 +172,11 @@ static size_t residues_bytes(const struct query *q, const struct plan *plan)
 }
 
 /* Everything on the device; run_open.c carves it up. */
-static size_t device_bytes(const struct query *q, const struct plan *plan)
+size_t plan_device_bytes(const struct query *q, const struct plan *plan)
 {
     const struct problem *p = q->p;
-    size_t bytes =
-        algorithm_workspace(q->request->algorithm) + plan_panel_bytes(p, plan, OPERAND_C);
+    size_t bytes = algorithm_workspace(q->request->algorithm) +
+                   (size_t)plan->tiles * plan_panel_bytes(p, plan, OPERAND_C);
     if (plan->slabs > 0) {
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             bytes += (size_t)plan->buffers[operand] * plan_panel_bytes(p, plan, operand) +
@@ -250,7 +249,8 @@ bool plan_fits(const struct query *q, struct plan *plan)
 {
     set_lds(q->p, plan);
     plan->residues_bytes = residues_bytes(q, plan);
-    plan->device_bytes = device_bytes(q, plan);
+    plan->tiles = plan_choose_tiles(q, plan);
+    plan->device_bytes = plan_device_bytes(q, plan);
     plan->host_bytes = host_bytes(q, plan);
     return plan->device_bytes <= q->machine->device_memory &&
            plan->host_bytes <= q->machine->host_memory;
@@ -463,31 +463,4 @@ double plan_tile_written(const struct problem *p, const struct plan *plan)
         most = fmax(most, schedule_written(p, plan, &tile));
     }
     return most;
-}
-
-/* Whether a plan with more panels on the device fits, with its bytes. */
-static bool fits_deeper(const struct query *q, const struct plan *plan, struct plan *deeper)
-{
-    deeper->device_bytes = device_bytes(q, deeper);
-    deeper->host_bytes += q->machine->gpu ? 0 : deeper->device_bytes - plan->device_bytes;
-    return deeper->device_bytes <= q->machine->device_memory &&
-           deeper->host_bytes <= q->machine->host_memory;
-}
-
-void plan_deepen(const struct query *q, struct plan *plan)
-{
-    for (int64_t depth = PANEL_BUFFERS + 1; depth <= min_i64(BUFFERS_MAX, plan->slabs); depth++) {
-        struct plan deeper = *plan;
-        for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
-            if (!plan_holds(plan, i) && plan->buffers[i] > 0)
-                deeper.buffers[i] = depth;
-        if (!fits_deeper(q, plan, &deeper))
-            break;
-        *plan = deeper;
-    }
-    struct plan rows = *plan;
-    rows.buffers[OPERAND_A] = 2 * plan->slabs;
-    if (plan_comes_ahead(plan, schedule_supers(plan) - 1) && plan_holds_rows(&rows) &&
-        fits_deeper(q, plan, &rows))
-        *plan = rows;
 }

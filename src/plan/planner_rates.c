@@ -136,7 +136,7 @@ static double residues_moved(const struct problem *p, const struct plan *plan,
     for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
         converted += lines[i] * converted_part(p, i) * times[i] *
                      (conversion_passes(p, i) * element + moduli);
-    return converted * (double)product->k + 2 * sums * (moduli + element);
+    return converted * (double)product->k + sums * (moduli + 2 * element);
 }
 
 int plan_plane_products(const struct problem *p)

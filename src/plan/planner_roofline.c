@@ -106,9 +106,10 @@ static struct common set_common(const struct query *q, struct plan *plan)
     return each;
 }
 
-/* Seconds of the device for a super-block.  A tile leaves it beside its last slab and the next
- * tile's first one: into slots where there are enough, at the pace of the disk otherwise.  On the
- * CPU the cores that multiply move every byte twice. */
+/* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where
+ * they share accumulators, beside its last slab and the next tile's first one: into slots where
+ * there are enough, at the pace of the disk otherwise.  On the CPU the cores that multiply move
+ * every byte twice. */
 static double device_seconds(const struct query *q, const struct plan *plan,
                              const struct common *each, double in)
 {
@@ -117,7 +118,8 @@ static double device_seconds(const struct query *q, const struct plan *plan,
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
     double leave = fmax(each->out, each->write * fmax(0, 1 - slots / tile));
     double moving = machine->gpu ? 0 : 2 * (in + each->out) / machine->threads;
-    return each->gemm + fmax(0, leave - 2 * each->slab) + moving;
+    double beside = plan->tiles > 1 ? each->gemm : 2 * each->slab;
+    return each->gemm + fmax(0, leave - beside) + moving;
 }
 
 /* Of a triangle's tiles the lowest one waits longest for its first rows, or the first one for all

@@ -231,7 +231,9 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     double wait = plan_first_wait(s->p, s->plan, &rank->tile, slab, seconds / slabs, &last);
     struct interval feed = {come.start + wait, come.end + last};
     feed.start = fmax(feed.start, rank->product.end);
-    if (step->first == 0)
+    if (s->plan->tiles > 1 && step->last) /* the tile before must be enqueued */
+        feed.end = fmax(feed.end, rank->draining.end + seconds / slabs);
+    if (s->plan->tiles == 1 && step->first == 0)
         feed = (struct interval){fmax(feed.start, rank->draining.start),
                                  fmax(feed.end, rank->draining.end)};
     double flops = 2 * schedule_products(s->p, &rank->tile) * (double)step->k;

@@ -146,7 +146,7 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
     const int64_t width = problem_width(p);
     return json_pack(
         "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
-        "s:f, s:f, s:f, s:f, s:f}",
+        "s:i, s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
         plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
@@ -155,9 +155,9 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
         plan->compute_threads, "gemm_flops_per_s", plan->gemm_flops_per_s, "slot_bytes",
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",
-        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "read_bytes",
-        plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes", plan->total.in_bytes,
-        "write_bytes", plan->total.write_bytes, "factor", plan->factor);
+        (json_int_t)plan->device_bytes, "host_bytes", (json_int_t)plan->host_bytes, "device_tiles",
+        plan->tiles, "read_bytes", plan->read_bytes, "sent_bytes", plan->sent_bytes, "in_bytes",
+        plan->total.in_bytes, "write_bytes", plan->total.write_bytes, "factor", plan->factor);
 }
 
 static json_t *resources_json(const struct simulation *s)

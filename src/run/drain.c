@@ -174,40 +174,73 @@ int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, 
     return drain_mirror(d, acc, index, &how, err);
 }
 
-int drain_strip(struct drain *d, int64_t index, struct error *err)
+int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
 {
     struct device *dev = d->device;
-    const struct problem *p = d->problem;
-    struct block strip = schedule_strip(p, d->plan, &d->tile.block, index);
-    struct block_cut cut = schedule_cut(p, d->plan, OPERAND_C);
-    const struct mirrored how = as_c(p);
-    int64_t parts = block_cut_parts(&strip, &cut);
-    if (parts == 0)
-        return 0;
-    if (dev->wait(dev, STREAM_OUT, d->multiplied[index], err) ||
-        (problem_mirrors(p) && drain_mirror(d, &d->tile, index, &how, err)) ||
-        reflect_square(d, index, err))
+    if (d->strip > 0 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip - 1], err))
         return err->code;
-    for (int64_t i = 0; i < parts; i++) {
-        struct block part = block_cut_part(&strip, &cut, i);
-        if (combine_part(d, &part, err) || drain_copy(d, &d->tile, &part, err))
-            return err->code;
-    }
-    if (check_drain(d->check, &d->tile.block, &strip, err) ||
-        dev->record(dev, d->drained[index], STREAM_OUT, err) ||
-        dev->wait(dev, STREAM_COMPUTE, d->drained[index], err))
+    d->tile = *tile;
+    d->strip = d->part = 0;
+    return 0;
+}
+
+static int begin_strip(struct drain *d, struct error *err)
+{
+    const struct mirrored how = as_c(d->problem);
+    if (d->device->wait(d->device, STREAM_OUT, d->multiplied[d->strip], err) ||
+        (problem_mirrors(d->problem) && drain_mirror(d, &d->tile, d->strip, &how, err)))
         return err->code;
-    if (index + 1 == schedule_strips(d->plan, &d->tile.block))
+    return reflect_square(d, d->strip, err);
+}
+
+static int end_strip(struct drain *d, const struct block *strip, struct error *err)
+{
+    struct device *dev = d->device;
+    if (check_drain(d->check, &d->tile.block, strip, err) ||
+        dev->record(dev, d->drained[d->strip], STREAM_OUT, err) ||
+        (d->plan->tiles == 1 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
+        return err->code;
+    d->strip++;
+    d->part = 0;
+    if (d->strip == schedule_strips(d->plan, &d->tile.block))
         d->tile.block = (struct block){0};
+    return 0;
+}
+
+/* Enqueue the next part of the finished tile.  Blocks until a slot is free. */
+static int drain_part(struct drain *d, struct error *err)
+{
+    const struct block strip = schedule_strip(d->problem, d->plan, &d->tile.block, d->strip);
+    const struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
+    const struct block part = block_cut_part(&strip, &cut, d->part);
+    if ((d->part == 0 && begin_strip(d, err)) || combine_part(d, &part, err) ||
+        drain_copy(d, &d->tile, &part, err))
+        return err->code;
+    return ++d->part == block_cut_parts(&strip, &cut) ? end_strip(d, &strip, err) : 0;
+}
+
+int drain_strip(struct drain *d, int64_t index, struct error *err)
+{
+    while (!block_empty(&d->tile.block) && d->strip <= index)
+        if (drain_part(d, err))
+            return err->code;
+    return 0;
+}
+
+int drain_some(struct drain *d, struct error *err)
+{
+    while (d->plan->tiles > 1 && !block_empty(&d->tile.block) && outlet_ready(d->out))
+        if (drain_part(d, err))
+            return err->code;
     return 0;
 }
 
 int drain_rest(struct drain *d, struct error *err)
 {
-    for (int64_t i = 0; !block_empty(&d->tile.block); i++) {
+    while (!block_empty(&d->tile.block)) {
         if (comm_raised(d->comm))
             return err->code = ERROR_ELSEWHERE;
-        if (drain_strip(d, i, err))
+        if (drain_strip(d, d->strip, err))
             return err->code;
     }
     return 0;

@@ -1,5 +1,6 @@
-/* The drain: finished tiles on their way from the device to C's file, strip by strip, so that the
- * products of the next tile can follow into the same accumulators. */
+/* The drain: finished tiles on their way from the device to C's file, strip by strip: the products
+ * of the next tile follow into the same accumulators or, where the plan has two tiles, go into
+ * others, while the finished one leaves part by part, as slots become free. */
 #pragma once
 
 #include "check.h"
@@ -17,14 +18,14 @@ struct drain {
     struct outlet *out;    /* takes C */
     struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
-    struct matrix tile; /* the finished tile, whose block the caller sets when its products are
-                         * enqueued; empty from when all of its strips are out */
+    struct matrix tile;  /* the finished one; its block is empty from when all of it is enqueued */
+    int64_t strip, part; /* of it, what is enqueued next */
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
     struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
     struct event *drained[STRIPS_MAX];    /* a strip has left the device */
-    int64_t parts;                        /* of strips, drained so far */
+    int64_t parts;                        /* of strips, combined so far */
 };
 
 /* Create the events of a drain whose other members the caller has set.  After a failure
@@ -38,13 +39,23 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
+/* The tile is finished: its products are enqueued, and `multiplied` of each strip is recorded.
+ * Products enqueued later wait until the tile before has left the device: they go into its memory,
+ * if the plan has two.  All of that tile is enqueued. */
+int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
+
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
- * products enqueued later wait until it has left the device.  Blocks until slots are free.  Does
- * nothing without such a strip. */
+ * products enqueued later wait until it has left the device, if they go into the same memory.
+ * Blocks until slots are free.  The strips before are enqueued already; does nothing without such a
+ * strip. */
 int drain_strip(struct drain *drain, int64_t index, struct error *err);
 
-/* All strips that are not drained yet.  Ends early with ERROR_ELSEWHERE when another rank has
- * failed. */
+/* Where the next tile has memory of its own: as much of the finished one as slots are free for.
+ * Does not block. */
+int drain_some(struct drain *drain, struct error *err);
+
+/* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when
+ * another rank has failed. */
 int drain_rest(struct drain *drain, struct error *err);
 
 /* Enqueue copies of the mirror (schedule.h) of the strip's sums, as they are, likewise. */

@@ -149,7 +149,7 @@ static int bring(struct panels *p, int64_t step, const struct block *tile, int64
     const struct transfer *comes;
     while ((comes = intake_next(p->in)) && comes->operand != OPERAND_C && comes->step <= step)
         if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, tile, rows) ||
-            copy_next(p, comes, err))
+            p->between(p->context, err) || copy_next(p, comes, err))
             break;
     return err->code;
 }

@@ -38,9 +38,12 @@ struct panels {
     struct feed feeds[2];        /* of A and of B */
     struct standardize standard; /* set by the caller: what their elements become, if the problem
                                     has a standard */
-    struct block tile;           /* the one whose panels are current */
-    int64_t step;                /* the newest one that was loaded (schedule_step) */
-    int64_t wanted;              /* the one up to which panels_try may bring; -1: none */
+    int (*between)(void *context, struct error *err); /* set by the caller: what is done between
+                                                         parts that come; must not block */
+    void *context;
+    struct block tile; /* the one whose panels are current */
+    int64_t step;      /* the newest one that was loaded (schedule_step) */
+    int64_t wanted;    /* the one up to which panels_try may bring; -1: none */
 };
 
 /* Allocate the feeds and their events; `in` and `steps` stay the caller's.  The caller sets the

@@ -131,29 +131,32 @@ int run_warm_up(struct run *run, struct error *err)
     return 0;
 }
 
-/* A tile's first slab follows the tile before strip by strip out of the accumulators, or A's rows
- * as they come; and its last one goes strip by strip, so that the first strips are drained while
- * the others are multiplied. */
+/* A tile's first slab follows A's rows as they come and, where they share accumulators, the tile
+ * before strip by strip; and its last one goes strip by strip, so that the first strips are drained
+ * while the others are multiplied. */
 static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
     struct device *dev = run->device;
     int64_t strips = schedule_strips(run->plan, tile);
+    const bool follows = slab == 0 && run->plan->tiles == 1;
     if (slab == 0 && run->plan->slabs > 1)
         panels_want(&run->panels, super, 1);
-    for (int64_t i = 0; i < strips || !block_empty(&drain->tile.block); i++) {
+    for (int64_t i = 0; i < strips || (follows && !block_empty(&drain->tile.block)); i++) {
         struct block strip = schedule_strip(run->problem, run->plan, tile, i);
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
-        if (slab == 0 && drain_strip(drain, i, err))
+        if (follows && drain_strip(drain, i, err))
             return err->code;
         if (block_empty(&strip))
             continue;
         if (panels_fill(&run->panels, strip.row - tile->row + strip.rows, err) ||
             panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
-            check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err) ||
+            check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
+            return err->code;
+        if (slab + 1 == run->plan->slabs &&
             dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
             return err->code;
     }
@@ -185,7 +188,8 @@ static int tile_multiply(struct run *run, int64_t super, struct error *err)
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) ||
+        if (outlet_check(&run->out, err) || drain_some(&run->drain, err) ||
+            (last && slab > 0 && drain_rest(&run->drain, err)) ||
             (last && panels_prefetch(&run->panels, super + 1, err)) ||
             slab_multiply(run, super, slab, err))
             return err->code;
@@ -243,7 +247,9 @@ static int all_tiles(struct run *run, struct error *err)
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        run->drain.tile.block = tile;
+        if (drain_begin(&run->drain, &run->acc, err))
+            return err->code;
+        run->acc.memory = run->accumulators[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */
         if ((!follows || plan->slabs == 0) && !stays && drain_rest(&run->drain, err))
             return err->code;

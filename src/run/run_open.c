@@ -47,9 +47,10 @@ static void *carve_memory(struct run *run)
     const struct problem *p = run->problem;
     const struct plan *plan = run->plan;
     enum algorithm algorithm = run->request->algorithm;
-    run->acc = (struct matrix){.type = problem_sums(p),
-                               .memory = carve(run, plan_panel_bytes(p, plan, OPERAND_C)),
-                               .ld = plan->ld[OPERAND_C]};
+    for (int i = 0; i < plan->tiles; i++)
+        run->accumulators[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
+    run->acc = (struct matrix){
+        .type = problem_sums(p), .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)
@@ -151,6 +152,12 @@ static int open_staging(struct run *run, struct error *err)
     return 0;
 }
 
+/* What is done between parts of panels. */
+static int leave(void *drain, struct error *err)
+{
+    return drain_some(drain, err);
+}
+
 /* The parts between the staging slots and the device. */
 static int open_parts(struct run *run, struct error *err)
 {
@@ -163,12 +170,13 @@ static int open_parts(struct run *run, struct error *err)
                                 .out = &run->out,
                                 .panels = &run->panels,
                                 .check = &run->check};
-    return steps_open(&run->steps, dev, run->trace, err) ||
-                   panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->steps,
-                               err) ||
-                   drain_open(&run->drain, err)
-               ? err->code
-               : 0;
+    if (steps_open(&run->steps, dev, run->trace, err) ||
+        panels_open(&run->panels, run->problem, run->plan, dev, &run->in, &run->steps, err) ||
+        drain_open(&run->drain, err))
+        return err->code;
+    run->panels.between = leave;
+    run->panels.context = &run->drain;
+    return 0;
 }
 
 /* A number for each line to the device, if it is used. */

@@ -37,6 +37,7 @@ struct run {
     size_t carved;            /* bytes of it in use */
     void *lines[3];           /* means, what rounding these left, and deviations */
     struct matrix acc;        /* accumulators of the tile at work; its block is empty without one */
+    void *accumulators[2];    /* of the plan's tiles, which take turns */
     struct panels panels;     /* of A and B */
     struct steps steps;       /* the products that are enqueued */
     struct residues residues; /* of products in residues, ... */

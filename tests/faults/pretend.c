@@ -3,6 +3,7 @@
  *   DGEMM_OOC_TEST_COMPUTER=NAME  ranks with different names are on different computers
  *   DGEMM_OOC_TEST_NODE=R         a single computer is split into nodes of R ranks
  *   DGEMM_OOC_TEST_WAIT=S         a wait counts as long after S seconds instead of a minute
+ *   DGEMM_OOC_TEST_ROOM=1         the CPU device has memory of its own, as a GPU has; 0: none has
  *   DGEMM_OOC_TEST_NO_LOCKS       locks fail (disturb.c), and their file is touched often */
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include "comm.h"
 #include "comm_impl.h"
 #include "computer.h"
+#include "machine.h"
 #include "stalls.h"
 
 uint64_t __real_computer_number(void);
@@ -32,6 +34,14 @@ void __wrap_comm_group(struct comm *comm, int size)
     int wanted = text ? atoi(text) : 0;
     bool smaller = comm->computers == 1 && wanted > 0 && wanted < size;
     __real_comm_group(comm, smaller ? wanted : size);
+}
+
+bool __real_machine_has_own_memory(const struct machine *machine);
+bool __wrap_machine_has_own_memory(const struct machine *machine);
+bool __wrap_machine_has_own_memory(const struct machine *machine)
+{
+    const char *room = getenv("DGEMM_OOC_TEST_ROOM");
+    return room ? atoi(room) > 0 : __real_machine_has_own_memory(machine);
 }
 
 int __real_stalls_open(const struct comm *comm, double seconds, struct error *err);

@@ -115,9 +115,13 @@ static void test_kept_panels(void **state)
     struct error err = {0};
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_true(plan.buffers[OPERAND_A] == 20 && plan.buffers[OPERAND_B] == 4);
-    m.device_memory = plan.device_bytes - 1;
-    assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
-    assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 4);
+    assert_int_equal(plan.tiles, 2);
+    for (int tiles = 2; tiles > 0; tiles--) {
+        m.device_memory = plan.device_bytes - 1;
+        assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
+        assert_true(plan.buffers[OPERAND_A] == 11 && plan.buffers[OPERAND_B] == 4);
+        assert_int_equal(plan.tiles, tiles);
+    }
     for (int64_t deep = 4; deep > 2; deep--) {
         m.device_memory = plan.device_bytes - 1;
         assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
