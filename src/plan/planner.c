@@ -17,6 +17,7 @@ enum {
     LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
 };
 static const double clearly = 0.95; /* of the cost without */
+static const double better = 0.98;  /* of the cost of another plan, likewise */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct query *q, struct plan *plan)
@@ -217,12 +218,36 @@ static void set_nodes(const struct query *q, struct plan *plan)
     }
 }
 
+/* Tiles like those of the best plan so far, but so high that the last row of them is lower: what
+ * leaves when all is multiplied takes less time, which must be worth more than what the roofline
+ * cannot tell apart.  In a grid of several rows some ranks would have nothing of that row. */
+static void search_last_row(const struct query *q, struct plan *best)
+{
+    static const double parts[] = {0.25, 1.0 / 3, 0.5}; /* of a tile, that the last row has */
+    const struct plan found = *best;
+    struct plan lower = {0};
+    if (found.grid_rows > 1 || q->request->whole || problem_is_triangle(q->p))
+        return;
+    for (int64_t whole = found.supers_down - 1; whole <= found.supers_down; whole++)
+        for (size_t i = 0; whole > 0 && i < sizeof parts / sizeof *parts; i++) {
+            struct plan plan = found;
+            plan.tile_rows =
+                round_up((int64_t)ceil((double)q->p->m / ((double)whole + parts[i])), GRANULE);
+            plan_set_counts(q, &plan);
+            compare(q, &plan, &lower);
+        }
+    if (lower.roofline_s > 0 && lower.cost < better * best->cost)
+        *best = lower;
+}
+
 static void search_grid(const struct query *q, struct plan *plan, struct plan *best)
 {
     const struct plan_request *request = q->request;
     set_nodes(q, plan);
     if (!request->tile_rows) {
         search_slabs(q, plan, best);
+        if (best->grid_rows == plan->grid_rows && best->grid_cols == plan->grid_cols)
+            search_last_row(q, best);
         return;
     }
     plan->tile_rows = request->tile_rows;

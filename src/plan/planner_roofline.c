@@ -35,19 +35,38 @@ static double triangle_in(const struct problem *p, const struct plan *plan, enum
     return elements * (double)problem_element(p, operand);
 }
 
+/* A row of super-blocks: so many rows of C, and the height of the busiest rank's tile, in parts of
+ * a whole one; in the last row it may be lower. */
+struct super_row {
+    bool first;
+    double lines, height;
+};
+
+static struct super_row set_row(const struct problem *p, const struct plan *plan, bool first,
+                                bool last)
+{
+    const int64_t lines = plan->tile_rows * plan->grid_rows;
+    const int64_t left = p->m - (plan->supers_down - 1) * lines;
+    if (plan->supers_down == 1)
+        return (struct super_row){first, (double)p->m, 1};
+    if (!last)
+        return (struct super_row){first, (double)lines, 1};
+    return (struct super_row){first, (double)left, fmin(1, (double)left / (double)plan->tile_rows)};
+}
+
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
  * device holds are there already, A's in the rest of the row, B's where a new row begins; those
  * that the host keeps come again from there. */
 static struct pace feed_seconds(const struct query *q, const struct plan *plan, bool first_col,
-                                bool first_row)
+                                const struct super_row *row)
 {
     const struct problem *p = q->p;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-    const double down = (double)plan->supers_down, across = (double)plan->supers_across;
-    const double elements[] = {m / down * k, k * n / across, problem_elements(p) / (down * across)};
-    const double panels[] = {(double)plan->slabs, (double)plan->slabs * across};
-    const double pieces[] = {down, across, down * across};
-    const bool new[] = {first_col, first_row, true};
+    const double down = row->lines / m, across = 1 / (double)plan->supers_across;
+    const double parts[] = {down, across, down * across};
+    const double elements[] = {m * k * down, k * n * across, problem_elements(p) * down * across};
+    const double panels[] = {(double)plan->slabs, (double)(plan->slabs * plan->supers_across)};
+    const bool new[] = {first_col, row->first, true};
     const bool held[] = {plan_holds(plan, OPERAND_A), plan_holds(plan, OPERAND_B) && first_col};
     /* So many ranks share what comes. */
     const double lines[] = {plan->grid_rows, plan->grid_cols,
@@ -61,7 +80,7 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
         if (!problem_reads(p, operand) || (!new[operand] && held[operand]) || !comes)
             continue;
         double kept = new[operand] ? 0 : (double)plan->kept[operand] / panels[operand];
-        s.part[operand] = (1 - kept) / pieces[operand];
+        s.part[operand] = (1 - kept) * parts[operand];
         s.in += (plan->triangle ? triangle_in(p, plan, operand) : bytes / lines[operand]) /
                 q->machine->in_bytes_per_s;
         s.read += (1 - kept) * bytes /
@@ -88,7 +107,6 @@ static struct common set_common(const struct query *q, struct plan *plan)
     const struct problem *p = q->p;
     const struct machine *machine = q->machine;
     const struct tile_product product = plan_tile_product(p, plan);
-    double supers = (double)schedule_supers(plan);
     double element = (double)problem_element(p, OPERAND_C);
     double tile = plan_tile_written(p, plan) * element;
     double of_c = problem_elements(p) * element;
@@ -100,10 +118,21 @@ static struct common set_common(const struct query *q, struct plan *plan)
         each.slab = each.gemm / (double)plan->slabs;
     }
     each.lost = machine->files_in_memory ? 0 : bytes / machine->disk_read_bytes_per_s;
-    plan->link_s[STAGE_GEMM] = supers * each.gemm;
-    plan->link_s[STAGE_OUT] = supers * each.out;
     plan->link_s[STAGE_WRITE] = of_c / rate;
     return each;
+}
+
+/* The same of a row of super-blocks. */
+static struct common of_row(const struct common *whole, const struct plan *plan,
+                            const struct super_row *row)
+{
+    const double lines = row->lines / (double)(plan->tile_rows * plan->grid_rows);
+    const double part = plan->supers_down == 1 ? 1 : lines;
+    return (struct common){.gemm = whole->gemm * row->height,
+                           .slab = whole->slab * row->height,
+                           .out = whole->out * row->height,
+                           .write = whole->write * part,
+                           .lost = whole->lost * part};
 }
 
 /* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where
@@ -161,30 +190,50 @@ static double next_seconds(const struct machine *machine, const struct plan *pla
     return fmax(pace, write);
 }
 
-void plan_roofline(const struct query *q, struct plan *plan)
+/* The super-blocks of a row: the first one, and those that follow. */
+static void add_row(const struct query *q, const struct super_row *row, const struct common *each,
+                    double rows, struct plan *plan)
 {
-    struct common each = set_common(q, plan);
-    plan->roofline_s = 0;
-    plan->link_s[STAGE_READ] = plan->link_s[STAGE_NETWORK] = plan->link_s[STAGE_IN] = 0;
-    for (int kind = 0; kind < 4; kind++) {
-        bool first_col = kind < 2, first_row = kind % 2 == 0, first = kind == 0;
-        double count = (first_col ? 1 : (double)plan->supers_across - 1) *
-                       (first_row ? 1 : (double)plan->supers_down - 1);
+    for (int next = 0; next < 2; next++) {
+        double count = next ? rows * (double)(plan->supers_across - 1) : rows;
+        bool first = row->first && !next;
         if (count == 0)
             continue;
-        struct pace s = feed_seconds(q, plan, first_col, first_row);
+        struct pace s = feed_seconds(q, plan, !next, row);
         plan->link_s[STAGE_READ] += count * (s.read + s.again);
         plan->link_s[STAGE_NETWORK] += count * s.network;
         plan->link_s[STAGE_IN] += count * s.in;
+        plan->link_s[STAGE_GEMM] += count * each->gemm;
+        plan->link_s[STAGE_OUT] += count * each->out;
         for (int i = 0; i < OPERAND_COUNT; i++)
-            plan->passes[i] = (first ? 0 : plan->passes[i]) + count * s.part[i];
-        double device = device_seconds(q, plan, &each, s.in);
-        double read = s.read + (first ? 0 : each.lost);
+            plan->passes[i] += count * s.part[i];
+        double device = device_seconds(q, plan, each, s.in);
+        double read = s.read + (first ? 0 : each->lost);
         double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
         plan->roofline_s +=
             count * (first ? first_seconds(q, plan, feed, device)
-                           : next_seconds(q->machine, plan, feed, device, read, each.write));
+                           : next_seconds(q->machine, plan, feed, device, read, each->write));
     }
-    double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
+}
+
+void plan_roofline(const struct query *q, struct plan *plan)
+{
+    static const enum stage of_rows[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_GEMM,
+                                         STAGE_OUT};
+    const struct common whole = set_common(q, plan);
+    struct common each = whole;
+    struct super_row row;
+    plan->roofline_s = 0;
+    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++)
+        plan->link_s[of_rows[i]] = 0;
+    for (int i = 0; i < OPERAND_COUNT; i++)
+        plan->passes[i] = 0;
+    const int64_t rows[] = {1, plan->supers_down - 2, 1}; /* the first, those between, the last */
+    for (int64_t i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
+        row = set_row(q->p, plan, i == 0, i == 2);
+        each = of_row(&whole, plan, &row);
+        add_row(q, &row, &each, (double)rows[i], plan);
+    }
+    double strip = fmin(1, (double)plan->strip_rows / ((double)plan->tile_rows * row.height));
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));
 }
