@@ -102,12 +102,21 @@ def make(*words, cwd=ROOT, **extra):
     return done.stdout
 
 
+class Process(subprocess.Popen):
+    """A program that ends with the `with` block that waits for it, also where the block fails: a launcher may hang."""
+
+    def __exit__(self, kind, *rest):
+        if kind:
+            self.kill()
+        super().__exit__(kind, *rest)
+
+
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
     """Start a program, by default on the CPU device; ranks=0: without a launcher."""
     env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", **extra})
     program = built(program, env["DGEMM_OOC_DEVICE"], env)
-    return subprocess.Popen(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
-                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return Process(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
+                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def run(program, *args, timeout=PATIENCE, **how):
@@ -116,12 +125,8 @@ def run(program, *args, timeout=PATIENCE, **how):
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as late:
-            process.kill()
             raise AssertionError(f"still running after {timeout} s, with the output:\n"
                                  f"{(late.stdout or b'').decode()}{(late.stderr or b'').decode()}") from None
-        except BaseException:
-            process.kill()
-            raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

@@ -17,7 +17,7 @@ enum {
     LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
 };
 static const double clearly = 0.95; /* of the cost without */
-static const double better = 0.98;  /* of the cost of another plan, likewise */
+static const double worth = 0.98;   /* of the cost with equal rows, for another height */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct query *q, struct plan *plan)
@@ -35,12 +35,16 @@ static int64_t widest_tile(const struct query *q, struct plan *plan)
     return low - low % problem_width(q->p);
 }
 
-/* Cut `extent` into at least `pieces` pieces of equal size, a multiple of the granule where it
- * can be. */
+/* A piece of `extent` of at least that size, a multiple of the granule where it can be. */
+static int64_t whole_granules(int64_t extent, int64_t size)
+{
+    return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
+}
+
+/* Cut `extent` into at most `pieces` pieces of equal size. */
 static int64_t piece(int64_t extent, int64_t pieces)
 {
-    int64_t size = ceil_div(extent, pieces);
-    return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
+    return whole_granules(extent, ceil_div(extent, pieces));
 }
 
 /* Rates are known to a quarter at best: others use the links too. */
@@ -219,8 +223,8 @@ static void set_nodes(const struct query *q, struct plan *plan)
 }
 
 /* Tiles like those of the best plan so far, but so high that the last row of them is lower: what
- * leaves when all is multiplied takes less time, which must be worth more than what the roofline
- * cannot tell apart.  In a grid of several rows some ranks would have nothing of that row. */
+ * leaves when all is multiplied takes less time, which must be more than what the roofline cannot
+ * tell apart.  In a grid of several rows some ranks would have nothing of that row. */
 static void search_last_row(const struct query *q, struct plan *best)
 {
     static const double parts[] = {0.25, 1.0 / 3, 0.5}; /* of a tile, that the last row has */
@@ -228,15 +232,15 @@ static void search_last_row(const struct query *q, struct plan *best)
     struct plan lower = {0};
     if (found.grid_rows > 1 || q->request->whole || problem_is_triangle(q->p))
         return;
-    for (int64_t whole = found.supers_down - 1; whole <= found.supers_down; whole++)
-        for (size_t i = 0; whole > 0 && i < sizeof parts / sizeof *parts; i++) {
+    for (int64_t above = found.supers_down - 1; above <= found.supers_down; above++)
+        for (size_t i = 0; above > 0 && i < sizeof parts / sizeof *parts; i++) {
+            const double rows = (double)q->p->m / ((double)above + parts[i]);
             struct plan plan = found;
-            plan.tile_rows =
-                round_up((int64_t)ceil((double)q->p->m / ((double)whole + parts[i])), GRANULE);
+            plan.tile_rows = whole_granules(q->p->m, (int64_t)ceil(rows));
             plan_set_counts(q, &plan);
             compare(q, &plan, &lower);
         }
-    if (lower.roofline_s > 0 && lower.cost < better * best->cost)
+    if (lower.roofline_s > 0 && lower.cost < worth * best->cost)
         *best = lower;
 }
 
