@@ -11,7 +11,7 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 SANITIZED = os.environ.get("DGEMM_OOC_SANITIZED") == "1"
 FAULTY = "tests/faults/dgemm_ooc"  # with fault injection, delays and simulated environments
-# The environments that it can simulate: other computers, nodes, a shorter minute, no locks.
+# The environments that it can simulate: other computers, nodes, a shorter minute, no locks, room.
 PRETENDED = {"DGEMM_OOC_TEST_NODE", "DGEMM_OOC_TEST_NO_LOCKS", "DGEMM_OOC_TEST_COMPUTER", "DGEMM_OOC_TEST_WAIT",
              "DGEMM_OOC_TEST_ROOM", "OMPI_MCA_plm_rsh_agent"}
 EMULATED = "emulated/dgemm_ooc"  # with an emulated GPU, for machines without one
@@ -103,7 +103,7 @@ def make(*words, cwd=ROOT, **extra):
 
 
 class Process(subprocess.Popen):
-    """A program that ends with the `with` block that waits for it, also where the block fails: a launcher may hang."""
+    """A program that is killed where the `with` block that waits for it fails: a launcher may hang."""
 
     def __exit__(self, kind, *rest):
         if kind:

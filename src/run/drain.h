@@ -1,6 +1,6 @@
-/* The drain: finished tiles on their way from the device to C's file, strip by strip: the products
- * of the next tile follow into the same accumulators or, where the plan has two tiles, go into
- * others, while the finished one leaves part by part, as slots become free. */
+/* The drain: finished tiles on their way from the device to C's file.  Where the plan has one tile,
+ * they leave strip by strip, so that the products of the next one can follow into the same
+ * accumulators; where it has two, part by part, as slots become free. */
 #pragma once
 
 #include "check.h"
@@ -39,9 +39,9 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
-/* The tile is finished: its products are enqueued, and `multiplied` of each strip is recorded.
- * Products enqueued later wait until the tile before has left the device: they go into its memory,
- * if the plan has two.  All of that tile is enqueued. */
+/* The tile is finished: its products are enqueued, and `multiplied` of each strip is recorded.  All
+ * of the tile before is enqueued.  Products enqueued later wait until that one has left the device,
+ * since they go into its memory where the plan has two tiles. */
 int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
 
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;

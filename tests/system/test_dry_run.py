@@ -263,11 +263,12 @@ def test_machine_files(source, file):
 
 
 def test_rows_that_the_device_keeps(source, tmp_path):
-    """A's panels for the next row come ahead where the device has room for both."""
+    """A's panels for the next row come ahead where the device has room for both; so it is with a second tile."""
     keeps = "  device    keeps A's panels for their row of super-blocks"
     for memory, also in ("64M", ", and the next row's"), ("270K", ""):
         text = plan(source, "--tile", "64x64x32", "--gpu-memory", memory, *machine(tmp_path, **GPU_NODE))
         assert f"{keeps}{also}\n" in text, (memory, text)
+        assert ("  device    holds two tiles of C" in text) == bool(also), (memory, text)
 
 
 def test_limits_that_cost_much(huge, tmp_path):
