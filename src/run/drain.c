@@ -44,6 +44,7 @@ static int load_c0(struct drain *d, const struct block *part, int buffer, struct
 {
     struct device *dev = d->device;
     struct matrix c0 = {problem_held(d->problem, OPERAND_C), d->c0[buffer], part->cols, *part};
+    intake_interrupt(d->in);
     if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
         return err->code;
@@ -229,9 +230,12 @@ int drain_strip(struct drain *d, int64_t index, struct error *err)
 
 int drain_some(struct drain *d, struct error *err)
 {
-    while (d->plan->tiles > 1 && !block_empty(&d->tile.block) && outlet_ready(d->out))
+    bool waits = false;
+    while (d->plan->tiles > 1 && !waits && !block_empty(&d->tile.block) && outlet_ready(d->out)) {
         if (drain_part(d, err))
             return err->code;
+        waits = panels_come(d->panels);
+    }
     return 0;
 }
 

@@ -50,8 +50,8 @@ int drain_begin(struct drain *drain, const struct matrix *tile, struct error *er
  * strip. */
 int drain_strip(struct drain *drain, int64_t index, struct error *err);
 
-/* Where the next tile has memory of its own: as much of the finished one as slots are free for.
- * Does not block. */
+/* Where the next tile has memory of its own: the next part of the finished one if a slot is free for
+ * it, and more as long as no panels_come.  Does not wait for slots. */
 int drain_some(struct drain *drain, struct error *err);
 
 /* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when

@@ -330,7 +330,27 @@ static int take(struct intake *in, struct slot **taken, struct error *err)
     return 0;
 }
 
-/* The copy from the slot is enqueued between its events `start` and `done`. */
+/* Mark where the slot's copy begins.  Behind another one that is still at work it is where that
+ * ends, which takes no event of its own: each costs 3 us of a GPU's link, which copies 2 MiB in 40.
+ */
+static int mark_begin(struct intake *in, struct slot *slot, struct error *err)
+{
+    struct device *dev = in->mover.device;
+    struct event *done = slot->earlier;
+    slot->earlier = slot->done;
+    slot->done = done;
+    bool follows = in->ahead && !dev->reached(dev, in->ahead);
+    slot->from = follows ? in->ahead : slot->start;
+    in->ahead = slot->done;
+    return follows ? 0 : dev->record(dev, slot->start, STREAM_IN, err);
+}
+
+void intake_interrupt(struct intake *in)
+{
+    in->ahead = NULL;
+}
+
+/* The copy from the slot is enqueued up to its event `done`. */
 static void give(struct intake *in, struct slot *slot)
 {
     pthread_mutex_lock(&in->lock);
@@ -352,8 +372,7 @@ int intake_copy(struct intake *in, const struct matrix *to, const struct matrix 
                             other ? matrix_copy_common(other, all, slot->memory, &parts[1])
                                   : (struct copy){0}};
     slot->copied = parts[0].rows * parts[0].cols + parts[1].rows * parts[1].cols;
-    if (dev->record(dev, slot->start, STREAM_IN, err) ||
-        dev->copy(dev, STREAM_IN, &copies[0], err) ||
+    if (mark_begin(in, slot, err) || dev->copy(dev, STREAM_IN, &copies[0], err) ||
         (other && dev->copy(dev, STREAM_IN, &copies[1], err)) ||
         dev->record(dev, slot->done, STREAM_IN, err))
         return err->code;

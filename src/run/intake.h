@@ -34,9 +34,10 @@ struct intake {
     pthread_cond_t changed; /* of ready, begun, given or closing */
     struct slot **flight;   /* slots whose copies are in flight, in order */
     int64_t given, landed;
-    int working, ready; /* reading threads that run; those of them that have their memory */
-    bool begun;         /* they may read */
-    bool closing;       /* no more copies will be given */
+    struct event *ahead; /* the end of the newest copy; null: the next one does not follow it */
+    int working, ready;  /* reading threads that run; those of them that have their memory */
+    bool begun;          /* they may read */
+    bool closing;        /* no more copies will be given */
     struct error error;
 };
 
@@ -66,6 +67,9 @@ bool intake_comes(struct intake *intake);
  * fails without a complaint (ERROR_ELSEWHERE) when another rank has stopped the ring. */
 int intake_copy(struct intake *intake, const struct matrix *to, const struct matrix *other,
                 struct error *err);
+
+/* STREAM_IN waits for something before the next copy, which does not begin as the last one ends. */
+void intake_interrupt(struct intake *intake);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */
 int intake_check(struct intake *intake, struct error *err);

@@ -95,22 +95,37 @@ static int feed_begin(struct panels *p, enum operand operand, const struct trans
     panel->slab = comes->slab;
     panel->matrix.block = schedule_panel(p->problem, p->plan, operand, &tile, comes->slab);
     panel->whole = comes->whole;
-    panel->parts = panel->prepared = 0;
+    panel->parts = panel->marked = panel->prepared = 0;
     feed->newest = panel;
     return operand == OPERAND_B && brings_both(p) ? feed_begin(p, OPERAND_A, comes, err) : 0;
 }
 
-/* Copy the part that comes to the device, the next one of the newest panel. */
-static int copy_next(struct panels *p, const struct transfer *comes, struct error *err)
+/* Products that wait for the newest panel's `full` wait for all of it that is enqueued. */
+static int mark_full(struct panels *p, enum operand operand, struct error *err)
 {
     struct device *dev = p->device;
-    struct panel *panel = p->feeds[comes->operand].newest;
-    struct panel *of_a = brings_both(p) ? p->feeds[OPERAND_A].newest : NULL;
-    panel->parts++;
-    if (intake_copy(p->in, &panel->matrix, of_a ? &of_a->matrix : NULL, err) ||
-        (of_a && dev->record(dev, of_a->full, STREAM_IN, err)))
+    struct panel *panel = p->feeds[operand].newest;
+    if (!panel || panel->marked == panel->parts)
+        return 0;
+    panel->marked = panel->parts;
+    if (brings_both(p) && dev->record(dev, p->feeds[OPERAND_A].newest->full, STREAM_IN, err))
         return err->code;
     return dev->record(dev, panel->full, STREAM_IN, err);
+}
+
+/* Copy the part that comes to the device, the next one of the newest panel.  The last one that
+ * comes before another panel's marks it as full: not each, for what mark_begin says of events. */
+static int copy_next(struct panels *p, const struct transfer *comes, struct error *err)
+{
+    const enum operand operand = comes->operand;
+    struct feed *feed = &p->feeds[operand];
+    struct panel *of_a = brings_both(p) ? p->feeds[OPERAND_A].newest : NULL;
+    feed->newest->parts++;
+    if (intake_copy(p->in, &feed->newest->matrix, of_a ? &of_a->matrix : NULL, err))
+        return err->code;
+    const struct transfer *next = intake_next(p->in);
+    return next && next->operand == operand && feed_has(feed, next) ? 0
+                                                                    : mark_full(p, operand, err);
 }
 
 /* Whether parts of the panel come in the order of C's rows. */
@@ -151,7 +166,8 @@ static int bring(struct panels *p, int64_t step, const struct block *tile, int64
         if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, tile, rows) ||
             p->between(p->context, err) || copy_next(p, comes, err))
             break;
-    return err->code;
+    return err->code || mark_full(p, OPERAND_B, err) || mark_full(p, OPERAND_A, err) ? err->code
+                                                                                     : 0;
 }
 
 int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,
@@ -311,14 +327,25 @@ static bool has_buffer(const struct panels *p, enum operand operand, const struc
     return feed_has(feed, comes) || p->device->reached(p->device, feed_next(feed)->used);
 }
 
-bool panels_try(struct panels *p, struct error *err)
+/* What has come for the steps up to this one and has a buffer; null if that is not so. */
+static const struct transfer *comes_for(const struct panels *p, int64_t step)
 {
     const struct transfer *comes = intake_comes(p->in) ? intake_next(p->in) : NULL;
-    if (!comes || comes->operand == OPERAND_C || comes->step > p->wanted ||
-        !has_buffer(p, comes->operand, comes) ||
-        (brings_both(p) && !has_buffer(p, OPERAND_A, comes)))
-        return false;
-    return feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
+    bool can = comes && comes->operand != OPERAND_C && comes->step <= step &&
+               has_buffer(p, comes->operand, comes) &&
+               (!brings_both(p) || has_buffer(p, OPERAND_A, comes));
+    return can ? comes : NULL;
+}
+
+bool panels_come(const struct panels *p)
+{
+    return comes_for(p, p->step + 1) != NULL;
+}
+
+bool panels_try(struct panels *p, struct error *err)
+{
+    const struct transfer *comes = comes_for(p, p->wanted);
+    return comes && feed_begin(p, comes->operand, comes, err) == 0 && copy_next(p, comes, err) == 0;
 }
 
 int panels_release(struct panels *p, struct error *err)

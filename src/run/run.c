@@ -183,15 +183,15 @@ static int tile_multiply(struct run *run, int64_t super, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     int64_t slabs = run->plan->slabs;
+    intake_interrupt(&run->in);
     if (check_begin(&run->check, tile, err) ||
         (run->problem->continues && check_resume(&run->check, run->acc.memory, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) || drain_some(&run->drain, err) ||
-            (last && slab > 0 && drain_rest(&run->drain, err)) ||
+        if (outlet_check(&run->out, err) || (last && slab > 0 && drain_rest(&run->drain, err)) ||
             (last && panels_prefetch(&run->panels, super + 1, err)) ||
-            slab_multiply(run, super, slab, err))
+            slab_multiply(run, super, slab, err) || drain_some(&run->drain, err))
             return err->code;
         if (!last && save_step(run, super, slab + 1, err))
             return err->code;

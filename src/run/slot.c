@@ -8,8 +8,10 @@ int slot_open(struct slot *slot, struct device *device, void *memory, struct err
 {
     slot->memory = memory;
     if (device->event_create(device, &slot->start, err) ||
-        device->event_create(device, &slot->done, err))
+        device->event_create(device, &slot->done, err) ||
+        device->event_create(device, &slot->earlier, err))
         return err->code;
+    slot->from = slot->start;
     return 0;
 }
 
@@ -19,6 +21,8 @@ void slot_close(struct slot *slot, struct device *device)
         device->event_destroy(device, slot->start);
     if (slot->done)
         device->event_destroy(device, slot->done);
+    if (slot->earlier)
+        device->event_destroy(device, slot->earlier);
     if (slot->pinned)
         device->unpin(device, slot->memory);
     *slot = (struct slot){0};
@@ -83,9 +87,9 @@ int mover_land(struct mover *mover, const struct slot *slot, struct error *err)
                         .operand = (uint8_t)slot->transfer.operand,
                         .amount = (double)slot->copied *
                                   (double)problem_element(mover->problem, slot->transfer.operand)};
-    trace_device(mover->trace, span, slot->start, slot->done);
+    trace_device(mover->trace, span, slot->from, slot->done);
     pthread_mutex_lock(&mover->lock);
-    meter_add(&mover->link, dev->elapsed(dev, slot->start, slot->done), span.amount);
+    meter_add(&mover->link, dev->elapsed(dev, slot->from, slot->done), span.amount);
     pthread_mutex_unlock(&mover->lock);
     return 0;
 }

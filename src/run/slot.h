@@ -17,6 +17,8 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
+    struct event *earlier;      /* `done` of the copy before that, which the next one may follow */
+    struct event *from;         /* where the copy begins: `start`, or the end of the one ahead */
     bool pinned;                /* of the first slot of a ring, which is pinned with all others */
     struct transfer transfer;
     int64_t copied; /* elements, by the device */
