@@ -8,7 +8,7 @@ int drain_open(struct drain *d, struct error *err)
 {
     struct device *dev = d->device;
     return events_create(dev, d->c0_used, 2, err) ||
-                   events_create(dev, d->multiplied, STRIPS_MAX, err) ||
+                   events_create(dev, d->multiplied[0], 2 * STRIPS_MAX, err) ||
                    events_create(dev, d->drained, STRIPS_MAX, err)
                ? err->code
                : 0;
@@ -19,7 +19,7 @@ void drain_close(struct drain *d)
     if (!d->device)
         return;
     events_destroy(d->device, d->c0_used, 2);
-    events_destroy(d->device, d->multiplied, STRIPS_MAX);
+    events_destroy(d->device, d->multiplied[0], 2 * STRIPS_MAX);
     events_destroy(d->device, d->drained, STRIPS_MAX);
 }
 
@@ -182,13 +182,14 @@ int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
         return err->code;
     d->tile = *tile;
     d->strip = d->part = 0;
+    d->turn = 1 - d->turn;
     return 0;
 }
 
 static int begin_strip(struct drain *d, struct error *err)
 {
     const struct mirrored how = as_c(d->problem);
-    if (d->device->wait(d->device, STREAM_OUT, d->multiplied[d->strip], err) ||
+    if (d->device->wait(d->device, STREAM_OUT, d->multiplied[1 - d->turn][d->strip], err) ||
         (problem_mirrors(d->problem) && drain_mirror(d, &d->tile, d->strip, &how, err)))
         return err->code;
     return reflect_square(d, d->strip, err);
@@ -230,12 +231,10 @@ int drain_strip(struct drain *d, int64_t index, struct error *err)
 
 int drain_some(struct drain *d, struct error *err)
 {
-    bool waits = false;
-    while (d->plan->tiles > 1 && !waits && !block_empty(&d->tile.block) && outlet_ready(d->out)) {
+    while (d->plan->tiles > 1 && !block_empty(&d->tile.block) && outlet_ready(d->out) &&
+           (outlet_flows(d->out) || !panels_come(d->panels)))
         if (drain_part(d, err))
             return err->code;
-        waits = panels_come(d->panels);
-    }
     return 0;
 }
 

@@ -23,9 +23,12 @@ struct drain {
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
-    struct event *multiplied[STRIPS_MAX]; /* the products of a strip are done */
-    struct event *drained[STRIPS_MAX];    /* a strip has left the device */
-    int64_t parts;                        /* of strips, combined so far */
+    /* The products of a strip are done: of the tile that is multiplied, [turn], and of the finished
+     * one. */
+    struct event *multiplied[2][STRIPS_MAX];
+    int turn;
+    struct event *drained[STRIPS_MAX]; /* a strip has left the device */
+    int64_t parts;                     /* of strips, combined so far */
 };
 
 /* Create the events of a drain whose other members the caller has set.  After a failure
@@ -39,9 +42,10 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
-/* The tile is finished: its products are enqueued, and `multiplied` of each strip is recorded.  All
- * of the tile before is enqueued.  Products enqueued later wait until that one has left the device,
- * since they go into its memory where the plan has two tiles. */
+/* The tile is finished: its products are enqueued, and `multiplied` of each strip is recorded,
+ * which becomes the other turn's.  All of the tile before is enqueued.  Products enqueued later
+ * wait until that one has left the device, since they go into its memory where the plan has two
+ * tiles. */
 int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
 
 /* Enqueue what brings strip `index` of the finished tile into C's file, once its products are done;
@@ -50,8 +54,8 @@ int drain_begin(struct drain *drain, const struct matrix *tile, struct error *er
  * strip. */
 int drain_strip(struct drain *drain, int64_t index, struct error *err);
 
-/* Where the next tile has memory of its own: the next part of the finished one if a slot is free for
- * it, and more as long as no panels_come.  Does not wait for slots. */
+/* Where the next tile has memory of its own: as much of the finished one as slots are free for or,
+ * while panels_come, as the outlet_flows.  Does not wait for slots. */
 int drain_some(struct drain *drain, struct error *err);
 
 /* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when

@@ -141,7 +141,7 @@ static int drain_sum(struct run *run, bool left_out, struct error *err)
     if (check_layers(&run->check, run->plan->layers, left_out, run->acc.memory, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, &drain->tile.block); i++)
-        if (dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
+        if (dev->record(dev, drain->multiplied[1 - drain->turn][i], STREAM_COMPUTE, err))
             return err->code;
     return drain_rest(drain, err);
 }

@@ -7,6 +7,8 @@
 #include "matrix.h"
 #include "waits.h"
 
+enum { COPIES_AHEAD = 200 }; /* each with two events; CUDA queues about 1000 of both */
+
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
 {
@@ -160,6 +162,17 @@ bool outlet_ready(struct outlet *o)
     bool ready = o->frees > 0 || o->error.code;
     pthread_mutex_unlock(&o->lock);
     return ready;
+}
+
+bool outlet_flows(struct outlet *o)
+{
+    struct device *dev = o->mover.device;
+    pthread_mutex_lock(&o->lock);
+    int64_t number = o->count > COPIES_AHEAD ? o->submitted - COPIES_AHEAD : -1;
+    /* If it is used again by now, for a newer copy, this waits longer than it needs to. */
+    struct slot *slot = number >= 0 ? o->given[number % o->count] : NULL;
+    pthread_mutex_unlock(&o->lock);
+    return !slot || dev->reached(dev, slot->done);
 }
 
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)

@@ -42,6 +42,10 @@ int outlet_begin(struct outlet *outlet, struct error *err);
 /* Whether outlet_take would return at once, with a slot or a complaint. */
 bool outlet_ready(struct outlet *outlet);
 
+/* Whether few enough copies are in flight that a GPU takes one more at once: its queue is long, but
+ * the caller waits where it is full. */
+bool outlet_flows(struct outlet *outlet);
+
 /* A free slot.  Blocks. */
 int outlet_take(struct outlet *outlet, struct slot **slot, struct error *err);
 

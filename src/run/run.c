@@ -157,7 +157,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
         if (slab + 1 == run->plan->slabs &&
-            dev->record(dev, drain->multiplied[i], STREAM_COMPUTE, err))
+            dev->record(dev, drain->multiplied[drain->turn][i], STREAM_COMPUTE, err))
             return err->code;
     }
     return panels_fill(&run->panels, run->problem->m, err);
@@ -189,7 +189,7 @@ static int tile_multiply(struct run *run, int64_t super, struct error *err)
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) || (last && slab > 0 && drain_rest(&run->drain, err)) ||
+        if (outlet_check(&run->out, err) ||
             (last && panels_prefetch(&run->panels, super + 1, err)) ||
             slab_multiply(run, super, slab, err) || drain_some(&run->drain, err))
             return err->code;
@@ -247,7 +247,7 @@ static int all_tiles(struct run *run, struct error *err)
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        if (drain_begin(&run->drain, &run->acc, err))
+        if (drain_rest(&run->drain, err) || drain_begin(&run->drain, &run->acc, err))
             return err->code;
         run->acc.memory = run->accumulators[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */

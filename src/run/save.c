@@ -166,7 +166,7 @@ static int write_sums(struct run *run, struct error *err)
     struct device *dev = run->device;
     const struct block *tile = &run->acc.block;
     struct block_cut cut = schedule_cut(run->problem, run->plan, OPERAND_C);
-    struct event *done = run->drain.multiplied[0];
+    struct event *done = run->drain.multiplied[run->drain.turn][0];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->wait(dev, STREAM_OUT, done, err))
         return err->code;
     for (int64_t i = 0; i < schedule_strips(run->plan, tile); i++) {
