@@ -135,17 +135,17 @@ static struct common of_row(const struct common *whole, const struct plan *plan,
                            .lost = whole->lost * part};
 }
 
-/* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where
- * they share accumulators, beside its last slab and the next tile's first one: into slots where
- * there are enough, at the pace of the disk otherwise.  On the CPU the cores that multiply move
- * every byte twice. */
+/* Seconds of the device for a super-block.  The tile before leaves it beside all of this one or,
+ * where they share accumulators, beside its own last slab and this one's first one: into slots
+ * where there are enough, at the pace of the disk otherwise.  On the CPU the cores that multiply
+ * move every byte twice. */
 static double device_seconds(const struct query *q, const struct plan *plan,
-                             const struct common *each, double in)
+                             const struct common *each, const struct common *before, double in)
 {
     const struct machine *machine = q->machine;
     double tile = plan_tile_written(q->p, plan);
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
-    double leave = fmax(each->out, each->write * fmax(0, 1 - slots / tile));
+    double leave = fmax(before->out, before->write * fmax(0, 1 - slots / tile));
     double moving = machine->gpu ? 0 : 2 * (in + each->out) / machine->threads;
     double beside = plan->tiles > 1 ? each->gemm : 2 * each->slab;
     return each->gemm + fmax(0, leave - beside) + moving;
@@ -190,13 +190,15 @@ static double next_seconds(const struct machine *machine, const struct plan *pla
     return fmax(pace, write);
 }
 
-/* The super-blocks of a row: the first one, and those that follow. */
+/* The super-blocks of a row: the first one, which follows one of the row before, and those that
+ * follow. */
 static void add_row(const struct query *q, const struct super_row *row, const struct common *each,
-                    double rows, struct plan *plan)
+                    const struct common *above, double rows, struct plan *plan)
 {
     for (int next = 0; next < 2; next++) {
         double count = next ? rows * (double)(plan->supers_across - 1) : rows;
         bool first = row->first && !next;
+        const struct common *before = next ? each : above;
         if (count == 0)
             continue;
         struct pace s = feed_seconds(q, plan, !next, row);
@@ -207,12 +209,12 @@ static void add_row(const struct query *q, const struct super_row *row, const st
         plan->link_s[STAGE_OUT] += count * each->out;
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->passes[i] += count * s.part[i];
-        double device = device_seconds(q, plan, each, s.in);
-        double read = s.read + (first ? 0 : each->lost);
+        double device = device_seconds(q, plan, each, before, s.in);
+        double read = s.read + (first ? 0 : before->lost);
         double feed = fmax(fmax(read, s.network), fmax(s.again, s.in));
         plan->roofline_s +=
             count * (first ? first_seconds(q, plan, feed, device)
-                           : next_seconds(q->machine, plan, feed, device, read, each->write));
+                           : next_seconds(q->machine, plan, feed, device, read, before->write));
     }
 }
 
@@ -232,7 +234,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
     for (int64_t i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
         row = set_row(q->p, plan, i == 0, i == 2);
         each = of_row(&whole, plan, &row);
-        add_row(q, &row, &each, (double)rows[i], plan);
+        add_row(q, &row, &each, i > 0 ? &whole : &each, (double)rows[i], plan);
     }
     double strip = fmin(1, (double)plan->strip_rows / ((double)plan->tile_rows * row.height));
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

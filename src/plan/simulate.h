@@ -17,7 +17,7 @@
  * - A device is filled for one slab while it multiplies the one before.  Panels that it holds, or
  *   that the host keeps, are not read again.
  * - A tile is drained strip by strip during its last product, once its last panels have come, and
- *   the next tile's first one, or all but the last one where the device holds two tiles: as far as
+ *   the next tile's first one, or all of its products where the device holds two tiles: as far as
  *   slots out are free or the disk writes what is in them.
  * - A disk that writes bytes reads as many less meanwhile.  Memory does both at the same time, but
  *   is read more slowly meanwhile, and beside several GPUs that copy out of it; and the threads

@@ -199,7 +199,7 @@ static struct machine in_memory(size_t device, double part)
 }
 
 /* What two GPUs write when all is multiplied takes long: the last row of tiles is lower, which is
- * worth it.  The roofline counts a lower row as less work. */
+ * worth it.  The roofline counts a lower row as less work, beside which a whole tile leaves. */
 static void test_the_last_row_is_lower(void **state)
 {
     (void)state;
@@ -224,6 +224,12 @@ static void test_the_last_row_is_lower(void **state)
         struct plan other = planned(&p, &m, &request);
         assert_near(other.roofline_s, simulated(&p, &m, &request, &other).wall_s, 0.1);
     }
+    for (int pieces = 9; pieces <= 16; pieces++) /* of which a tile has four */
+        for (request.slab = 4096; request.slab <= 16384; request.slab *= 2) {
+            request.tile_rows = round_up(ceil_div(4 * p.m, pieces), 16);
+            struct plan other = planned(&p, &m, &request);
+            assert_true(chosen < 1.005 * simulated(&p, &m, &request, &other).wall_s);
+        }
 }
 
 /* Plans for rates that are off by a quarter take little longer at the true rates than the best
