@@ -15,7 +15,7 @@ enum {
     HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
     LEFT_OUT = 8,        /* at most one rank of so many is left out of the grid */
     LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
-    SLAB_CUTS = 3,       /* of a slab, at most, where the last row of tiles is lower */
+    SLAB_PIECES = 3,     /* of a slab, at most, where the last row of tiles is lower */
 };
 static const double clearly = 0.95; /* of the cost without */
 static const double worth = 0.98;   /* of the cost with equal rows, for another height */
@@ -225,8 +225,8 @@ static void set_nodes(const struct query *q, struct plan *plan)
 
 /* Tiles like those of the best plan so far, but so high that the last row of them is lower: what
  * leaves when all is multiplied takes less time, which must be more than what the roofline cannot
- * tell apart.  It need no longer leave beside a long slab, so slabs may be shorter, for which
- * products wait less at the start.  In a grid of several rows some ranks would have nothing of that
+ * tell apart.  Less has to leave beside the last slab then, so slabs may be shorter, and products
+ * wait less for the first one.  In a grid of several rows some ranks would have nothing of that
  * row. */
 static void search_last_row(const struct query *q, struct plan *best)
 {
@@ -240,8 +240,8 @@ static void search_last_row(const struct query *q, struct plan *best)
             const double rows = (double)q->p->m / ((double)above + parts[i]);
             struct plan plan = found;
             plan.tile_rows = whole_granules(q->p->m, (int64_t)ceil(rows));
-            for (int64_t cuts = 1; cuts <= SLAB_CUTS; cuts++) {
-                plan.slab = whole_chunks(q->p, whole_slab(q->p, ceil_div(found.slab, cuts)));
+            for (int64_t pieces = 1; pieces <= SLAB_PIECES; pieces++) {
+                plan.slab = whole_chunks(q->p, whole_slab(q->p, ceil_div(found.slab, pieces)));
                 plan_set_counts(q, &plan);
                 compare(q, &plan, &lower);
             }

@@ -147,7 +147,7 @@ static double device_seconds(const struct query *q, const struct plan *plan,
     double slots = (double)plan->slots_out * (double)plan->slot_elements;
     double leave = fmax(before->out, before->write * fmax(0, 1 - slots / tile));
     double moving = machine->gpu ? 0 : 2 * (in + each->out) / machine->threads;
-    double beside = plan->tiles > 1 ? each->gemm : 2 * each->slab;
+    double beside = plan->tiles > 1 ? each->gemm : before->slab + each->slab;
     return each->gemm + fmax(0, leave - beside) + moving;
 }
 
@@ -234,7 +234,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
     for (int64_t i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
         row = set_row(q->p, plan, i == 0, i == 2);
         each = of_row(&whole, plan, &row);
-        add_row(q, &row, &each, i > 0 ? &whole : &each, (double)rows[i], plan);
+        add_row(q, &row, &each, &whole, (double)rows[i], plan);
     }
     double strip = fmin(1, (double)plan->strip_rows / ((double)plan->tile_rows * row.height));
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

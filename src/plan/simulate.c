@@ -232,7 +232,7 @@ static void rank_multiply(struct sim *s, struct rank_state *rank, const struct s
     struct interval feed = {come.start + wait, come.end + last};
     feed.start = fmax(feed.start, rank->product.end);
     if (s->plan->tiles > 1 && step->first == 0)
-        feed.start = fmax(feed.start, rank->enqueued);
+        feed.start = fmax(feed.start, rank->left);
     if (s->plan->tiles == 1 && step->first == 0)
         feed = (struct interval){fmax(feed.start, rank->draining.start),
                                  fmax(feed.end, rank->draining.end)};
@@ -281,7 +281,7 @@ static void tile_leave(struct sim *s, struct node_state *node, struct rank_state
      * the disk. */
     double slots = (double)s->plan->slots_out * (double)s->plan->slot_bytes;
     double beyond = fmax(0, 1 - slots / bytes);
-    rank->enqueued = rank->draining.end;
+    rank->left = rank->draining.end;
     out.end = fmax(out.end, rank->written);
     out.end = fmax(out.end, out.start + beyond * (file.end - out.start));
     rank->draining = out;

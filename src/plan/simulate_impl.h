@@ -41,8 +41,8 @@ struct rank_state {
     struct interval product;  /* the newest */
     double gate;              /* when a device panel is free again */
     struct interval draining; /* the newest tile, from the device */
-    double enqueued;          /* when all of the tile before it was */
-    double written;           /* when it is in the file */
+    double left;              /* when all of the tile before had left */
+    double written;           /* when the newest tile is in the file */
 };
 
 /* What a step put into a node's ring, and when all of it had been copied to devices. */

@@ -422,14 +422,15 @@ static int fetch(struct check *c, const struct block *tile, struct error *err)
     const double *verdicts = c->verdicts[newest ? c->turn : 1 - c->turn];
     struct copy copy = {host_verdicts(c) - 1, verdicts - 1, bytes, bytes, bytes, 1};
     c->judged = *tile;
-    if (dev->wait(dev, STREAM_OUT, c->summed, err) || dev->copy(dev, STREAM_OUT, &copy, err))
-        return err->code;
-    return dev->record(dev, c->done, STREAM_OUT, err);
+    return dev->copy(dev, STREAM_OUT, &copy, err) || dev->record(dev, c->done, STREAM_OUT, err)
+               ? err->code
+               : 0;
 }
 
 static int fetch_now(struct check *c, struct error *err)
 {
-    if (c->device->record(c->device, c->summed, STREAM_COMPUTE, err) || fetch(c, &c->tile, err))
+    if (c->device->record(c->device, c->summed, STREAM_COMPUTE, err) ||
+        c->device->wait(c->device, STREAM_OUT, c->summed, err) || fetch(c, &c->tile, err))
         return err->code;
     return look(c, false, err);
 }

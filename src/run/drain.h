@@ -54,8 +54,9 @@ int drain_begin(struct drain *drain, const struct matrix *tile, struct error *er
  * strip. */
 int drain_strip(struct drain *drain, int64_t index, struct error *err);
 
-/* Where the next tile has memory of its own: as much of the finished one as slots are free for or,
- * while panels_come, as the outlet_flows.  Does not wait for slots. */
+/* Where the next tile has memory of its own: as much of the finished one as there are free slots
+ * for; while panels_come, only as long as outlet_flows.  Waits for slots for a strip's mirror
+ * alone, and for the verdicts of the tile before. */
 int drain_some(struct drain *drain, struct error *err);
 
 /* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when

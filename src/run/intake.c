@@ -330,8 +330,8 @@ static int take(struct intake *in, struct slot **taken, struct error *err)
     return 0;
 }
 
-/* Mark where the slot's copy begins.  Behind another one that is still at work it is where that
- * ends, which takes no event of its own: each costs 3 us of a GPU's link, which copies 2 MiB in 40.
+/* Mark where the slot's copy begins.  A copy behind one that is still at work begins where that
+ * ends, so no event is recorded for it: each costs 3 us of a GPU's link, which copies 2 MiB in 40.
  */
 static int mark_begin(struct intake *in, struct slot *slot, struct error *err)
 {

@@ -68,7 +68,7 @@ bool intake_comes(struct intake *intake);
 int intake_copy(struct intake *intake, const struct matrix *to, const struct matrix *other,
                 struct error *err);
 
-/* STREAM_IN waits for something before the next copy, which does not begin as the last one ends. */
+/* The next copy does not begin where the last one ends: STREAM_IN waits for something before it. */
 void intake_interrupt(struct intake *intake);
 
 /* The complaint of a thread that has failed, or 0.  Does not block. */

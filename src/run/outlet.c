@@ -7,7 +7,7 @@
 #include "matrix.h"
 #include "waits.h"
 
-enum { COPIES_AHEAD = 200 }; /* each with two events; CUDA queues about 1000 of both */
+enum { COPIES_AHEAD = 200 }; /* each with two events; CUDA's queue holds about 1000 of all these */
 
 /* End all waiting.  Called with the lock held. */
 static void stop(struct outlet *o)
@@ -169,10 +169,10 @@ bool outlet_flows(struct outlet *o)
     struct device *dev = o->mover.device;
     pthread_mutex_lock(&o->lock);
     int64_t number = o->count > COPIES_AHEAD ? o->submitted - COPIES_AHEAD : -1;
-    /* If it is used again by now, for a newer copy, this waits longer than it needs to. */
     struct slot *slot = number >= 0 ? o->given[number % o->count] : NULL;
+    bool landed = !slot || slot->number != number; /* it has been given again */
     pthread_mutex_unlock(&o->lock);
-    return !slot || dev->reached(dev, slot->done);
+    return landed || dev->reached(dev, slot->done);
 }
 
 int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
@@ -195,7 +195,8 @@ int outlet_take(struct outlet *o, struct slot **taken, struct error *err)
 static void give(struct outlet *o, struct slot *slot)
 {
     pthread_mutex_lock(&o->lock);
-    o->given[o->submitted++ % o->count] = slot;
+    slot->number = o->submitted++;
+    o->given[slot->number % o->count] = slot;
     pthread_cond_signal(&o->more);
     pthread_mutex_unlock(&o->lock);
 }

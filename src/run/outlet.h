@@ -42,8 +42,8 @@ int outlet_begin(struct outlet *outlet, struct error *err);
 /* Whether outlet_take would return at once, with a slot or a complaint. */
 bool outlet_ready(struct outlet *outlet);
 
-/* Whether few enough copies are in flight that a GPU takes one more at once: its queue is long, but
- * the caller waits where it is full. */
+/* Whether so few copies are in flight that one more is enqueued at once.  A GPU's queue is long,
+ * but where it is full, the caller waits. */
 bool outlet_flows(struct outlet *outlet);
 
 /* A free slot.  Blocks. */

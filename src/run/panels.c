@@ -113,8 +113,8 @@ static int mark_full(struct panels *p, enum operand operand, struct error *err)
     return dev->record(dev, panel->full, STREAM_IN, err);
 }
 
-/* Copy the part that comes to the device, the next one of the newest panel.  The last one that
- * comes before another panel's marks it as full: not each, for what mark_begin says of events. */
+/* Copy the part that comes to the device, the next one of the newest panel.  The last one before
+ * another panel's marks it as full: one event for each part would slow the link down (intake.c). */
 static int copy_next(struct panels *p, const struct transfer *comes, struct error *err)
 {
     const enum operand operand = comes->operand;

@@ -13,11 +13,12 @@ struct panel {
     struct block whole;  /* what comes: the panel or, in a triangle, that of all ranks */
     int64_t super, slab; /* for which it came; -1: none yet */
     int64_t parts;       /* of it, as it is cut into slots, whose copies are enqueued */
-    int64_t marked;      /* of these, the first ones, after which `full` was recorded */
-    int64_t prepared;    /* likewise, that products may read */
-    struct event *full;  /* these copies are done */
-    struct event *used;  /* the last product that reads it is done */
-    int64_t steps;       /* of the run, when that product was enqueued */
+    int64_t marked;      /* of these, the first ones, whose copies are done with `full`: all of them
+                          * where products are enqueued */
+    int64_t prepared;    /* of these, the first ones, that products may read */
+    struct event *full;
+    struct event *used; /* the last product that reads it is done */
+    int64_t steps;      /* of the run, when that product was enqueued */
 };
 
 struct feed {
@@ -80,7 +81,7 @@ int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
 /* From now until the next load, panels_try may bring what comes up to that slab. */
 void panels_want(struct panels *panels, int64_t super, int64_t slab);
 
-/* Whether a part for the steps up to the one after the newest that was loaded has been read, and
+/* Whether a part of what comes up to the step after the one that was loaded last has been read, and
  * there is room for it.  Does not block. */
 bool panels_come(const struct panels *panels);
 

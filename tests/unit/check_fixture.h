@@ -339,6 +339,9 @@ static inline bool multiply(struct bench *x, struct work *work)
                 multiply_steps(x, &rows, slab, first, min_i64(part, k - first), work);
         }
     }
+    struct event *multiplied = x->target->reached;
+    assert_int_equal(x->device->record(x->device, multiplied, STREAM_COMPUTE, &err), 0);
+    assert_int_equal(x->device->wait(x->device, STREAM_OUT, multiplied, &err), 0);
     assert_int_equal(check_drain(&x->check, &tile, &tile, &err), 0);
     assert_int_equal(check_judge(&x->check, &err), 0);
     download_sums(x);
