@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 {
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
-    session.started = clock_now();
+    session.started = session.startup_ended = clock_now();
     session.record.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */

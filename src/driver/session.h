@@ -64,7 +64,8 @@ struct session {
     bool resumed;             /* from what an earlier run has saved */
     struct attempt attempt;   /* at the first piece that is left */
     struct record record;
-    double started; /* clock_now */
+    double started;       /* clock_now */
+    double startup_ended; /* likewise, of the newest phase of the start */
     struct error err;
 };
 
@@ -88,7 +89,10 @@ void session_report(struct session *session);
 
 /* The rest is for the phases themselves.
  *
- * Collective.  Find everything that can be wrong before the work starts, and plan. */
+ * A phase of the start ends now, which began when the one before ended. */
+void session_end_startup(struct session *session, enum startup phase);
+
+/* Collective.  Find everything that can be wrong before the work starts, and plan. */
 int session_prepare(struct session *session);
 
 /* Plan the attempt at the first piece that is left; on rank 0, predict it.  Pure but for

@@ -357,8 +357,10 @@ static int attempt_piece(struct session *s)
                  (uint64_t)(ceil_div(a->problem.m, plan->tile_rows) *
                             ceil_div(a->problem.n, plan->tile_cols) * plan->layers));
     a->started = clock_now();
-    if (record->report.startup_s == 0)
+    if (record->report.startup_s == 0) {
         record->report.startup_s = a->started - s->started;
+        session_end_startup(s, STARTUP_MEMORY);
+    }
     run_execute(&a->run, &s->err);
     if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
         comm_raise(&s->comm);

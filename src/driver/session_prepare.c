@@ -201,6 +201,7 @@ int session_prepare(struct session *s)
     struct hardware *h = &s->hardware;
     h->gpu = choose_gpu(&s->options, &s->comm, &s->err);
     describe_machine(h, &s->options, &s->comm, &s->err);
+    session_end_startup(s, STARTUP_DEVICE);
     if (s->comm.rank == 0) {
         s->described = problem_open(&s->options, &s->problem, &s->err) == 0 &&
                        session_choose_moduli(&s->options, &s->problem, &s->err) == 0;
@@ -216,13 +217,17 @@ int session_prepare(struct session *s)
     comm_share(&s->problem, sizeof s->problem, 0);
     comm_share(&s->progress, sizeof s->progress, 0);
     comm_share(&s->complete, sizeof s->complete, 0);
+    session_end_startup(s, STARTUP_OPERANDS);
     if (s->described && !s->options.machine[0])
         probe_disk(&h->machine, &s->problem, &s->comm);
     comm_share(&h->machine, sizeof h->machine, 0);
+    session_end_startup(s, STARTUP_PROBE);
     if (s->described && !s->complete) {
         session_check_visible(&s->problem, &s->err);
         if (s->progress.left.count > 0)
             session_plan_all(s);
     }
-    return comm_agree(&s->comm, &s->err);
+    comm_agree(&s->comm, &s->err);
+    session_end_startup(s, STARTUP_PLAN);
+    return s->err.code;
 }

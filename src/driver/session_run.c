@@ -130,10 +130,24 @@ static int open_all(struct session *s)
     s->resumed = s->journal.saved = s->progress.saved;
     if (take_output(s) || (s->resumed && (open_output(s) || session_compare(s))))
         return s->err.code;
-    if (open_device(s) || read_statistics(s))
+    session_end_startup(s, STARTUP_OUTPUT);
+    if (open_device(s))
+        return s->err.code;
+    session_end_startup(s, STARTUP_DEVICE);
+    if (read_statistics(s))
         return s->err.code;
     report_baseline();
-    return s->resumed ? 0 : open_output(s);
+    if (!s->resumed && open_output(s))
+        return s->err.code;
+    session_end_startup(s, STARTUP_OUTPUT);
+    return 0;
+}
+
+void session_end_startup(struct session *s, enum startup phase)
+{
+    double now = clock_now();
+    s->record.report.startup[phase] += now - s->startup_ended;
+    s->startup_ended = now;
 }
 
 /* Rank 0: draw what no earlier run, and nobody who wrote the files, can have known. */
@@ -156,6 +170,7 @@ int session_run(struct session *s)
     names_make(&s->output.names, s->options.output.file, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
+    session_end_startup(s, STARTUP_RANKS);
     if (s->options.check_only)
         return session_check_output(s);
     if (session_prepare(s))

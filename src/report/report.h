@@ -22,10 +22,23 @@ struct planned {
     double amount[STAGE_COUNT]; /* bytes, or floating-point operations, of all ranks */
 };
 
-/* Plain data; the same on all ranks. */
+/* What comes before the pipeline. */
+enum startup {
+    STARTUP_RANKS,    /* MPI, and which ranks share a computer */
+    STARTUP_DEVICE,   /* the driver, the GPU and its link */
+    STARTUP_OPERANDS, /* what the files hold, and what earlier runs have left */
+    STARTUP_PROBE,    /* how fast the files are */
+    STARTUP_PLAN,
+    STARTUP_OUTPUT, /* the journal, what was saved, statistics of operands, C's file */
+    STARTUP_MEMORY, /* on the device and the host; threads; each kernel once */
+    STARTUP_COUNT
+};
+
+/* Plain data; the same on all ranks, but for `startup`. */
 struct report {
-    double startup_s; /* from the start of the program to the start of the pipeline */
-    double wall_s;    /* from there until C is complete and durable */
+    double startup_s;              /* from the start of the program to the start of the pipeline */
+    double startup[STARTUP_COUNT]; /* seconds of it, on this rank */
+    double wall_s;                 /* from there until C is complete and durable */
     struct planned planned;
     struct stage_report stages[STAGE_COUNT];
     enum stage limit;                /* the busiest */

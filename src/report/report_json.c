@@ -37,6 +37,16 @@ static json_t *stages_json(const struct report *r)
     return stages;
 }
 
+static json_t *startup_json(const struct report *r)
+{
+    static const char *const phases[] = {"ranks_s", "device_s", "operands_s", "probe_s",
+                                         "plan_s",  "output_s", "memory_s"};
+    json_t *startup = json_object();
+    for (int i = 0; i < STARTUP_COUNT; i++)
+        json_object_set_new(startup, phases[i], json_real(r->startup[i]));
+    return startup;
+}
+
 static json_t *ways_json(const struct report *r)
 {
     json_t *ways = json_object();
@@ -241,12 +251,13 @@ static void add_run(json_t *root, const struct report *r)
 {
     json_object_update_new(
         root,
-        json_pack("{s:s, s:b, s:f, s:f, s:f, s:i, s:f, s:f, s:s, s:b, s:o, s:o, s:o, s:o}",
+        json_pack("{s:s, s:b, s:f, s:o, s:f, s:f, s:i, s:f, s:f, s:s, s:b, s:o, s:o, s:o, s:o}",
                   "algorithm", r->algorithm, "same_bits", r->same_bits, "startup_s", r->startup_s,
-                  "wall_s", r->wall_s, "planned_wall_s", r->planned.wall_s, "pieces",
-                  r->planned.pieces, "host_peak_bytes", r->host_bytes, "device_peak_bytes",
-                  r->device_bytes, "busiest_stage", report_stages[r->limit], "checked", r->checked,
-                  "checksum", checksum_json(r->checked && r->complete, r->checksum), "saves",
+                  "startup", startup_json(r), "wall_s", r->wall_s, "planned_wall_s",
+                  r->planned.wall_s, "pieces", r->planned.pieces, "host_peak_bytes", r->host_bytes,
+                  "device_peak_bytes", r->device_bytes, "busiest_stage", report_stages[r->limit],
+                  "checked", r->checked, "checksum",
+                  checksum_json(r->checked && r->complete, r->checksum), "saves",
                   json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s), "stages",
                   stages_json(r), "io", ways_json(r)));
     if (r->checked)

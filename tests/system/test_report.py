@@ -75,6 +75,18 @@ def test_what_is_busiest_must_be_busy(source):
     assert share == "0.50" or is_short == (float(share) < 0.5), out  # 0.50 may be less, rounded
 
 
+@pytest.mark.parametrize("options, ranks", [([], 0), ([], 3), (["-b", "A", "--transb", "T", "--product", "cov"], 2)],
+                         ids=["alone", "ranks", "statistics"])
+def test_the_phases_of_the_start_add_up(source, options, ranks):
+    assert tell(source, *options, ranks=ranks).returncode == 0
+    report = report_of(source)
+    phases = report["startup"]
+    assert phases.keys() == {f"{phase}_s" for phase in
+                             ("ranks", "device", "operands", "probe", "plan", "output", "memory")}
+    assert min(phases.values()) >= 0 and phases["ranks_s"] > 0 and phases["memory_s"] > 0
+    assert sum(phases.values()) == pytest.approx(report["startup_s"], abs=0.01)
+
+
 @pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])
 def test_a_short_run_has_no_line_for_a_log(source, options):
     assert run("dgemm_ooc", source, *options).stderr == ""
