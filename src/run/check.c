@@ -246,7 +246,8 @@ int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *a
     c->slab_steps = c->problem->trans[OPERAND_B] ? b.cols : b.rows;
     c->steps += c->slab_steps;
     c->slabs++;
-    c->compares = c->steps >= c->group_steps || slab + 1 == c->plan->slabs;
+    bool full = c->steps + c->slab_steps / 2 >= c->group_steps; /* nearer than with one more */
+    c->compares = full || slab + 1 == c->plan->slabs;
     return problem_is_triangle(c->problem) ? 0 : check_columns(c, &c->tile, err);
 }
 

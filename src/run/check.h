@@ -41,7 +41,7 @@ struct check {
     bool running;        /* each element is one running sum: of products, or of blocks of k */
     double inputs;       /* the bound on the error of these blocks: ozaki_error, or 0 */
     int classes, deal;   /* for a tile */
-    int64_t group_steps; /* of k, after which sums are compared */
+    int64_t group_steps; /* of k, after about which sums are compared, where a slab ends */
 
     /* On the device. */
     double *weights;           /* a column */
@@ -130,10 +130,10 @@ int check_rows(struct check *check, const struct check_product *product, struct 
  * nothing is checked. */
 unsigned long long *check_wrong(const struct check *check);
 
-/* Judge a strip of the tile that is drained: each strip, in order, after its products.  With the
- * last one the verdicts go to the host.  Strips of the next tile may follow in its place, but whole
- * slabs only after the last strip.  The verdicts are examined when the next tile is drained, or by
- * check_judge. */
+/* Judge a strip of the tile that is drained: each strip, in order, when STREAM_OUT waits for its
+ * products.  With the last one the verdicts go to the host.  Strips of the next tile may follow in
+ * its place, but whole slabs only after the last strip.  The verdicts are examined when the next
+ * tile is drained, or by check_judge. */
 int check_drain(struct check *check, const struct block *tile, const struct block *strip,
                 struct error *err);
 

@@ -89,3 +89,13 @@ def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
         done = run("dgemm_ooc", source, *other)
         assert done.returncode == 3 and "of --split-k 2; give that, or --restart never" in done.stderr
     assert run("dgemm_ooc", source, "--split-k", "auto").returncode == 0
+
+
+@pytest.mark.parametrize("slab", [1152, 1280, 1536, 1920, 2816])
+def test_no_slab_makes_the_check_of_floats_much_weaker(tmp_path, slab):
+    """What it would have found grows with the square of the steps between two comparisons, here 2048 or near."""
+    source = tmp_path / "input.h5"
+    operands(source, 64, 48, 16384, "f4")
+    least, found = (multiply(source, "--tile", f"64x48x{steps}", "--check-seed", 7, "--force")["detectable"]
+                    for steps in (2048, slab))
+    assert found < 1.8 * least
