@@ -356,11 +356,11 @@ static int attempt_piece(struct session *s)
     ticker_begin(&record->ticker, work_done(&a->before.left, &s->problem),
                  (uint64_t)(ceil_div(a->problem.m, plan->tile_rows) *
                             ceil_div(a->problem.n, plan->tile_cols) * plan->layers));
-    a->started = clock_now();
     if (record->report.startup_s == 0) {
-        record->report.startup_s = a->started - s->started;
         session_end_startup(s, STARTUP_MEMORY);
+        record->report.startup_s = s->startup_ended - s->started;
     }
+    a->started = clock_now();
     run_execute(&a->run, &s->err);
     if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
         comm_raise(&s->comm);

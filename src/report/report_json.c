@@ -39,8 +39,8 @@ static json_t *stages_json(const struct report *r)
 
 static json_t *startup_json(const struct report *r)
 {
-    static const char *const phases[] = {"ranks_s", "device_s", "operands_s", "probe_s",
-                                         "plan_s",  "output_s", "memory_s"};
+    static const char *const phases[STARTUP_COUNT] = {
+        "ranks_s", "device_s", "operands_s", "probe_s", "plan_s", "output_s", "memory_s"};
     json_t *startup = json_object();
     for (int i = 0; i < STARTUP_COUNT; i++)
         json_object_set_new(startup, phases[i], json_real(r->startup[i]));

@@ -414,7 +414,7 @@ int check_judge(struct check *c, struct error *err)
     return look(c, true, err);
 }
 
-/* Enqueue the copy of the verdicts to the host, after the work of the compute stream so far. */
+/* Enqueue the copy of the verdicts to the host, behind the judgements that STREAM_OUT waits for. */
 static int fetch(struct check *c, const struct block *tile, struct error *err)
 {
     struct device *dev = c->device;
@@ -423,9 +423,9 @@ static int fetch(struct check *c, const struct block *tile, struct error *err)
     const double *verdicts = c->verdicts[newest ? c->turn : 1 - c->turn];
     struct copy copy = {host_verdicts(c) - 1, verdicts - 1, bytes, bytes, bytes, 1};
     c->judged = *tile;
-    return dev->copy(dev, STREAM_OUT, &copy, err) || dev->record(dev, c->done, STREAM_OUT, err)
-               ? err->code
-               : 0;
+    if (dev->copy(dev, STREAM_OUT, &copy, err))
+        return err->code;
+    return dev->record(dev, c->done, STREAM_OUT, err);
 }
 
 static int fetch_now(struct check *c, struct error *err)

@@ -8,7 +8,8 @@ int drain_open(struct drain *d, struct error *err)
 {
     struct device *dev = d->device;
     return events_create(dev, d->c0_used, 2, err) ||
-                   events_create(dev, d->multiplied[0], 2 * STRIPS_MAX, err) ||
+                   events_create(dev, d->multiplied[0], STRIPS_MAX, err) ||
+                   events_create(dev, d->multiplied[1], STRIPS_MAX, err) ||
                    events_create(dev, d->drained, STRIPS_MAX, err)
                ? err->code
                : 0;
@@ -19,7 +20,8 @@ void drain_close(struct drain *d)
     if (!d->device)
         return;
     events_destroy(d->device, d->c0_used, 2);
-    events_destroy(d->device, d->multiplied[0], 2 * STRIPS_MAX);
+    events_destroy(d->device, d->multiplied[0], STRIPS_MAX);
+    events_destroy(d->device, d->multiplied[1], STRIPS_MAX);
     events_destroy(d->device, d->drained, STRIPS_MAX);
 }
 

@@ -250,7 +250,8 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
         return error_no_memory(err, "the list of slots on their way to the devices");
     char *memory = (char *)window + state_bytes(in->count);
     for (int i = 0; i < in->count; i++)
-        if (slot_open(&in->slots[i], mover->device, memory + (size_t)i * mover->slot_bytes, err))
+        if (slot_open(&in->slots[i], mover->device, memory + (size_t)i * mover->slot_bytes, err) ||
+            mover->device->event_create(mover->device, &in->slots[i].earlier, err))
             return err->code;
     return start_threads(in, err);
 }
@@ -331,8 +332,8 @@ static int take(struct intake *in, struct slot **taken, struct error *err)
 }
 
 /* Mark where the slot's copy begins.  A copy behind one that is still at work begins where that
- * ends, so no event is recorded for it: each costs 3 us of a GPU's link, which copies 2 MiB in 40.
- */
+ * ends, so no event is recorded for it: each costs some 3 us of a GPU's link, which copies 2 MiB in
+ * 40. */
 static int mark_begin(struct intake *in, struct slot *slot, struct error *err)
 {
     struct device *dev = in->mover.device;

@@ -166,8 +166,9 @@ static int bring(struct panels *p, int64_t step, const struct block *tile, int64
         if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, tile, rows) ||
             p->between(p->context, err) || copy_next(p, comes, err))
             break;
-    return err->code || mark_full(p, OPERAND_B, err) || mark_full(p, OPERAND_A, err) ? err->code
-                                                                                     : 0;
+    if (!err->code && mark_full(p, OPERAND_B, err) == 0)
+        mark_full(p, OPERAND_A, err);
+    return err->code;
 }
 
 int panels_standardize(struct panels *p, const struct matrix *matrix, const struct block *block,

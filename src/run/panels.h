@@ -41,7 +41,8 @@ struct panels {
     struct standardize standard; /* set by the caller: what their elements become, if the problem
                                     has a standard */
     int (*between)(void *context, struct error *err); /* set by the caller: what is done between
-                                                         parts that come; must not block */
+                                                         parts that come; must not wait for
+                                                         panels */
     void *context;
     struct block tile; /* the one whose panels are current */
     int64_t step;      /* the newest one that was loaded (schedule_step) */

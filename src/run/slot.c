@@ -8,8 +8,7 @@ int slot_open(struct slot *slot, struct device *device, void *memory, struct err
 {
     slot->memory = memory;
     if (device->event_create(device, &slot->start, err) ||
-        device->event_create(device, &slot->done, err) ||
-        device->event_create(device, &slot->earlier, err))
+        device->event_create(device, &slot->done, err))
         return err->code;
     slot->from = slot->start;
     return 0;

@@ -17,11 +17,11 @@ struct event;
 struct slot {
     void *memory;
     struct event *start, *done; /* of the device's copy */
-    struct event *earlier;      /* `done` of the slot's copy before: another slot's is measured from
-                                 * it, if that one followed (intake.c) */
-    struct event *from;         /* where the copy begins: `start`, or the end of the one ahead */
-    int64_t number;             /* of a slot out: of those that were given to be written */
-    bool pinned;                /* of the first slot of a ring, which is pinned with all others */
+    struct event *earlier; /* of a slot in: `done` of its copy before, from which another slot's
+                                 * is measured, if that one followed; created by the intake */
+    struct event *from;    /* where the copy begins: `start`, or the end of the one ahead */
+    int64_t number;        /* of a slot out: of those that were given to be written */
+    bool pinned;           /* of the first slot of a ring, which is pinned with all others */
     struct transfer transfer;
     int64_t copied; /* elements, by the device */
 };

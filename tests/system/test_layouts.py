@@ -308,8 +308,8 @@ def holes(tmp_path):
 
 @pytest.mark.parametrize("trans, options", [("N", ["--tile", f"512x1x{COLS}"]), ("T", ["--tile", "4112x1x4096"])])
 def test_more_than_2_to_31_elements_in_a(holes, trans, options):
-    """The matrix is sparse on disk: only its last rows, beyond 2^31 elements and 4 GiB, have data.  For the
-    check a few steps of k with data are few only in a slab of few steps, as the last one is."""
+    """The matrix is sparse on disk: only its last rows, beyond 2^31 elements and 4 GiB, have data.  If it is
+    transposed they are two of three steps of the last slab: among more steps, the check would find too little."""
     source, last = holes / "input.h5", whole((2, COLS), "f4")
     sparse(source, "A", (ROWS, COLS), "f4")
     with h5py.File(source, "a") as file:

@@ -75,7 +75,7 @@ def test_what_is_busiest_must_be_busy(source):
     assert share == "0.50" or is_short == (float(share) < 0.5), out  # 0.50 may be less, rounded
 
 
-@pytest.mark.parametrize("options, ranks", [([], 0), ([], 3), (["-b", "A", "--transb", "T", "--product", "cov"], 2)],
+@pytest.mark.parametrize("options, ranks", [([], 0), ([], 3), (["--product", "cov"], 2)],
                          ids=["alone", "ranks", "statistics"])
 def test_the_phases_of_the_start_add_up(source, options, ranks):
     assert tell(source, *options, ranks=ranks).returncode == 0
@@ -84,7 +84,7 @@ def test_the_phases_of_the_start_add_up(source, options, ranks):
     assert phases.keys() == {f"{phase}_s" for phase in
                              ("ranks", "device", "operands", "probe", "plan", "output", "memory")}
     assert min(phases.values()) >= 0 and phases["ranks_s"] > 0 and phases["memory_s"] > 0
-    assert sum(phases.values()) == pytest.approx(report["startup_s"], abs=0.01)
+    assert sum(phases.values()) == pytest.approx(report["startup_s"])
 
 
 @pytest.mark.parametrize("options", [[], ["-q"], ["--progress", "never"]])

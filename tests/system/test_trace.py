@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from launch import run
+from launch import FAULTY, run
 from matrices import multiply, operands
 
 STAGES = {"read": "read", "cache": "cache", "receive": "network", "copy in": "in", "multiply": "gemm",
@@ -56,6 +56,19 @@ def test_lanes_are_named_and_do_one_thing_at_a_time(traced):
         assert spans[0][0] >= 0
         for (_, end), (begin, _) in zip(spans, spans[1:]):
             assert begin >= end - 2  # microseconds: two clocks, rounded
+
+
+def test_a_copy_behind_another_takes_one_event(tmp_path):
+    """Its start is the end of the other, which the lanes above show; events of a GPU's link take time from it."""
+    source, trace, log = tmp_path / "input.h5", tmp_path / "trace.json", tmp_path / "log"
+    operands(source, 600, 500, 4000)
+    done = run(FAULTY, source, "--tile", "300x500x2000", "--host-memory", "44M", "--trace", trace,
+               DGEMM_OOC_TEST_FAULTS="copy:delay@1+", DGEMM_OOC_TEST_FAULT_LOG=str(log))
+    assert done.returncode == 0, done.stderr
+    names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    copies = sum(name.startswith("copy") for name in names)
+    records = next(int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("record "))
+    assert copies > 200 and records < 1.7 * copies  # products and parts of C take some
 
 
 @pytest.mark.parametrize("ranks", [0, 3])
