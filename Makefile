@@ -85,7 +85,7 @@ LIBRARY  := $(BUILD)/libdgemm_ooc.a
 PROGRAMS := $(BUILD)/dgemm_ooc $(BUILD)/gemm_bench $(BUILD)/h5mat
 UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 GPUTESTS := $(if $(filter 1,$(CUDA)),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/kernels/test_*.c)))
-BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check bench_planes bench_residues rival_xt))
+BENCHES  := $(addprefix $(BUILD)/tests/bench/,bench_link $(if $(filter 1,$(CUDA)),bench_check bench_planes rival_xt libcublas_int8.so))
 
 # The program with fault injection for tests, by wrapped system calls (ld --wrap): tests/faults/faults.h.
 FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
@@ -193,12 +193,6 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@echo "  NVCC    $<"
 	$(Q)$(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# With GEMMul8 as a rival, if its folder is given.
-ifdef GEMMUL8
-$(BUILD)/tests/bench/bench_residues.cu.o: NVFLAGS += -DWITH_GEMMUL8 -I$(GEMMUL8)/include
-$(BUILD)/tests/bench/bench_residues: private LIBS += $(GEMMUL8)/lib/libgemmul8.a -lcublasLt
-endif
-
 # setmaxnreg and wgmma need sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
 $(addprefix $(BUILD)/kernels/,gemm_tma.cu.o ozaki_wgmma.cu.o): NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
 
@@ -224,6 +218,12 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.c.o $(LIBRARY)
 $(BUILD)/tests/%: $(BUILD)/tests/%.cu.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
+
+# A rival for gemm_bench.  Its own functions come first (-Bsymbolic), also from objects that were not
+# compiled for libraries.
+$(BUILD)/tests/bench/libcublas_int8.so: $(BUILD)/tests/bench/cublas_int8.cu.o $(LIBRARY)
+	@echo "  LINK    $@"
+	$(Q)$(MPICC) -shared -Wl,-Bsymbolic,--wrap=ozaki_product_wgmma $^ $(LIBS) -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64 -o $@
 
 $(FAULTY): $(BUILD)/src/main.c.o $(FAULTS) $(LIBRARY)
 	@echo "  LINK    $@"
@@ -251,7 +251,7 @@ $(BUILD)/tests/unit/% $(BUILD)/tests/kernels/%: private LIBS += -lcmocka
 $(BUILD)/tests/bench/bench_gemm_cpu: private LIBS += -lopenblas
 # --wrap would also apply to a static CUDA runtime, which does not survive injected faults.
 $(FAULTY): private LIBS := $(LIBS:-lcudart_static=-lcudart -Wl,-rpath,$(CUDA_HOME)/lib64)
-$(addprefix $(BUILD)/tests/bench/,bench_planes bench_residues rival_xt): private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
+$(addprefix $(BUILD)/tests/bench/,bench_planes rival_xt): private LIBS += -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64
 
 $(BUILD)/emulated/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -349,7 +349,7 @@ coverage:
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
-test-gpu: all $(GPUTESTS) $(FAULTY)
+test-gpu: all $(GPUTESTS) $(FAULTY) $(BUILD)/tests/bench/libcublas_int8.so
 	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file.  BENCH="--only disk ..."

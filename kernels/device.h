@@ -119,6 +119,10 @@ double device_gpu_link(int index);
  * On success *dev is the caller's, to be closed by its close; on failure it is null. */
 int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err);
 
+/* Likewise, but its gemm runs products of real matrices by another library (gemm_cublas.h), to
+ * measure it. */
+int device_gpu_open_library(int index, const char *library, struct device **dev, struct error *err);
+
 /* Open the CPU as a device whose kernels use `threads` threads.  Ownership as for GPUs. */
 int device_cpu_open(int threads, struct device **dev, struct error *err);
 

@@ -457,7 +457,9 @@ static int create_streams(struct gpu *gpu, struct error *err)
     return rc;
 }
 
-int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
+/* `library`: as gemm_cublas_open has it. */
+static int open_gpu(int index, enum algorithm algorithm, const char *library, struct device **dev,
+                    struct error *err)
 {
     *dev = NULL;
     struct gpu *gpu = calloc(1, sizeof *gpu);
@@ -471,7 +473,7 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     if (rc == 0)
         rc = create_streams(gpu, err);
     if (rc == 0 && algorithm == ALGORITHM_CUBLAS)
-        rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], &gpu->cublas, err);
+        rc = gemm_cublas_open(index, gpu->streams[STREAM_COMPUTE], library, &gpu->cublas, err);
     else if (rc == 0 && !gpu->gemm && algorithm != ALGORITHM_OZAKI)
         rc = error_add(err, EXIT_USAGE, "GPU %d: this --algo has no GPU kernel", index);
     if (rc == 0)
@@ -479,4 +481,14 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     else
         gpu_close(&gpu->base);
     return rc;
+}
+
+int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, struct error *err)
+{
+    return open_gpu(index, algorithm, NULL, dev, err);
+}
+
+int device_gpu_open_library(int index, const char *library, struct device **dev, struct error *err)
+{
+    return open_gpu(index, ALGORITHM_CUBLAS, library, dev, err);
 }

@@ -44,3 +44,9 @@ int device_gpu_open(int index, enum algorithm algorithm, struct device **dev, st
     *dev = NULL;
     return no_gpu(err);
 }
+
+int device_gpu_open_library(int index, const char *library, struct device **dev, struct error *err)
+{
+    (void)library;
+    return device_gpu_open(index, ALGORITHM_CPU, dev, err);
+}

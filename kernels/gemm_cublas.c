@@ -1,5 +1,7 @@
 /* cuBLAS through dlopen.  The function types are those of the header at build time, the functions
- * those of the library found at run time: any major version with the 64-bit interface works. */
+ * those of the library found at run time: any major version with the 64-bit interface works.  A
+ * library that takes the place of cuBLAS's products has them by the names of the 32-bit interface,
+ * and may take all else from the cuBLAS that it was linked with. */
 #include "gemm_cublas.h"
 
 #include <cublas_v2.h>
@@ -25,6 +27,8 @@ struct gemm_cublas {
     __typeof__(cublasZgemm_v2_64) *zgemm;
     __typeof__(cublasCgemm_v2_64) *cgemm;
     __typeof__(cublasGetStatusString) *status_string;
+    __typeof__(cublasDgemm_v2) *dgemm_of_library; /* null: none takes the place of cuBLAS's */
+    __typeof__(cublasSgemm_v2) *sgemm_of_library;
 };
 
 #define QUOTE(x) #x
@@ -49,16 +53,39 @@ static const char *const library_names[] = {
 
 #define MEMBER(name) offsetof(struct gemm_cublas, name)
 
-static const struct {
+struct function {
     size_t member;
     const char *name;
-} functions[] = {
+};
+
+static const struct function functions[] = {
     {MEMBER(create), "cublasCreate_v2"},          {MEMBER(destroy), "cublasDestroy_v2"},
     {MEMBER(set_stream), "cublasSetStream_v2"},   {MEMBER(set_workspace), "cublasSetWorkspace_v2"},
     {MEMBER(set_math_mode), "cublasSetMathMode"}, {MEMBER(dgemm), "cublasDgemm_v2_64"},
     {MEMBER(sgemm), "cublasSgemm_v2_64"},         {MEMBER(zgemm), "cublasZgemm_v2_64"},
     {MEMBER(cgemm), "cublasCgemm_v2_64"},         {MEMBER(status_string), "cublasGetStatusString"},
 };
+
+static const struct function library_functions[] = {
+    {MEMBER(dgemm_of_library), "cublasDgemm_v2"},
+    {MEMBER(sgemm_of_library), "cublasSgemm_v2"},
+};
+
+/* Look up functions in a library and in those that it was linked with. */
+static int look_up(struct gemm_cublas *cublas, void *library, const char *name,
+                   const struct function *of, size_t count, const char *remedy, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *function = dlsym(library, of[i].name);
+        if (!function)
+            return error_add(err, EXIT_RESOURCES, "%s has no %s: %s", name, of[i].name, remedy);
+        memcpy((char *)cublas + of[i].member, &function, sizeof function);
+    }
+    return 0;
+}
+
+#define LOOK_UP(cublas, library, name, of, remedy, err)                                            \
+    look_up((cublas), (library), (name), (of), sizeof(of) / sizeof *(of), (remedy), (err))
 
 /* The library is never unloaded: the driver refers to its kernels until the process ends. */
 static int load(struct gemm_cublas *cublas, struct error *err)
@@ -71,17 +98,20 @@ static int load(struct gemm_cublas *cublas, struct error *err)
                          "cuBLAS was not found (%s): choose another --algo, or name its directory "
                          "in LD_LIBRARY_PATH",
                          dlerror());
+    return LOOK_UP(cublas, library, "the cuBLAS found", functions,
+                   "choose another --algo, or name the directory of cuBLAS 12 or later in "
+                   "LD_LIBRARY_PATH",
+                   err);
+}
 
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *function = dlsym(library, functions[i].name);
-        if (!function)
-            return error_add(err, EXIT_RESOURCES,
-                             "the cuBLAS found has no %s: choose another --algo, or name the "
-                             "directory of cuBLAS 12 or later in LD_LIBRARY_PATH",
-                             functions[i].name);
-        memcpy((char *)cublas + functions[i].member, &function, sizeof function);
-    }
-    return 0;
+static int load_in_place(struct gemm_cublas *cublas, const char *path, struct error *err)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return error_add(err, EXIT_RESOURCES, "%s cannot be loaded: %s", path, dlerror());
+    const char *remedy = "give a library with products by cuBLAS's names, linked with cuBLAS";
+    int rc = LOOK_UP(cublas, library, path, functions, remedy, err);
+    return rc ? rc : LOOK_UP(cublas, library, path, library_functions, remedy, err);
 }
 
 static int check(const struct gemm_cublas *cublas, cublasStatus_t status, const char *what,
@@ -119,7 +149,8 @@ static int start(struct gemm_cublas *cublas, struct error *err)
     return rc;
 }
 
-int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **out, struct error *err)
+int gemm_cublas_open(int index, cudaStream_t stream, const char *library, struct gemm_cublas **out,
+                     struct error *err)
 {
     *out = NULL;
     struct gemm_cublas *cublas = calloc(1, sizeof *cublas);
@@ -127,7 +158,7 @@ int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **out, s
         return error_add(err, EXIT_RESOURCES, "GPU %d: no host memory for cuBLAS", index);
     cublas->index = index;
     cublas->stream = stream;
-    int rc = load(cublas, err);
+    int rc = library ? load_in_place(cublas, library, err) : load(cublas, err);
     if (rc == 0)
         rc = start(cublas, err);
     if (rc == 0)
@@ -153,6 +184,38 @@ static cublasStatus_t multiply_complex(const struct gemm_cublas *cublas, const s
                          ldb, &beta, g->c, ldc);
 }
 
+static cublasOperation_t operation(bool transposed)
+{
+    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+static cublasStatus_t multiply_real(const struct gemm_cublas *cublas, const struct gemm *g)
+{
+    const float alpha = (float)g->alpha, beta = (float)g->beta;
+    if (g->type == SCALAR_FLOAT)
+        return cublas->sgemm(cublas->handle, operation(g->trans_a), operation(g->trans_b), g->m,
+                             g->n, g->k, &alpha, g->a, g->lda, g->b, g->ldb, &beta, g->c, g->ldc);
+    return cublas->dgemm(cublas->handle, operation(g->trans_a), operation(g->trans_b), g->m, g->n,
+                         g->k, &g->alpha, g->a, g->lda, g->b, g->ldb, &g->beta, g->c, g->ldc);
+}
+
+/* Of real matrices, with 32-bit extents. */
+static cublasStatus_t multiply_by_library(const struct gemm_cublas *cublas, const struct gemm *g)
+{
+    const float alpha = (float)g->alpha, beta = (float)g->beta;
+    const int m = (int)g->m, n = (int)g->n, k = (int)g->k;
+    const int lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
+    if (g->complex || m != g->m || n != g->n || k != g->k || lda != g->lda || ldb != g->ldb ||
+        ldc != g->ldc)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (g->type == SCALAR_FLOAT)
+        return cublas->sgemm_of_library(cublas->handle, operation(g->trans_a),
+                                        operation(g->trans_b), m, n, k, &alpha, g->a, lda, g->b,
+                                        ldb, &beta, g->c, ldc);
+    return cublas->dgemm_of_library(cublas->handle, operation(g->trans_a), operation(g->trans_b), m,
+                                    n, k, &g->alpha, g->a, lda, g->b, ldb, &g->beta, g->c, ldc);
+}
+
 int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct error *err)
 {
     /* cuBLAS does not document that it leaves A and B unread in these cases. */
@@ -166,19 +229,11 @@ int gemm_cublas_run(struct gemm_cublas *cublas, const struct gemm *g, struct err
     if (scale_only || g->m == 0 || g->n == 0)
         return 0;
 
-    cublasOperation_t op_a = g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t op_b = g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasStatus_t status;
-    if (g->complex) {
-        status = multiply_complex(cublas, g);
-    } else if (g->type == SCALAR_FLOAT) {
-        float alpha = (float)g->alpha, beta = (float)g->beta;
-        status = cublas->sgemm(cublas->handle, op_a, op_b, g->m, g->n, g->k, &alpha, g->a, g->lda,
-                               g->b, g->ldb, &beta, g->c, g->ldc);
-    } else
-        status = cublas->dgemm(cublas->handle, op_a, op_b, g->m, g->n, g->k, &g->alpha, g->a,
-                               g->lda, g->b, g->ldb, &g->beta, g->c, g->ldc);
-    return check(cublas, status, "GEMM", err);
+    return check(cublas,
+                 cublas->dgemm_of_library ? multiply_by_library(cublas, g)
+                 : g->complex             ? multiply_complex(cublas, g)
+                                          : multiply_real(cublas, g),
+                 "GEMM", err);
 }
 
 void gemm_cublas_close(struct gemm_cublas *cublas)

@@ -11,30 +11,29 @@
 enum { GPU = 0 };
 
 /* What a CPU runs too is measured there only without a GPU. */
-static bool is_for_gpu(const struct algorithm_info *algorithm)
+static bool is_for_gpu(const struct bench_choice *choice)
 {
-    return algorithm->on_gpu && (!algorithm->on_cpu || device_gpu_count() > 0);
+    const struct algorithm_info *algorithm = choice->algorithm;
+    return !algorithm || (algorithm->on_gpu && (!algorithm->on_cpu || device_gpu_count() > 0));
 }
 
-static int open_device(const struct algorithm_info *algorithm, struct device **dev,
-                       struct error *err)
+static int open_device(const struct bench_choice *choice, struct device **dev, struct error *err)
 {
-    if (!is_for_gpu(algorithm))
+    if (!is_for_gpu(choice))
         return device_cpu_open(machine_threads(machine_cpus()), dev, err);
     if (device_gpu_count() == 0)
         return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on: %s",
-                         algorithm->name, device_gpu_absence());
-    return device_gpu_open(GPU, algorithm->id, dev, err);
+                         choice->library ? choice->library : choice->algorithm->name,
+                         device_gpu_absence());
+    return choice->library ? device_gpu_open_library(GPU, choice->library, dev, err)
+                           : device_gpu_open(GPU, choice->algorithm->id, dev, err);
 }
 
-static int ladder_add(struct ladder *ladder, const struct algorithm_info *algorithm, int moduli,
-                      struct error *err)
+static int ladder_add(struct ladder *ladder, struct bench_choice choice, struct error *err)
 {
-    int rc = open_device(algorithm, &ladder->devices[ladder->count], err);
-    if (rc == 0) {
-        ladder->moduli[ladder->count] = moduli;
-        ladder->algorithms[ladder->count++] = algorithm;
-    }
+    int rc = open_device(&choice, &ladder->devices[ladder->count], err);
+    if (rc == 0)
+        ladder->choices[ladder->count++] = choice;
     return rc;
 }
 
@@ -43,10 +42,10 @@ static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *l
                        struct error *err)
 {
     int rc = 0;
-    for (int i = 0; i < o->algorithm_count && rc == 0; i++)
-        if (is_for_gpu(o->algorithms[i]) == gpu)
-            rc = ladder_add(ladder, o->algorithms[i], o->moduli[i], err);
-    if (o->algorithm_count > 0 || gpu != (device_gpu_count() > 0))
+    for (int i = 0; i < o->choice_count && rc == 0; i++)
+        if (is_for_gpu(&o->choices[i]) == gpu)
+            rc = ladder_add(ladder, o->choices[i], err);
+    if (o->choice_count > 0 || gpu != (device_gpu_count() > 0))
         return rc;
     if (!gpu)
         fprintf(stderr, "gemm_bench: no GPU here, so the CPU is measured: %s\n",
@@ -54,7 +53,8 @@ static int ladder_open(const struct bench_options *o, bool gpu, struct ladder *l
     for (const struct algorithm_info *a = algorithm_table; a->name; a++) {
         struct error why = {0};
         bool slow = !gpu && a->id == ALGORITHM_OZAKI; /* where it is for checking */
-        if (is_for_gpu(a) == gpu && !slow && ladder_add(ladder, a, 0, &why) != 0)
+        const struct bench_choice choice = {.algorithm = a};
+        if (is_for_gpu(&choice) == gpu && !slow && ladder_add(ladder, choice, &why) != 0)
             fprintf(stderr, "gemm_bench: %s is left out: %s\n", a->name, why.text);
     }
     return 0;

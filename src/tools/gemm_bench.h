@@ -14,15 +14,22 @@ struct bench_size {
     int64_t m, n, k;
 };
 
+/* Whose products are measured. */
+struct bench_choice {
+    const struct algorithm_info *algorithm; /* null: another library's */
+    const char *library;                    /* its path */
+    int moduli; /* of products in residues; 0: as many as suit the type, or it is no such product */
+};
+
 struct bench_options {
-    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
-    int moduli[BENCH_LIST_MAX]; /* of products in residues; 0: as many as suit the type */
-    int algorithm_count;        /* 0: all that the machine has */
+    struct bench_choice choices[BENCH_LIST_MAX];
+    int choice_count; /* 0: all that the machine has */
     struct bench_size sizes[BENCH_LIST_MAX];
     int size_count;   /* 0: a few that suit the machine */
     bool types[2][2]; /* by enum scalar, then whether they are complex numbers of it */
     bool trans[2][2]; /* A, B */
     int repeat;
+    double phi;     /* the standard deviation of the logarithms of elements' sizes */
     int64_t ld_pad; /* elements between columns: complex ones of complex matrices */
     bool transfers, check, sweep;
     char json[PATH_MAX]; /* empty: none */
@@ -35,11 +42,11 @@ void bench_options_parse(int argc, char **argv, struct bench_options *options);
 struct bench_errors {
     int64_t compared, over; /* elements; over the tolerance, or not finite */
     double max_abs, mse;
+    double max_units; /* the largest by u (|C0| + |A||B|) of its element, u the type's roundoff */
 };
 
 struct bench_row {
-    const struct algorithm_info *algorithm;
-    int moduli;       /* 0: it is no product in residues */
+    struct bench_choice of;
     struct gemm gemm; /* of real matrices that stand for complex ones (ozaki.h), if it says so */
     double seconds, least_s, most_s; /* a call: median and spread */
     double transfers_s;              /* with A, B and C copied in and C out; 0: not measured */
@@ -78,6 +85,7 @@ struct bench_oracle {
     int64_t cols;
     int64_t *index;
     double *product, *magnitude; /* cols columns of m: C, and |C0| + |A||B| */
+    double *norms; /* likewise: of the row of op(A) times that of the column of op(B) */
 };
 
 /* `all`: every column, however long it takes. */
@@ -99,15 +107,19 @@ struct bench_sink {
 /* Print a row and keep a copy of it. */
 int bench_sink_add(struct bench_sink *sink, const struct bench_row *row, struct error *err);
 
-/* The algorithms of one kind of device, each with a device of its own. */
+/* The choices of one kind of device, each with a device of its own. */
 struct ladder {
-    const struct algorithm_info *algorithms[BENCH_LIST_MAX];
-    int moduli[BENCH_LIST_MAX];
+    struct bench_choice choices[BENCH_LIST_MAX];
     struct device *devices[BENCH_LIST_MAX];
     int count;
 };
 
-/* Measure all algorithms of a ladder.  The reference is cuBLAS where it is among them. */
+static inline bool bench_is(const struct bench_choice *choice, enum algorithm id)
+{
+    return choice->algorithm && choice->algorithm->id == id;
+}
+
+/* Measure all choices of a ladder.  The reference is cuBLAS where it is among them. */
 int bench_run(const struct bench_options *options, const struct ladder *ladder,
               struct bench_sink *sink, struct error *err);
 

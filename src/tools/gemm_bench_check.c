@@ -34,11 +34,12 @@ static int64_t columns_of(const struct gemm *g, bool all)
 
 /* Rows [i0, i0 + rows) of a column: sums over k of A b, from C0. */
 static void sum_band(const struct bench_operands *o, int64_t j, int64_t i0, int64_t rows,
-                     double *product, double *magnitude)
+                     double *product, double *magnitude, double *norms)
 {
     const struct gemm *g = &o->gemm;
     const int64_t across = g->trans_a ? g->lda : 1, along = g->trans_a ? 1 : g->lda;
     long double sums[BAND], sizes[BAND];
+    double squares[BAND] = {0}, squares_b = 0;
     for (int64_t i = 0; i < rows; i++) {
         sums[i] = element(g->type, o->c0, i0 + i + j * g->ldc);
         sizes[i] = fabsl(sums[i]);
@@ -50,11 +51,14 @@ static void sum_band(const struct bench_operands *o, int64_t j, int64_t i0, int6
             long double term = (long double)a * b;
             sums[i] += term;
             sizes[i] += fabsl(term);
+            squares[i] += a * a;
         }
+        squares_b += b * b;
     }
     for (int64_t i = 0; i < rows; i++) {
         product[i0 + i] = (double)sums[i];
         magnitude[i0 + i] = (double)sizes[i];
+        norms[i0 + i] = sqrt(squares[i]) * sqrt(squares_b);
     }
 }
 
@@ -68,7 +72,8 @@ int bench_oracle_make(const struct bench_operands *o, bool all, struct bench_ora
     oracle->index = calloc((size_t)cols, sizeof *oracle->index);
     oracle->product = calloc(elements, sizeof *oracle->product);
     oracle->magnitude = calloc(elements, sizeof *oracle->magnitude);
-    if (!oracle->index || !oracle->product || !oracle->magnitude) {
+    oracle->norms = calloc(elements, sizeof *oracle->norms);
+    if (!oracle->index || !oracle->product || !oracle->magnitude || !oracle->norms) {
         bench_oracle_free(oracle);
         return error_add(err, EXIT_RESOURCES, "no memory to check the product");
     }
@@ -79,7 +84,8 @@ int bench_oracle_make(const struct bench_operands *o, bool all, struct bench_ora
     for (int64_t s = 0; s < cols; s++)
         for (int64_t band = 0; band < bands; band++)
             sum_band(o, oracle->index[s], band * BAND, min_i64(BAND, g->m - band * BAND),
-                     oracle->product + s * g->m, oracle->magnitude + s * g->m);
+                     oracle->product + s * g->m, oracle->magnitude + s * g->m,
+                     oracle->norms + s * g->m);
     return 0;
 }
 
@@ -88,35 +94,39 @@ void bench_oracle_free(struct bench_oracle *oracle)
     free(oracle->index);
     free(oracle->product);
     free(oracle->magnitude);
+    free(oracle->norms);
     *oracle = (struct bench_oracle){0};
 }
 
-/* In units of |A||B|.  The rounding errors of a sum of k terms wander: they do not reach sqrt(k),
- * and a lost piece of k goes far beyond.  Those of products in residues are bounded in terms of
- * 2-norms, which are less than twice as much as |A||B| for these operands. */
-static double tolerance(const struct gemm *g, int moduli)
+/* In units of the product of 2-norms; 0 of a product that is not in residues. */
+static double proven(const struct gemm *g, int moduli)
 {
     struct residues residues;
-    const double sums = 4 * sqrt((double)g->k + 1);
     if (moduli == 0)
-        return sums;
+        return 0;
     residues_make(moduli, g->complex, &residues);
-    return fmax(sums, 2 * ozaki_proven(&residues, g->type, g->k));
+    return ozaki_proven(&residues, g->type, g->k);
 }
 
+/* The rounding errors of a sum of k terms wander: they do not reach sqrt(k) |A||B|, and a lost
+ * piece of k goes far beyond.  Products in residues add an error that is proven (ozaki.h). */
 void bench_oracle_compare(const struct bench_oracle *oracle, const struct bench_operands *o,
                           int moduli, struct bench_errors *errors)
 {
     const struct gemm *g = &o->gemm;
     const double unit = (g->type == SCALAR_FLOAT ? FLT_EPSILON : DBL_EPSILON) / 2;
-    const double share = tolerance(g, moduli) * unit;
+    const double sums = 4 * sqrt((double)g->k + 1), residues = proven(g, moduli);
     double squares = 0;
     *errors = (struct bench_errors){.compared = oracle->cols * g->m};
     for (int64_t s = 0; s < oracle->cols; s++)
         for (int64_t i = 0; i < g->m; i++) {
             double got = element(g->type, o->c, i + oracle->index[s] * g->ldc);
             double error = fabs(got - oracle->product[s * g->m + i]);
-            errors->over += !(error <= share * oracle->magnitude[s * g->m + i]);
+            double size = unit * oracle->magnitude[s * g->m + i];
+            double bound = unit * oracle->norms[s * g->m + i];
+            errors->over += !(error <= sums * size + residues * bound);
+            errors->max_units =
+                error <= errors->max_units * size ? errors->max_units : error / size;
             errors->max_abs = error <= errors->max_abs ? errors->max_abs : error;
             squares += error * error;
         }

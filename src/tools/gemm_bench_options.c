@@ -9,14 +9,20 @@
 #include "standard_options.h"
 #include "version.h"
 
-enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_JSON };
+enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_PHI, KEY_JSON, PHI_MOST = 8 };
 
 static const struct argp_option option_table[] = {
-    {"algo", 'a', "LIST", 0, "naive,register,cublas or 0,2,7 (default: all that run here)", 0},
+    {"algo", 'a', "LIST", 0,
+     "naive,register,cublas or 0,2,7, or by its path (with a /) a library with functions of "
+     "cuBLAS's "
+     "names (default: all that run here)",
+     0},
     {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as it is or transposed (default: all)", 0},
     {"type", 'y', "LIST", 0, "s,d,c,z: float, double, complex numbers of them (default: s,d)", 0},
     {"size", 's', "LIST", 0, "N or MxNxK (default 1024,2048,4096,8192; 512,1024 on the CPU)", 0},
     {"ld-pad", KEY_LD_PAD, "P", 0, "elements between columns: 1 makes odd leading dimensions", 0},
+    {"phi", KEY_PHI, "PHI", 0, "elements are x exp(PHI g) with x uniform and g normal (default 0)",
+     0},
     {"repeat", 'r', "R", 0, "measure R times (default 5)", 0},
     {"transfers", KEY_TRANSFERS, 0, 0, "measure also with A, B and C copied in and C out", 0},
     {"check", KEY_CHECK, 0, 0, "check every element at every size, and print the errors", 0},
@@ -33,21 +39,34 @@ static const char doc[] =
     "Complex products are those of real matrices that stand for them, but cuBLAS multiplies "
     "complex "
     "numbers, and has no row where B is transposed.  "
+    "A library with functions of cuBLAS's names is measured as a rival: its real products by "
+    "cublasDgemm and cublasSgemm, on a handle of the cuBLAS that it is linked with.  "
     "Results are compared with a product in long double: up to 512^3 in full, beyond in some "
-    "columns, or in full with --check.  Exit codes: 0 done, 1 failure while running, 2 usage, "
+    "columns, or in full with --check.  The error is the largest, in units of u |A||B| of its "
+    "element.  Exit codes: 0 done, 1 failure while running, 2 usage, "
     "4 no GPU or not enough memory, 5 a wrong product.";
 
 static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)
 {
-    int moduli;
-    const struct algorithm_info *algorithm = algorithm_parse(word, &moduli);
-    if (!algorithm) {
+    struct bench_choice choice = {0};
+    if (strchr(word, '/'))
+        choice.library = strdup(word);
+    else
+        choice.algorithm = algorithm_parse(word, &choice.moduli);
+    if (!choice.algorithm && !choice.library)
         argp_error(state, "--algo %s: choose from what this build has: %s", word,
                    algorithm_names());
-    } else if (o->algorithm_count < BENCH_LIST_MAX) {
-        o->moduli[o->algorithm_count] = moduli;
-        o->algorithms[o->algorithm_count++] = algorithm;
-    }
+    else if (o->choice_count < BENCH_LIST_MAX)
+        o->choices[o->choice_count++] = choice;
+}
+
+static double parse_phi(const char *text, struct argp_state *state)
+{
+    char *end;
+    double phi = strtod(text, &end);
+    if (end == text || *end || !(phi >= 0 && phi <= PHI_MOST))
+        argp_error(state, "--phi %s: give a number from 0 to %d", text, PHI_MOST);
+    return phi;
 }
 
 static void parse_size(const char *word, struct bench_options *o, struct argp_state *state)
@@ -109,6 +128,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_LD_PAD:
         o->ld_pad = strcmp(arg, "0") == 0 ? 0 : parse_count(arg, 1 << 20, state, "ld-pad");
         return 0;
+    case KEY_PHI: o->phi = parse_phi(arg, state); return 0;
     case KEY_TRANSFERS: o->transfers = true; return 0;
     case KEY_CHECK: o->check = true; return 0;
     case KEY_SWEEP: o->sweep = true; return 0;

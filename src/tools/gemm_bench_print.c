@@ -16,8 +16,8 @@ void bench_print_head(const struct bench_options *options, const struct device_i
     if (info->clock_khz > 0)
         printf(", up to %d MHz", info->clock_khz / 1000);
     printf("; medians of %d\n", options->repeat);
-    printf("%-9s %-6s op %18s %10s %6s %8s %7s %6s %5s %5s", "algorithm", "type", "m x n x k", "ms",
-           "spread", "TFLOP/s", "cuBLAS", "peak", "MHz", "W");
+    printf("%-12s %-6s op %18s %10s %6s %8s %7s %6s %5s %5s %8s", "algorithm", "type", "m x n x k",
+           "ms", "spread", "TFLOP/s", "cuBLAS", "peak", "MHz", "W", "error");
     if (options->transfers)
         printf(" %10s", "with copies");
     if (options->sweep)
@@ -29,8 +29,8 @@ void bench_print_head(const struct bench_options *options, const struct device_i
 static const char *shape_text(char text[32], const struct bench_row *r)
 {
     text[0] = '\0';
-    if (algorithm_shapes(r->algorithm->id) > 1) {
-        const struct simt_shape s = simt_shapes[r->algorithm->id][r->gemm.shape];
+    if (r->of.algorithm && algorithm_shapes(r->of.algorithm->id) > 1) {
+        const struct simt_shape s = simt_shapes[r->of.algorithm->id][r->gemm.shape];
         snprintf(text, 32, "%dx%d/%d", s.tile_m, s.tile_n, simt_threads(s));
     }
     return text;
@@ -41,12 +41,18 @@ static const char *type_text(const struct gemm *g)
     return !g->complex ? scalar_name(g->type) : g->type == SCALAR_FLOAT ? "c" : "z";
 }
 
-static const char *name_text(char text[16], const struct bench_row *r)
+/* Of a library its file's name without lib and .so. */
+static const char *name_text(char text[32], const struct bench_row *r)
 {
-    if (r->moduli > 0)
-        snprintf(text, 16, "%s:%d", r->algorithm->name, r->moduli);
+    const struct bench_choice *of = &r->of;
+    if (of->library) {
+        const char *file = strrchr(of->library, '/') + 1;
+        file += strncmp(file, "lib", 3) == 0 ? 3 : 0;
+        snprintf(text, 32, "%.*s", (int)strcspn(file, "."), file);
+    } else if (of->moduli > 0)
+        snprintf(text, 32, "%s:%d", of->algorithm->name, of->moduli);
     else
-        snprintf(text, 16, "%s", r->algorithm->name);
+        snprintf(text, 32, "%s", of->algorithm->name);
     return text;
 }
 
@@ -72,19 +78,21 @@ void bench_print_row(const struct bench_options *options, const struct bench_row
 {
     const struct gemm *g = &r->gemm;
     const double rate = bench_flops(g) / r->seconds;
-    char name[16], size[64], shape[32], reference[16], peak[16], spread[16], clock[16] = "",
-                                                                             watts[16] = "";
+    char name[32], size[64], shape[32], reference[16], peak[16], spread[16], units[16],
+        clock[16] = "", watts[16] = "";
     snprintf(size, sizeof size, "%lldx%lldx%lld", (long long)(g->m / bench_width(g)),
              (long long)g->n, (long long)(g->k / bench_width(g)));
     if (r->clock_mhz)
         snprintf(clock, sizeof clock, "%u", r->clock_mhz);
+    snprintf(units, sizeof units, "%.3g", r->errors.max_units);
     if (r->watts > 0)
         snprintf(watts, sizeof watts, "%.0f", r->watts);
-    printf("%-9s %-6s %c%c %18s %10.3f %6s %8.3f %7s %6s %5s %5s", name_text(name, r), type_text(g),
-           g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', size, r->seconds * 1e3,
+    printf("%-12s %-6s %c%c %18s %10.3f %6s %8.3f %7s %6s %5s %5s %8s", name_text(name, r),
+           type_text(g), g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', size, r->seconds * 1e3,
            percent(spread, (r->most_s - r->least_s) / r->seconds), rate * 1e-12,
            percent(reference, r->of_reference),
-           percent(peak, r->peak_flops_per_s > 0 ? rate / r->peak_flops_per_s : 0), clock, watts);
+           percent(peak, r->peak_flops_per_s > 0 ? rate / r->peak_flops_per_s : 0), clock, watts,
+           units);
     if (options->transfers)
         printf(" %8.3f ms", r->transfers_s * 1e3);
     if (options->sweep)
@@ -98,19 +106,21 @@ static json_t *row_json(const struct bench_row *r)
     const struct gemm *g = &r->gemm;
     const struct bench_errors *e = &r->errors;
     const char trans[] = {g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', '\0'};
-    char name[16], shape[32];
+    char name[32], shape[32];
     json_t *row = json_pack(
         "{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "algorithm", name_text(name, r), "number",
-        (int)r->algorithm->id, "shape", shape_text(shape, r), "type", type_text(g), "trans", trans,
-        "m", (json_int_t)(g->m / bench_width(g)), "n", (json_int_t)g->n, "k",
-        (json_int_t)(g->k / bench_width(g)), "ldc", (json_int_t)(g->ldc / bench_width(g)));
+        r->of.algorithm ? (int)r->of.algorithm->id : -1, "shape", shape_text(shape, r), "type",
+        type_text(g), "trans", trans, "m", (json_int_t)(g->m / bench_width(g)), "n",
+        (json_int_t)g->n, "k", (json_int_t)(g->k / bench_width(g)), "ldc",
+        (json_int_t)(g->ldc / bench_width(g)));
     json_t *time = json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f}", "ms", r->seconds * 1e3, "ms_min",
         r->least_s * 1e3, "ms_max", r->most_s * 1e3, "tflops", bench_flops(g) / r->seconds * 1e-12,
         "of_cublas", r->of_reference, "peak_tflops", r->peak_flops_per_s * 1e-12, "ms_with_copies",
         r->transfers_s * 1e3, "clock_mhz", (int)r->clock_mhz, "watts", r->watts);
-    json_t *errors = json_pack("{s:I, s:I, s:f, s:f}", "compared", (json_int_t)e->compared, "over",
-                               (json_int_t)e->over, "max_abs", e->max_abs, "mse", e->mse);
+    json_t *errors = json_pack("{s:I, s:I, s:f, s:f, s:f}", "compared", (json_int_t)e->compared,
+                               "over", (json_int_t)e->over, "max_abs", e->max_abs, "mse", e->mse,
+                               "max_units", e->max_units);
     json_object_update_new(row, time);
     json_object_set_new(row, "errors", errors);
     return row;
@@ -125,9 +135,10 @@ int bench_write(const struct bench_sink *sink, const struct device_info *info, s
     json_t *rows = json_array();
     for (int i = 0; i < sink->count; i++)
         json_array_append_new(rows, row_json(&sink->rows[i]));
-    json_t *root = json_pack("{s:s, s:s, s:{s:s, s:i, s:i}, s:i, s:o}", "version", version, "date",
-                             date, "device", "name", info->name, "units", info->units, "clock_mhz",
-                             info->clock_khz / 1000, "repeat", sink->options->repeat, "rows", rows);
+    json_t *root = json_pack("{s:s, s:s, s:{s:s, s:i, s:i}, s:i, s:f, s:o}", "version", version,
+                             "date", date, "device", "name", info->name, "units", info->units,
+                             "clock_mhz", info->clock_khz / 1000, "repeat", sink->options->repeat,
+                             "phi", sink->options->phi, "rows", rows);
     int failed = json_dump_file(root, sink->options->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(root);
     if (failed)

@@ -1,5 +1,6 @@
 /* The measurements of gemm_bench: for each type, size and transposition the operands are made once,
  * and all algorithms of the device work on them in turn. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,13 +31,31 @@ struct bench {
 
 /* Operands */
 
-/* Uniform in [-1, 1). */
-static void fill_random(enum scalar type, void *memory, size_t bytes, uint64_t seed)
+/* Uniform in (0, 1). */
+static double uniform(uint64_t seed, uint64_t index)
 {
+    return ((double)(mix_number(seed, index) >> 12) + 0.5) * 0x1p-52;
+}
+
+/* Uniform in (-1, 1), times e to the power of what is normal with the standard deviation phi:
+ * by Box and Muller. */
+static double number_at(uint64_t seed, uint64_t index, double phi)
+{
+    const uint64_t at = 3 * index;
+    const double sign = 2 * uniform(seed, at) - 1;
+    if (phi == 0)
+        return sign;
+    return sign *
+           exp(phi * sqrt(-2 * log(uniform(seed, at + 1))) * cos(2 * M_PI * uniform(seed, at + 2)));
+}
+
+static void fill_random(enum scalar type, void *memory, size_t bytes, uint64_t seed, double phi)
+{
+    seed = mix_bits(seed);
     const int64_t count = (int64_t)(bytes / scalar_size(type));
 #pragma omp parallel for
     for (int64_t at = 0; at < count; at++) {
-        double x = (double)(mix_number(mix_bits(seed), (uint64_t)at) >> 11) * 0x1p-52 - 1;
+        const double x = number_at(seed, (uint64_t)at, phi);
         if (type == SCALAR_FLOAT)
             ((float *)memory)[at] = (float)x;
         else
@@ -129,7 +148,7 @@ static int operands_make(struct bench *b, enum scalar type, bool complex, struct
     for (int i = 0; i < 4 && !b->err->code; i++)
         host_alloc(b, host[i], o->bytes[min_i64(i, 2)]);
     for (int i = 0; i < 3 && !b->err->code; i++) {
-        fill_random(type, *host[i], o->bytes[i], (uint64_t)i + 1);
+        fill_random(type, *host[i], o->bytes[i], (uint64_t)i + 1, b->options->phi);
         upload(b, device[i], *host[i], o->bytes[i]);
     }
     return b->err->code;
@@ -296,7 +315,7 @@ static int check(struct bench *b, struct device *dev, const struct bench_oracle 
     if (upload(b, o->gemm.c, o->c0, o->bytes[2]) || time_calls(b, dev, 1, &seconds, NULL) ||
         copy_bytes(b, STREAM_OUT, o->c, o->gemm.c, o->bytes[2]) || finish(b, STREAM_OUT))
         return b->err->code;
-    bench_oracle_compare(oracle, o, row->moduli, &row->errors);
+    bench_oracle_compare(oracle, o, row->of.moduli, &row->errors);
     return 0;
 }
 
@@ -304,13 +323,13 @@ static int run_algorithm(struct bench *b, int i, const struct bench_oracle *orac
 {
     const struct device_info *info = &b->owner->info;
     struct device *dev = b->ladder->devices[i];
-    struct bench_row row = {.algorithm = b->ladder->algorithms[i], .gemm = b->operands.gemm};
+    struct bench_row row = {.of = b->ladder->choices[i], .gemm = b->operands.gemm};
     if (info->kind == DEVICE_GPU)
         row.peak_flops_per_s = machine_gpu_peak(info, row.gemm.type);
-    if (row.algorithm->id == ALGORITHM_OZAKI)
-        row.moduli = b->ladder->moduli[i] ? b->ladder->moduli[i]
-                                          : ozaki_moduli(row.gemm.type, row.gemm.complex);
-    if ((row.moduli == 0 || residues_open(b, dev, row.moduli) == 0) && measure(b, dev, &row) == 0 &&
+    if (bench_is(&row.of, ALGORITHM_OZAKI) && row.of.moduli == 0)
+        row.of.moduli = ozaki_moduli(row.gemm.type, row.gemm.complex);
+    if ((row.of.moduli == 0 || residues_open(b, dev, row.of.moduli) == 0) &&
+        measure(b, dev, &row) == 0 &&
         (!b->options->transfers || measure_transfers(b, dev, &row) == 0) &&
         check(b, dev, oracle, &row) == 0)
         bench_sink_add(b->sink, &row, b->err);
@@ -322,9 +341,11 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
 {
     int *shape = &b->operands.gemm.shape;
     for (int i = 0; i < b->ladder->count; i++) {
-        if (b->ladder->algorithms[i]->id == ALGORITHM_CUBLAS && !cublas_can(&b->operands.gemm))
+        const struct bench_choice *choice = &b->ladder->choices[i];
+        if (bench_is(choice, ALGORITHM_CUBLAS) && !cublas_can(&b->operands.gemm))
             continue;
-        const int shapes = b->options->sweep ? algorithm_shapes(b->ladder->algorithms[i]->id) : 1;
+        const int shapes =
+            b->options->sweep && choice->algorithm ? algorithm_shapes(choice->algorithm->id) : 1;
         for (*shape = 0; *shape < shapes; ++*shape)
             if (run_algorithm(b, i, oracle))
                 return b->err->code;
@@ -371,7 +392,7 @@ int bench_run(const struct bench_options *options, const struct ladder *ladder,
     struct bench b = {options, ladder, owner, .sink = sink, .err = err};
 
     for (int i = 0; i < ladder->count; i++)
-        if (ladder->algorithms[i]->id == ALGORITHM_CUBLAS)
+        if (bench_is(&ladder->choices[i], ALGORITHM_CUBLAS))
             b.reference = ladder->devices[i];
     if (!owner->event_create(owner, &b.start, err) && !owner->event_create(owner, &b.middle, err))
         owner->event_create(owner, &b.stop, err);

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from launch import ROOT, run
+from launch import BUILD, GPU, ROOT, run
+
+REAL = pytest.mark.skipif(not GPU, reason="rivals need a real GPU: make test-gpu")
 
 
 def test_measures_and_writes(tmp_path):
@@ -43,6 +45,47 @@ def test_products_in_residues(tmp_path):
     assert many < usual < cpu < few / 1e6
 
 
+def test_elements_of_unlike_sizes(tmp_path):
+    """Errors are told in units of u |A||B|: of sums they stay small, of few moduli they grow with the spread."""
+    file, errors = tmp_path / "bench.json", {}
+    for phi in (0, 2):
+        done = run("gemm_bench", "--algo", "cpu,ozaki", "--size", "60x50x700", "--trans", "TN", "--repeat", 1,
+                   "--check", "--type", "d", "--phi", phi, "--json", file)
+        assert done.returncode == 0, done.stdout + done.stderr
+        result = json.loads(file.read_text())
+        assert result["phi"] == phi
+        errors[phi] = [row["errors"]["max_units"] for row in result["rows"]]
+        for row, units in zip(result["rows"], errors[phi]):
+            assert f" {units:.3g}  ok" in done.stdout, row
+    assert all(1 < errors[phi][0] < 40 for phi in errors)
+    assert 0.3 < errors[0][1] < 5 < 50 * errors[0][1] < errors[2][1]
+
+
+@pytest.mark.gpu
+@REAL
+def test_another_library(tmp_path):
+    """Its products are measured and checked in turn with cuBLAS's; those of bytes by cuBLAS give our bits."""
+    file, library = tmp_path / "bench.json", BUILD / "tests/bench/libcublas_int8.so"
+    done = run("gemm_bench", "--algo", f"cublas,ozaki,{library}", "--size", "300x200x9000,4096", "--repeat", 3,
+               "--json", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert len(rows) == 3 * 16
+    for cublas, ours, theirs in zip(rows[::3], rows[1::3], rows[2::3]):
+        assert (cublas["algorithm"], theirs["algorithm"]) == ("cublas", "cublas_int8")
+        assert ours["algorithm"] == ("ozaki:7" if ours["type"] == "float" else "ozaki:14")
+        assert theirs["errors"] == ours["errors"] != cublas["errors"] and theirs["of_cublas"] > 0
+
+
+@pytest.mark.gpu
+@REAL
+@pytest.mark.parametrize("library, words", [("/no/such/lib.so", "/no/such/lib.so cannot be loaded"),
+                                            ("/usr/lib/x86_64-linux-gnu/libm.so.6", "libm.so.6 has no cublas")])
+def test_no_such_library(library, words):
+    done = run("gemm_bench", "--algo", library, "--size", "8")
+    assert done.returncode == 4 and words in done.stderr and not done.stdout
+
+
 def test_complex_products(tmp_path):
     """Rows count complex numbers, and 8 operations for each multiply-add; transposed operands are right, too."""
     file = tmp_path / "bench.json"
@@ -60,7 +103,7 @@ def test_complex_products(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
-                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"],
+                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"], ["--phi", "-1"], ["--phi", "9"], ["--phi", "x"],
                                        ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2
@@ -79,3 +122,5 @@ def test_without_gpu():
         pytest.skip("there is a GPU here")
     # A build without CUDA does not know the algorithm; a build with CUDA lacks the GPU.
     assert done.returncode in (2, 4) and ("no GPU" in done.stderr or "this build has" in done.stderr)
+    done = run("gemm_bench", "--algo", "./librival.so", "--size", "8")
+    assert done.returncode == 4 and "no GPU here that ./librival.so could run on: " in done.stderr

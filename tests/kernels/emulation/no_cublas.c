@@ -3,9 +3,11 @@
 
 #include "error.h"
 
-int gemm_cublas_open(int index, cudaStream_t stream, struct gemm_cublas **cublas, struct error *err)
+int gemm_cublas_open(int index, cudaStream_t stream, const char *library,
+                     struct gemm_cublas **cublas, struct error *err)
 {
     (void)stream;
+    (void)library;
     *cublas = NULL;
     return error_add(err, EXIT_RESOURCES, "GPU %d: cuBLAS is not emulated", index);
 }
