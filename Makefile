@@ -303,7 +303,7 @@ smoke: all $(FAULTY)
 
 check-programs: all $(UNITS)
 check: check-programs
-	@DGEMM_OOC_TEST_TRIALS=10% $(PYTEST) $(SPREAD) tests/unit
+	@DGEMM_OOC_TEST_TRIALS=5% $(PYTEST) $(SPREAD) tests/unit
 
 test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 test: test-programs

@@ -54,10 +54,35 @@ static struct super_row set_row(const struct problem *p, const struct plan *plan
     return (struct super_row){first, (double)left, fmin(1, (double)left / (double)plan->tile_rows)};
 }
 
+/* At which rates they come, in bytes a second of all ranks; infinite where nothing does. */
+struct feed_rates {
+    double read[OPERAND_COUNT], network[OPERAND_COUNT], again[OPERAND_COUNT];
+};
+
+static struct feed_rates set_feed_rates(const struct query *q, const struct plan *plan)
+{
+    const struct problem *p = q->p;
+    const double ranks = (double)plan->grid_rows * plan->grid_cols;
+    struct feed_rates feed = {.network = {0}};
+    for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
+        if (!problem_reads(p, operand))
+            continue;
+        feed.read[operand] =
+            through_links(q->machine, plan, plan_read_rate(p, q->machine, plan, operand));
+        if (operand == OPERAND_C)
+            continue;
+        feed.again[operand] = plan_cache_rate(plan) * ranks / plan_nodes_of_line(plan, operand);
+        feed.network[operand] = q->machine->network_bytes_per_s * plan_turn_rate(p, plan, operand) /
+                                plan_part_received(plan, operand);
+    }
+    return feed;
+}
+
 /* A's panels are new in the first super-block of a row, B's in the first row.  Those that the
  * device holds are there already, A's in the rest of the row, B's where a new row begins; those
  * that the host keeps come again from there. */
-static struct pace feed_seconds(const struct query *q, const struct plan *plan, bool first_col,
+static struct pace feed_seconds(const struct query *q, const struct plan *plan,
+                                const struct feed_rates *feed, bool first_col,
                                 const struct super_row *row)
 {
     const struct problem *p = q->p;
@@ -71,7 +96,6 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
     /* So many ranks share what comes. */
     const double lines[] = {plan->grid_rows, plan->grid_cols,
                             (double)plan->grid_rows * plan->grid_cols};
-    double ranks = lines[OPERAND_C];
     struct pace s = {0};
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++) {
         double bytes =
@@ -83,14 +107,11 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan, 
         s.part[operand] = (1 - kept) * parts[operand];
         s.in += (plan->triangle ? triangle_in(p, plan, operand) : bytes / lines[operand]) /
                 q->machine->in_bytes_per_s;
-        s.read += (1 - kept) * bytes /
-                  through_links(q->machine, plan, plan_read_rate(p, q->machine, plan, operand));
+        s.read += (1 - kept) * bytes / feed->read[operand];
         if (operand == OPERAND_C)
             continue;
-        s.again +=
-            kept * bytes * plan_nodes_of_line(plan, operand) / (plan_cache_rate(plan) * ranks);
-        s.network += (1 - kept) * bytes * plan_part_received(plan, operand) /
-                     (q->machine->network_bytes_per_s * plan_turn_rate(p, plan, operand));
+        s.again += kept * bytes / feed->again[operand];
+        s.network += (1 - kept) * bytes / feed->network[operand];
     }
     return s;
 }
@@ -192,7 +213,8 @@ static double next_seconds(const struct machine *machine, const struct plan *pla
 
 /* The super-blocks of a row: the first one, which follows one of the row before, and those that
  * follow. */
-static void add_row(const struct query *q, const struct super_row *row, const struct common *each,
+static void add_row(const struct query *q, const struct feed_rates *rates,
+                    const struct super_row *row, const struct common *each,
                     const struct common *above, double rows, struct plan *plan)
 {
     for (int next = 0; next < 2; next++) {
@@ -201,7 +223,7 @@ static void add_row(const struct query *q, const struct super_row *row, const st
         const struct common *before = next ? each : above;
         if (count == 0)
             continue;
-        struct pace s = feed_seconds(q, plan, !next, row);
+        struct pace s = feed_seconds(q, plan, rates, !next, row);
         plan->link_s[STAGE_READ] += count * (s.read + s.again);
         plan->link_s[STAGE_NETWORK] += count * s.network;
         plan->link_s[STAGE_IN] += count * s.in;
@@ -222,6 +244,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
 {
     static const enum stage of_rows[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_GEMM,
                                          STAGE_OUT};
+    const struct feed_rates rates = set_feed_rates(q, plan);
     const struct common whole = set_common(q, plan);
     struct common each = whole;
     struct super_row row;
@@ -234,7 +257,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
     for (int64_t i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
         row = set_row(q->p, plan, i == 0, i == 2);
         each = of_row(&whole, plan, &row);
-        add_row(q, &row, &each, &whole, (double)rows[i], plan);
+        add_row(q, &rates, &row, &each, &whole, (double)rows[i], plan);
     }
     double strip = fmin(1, (double)plan->strip_rows / ((double)plan->tile_rows * row.height));
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

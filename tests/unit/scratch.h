@@ -25,12 +25,18 @@ static inline int64_t random_below(int64_t limit)
 }
 
 /* The number of random cases: DGEMM_OOC_TEST_TRIALS is a number, or a share of the default
- * (10%). */
+ * (5%). */
 static inline int tries(int own)
 {
     const char *text = getenv("DGEMM_OOC_TEST_TRIALS");
     int given = text ? atoi(text) : own;
     return text && strchr(text, '%') ? 1 + own * given / 100 : given;
+}
+
+/* Whether a share of the random cases is asked for: then cases that take long are left out, too. */
+static inline bool brief(void)
+{
+    return tries(100) < 100;
 }
 
 static inline struct block random_block(int64_t rows, int64_t cols)

@@ -213,7 +213,7 @@ static void test_every_kind(void **state)
     static const char *const filters[] = {"",   "1",  "9",   "s",   "f",   "s1", "s9",
                                           "1f", "sf", "s1f", "fs9", "f1s", "1s", "19f"};
     const hid_t types[] = {H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_IEEE_F32LE, H5T_IEEE_F32BE};
-    for (size_t f = 0; f < sizeof filters / sizeof *filters; f++)
+    for (size_t f = 0; f < sizeof filters / sizeof *filters; f += brief() ? 2 : 1)
         for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
             for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
                 struct kind kind = {

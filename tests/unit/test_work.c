@@ -125,7 +125,7 @@ static void damage(struct work *work, struct picture *picture)
 static void test_interrupted_at_random(void **state)
 {
     (void)state;
-    for (int trial = 0; trial < 3000; trial++) {
+    for (int trial = 0; trial < tries(3000); trial++) {
         const struct problem whole = {.m = ROWS, .n = COLS, .k = DEPTH, .alpha = 1};
         struct picture picture = {0};
         struct work work;
