@@ -316,13 +316,12 @@ test-cluster: all $(FAULTY) test-mpich check-clang
 
 # Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
-MPICH_TESTS ?= $(addprefix tests/system/test_,computers.py interrupted.py nodes.py restart.py ranks.py) \
-               -k "not (any_ranks or any_grid or grids_across or ragged_tiles or it_goes_on_from or node_that_dies)"
+MPICH_TESTS ?= $(patsubst %,tests/system/test_%.py,computers drain interrupted launches locks nodes product ranks restart split_k verify)
 mpich-programs: BUILT := $(BUILD)-mpich
 mpich-programs:
-	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc)
+	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/bench/bench_link)
 test-mpich: mpich-programs
-	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(PYTHON) -m pytest -q $(MPICH_TESTS)
+	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(PYTHON) -m pytest -q $(SPREAD) $(MPICH_TESTS)
 
 WITH_CLANG = +@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang
 clang-programs:
