@@ -38,7 +38,7 @@ SANITIZED   := $(if $(SANITIZE),DGEMM_OOC_SANITIZED=1 ASAN_OPTIONS=detect_leaks=
 
 SANITIZERS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Werror=implicit-function-declaration
-FLAGS    := -std=gnu11 -D_GNU_SOURCE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) \
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -fPIE -fopenmp -ffp-contract=off $(WARNINGS) $(CPPFLAGS) $(CFLAGS) \
             -DDGEMM_OOC_VERSION='"$(VERSION)"' $(HDF5_CFLAGS) \
             $(SANITIZERS)
 LIBS     := $(LDFLAGS) $(HDF5_LIBS) -ldeflate -lxxhash -ljansson -lhwloc -lpthread -lm -ldl
@@ -64,7 +64,7 @@ ifeq ($(CUDA),1)
   LIBS    += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lstdc++
   NEWEST  := $(lastword $(CUDA_ARCH))
   NVFLAGS := -O3 -std=c++17 $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
-             -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -Wall,-Wextra
+             -gencode arch=compute_$(NEWEST),code=compute_$(NEWEST) -Xcompiler -fPIE,-Wall,-Wextra
 else
   SOURCES := $(filter-out kernels/device_cuda.c kernels/gemm_cublas.c,$(SOURCES))
 endif
@@ -219,11 +219,11 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.cu.o $(LIBRARY)
 	@echo "  LINK    $@"
 	$(Q)$(MPICC) $(FLAGS) $^ $(LIBS) -o $@
 
-# A rival for gemm_bench.  Its own functions come first (-Bsymbolic), also from objects that were not
-# compiled for libraries.
+# A rival for gemm_bench.  Its own functions come first (-Bsymbolic): the objects are position-independent,
+# but not compiled for a library.
 $(BUILD)/tests/bench/libcublas_int8.so: $(BUILD)/tests/bench/cublas_int8.cu.o $(LIBRARY)
 	@echo "  LINK    $@"
-	$(Q)$(MPICC) -shared -Wl,-Bsymbolic,--wrap=ozaki_product_wgmma $^ $(LIBS) -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64 -o $@
+	$(Q)$(MPICC) $(FLAGS) -shared -Wl,-Bsymbolic,--wrap=ozaki_product_wgmma $^ $(LIBS) -lcublas -Wl,-rpath,$(CUDA_HOME)/lib64 -o $@
 
 $(FAULTY): $(BUILD)/src/main.c.o $(FAULTS) $(LIBRARY)
 	@echo "  LINK    $@"
@@ -302,8 +302,10 @@ smoke: all $(FAULTY)
 	@$(PYTEST) $(SPREAD) -m smoke tests/system
 
 check-programs: all $(UNITS)
+# TRIALS=100%: all random cases, and those that take long.
+TRIALS ?= 5%
 check: check-programs
-	@DGEMM_OOC_TEST_TRIALS=5% $(PYTEST) $(SPREAD) tests/unit
+	@DGEMM_OOC_TEST_TRIALS=$(TRIALS) $(PYTEST) $(SPREAD) tests/unit
 
 test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 test: test-programs

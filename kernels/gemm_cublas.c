@@ -14,6 +14,7 @@
 
 struct gemm_cublas {
     int index;
+    const char *name; /* or the path of the library in its place, which is the caller's */
     cudaStream_t stream;
     void *workspace;
     cublasHandle_t handle;
@@ -58,6 +59,13 @@ struct function {
     const char *name;
 };
 
+/* Functions of a library, to be looked up in it and in those that it was linked with. */
+struct exports {
+    const struct function *functions;
+    size_t count;
+    const char *remedy; /* where one is missing */
+};
+
 static const struct function functions[] = {
     {MEMBER(create), "cublasCreate_v2"},          {MEMBER(destroy), "cublasDestroy_v2"},
     {MEMBER(set_stream), "cublasSetStream_v2"},   {MEMBER(set_workspace), "cublasSetWorkspace_v2"},
@@ -71,21 +79,18 @@ static const struct function library_functions[] = {
     {MEMBER(sgemm_of_library), "cublasSgemm_v2"},
 };
 
-/* Look up functions in a library and in those that it was linked with. */
-static int look_up(struct gemm_cublas *cublas, void *library, const char *name,
-                   const struct function *of, size_t count, const char *remedy, struct error *err)
+static int look_up(struct gemm_cublas *cublas, void *library, const struct exports *of,
+                   struct error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        void *function = dlsym(library, of[i].name);
+    for (size_t i = 0; i < of->count; i++) {
+        void *function = dlsym(library, of->functions[i].name);
         if (!function)
-            return error_add(err, EXIT_RESOURCES, "%s has no %s: %s", name, of[i].name, remedy);
-        memcpy((char *)cublas + of[i].member, &function, sizeof function);
+            return error_add(err, EXIT_RESOURCES, "%s has no %s: %s", cublas->name,
+                             of->functions[i].name, of->remedy);
+        memcpy((char *)cublas + of->functions[i].member, &function, sizeof function);
     }
     return 0;
 }
-
-#define LOOK_UP(cublas, library, name, of, remedy, err)                                            \
-    look_up((cublas), (library), (name), (of), sizeof(of) / sizeof *(of), (remedy), (err))
 
 /* The library is never unloaded: the driver refers to its kernels until the process ends. */
 static int load(struct gemm_cublas *cublas, struct error *err)
@@ -98,20 +103,24 @@ static int load(struct gemm_cublas *cublas, struct error *err)
                          "cuBLAS was not found (%s): choose another --algo, or name its directory "
                          "in LD_LIBRARY_PATH",
                          dlerror());
-    return LOOK_UP(cublas, library, "the cuBLAS found", functions,
-                   "choose another --algo, or name the directory of cuBLAS 12 or later in "
-                   "LD_LIBRARY_PATH",
-                   err);
+    const struct exports all = {functions, sizeof functions / sizeof *functions,
+                                "choose another --algo, or name the directory of cuBLAS 12 or "
+                                "later in LD_LIBRARY_PATH"};
+    return look_up(cublas, library, &all, err);
 }
 
-static int load_in_place(struct gemm_cublas *cublas, const char *path, struct error *err)
+static int load_rival(struct gemm_cublas *cublas, struct error *err)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    static const char remedy[] =
+        "give a library that exports products by cuBLAS's names and is linked with cuBLAS";
+    const struct exports all = {functions, sizeof functions / sizeof *functions, remedy};
+    const struct exports own = {library_functions,
+                                sizeof library_functions / sizeof *library_functions, remedy};
+    void *library = dlopen(cublas->name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return error_add(err, EXIT_RESOURCES, "%s cannot be loaded: %s", path, dlerror());
-    const char *remedy = "give a library with products by cuBLAS's names, linked with cuBLAS";
-    int rc = LOOK_UP(cublas, library, path, functions, remedy, err);
-    return rc ? rc : LOOK_UP(cublas, library, path, library_functions, remedy, err);
+        return error_add(err, EXIT_RESOURCES, "%s cannot be loaded: %s", cublas->name, dlerror());
+    int rc = look_up(cublas, library, &all, err);
+    return rc ? rc : look_up(cublas, library, &own, err);
 }
 
 static int check(const struct gemm_cublas *cublas, cublasStatus_t status, const char *what,
@@ -119,7 +128,7 @@ static int check(const struct gemm_cublas *cublas, cublasStatus_t status, const 
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return 0;
-    return error_add(err, EXIT_RUNTIME, "GPU %d: cuBLAS: %s: %s", cublas->index, what,
+    return error_add(err, EXIT_RUNTIME, "GPU %d: %s: %s: %s", cublas->index, cublas->name, what,
                      cublas->status_string(status));
 }
 
@@ -158,7 +167,8 @@ int gemm_cublas_open(int index, cudaStream_t stream, const char *library, struct
         return error_add(err, EXIT_RESOURCES, "GPU %d: no host memory for cuBLAS", index);
     cublas->index = index;
     cublas->stream = stream;
-    int rc = library ? load_in_place(cublas, library, err) : load(cublas, err);
+    cublas->name = library ? library : "cuBLAS";
+    int rc = library ? load_rival(cublas, err) : load(cublas, err);
     if (rc == 0)
         rc = start(cublas, err);
     if (rc == 0)

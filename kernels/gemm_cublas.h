@@ -9,10 +9,9 @@ struct error;
 struct gemm_cublas;
 
 /* Load cuBLAS for GPU `index`, the thread's current device; its work runs on `stream`, which stays
- * the caller's.  With a path as `library` instead of null, products are by the functions of that
- * library that have the names of cublasDgemm and cublasSgemm: of real matrices, on a handle of the
- * cuBLAS that it was linked with.  EXIT_RESOURCES where there is no such library, no cuBLAS 12 or
- * later, or no memory. */
+ * the caller's.  With a path as `library` instead of null, which is kept, products of real matrices
+ * are by cublasDgemm and cublasSgemm of that library, on a handle of the cuBLAS that it was linked
+ * with.  EXIT_RESOURCES where there is no such library, no cuBLAS 12 or later, or no memory. */
 int gemm_cublas_open(int index, cudaStream_t stream, const char *library,
                      struct gemm_cublas **cublas, struct error *err);
 /* Enqueue a product and return at once.  Not for two threads at once. */

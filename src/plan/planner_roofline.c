@@ -54,7 +54,8 @@ static struct super_row set_row(const struct problem *p, const struct plan *plan
     return (struct super_row){first, (double)left, fmin(1, (double)left / (double)plan->tile_rows)};
 }
 
-/* At which rates they come, in bytes a second of all ranks; infinite where nothing does. */
+/* Bytes of an operand a second: from the files, by the network to the node that receives most
+ * (infinite where none does), and again from what the hosts keep. */
 struct feed_rates {
     double read[OPERAND_COUNT], network[OPERAND_COUNT], again[OPERAND_COUNT];
 };
@@ -118,6 +119,7 @@ static struct pace feed_seconds(const struct query *q, const struct plan *plan,
 
 /* What the four kinds of super-blocks have in common: seconds. */
 struct common {
+    struct feed_rates feed;
     double gemm, slab; /* the products of a tile, of one of its slabs */
     double out, write; /* a tile from the device; a super-block into the file */
     double lost;       /* of a disk, which does not read while it writes that */
@@ -133,7 +135,9 @@ static struct common set_common(const struct query *q, struct plan *plan)
     double of_c = problem_elements(p) * element;
     double bytes = fmin(of_c, tile * plan->grid_rows * plan->grid_cols);
     double rate = through_links(machine, plan, plan_write_rate(p, machine, plan));
-    struct common each = {.out = tile / machine->out_bytes_per_s, .write = bytes / rate};
+    struct common each = {.feed = set_feed_rates(q, plan),
+                          .out = tile / machine->out_bytes_per_s,
+                          .write = bytes / rate};
     if (plan->slabs > 0) {
         each.gemm = plan_product_seconds(p, machine, q->request, plan, &product);
         each.slab = each.gemm / (double)plan->slabs;
@@ -149,7 +153,8 @@ static struct common of_row(const struct common *whole, const struct plan *plan,
 {
     const double lines = row->lines / (double)(plan->tile_rows * plan->grid_rows);
     const double part = plan->supers_down == 1 ? 1 : lines;
-    return (struct common){.gemm = whole->gemm * row->height,
+    return (struct common){.feed = whole->feed,
+                           .gemm = whole->gemm * row->height,
                            .slab = whole->slab * row->height,
                            .out = whole->out * row->height,
                            .write = whole->write * part,
@@ -213,8 +218,7 @@ static double next_seconds(const struct machine *machine, const struct plan *pla
 
 /* The super-blocks of a row: the first one, which follows one of the row before, and those that
  * follow. */
-static void add_row(const struct query *q, const struct feed_rates *rates,
-                    const struct super_row *row, const struct common *each,
+static void add_row(const struct query *q, const struct super_row *row, const struct common *each,
                     const struct common *above, double rows, struct plan *plan)
 {
     for (int next = 0; next < 2; next++) {
@@ -223,7 +227,7 @@ static void add_row(const struct query *q, const struct feed_rates *rates,
         const struct common *before = next ? each : above;
         if (count == 0)
             continue;
-        struct pace s = feed_seconds(q, plan, rates, !next, row);
+        struct pace s = feed_seconds(q, plan, &each->feed, !next, row);
         plan->link_s[STAGE_READ] += count * (s.read + s.again);
         plan->link_s[STAGE_NETWORK] += count * s.network;
         plan->link_s[STAGE_IN] += count * s.in;
@@ -244,7 +248,6 @@ void plan_roofline(const struct query *q, struct plan *plan)
 {
     static const enum stage of_rows[] = {STAGE_READ, STAGE_NETWORK, STAGE_IN, STAGE_GEMM,
                                          STAGE_OUT};
-    const struct feed_rates rates = set_feed_rates(q, plan);
     const struct common whole = set_common(q, plan);
     struct common each = whole;
     struct super_row row;
@@ -257,7 +260,7 @@ void plan_roofline(const struct query *q, struct plan *plan)
     for (int64_t i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
         row = set_row(q->p, plan, i == 0, i == 2);
         each = of_row(&whole, plan, &row);
-        add_row(q, &rates, &row, &each, &whole, (double)rows[i], plan);
+        add_row(q, &row, &each, &whole, (double)rows[i], plan);
     }
     double strip = fmin(1, (double)plan->strip_rows / ((double)plan->tile_rows * row.height));
     plan->roofline_s += fmax(each.write * strip, each.write - each.slab * (1 - strip));

@@ -85,7 +85,7 @@ struct bench_oracle {
     int64_t cols;
     int64_t *index;
     double *product, *magnitude; /* cols columns of m: C, and |C0| + |A||B| */
-    double *norms; /* likewise: of the row of op(A) times that of the column of op(B) */
+    double *norms_a, *norms_b;   /* 2-norms: of the m rows of op(A), of the columns of op(B) */
 };
 
 /* `all`: every column, however long it takes. */

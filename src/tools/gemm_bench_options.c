@@ -13,9 +13,8 @@ enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_PHI, KEY_JSO
 
 static const struct argp_option option_table[] = {
     {"algo", 'a', "LIST", 0,
-     "naive,register,cublas or 0,2,7, or by its path (with a /) a library with functions of "
-     "cuBLAS's "
-     "names (default: all that run here)",
+     "naive,register,cublas or 0,2,7, or the path, with a /, of a library that exports products "
+     "by cuBLAS's names (default: all that run here)",
      0},
     {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as it is or transposed (default: all)", 0},
     {"type", 'y', "LIST", 0, "s,d,c,z: float, double, complex numbers of them (default: s,d)", 0},
@@ -39,16 +38,19 @@ static const char doc[] =
     "Complex products are those of real matrices that stand for them, but cuBLAS multiplies "
     "complex "
     "numbers, and has no row where B is transposed.  "
-    "A library with functions of cuBLAS's names is measured as a rival: its real products by "
-    "cublasDgemm and cublasSgemm, on a handle of the cuBLAS that it is linked with.  "
+    "A library that exports products by cuBLAS's names is measured as a rival: cublasDgemm and "
+    "cublasSgemm, on a handle of the cuBLAS that it is linked with.  It has no row for complex "
+    "numbers, and is judged as running sums are.  "
     "Results are compared with a product in long double: up to 512^3 in full, beyond in some "
-    "columns, or in full with --check.  The error is the largest, in units of u |A||B| of its "
-    "element.  Exit codes: 0 done, 1 failure while running, 2 usage, "
+    "columns, or in full with --check.  Units are those of u (|C| + |A||B|), with u the roundoff "
+    "of the type, in the largest error.  Exit codes: 0 done, 1 failure while running, 2 usage, "
     "4 no GPU or not enough memory, 5 a wrong product.";
 
 static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)
 {
     struct bench_choice choice = {0};
+    if (o->choice_count == BENCH_LIST_MAX)
+        argp_error(state, "--algo: more than %d", BENCH_LIST_MAX);
     if (strchr(word, '/'))
         choice.library = strdup(word);
     else
@@ -56,7 +58,7 @@ static void parse_algorithm(const char *word, struct bench_options *o, struct ar
     if (!choice.algorithm && !choice.library)
         argp_error(state, "--algo %s: choose from what this build has: %s", word,
                    algorithm_names());
-    else if (o->choice_count < BENCH_LIST_MAX)
+    else
         o->choices[o->choice_count++] = choice;
 }
 

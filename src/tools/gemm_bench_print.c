@@ -1,5 +1,6 @@
 /* What gemm_bench found, for people and for programs. */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,7 +18,7 @@ void bench_print_head(const struct bench_options *options, const struct device_i
         printf(", up to %d MHz", info->clock_khz / 1000);
     printf("; medians of %d\n", options->repeat);
     printf("%-12s %-6s op %18s %10s %6s %8s %7s %6s %5s %5s %8s", "algorithm", "type", "m x n x k",
-           "ms", "spread", "TFLOP/s", "cuBLAS", "peak", "MHz", "W", "error");
+           "ms", "spread", "TFLOP/s", "cuBLAS", "peak", "MHz", "W", "units");
     if (options->transfers)
         printf(" %10s", "with copies");
     if (options->sweep)
@@ -41,7 +42,7 @@ static const char *type_text(const struct gemm *g)
     return !g->complex ? scalar_name(g->type) : g->type == SCALAR_FLOAT ? "c" : "z";
 }
 
-/* Of a library its file's name without lib and .so. */
+/* Of a library its file's name between lib and the first dot. */
 static const char *name_text(char text[32], const struct bench_row *r)
 {
     const struct bench_choice *of = &r->of;
@@ -101,6 +102,12 @@ void bench_print_row(const struct bench_options *options, const struct bench_row
     fflush(stdout);
 }
 
+/* Null where it is no number. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *row_json(const struct bench_row *r)
 {
     const struct gemm *g = &r->gemm;
@@ -118,9 +125,11 @@ static json_t *row_json(const struct bench_row *r)
         r->least_s * 1e3, "ms_max", r->most_s * 1e3, "tflops", bench_flops(g) / r->seconds * 1e-12,
         "of_cublas", r->of_reference, "peak_tflops", r->peak_flops_per_s * 1e-12, "ms_with_copies",
         r->transfers_s * 1e3, "clock_mhz", (int)r->clock_mhz, "watts", r->watts);
-    json_t *errors = json_pack("{s:I, s:I, s:f, s:f, s:f}", "compared", (json_int_t)e->compared,
-                               "over", (json_int_t)e->over, "max_abs", e->max_abs, "mse", e->mse,
-                               "max_units", e->max_units);
+    json_t *errors = json_pack("{s:I, s:I, s:o, s:o, s:o}", "compared", (json_int_t)e->compared,
+                               "over", (json_int_t)e->over, "max_abs", number(e->max_abs), "mse",
+                               number(e->mse), "max_units", number(e->max_units));
+    if (r->of.library)
+        json_object_set_new(row, "library", json_string(r->of.library));
     json_object_update_new(row, time);
     json_object_set_new(row, "errors", errors);
     return row;

@@ -342,7 +342,8 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
     int *shape = &b->operands.gemm.shape;
     for (int i = 0; i < b->ladder->count; i++) {
         const struct bench_choice *choice = &b->ladder->choices[i];
-        if (bench_is(choice, ALGORITHM_CUBLAS) && !cublas_can(&b->operands.gemm))
+        if ((bench_is(choice, ALGORITHM_CUBLAS) && !cublas_can(&b->operands.gemm)) ||
+            (choice->library && b->operands.gemm.complex))
             continue;
         const int shapes =
             b->options->sweep && choice->algorithm ? algorithm_shapes(choice->algorithm->id) : 1;

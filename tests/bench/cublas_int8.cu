@@ -1,6 +1,6 @@
 /* Products in residues whose products of bytes are cuBLAS's, plane by plane, with the same blocks
  * of k: conversions and reconstruction are those of kernels/ozaki_cuda.cu.  A library that
- * gemm_bench takes as a rival, by the names of cuBLAS's functions.
+ * gemm_bench takes as a rival: it exports products by cuBLAS's names.
  *
  *     MODULI=14 gemm_bench -a cublas,ozaki:14,build/tests/bench/libcublas_int8.so -y d
  *
@@ -22,11 +22,14 @@ struct memory {
 
     bool holds(size_t wanted)
     {
-        if (wanted > bytes) {
-            cudaFree(at);
-            bytes = cudaMalloc(&at, wanted) == cudaSuccess ? wanted : 0;
-        }
-        return wanted <= bytes;
+        if (wanted <= bytes)
+            return true;
+        cudaFree(at);
+        at = nullptr;
+        bytes = cudaMalloc(&at, wanted) == cudaSuccess ? wanted : 0;
+        if (bytes == 0)
+            cudaGetLastError(); /* clear it */
+        return bytes > 0;
     }
 };
 
@@ -42,8 +45,8 @@ __global__ void reduce(residues_out out, int q, const int4 *of)
     if (at >= rows * out.n)
         return;
     const int4 four = of[at];
-    const int sums[4] = {four.x, four.y, four.z, four.w};
-    out.put(q, at / rows, at % rows * 4, sums);
+    const int neighbours[4] = {four.x, four.y, four.z, four.w};
+    out.put(q, at / rows, at % rows * 4, neighbours);
 }
 
 } // namespace

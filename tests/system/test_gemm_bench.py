@@ -1,7 +1,9 @@
 """gemm_bench on the CPU: what it measures, checks and writes."""
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from launch import BUILD, GPU, ROOT, run
@@ -45,8 +47,8 @@ def test_products_in_residues(tmp_path):
     assert many < usual < cpu < few / 1e6
 
 
-def test_elements_of_unlike_sizes(tmp_path):
-    """Errors are told in units of u |A||B|: of sums they stay small, of few moduli they grow with the spread."""
+def test_elements_of_different_magnitudes(tmp_path):
+    """Errors are given in units of u |A||B|: those of sums stay small, those in residues grow with phi."""
     file, errors = tmp_path / "bench.json", {}
     for phi in (0, 2):
         done = run("gemm_bench", "--algo", "cpu,ozaki", "--size", "60x50x700", "--trans", "TN", "--repeat", 1,
@@ -80,10 +82,20 @@ def test_another_library(tmp_path):
 @pytest.mark.gpu
 @REAL
 @pytest.mark.parametrize("library, words", [("/no/such/lib.so", "/no/such/lib.so cannot be loaded"),
-                                            ("/usr/lib/x86_64-linux-gnu/libm.so.6", "libm.so.6 has no cublas")])
+                                            ("", " has no cublasCreate_v2: give a library that exports")])
 def test_no_such_library(library, words):
-    done = run("gemm_bench", "--algo", library, "--size", "8")
+    libc = re.search(r"/\S*/libc[.-]\S*", Path("/proc/self/maps").read_text())[0]
+    done = run("gemm_bench", "--algo", library or libc, "--size", "8")
     assert done.returncode == 4 and words in done.stderr and not done.stdout
+
+
+@pytest.mark.gpu
+@REAL
+def test_a_wrong_product():
+    """Too few moduli for such elements: what is no sum is judged as one."""
+    done = run("gemm_bench", "--algo", f"cublas,{BUILD}/tests/bench/libcublas_int8.so", "--size", "300x200x9000",
+               "--type", "d", "--phi", 4, "--repeat", 1, MODULI="8")
+    assert done.returncode == 5 and done.stdout.count("  ok") == done.stdout.count("  WRONG: max ") == 4
 
 
 def test_complex_products(tmp_path):

@@ -145,8 +145,10 @@ static void test_ways(void **state)
                  {4096, 64, 4096, 0},     {4095, 400, 2001, 511}, {512, 3, 200000, 0},
                  {1 << 20, 40, 40001, 1}, {100, 70, 65536, 4000}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-        for (int w = 0; w < WAYS * WAYS; w += brief() && c > 3 ? 4 : 1) {
+        for (int w = 0; w < WAYS * WAYS; w++) {
             enum scalar type = (c + (size_t)w) % 2 ? SCALAR_FLOAT : SCALAR_DOUBLE;
+            if (brief() && c > 3 && (w + (int)c) % 4 != 0)
+                continue;
             int64_t cols = cases[c].cols;
             struct matrix_info info =
                 plain("plain", cases[c].offset, cases[c].rows, cols, type, cases[c].tail);
