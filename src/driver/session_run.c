@@ -162,7 +162,6 @@ int session_run(struct session *s)
 {
     if (comm_open(&s->comm, &s->err) || nodes_form(&s->comm, &s->err))
         return s->err.code;
-    stop_listen(); /* once more: MPICH takes SIGUSR1 too, and without a launcher hangs at it */
     watch_begin(&s->comm);
     draw_check_seed(&s->options);
     comm_share(&s->options, sizeof s->options, 0);

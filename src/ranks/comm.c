@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,10 +129,26 @@ static void start_without_networks(void)
         setenv("OMPI_MCA_pml", "ob1", 0);
 }
 
+/* MPICH takes SIGUSR1 for itself and, without a launcher, hangs when it comes.  What the caller
+ * does at that signal stays, and one that comes meanwhile waits. */
+static void start_mpi(void)
+{
+    struct sigaction callers;
+    sigset_t taken, before;
+    int provided;
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &taken, &before);
+    sigaction(SIGUSR1, NULL, &callers);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    sigaction(SIGUSR1, &callers, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 int comm_open(struct comm *comm, struct error *err)
 {
     /* Asked before MPI_Init_thread, after which the environment says what MPI thinks. */
-    int provided, launched = launcher_size(), task = launcher_rank();
+    int launched = launcher_size(), task = launcher_rank();
     *comm = (struct comm){0};
     if (launcher_ends_mpi()) {
         if (launched > 1)
@@ -140,7 +157,7 @@ int comm_open(struct comm *comm, struct error *err)
     }
     start_without_networks();
     comm_open_parameters();
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
+    start_mpi();
     comm_read_parameters();
     order_ranks(comm);
     comm->computers = comm->local_rank == 0;

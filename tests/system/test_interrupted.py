@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, WAYS, run, start
-from matrices import at_work, multiply, operands, output_of, read, snapshot, sparse, wait_until
+from matrices import at_work, catches, multiply, operands, output_of, read, snapshot, sparse, wait_until
 
 SIZE = (1500, 1500, 500)
 SLOW = ["--tile", "16x16x16"]  # many small steps, so that a run takes many seconds
@@ -61,6 +61,17 @@ def signalled_twice(number, seconds, source, *options, **how):
         out, _ = process.communicate(timeout=PATIENCE)
     assert "RESULT" not in out
     return process.returncode
+
+
+def test_a_save_that_is_asked_for_while_mpi_starts(source):
+    """Whenever it comes, the run ends as without it: an MPI may have other plans for SIGUSR1."""
+    for attempt in range(20):
+        with start("dgemm_ooc", source, "--force", "-q") as process:
+            wait_until(lambda: catches(process.pid, signal.SIGUSR1), process)
+            time.sleep(attempt * 0.002)
+            process.send_signal(signal.SIGUSR1)
+            _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and not err, err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
