@@ -329,7 +329,7 @@ WITH_CLANG = +@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 
 clang-programs:
 	$(WITH_CLANG) check-programs
 check-clang:
-	$(WITH_CLANG) check
+	$(WITH_CLANG) TRIALS=100% check
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help
 fuzz: $(FUZZERS)

@@ -23,10 +23,10 @@ static int open_device(const struct bench_choice *choice, struct device **dev, s
         return device_cpu_open(machine_threads(machine_cpus()), dev, err);
     if (device_gpu_count() == 0)
         return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on: %s",
-                         choice->library ? choice->library : choice->algorithm->name,
+                         choice->rival ? choice->rival : choice->algorithm->name,
                          device_gpu_absence());
-    return choice->library ? device_gpu_open_library(GPU, choice->library, dev, err)
-                           : device_gpu_open(GPU, choice->algorithm->id, dev, err);
+    return choice->rival ? device_gpu_open_library(GPU, choice->rival, dev, err)
+                         : device_gpu_open(GPU, choice->algorithm->id, dev, err);
 }
 
 static int ladder_add(struct ladder *ladder, struct bench_choice choice, struct error *err)

@@ -16,8 +16,8 @@ struct bench_size {
 
 /* Whose products are measured. */
 struct bench_choice {
-    const struct algorithm_info *algorithm; /* null: another library's */
-    const char *library;                    /* its path */
+    const struct algorithm_info *algorithm; /* null: a rival's */
+    const char *rival;                      /* the path of its library */
     int moduli; /* of products in residues; 0: as many as suit the type, or it is no such product */
 };
 

@@ -52,10 +52,10 @@ static void parse_algorithm(const char *word, struct bench_options *o, struct ar
     if (o->choice_count == BENCH_LIST_MAX)
         argp_error(state, "--algo: more than %d", BENCH_LIST_MAX);
     if (strchr(word, '/'))
-        choice.library = strdup(word);
+        choice.rival = strdup(word);
     else
         choice.algorithm = algorithm_parse(word, &choice.moduli);
-    if (!choice.algorithm && !choice.library)
+    if (!choice.algorithm && !choice.rival)
         argp_error(state, "--algo %s: choose from what this build has: %s", word,
                    algorithm_names());
     else

@@ -42,12 +42,12 @@ static const char *type_text(const struct gemm *g)
     return !g->complex ? scalar_name(g->type) : g->type == SCALAR_FLOAT ? "c" : "z";
 }
 
-/* Of a library its file's name between lib and the first dot. */
+/* Of a rival its file's name between lib and the first dot. */
 static const char *name_text(char text[32], const struct bench_row *r)
 {
     const struct bench_choice *of = &r->of;
-    if (of->library) {
-        const char *file = strrchr(of->library, '/') + 1;
+    if (of->rival) {
+        const char *file = strrchr(of->rival, '/') + 1;
         file += strncmp(file, "lib", 3) == 0 ? 3 : 0;
         snprintf(text, 32, "%.*s", (int)strcspn(file, "."), file);
     } else if (of->moduli > 0)
@@ -128,8 +128,8 @@ static json_t *row_json(const struct bench_row *r)
     json_t *errors = json_pack("{s:I, s:I, s:o, s:o, s:o}", "compared", (json_int_t)e->compared,
                                "over", (json_int_t)e->over, "max_abs", number(e->max_abs), "mse",
                                number(e->mse), "max_units", number(e->max_units));
-    if (r->of.library)
-        json_object_set_new(row, "library", json_string(r->of.library));
+    if (r->of.rival)
+        json_object_set_new(row, "library", json_string(r->of.rival));
     json_object_update_new(row, time);
     json_object_set_new(row, "errors", errors);
     return row;

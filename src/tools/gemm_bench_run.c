@@ -42,10 +42,10 @@ static double uniform(uint64_t seed, uint64_t index)
 static double number_at(uint64_t seed, uint64_t index, double phi)
 {
     const uint64_t at = 3 * index;
-    const double sign = 2 * uniform(seed, at) - 1;
+    const double x = 2 * uniform(seed, at) - 1;
     if (phi == 0)
-        return sign;
-    return sign *
+        return x;
+    return x *
            exp(phi * sqrt(-2 * log(uniform(seed, at + 1))) * cos(2 * M_PI * uniform(seed, at + 2)));
 }
 
@@ -343,7 +343,7 @@ static int run_algorithms(struct bench *b, const struct bench_oracle *oracle)
     for (int i = 0; i < b->ladder->count; i++) {
         const struct bench_choice *choice = &b->ladder->choices[i];
         if ((bench_is(choice, ALGORITHM_CUBLAS) && !cublas_can(&b->operands.gemm)) ||
-            (choice->library && b->operands.gemm.complex))
+            (choice->rival && b->operands.gemm.complex))
             continue;
         const int shapes =
             b->options->sweep && choice->algorithm ? algorithm_shapes(choice->algorithm->id) : 1;

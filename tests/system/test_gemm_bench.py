@@ -66,7 +66,8 @@ def test_elements_of_different_magnitudes(tmp_path):
 @pytest.mark.gpu
 @REAL
 def test_another_library(tmp_path):
-    """Its products are measured and checked in turn with cuBLAS's; those of bytes by cuBLAS give our bits."""
+    """It is measured in turn with cuBLAS.  With cuBLAS's products of bytes, products in residues have the same errors
+    as with ours."""
     file, library = tmp_path / "bench.json", BUILD / "tests/bench/libcublas_int8.so"
     done = run("gemm_bench", "--algo", f"cublas,ozaki,{library}", "--size", "300x200x9000,4096", "--repeat", 3,
                "--json", file)
@@ -92,7 +93,7 @@ def test_no_such_library(library, words):
 @pytest.mark.gpu
 @REAL
 def test_a_wrong_product():
-    """Too few moduli for such elements: what is no sum is judged as one."""
+    """Too few moduli for such elements: a rival's products are judged as running sums."""
     done = run("gemm_bench", "--algo", f"cublas,{BUILD}/tests/bench/libcublas_int8.so", "--size", "300x200x9000",
                "--type", "d", "--phi", 4, "--repeat", 1, MODULI="8")
     assert done.returncode == 5 and done.stdout.count("  ok") == done.stdout.count("  WRONG: max ") == 4
@@ -115,8 +116,8 @@ def test_complex_products(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--algo", "none"], ["--algo", "ozaki:5"], ["--algo", "cpu:9"],
-                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"], ["--phi", "-1"], ["--phi", "9"], ["--phi", "x"],
-                                       ["--repeat", "0"], ["more"]])
+                                       ["--size", "3x4"], ["--trans", "NX"], ["--type", "q"], ["--type", "sd"],
+                                       ["--phi", "-1"], ["--phi", "9"], ["--phi", "x"], ["--repeat", "0"], ["more"]])
 def test_usage(arguments):
     assert run("gemm_bench", *arguments).returncode == 2
 
