@@ -90,6 +90,11 @@ size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, en
     return backend->overhead(info, type, mode, way_of(mode, way), threads);
 }
 
+void store_widen(struct store *store, size_t bytes)
+{
+    store->window += bytes;
+}
+
 size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                           enum store_way way)
 {

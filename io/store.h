@@ -46,6 +46,11 @@ const char *store_way_name(const struct store *store);
 size_t store_overhead_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                             enum store_way way, int threads);
 
+/* Let a store that writes through a mapping keep so many bytes of the file mapped, beside its
+ * overhead: the more, the less often it unmaps them, which stalls all threads.  Before any
+ * write. */
+void store_widen(struct store *store, size_t bytes);
+
 /* Host bytes that it may use in addition and shares with all other stores of the process: together,
  * several stores use the maximum of these.  Pure. */
 size_t store_shared_bytes(const struct matrix_info *info, enum scalar type, enum store_mode mode,

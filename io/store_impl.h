@@ -30,6 +30,8 @@ struct store {
     struct writeback *dirty;    /* posix: buffered writes that are not on the disk yet */
     struct direct *direct;      /* posix: null unless direct I/O is used */
     char *mapping;              /* posix: of the whole file; null unless mapped */
+    size_t window;              /* bytes of it that may be in memory at a time */
+    _Atomic uint64_t mapped;    /* bytes that are, at most */
     struct chunk_store *chunks; /* chunks */
     struct matfile *matfile;    /* hdf5 */
 };

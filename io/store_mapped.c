@@ -1,6 +1,7 @@
 #include "store_mapped.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +13,8 @@
 #include "populate.h"
 
 enum {
-    BATCH = 2 << 20, /* bytes that are populated at a time: a huge page */
-    SPAN = 8 << 20,  /* bytes that a thread keeps mapped: unmapping stalls all threads */
+    HUGE_PAGE = 2 << 20,    /* bytes that are populated at a time, and may be mapped by that */
+    WINDOW_LEAST = 8 << 20, /* bytes */
 };
 
 static uint64_t page_bytes(void)
@@ -48,6 +49,7 @@ void mapped_open(struct store *s)
     if (map == MAP_FAILED)
         return;
     s->mapping = map;
+    s->window = WINDOW_LEAST;
     /* Before Linux 5.14 pages cannot be populated in advance, and a full disk would raise
      * SIGBUS. */
     if (advise(s, pages_of(0, 1), MADV_POPULATE_WRITE))
@@ -72,12 +74,21 @@ static int complain(const struct store *s, const struct extent *run, int number,
     return store_complain(s, run, number, err);
 }
 
-/* Unmap the pages that this thread has populated. */
-static void unmap(const struct store *s, struct pages *held)
+/* Populate pages.  When more than the window would be mapped, all are unmapped first: that stalls
+ * all threads, and those that are copying then fault on pages that the file has.  *end: of the
+ * caller's pages, the end of the last huge one. */
+static int populate(struct store *s, struct pages pages, uint64_t *end)
 {
-    if (held->end > held->begin)
-        advise(s, *held, MADV_DONTNEED);
-    *held = (struct pages){0};
+    const struct pages all = pages_of(0, s->info.file_bytes);
+    uint64_t begin = pages.begin / HUGE_PAGE * HUGE_PAGE;
+    uint64_t last = (pages.end + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    uint64_t bytes = last - (begin > *end ? begin : last < *end ? last : *end);
+    *end = last;
+    if (bytes > 0 && atomic_fetch_add(&s->mapped, bytes) + bytes > s->window) {
+        s->mapped = bytes;
+        advise(s, all, MADV_DONTNEED);
+    }
+    return advise(s, pages, MADV_POPULATE_WRITE);
 }
 
 /* Copy with non-temporal stores: whole cache lines are written without being fetched first, and the
@@ -100,47 +111,38 @@ static void stream(char *to, const char *from, size_t bytes)
 
 /* Copy an extent.  Its pages are populated first, so that a failure is an error instead of a
  * signal. */
-static int copy(const struct store *s, const struct extent *run, struct pages *held,
-                struct error *err)
+static int copy(struct store *s, const struct extent *run, uint64_t *end, struct error *err)
 {
-    struct pages pages = pages_of(run->offset, run->offset + run->bytes);
-    if (advise(s, pages, MADV_POPULATE_WRITE))
+    if (populate(s, pages_of(run->offset, run->offset + run->bytes), end))
         return complain(s, run, errno, err);
     stream(s->mapping + run->offset, run->from, run->bytes);
-    if (held->end == 0)
-        held->begin = pages.begin;
-    held->end = pages.end;
-    if (held->end - held->begin >= SPAN)
-        unmap(s, held);
     return 0;
 }
 
-int mapped_write(const struct store *s, const struct runs *runs, const char *from,
-                 struct error *err)
+int mapped_write(struct store *s, const struct runs *runs, const char *from, struct error *err)
 {
-    struct pages held = {0};
+    uint64_t end = 0;
     for (int64_t i = 0; i < runs->count && !err->code; i++)
-        for (size_t done = 0; done < runs->bytes && !err->code; done += BATCH) {
+        for (size_t done = 0; done < runs->bytes && !err->code; done += HUGE_PAGE) {
+            size_t left = runs->bytes - done;
             struct extent run = {.from = from + (size_t)i * runs->bytes + done,
                                  .offset = runs->offset + (uint64_t)i * runs->stride + done,
-                                 .bytes = runs->bytes - done < BATCH ? runs->bytes - done : BATCH};
-            copy(s, &run, &held, err);
+                                 .bytes = left < HUGE_PAGE ? left : HUGE_PAGE};
+            copy(s, &run, &end, err);
         }
-    unmap(s, &held);
     return err->code;
 }
 
-void mapped_prepare(const struct store *s, uint64_t begin, uint64_t end)
+void mapped_prepare(struct store *s, uint64_t begin, uint64_t end)
 {
-    for (uint64_t at = begin; at < end; at += SPAN) {
-        struct pages pages = pages_of(at, end - at < SPAN ? end : at + SPAN);
-        if (advise(s, pages, MADV_POPULATE_WRITE))
+    uint64_t populated = 0;
+    for (uint64_t at = begin; at < end; at += HUGE_PAGE)
+        if (populate(s, pages_of(at, end - at < HUGE_PAGE ? end : at + HUGE_PAGE), &populated))
             return;
-        advise(s, pages, MADV_DONTNEED);
-    }
 }
 
 size_t mapped_overhead_bytes(int threads)
 {
-    return (size_t)threads * (SPAN + 3 * BATCH); /* pages at both ends may extend beyond it */
+    /* Pages at both ends of what each populates may extend beyond it. */
+    return WINDOW_LEAST + (size_t)threads * 3 * HUGE_PAGE;
 }

@@ -5,17 +5,16 @@
 
 #include "store_impl.h"
 
-/* Set store->mapping; it stays null, without a complaint, if the file cannot be mapped and
- * populated. */
+/* Set store->mapping and its window; the mapping stays null, without a complaint, if the file
+ * cannot be mapped and populated. */
 void mapped_open(struct store *store);
 void mapped_close(struct store *store);
 
 /* Populate the pages of [begin, end) of the file, ahead of writing.  Ignores failures. */
-void mapped_prepare(const struct store *store, uint64_t begin, uint64_t end);
+void mapped_prepare(struct store *store, uint64_t begin, uint64_t end);
 
 /* Write a block from `from`, packed, to the file.  Blocks; any thread. */
-int mapped_write(const struct store *store, const struct runs *runs, const char *from,
-                 struct error *err);
+int mapped_write(struct store *store, const struct runs *runs, const char *from, struct error *err);
 
-/* The bytes that `threads` writing threads keep mapped, at most.  Pure. */
+/* The bytes that `threads` writing threads keep mapped, at most, with the least window.  Pure. */
 size_t mapped_overhead_bytes(int threads);

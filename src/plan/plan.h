@@ -61,6 +61,7 @@ struct plan {
     size_t slot_bytes;
     size_t residues_bytes;           /* of the device, where products of residues, integers work */
     size_t device_bytes, host_bytes; /* peak of each rank; the CPU device's memory is host memory */
+    size_t window_bytes;             /* of C's file that a rank keeps mapped, where it maps it */
     size_t fixed_bytes;              /* of the host's, those that do not depend on tile and slots */
     struct traffic total, worst;     /* of all ranks; the largest of any rank */
     double read_bytes, sent_bytes;   /* of all layers: from files; between nodes and layers */

@@ -29,6 +29,8 @@ enum {
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
     WRITERS_MAX = 8,
+    WINDOW_PART = 16, /* of the host's memory */
+    WINDOW_MOST = 1 << 30,
     PREPARERS_LEAST = 2,
     DECODERS_MAX = 32,
     HOST_FIXED = 3 << 20, /* thread stacks, queues and other small change */
@@ -227,10 +229,22 @@ static size_t writing_bytes(const struct problem *p, int writers)
     return mapped + read > shared ? mapped + read : shared;
 }
 
+/* Of C's file, where it is written through a mapping. */
+static size_t window_bytes(const struct query *q)
+{
+    const struct matrix_info output = output_info(q->p);
+    const size_t part = q->machine->host_memory / WINDOW_PART;
+    bool maps =
+        q->machine->files_in_memory &&
+        store_overhead_bytes(&output, problem_held(q->p, OPERAND_C), STORE_WRITE, q->p->io, 1) > 0;
+    return !maps ? 0 : part < WINDOW_MOST ? part : WINDOW_MOST;
+}
+
 /* Host bytes that do not depend on tile and slots. */
 static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 {
     return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, plan->writers) +
+           plan->window_bytes +
            (q->machine->gpu ? algorithm_host_overhead(q->request->algorithm)
                             : device_cpu_overhead(plan->compute_threads));
 }
@@ -308,6 +322,7 @@ void plan_set_threads(const struct query *q, struct plan *plan, int compute_thre
     plan->preparers =
         (int)max_i64(PREPARERS_LEAST, min_i64(plan->writers / 2, q->machine->threads - readers));
     plan->slots_in = (int)max_i64(4, 2 * readers);
+    plan->window_bytes = window_bytes(q);
     plan->fixed_bytes = host_fixed_bytes(q, plan);
 }
 

@@ -23,6 +23,7 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
         (comm->rank == 0 && store_reserve(file->store, err)) ||
         (checked && checksum_open(&file->checksum, problem_held(p, OPERAND_C), info->cols, err)))
         return err->code;
+    store_widen(file->store, plan->window_bytes);
     return 0;
 }
 

@@ -242,6 +242,44 @@ static void test_mapping_of_a_file_cut_short(void **state)
     free(data);
 }
 
+/* Pages of files that are mapped and in memory, in bytes. */
+static size_t shared_bytes(void)
+{
+    size_t size, resident, shared;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu %zu", &size, &resident, &shared), 3);
+    fclose(file);
+    return shared * (size_t)sysconf(_SC_PAGE_SIZE);
+}
+
+/* A mapping keeps as much of its file in memory as it was told, and no more. */
+static void test_window_of_a_mapping(void **state)
+{
+    (void)state;
+    enum { ROWS = 3072, COLS = 4096, PART = 64, WINDOW = 32 << 20, SLACK = 2 << 20 };
+    struct error err = {0};
+    struct matrix_info info = plain("window", 77, ROWS, COLS, SCALAR_DOUBLE, 0);
+    double *data = calloc((size_t)ROWS * PART, sizeof *data);
+    const size_t least = store_overhead_bytes(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED, 1);
+    for (int wide = 0; wide < 2; wide++) {
+        struct store *store = open_store(&info, SCALAR_DOUBLE, STORE_WRITE, STORE_MAPPED);
+        size_t before = shared_bytes(), most = 0;
+        if (wide)
+            store_widen(store, WINDOW);
+        for (int64_t i = 0; i < COLS / PART; i++) {
+            struct block rows = {i * PART / 2, 0, PART / 2, COLS}, cols = {0, i * PART, ROWS, PART};
+            succeed(store_write(store, i % 2 ? &rows : &cols, data, &err), &err);
+            size_t now = shared_bytes();
+            most = now > before + most ? now - before : most;
+        }
+        assert_true(most <= least + (wide ? WINDOW : 0) + SLACK);
+        assert_true(!wide || most >= WINDOW / 2);
+        store_close(store);
+    }
+    free(data);
+}
+
 static void chooses(const struct matrix_info *info, enum store_mode mode, const char *way)
 {
     struct store *store = open_store(info, SCALAR_DOUBLE, mode, STORE_AUTO);
@@ -291,8 +329,11 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),           cmocka_unit_test(test_prepare),
-        cmocka_unit_test(test_file_cut_short), cmocka_unit_test(test_mapping_of_a_file_cut_short),
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_prepare),
+        cmocka_unit_test(test_file_cut_short),
+        cmocka_unit_test(test_mapping_of_a_file_cut_short),
+        cmocka_unit_test(test_window_of_a_mapping),
         cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
