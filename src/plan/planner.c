@@ -165,23 +165,34 @@ static bool has_stripes(const struct query *q)
            p->matrix[OPERAND_B].chunk_rows == 0 && !problem_through_hdf5(p, OPERAND_B);
 }
 
+/* Cut the triangle for the ranks, as its panel comes. */
+static void cut_triangle(const struct query *q, struct plan *plan)
+{
+    plan->head_start = plan_head_start(q, plan);
+    plan->tile_cols = 0;
+    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
+        struct block tile = schedule_triangle(q->p, plan, rank);
+        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
+    }
+    plan_set_counts(q, plan);
+}
+
 /* The triangle with one slab. */
 static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
 {
-    plan_set_counts(q, plan);
-    plan_set_held(plan, OPERAND_COUNT);
-    if (plan->slabs == 1)
-        plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
-    if (plan->grid_rows == 1 || plan->grid_cols == 1)
-        plan->buffers[OPERAND_A] = 0;
-    if (!plan_fits(q, plan))
-        return;
-    keep_better(q, plan, best);
-    if (has_stripes(q)) {
-        plan->stripe = schedule_file_lines(q->p, plan->strip_rows);
-        keep_better(q, plan, best);
-        plan->stripe = 0;
+    const int64_t stripe = has_stripes(q) ? schedule_file_lines(q->p, plan->strip_rows) : 0;
+    for (int striped = 0; striped <= (stripe > 0); striped++) {
+        plan->stripe = striped * stripe;
+        cut_triangle(q, plan);
+        plan_set_held(plan, OPERAND_COUNT);
+        if (plan->slabs == 1)
+            plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
+        if (plan->grid_rows == 1 || plan->grid_cols == 1)
+            plan->buffers[OPERAND_A] = 0;
+        if (plan_fits(q, plan))
+            keep_better(q, plan, best);
     }
+    plan->stripe = 0;
 }
 
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
@@ -299,11 +310,6 @@ static void set_triangle(const struct query *q, int rows, int cols, struct plan 
     plan->node_lines[0] = plan->node_lines[1] = 1;
     plan->tile_rows = triangle_height(q->p->m, rows);
     plan->strip_rows = plan_triangle_strip_rows(q, plan);
-    plan->tile_cols = 0;
-    for (int rank = 0; rank < rows * cols; rank++) {
-        struct block tile = schedule_triangle(q->p, plan, rank);
-        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
-    }
 }
 
 static void search_triangles(const struct query *q, struct plan *plan, struct plan *best)

@@ -111,6 +111,10 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
 double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,
                        double feed, double device, double *last);
 
+/* What a rank could multiply, of an even part of a triangle, while its first slab's panel comes row
+ * by row (triangle.h); 0 where it does not. */
+double plan_head_start(const struct query *q, const struct plan *plan);
+
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct tile_product {
     int64_t rows, cols, k, slabs;

@@ -135,6 +135,33 @@ static void test_balance_of_columns(void **state)
         }
 }
 
+/* Parts of columns are the smaller the later their first rows come, so that all end together. */
+static void test_head_start(void **state)
+{
+    (void)state;
+    const struct problem p = make_symmetric(98304, 49152, 2);
+    for (int rows = 1; rows <= 2; rows++)
+        for (int cols = 1; cols <= 12; cols++) {
+            struct plan plan = {.triangle = true, .grid_rows = rows, .grid_cols = cols};
+            plan.head_start = 0.5;
+            plan.strip_rows = 256;
+            double even = problem_products(&p) / (rows * cols), all = 0;
+            for (int row = 0; row < rows; row++) {
+                double least = INFINITY, most = 0;
+                for (int col = 0; col < cols; col++) {
+                    struct block tile = triangle_tile(&p, &plan, row, col);
+                    double area = triangle_area(&tile, 1);
+                    double ends = area / even + plan.head_start * (double)tile.row / (double)p.m;
+                    least = fmin(least, ends);
+                    most = fmax(most, ends);
+                    all += area;
+                }
+                assert_true(most - least < 0.035);
+            }
+            assert_true(all == problem_products(&p));
+        }
+}
+
 /* Where the mirror is not written, half of C is, and what the strips have above the diagonal. */
 static void test_lower_half(void **state)
 {
@@ -216,8 +243,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_lower_half),
-        cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
+        cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_head_start),
+        cmocka_unit_test(test_lower_half),         cmocka_unit_test(test_complete),
+        cmocka_unit_test(test_validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
