@@ -169,12 +169,18 @@ static void populate(struct intake *in, int thread)
             slot_populate(&in->mover, &in->slots[i]);
 }
 
-/* A thread is ready to read: wait until it may.  False when the ring is closed first. */
-static bool await_begin(struct intake *in)
+static void set_ready(struct intake *in)
 {
     pthread_mutex_lock(&in->lock);
     in->ready++;
     pthread_cond_broadcast(&in->changed);
+    pthread_mutex_unlock(&in->lock);
+}
+
+/* Wait until a thread may read.  False when the ring is closed first. */
+static bool await_begin(struct intake *in)
+{
+    pthread_mutex_lock(&in->lock);
     while (!in->begun && !in->closing)
         pthread_cond_wait(&in->changed, &in->lock);
     bool begun = in->begun;
@@ -190,6 +196,7 @@ static void *read_all(void *argument)
     int thread = in->working++;
     pthread_mutex_unlock(&in->lock);
     populate(in, thread);
+    set_ready(in);
     if (await_begin(in))
         while (read_next(in, thread, &err))
             ;
@@ -209,11 +216,22 @@ static struct slot *next_copy(struct intake *in)
     return slot;
 }
 
+/* A thread's first wait for a GPU takes some 20 ms: wait for what is no copy yet. */
+static void first_wait(struct intake *in, struct error *err)
+{
+    struct device *dev = in->mover.device;
+    struct event *done = in->slots[0].done;
+    if (dev->record(dev, done, STREAM_IN, err) == 0)
+        dev->sync(dev, done, err);
+}
+
 static void *land_all(void *argument)
 {
     struct intake *in = argument;
     struct error err = {0};
     struct slot *slot;
+    first_wait(in, &err);
+    set_ready(in);
     while (!err.code && (slot = next_copy(in)))
         if (mover_land(&in->mover, slot, &err) == 0)
             intake_set_copied(in, slot - in->slots);
@@ -259,7 +277,7 @@ int intake_open(struct intake *in, void *window, const struct mover *mover, cons
 int intake_begin(struct intake *in, struct error *err)
 {
     pthread_mutex_lock(&in->lock);
-    while (in->ready < in->started)
+    while (in->ready < in->started + in->lands)
         pthread_cond_wait(&in->changed, &in->lock);
     pthread_mutex_unlock(&in->lock);
     slot_pin(&in->mover, &in->slots[0], in->count, err);

@@ -35,7 +35,8 @@ struct intake {
     struct slot **flight;   /* slots whose copies are in flight, in order */
     int64_t given, landed;
     struct event *ahead; /* the end of the newest copy; null: the next one does not follow it */
-    int working, ready;  /* reading threads that run; those of them that have their memory */
+    int working;         /* reading threads that run */
+    int ready;           /* threads that have what they need for that, the lander too */
     bool begun;          /* they may read */
     bool closing;        /* no more copies will be given */
     struct error error;

@@ -81,11 +81,16 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
     return dev->record(dev, step->points[STEP_CHECKED], STREAM_COMPUTE, err);
 }
 
+static int64_t depth_of_slab(const struct run *run)
+{
+    const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
+    return run->problem->trans[0] ? a->rows : a->cols;
+}
+
 /* All steps of the slab, cut where the check compares. */
 static int rows_multiply(struct run *run, const struct block *rows, int64_t slab, struct error *err)
 {
-    const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
-    int64_t k = run->problem->trans[0] ? a->rows : a->cols, part = check_part(&run->check, k);
+    int64_t k = depth_of_slab(run), part = check_part(&run->check, k);
     for (int64_t first = 0; first < k; first += part)
         if (steps_multiply(run, rows, slab, first, min_i64(part, k - first), err))
             return err->code;
@@ -131,6 +136,20 @@ int run_warm_up(struct run *run, struct error *err)
     return 0;
 }
 
+/* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
+ * its queue takes the products of some twelve, and panels would wait behind a full one. */
+static int fill(struct run *run, const struct block *strip, struct error *err)
+{
+    enum { WAITING = 8 };
+    const struct block *tile = &run->acc.block;
+    int64_t k = depth_of_slab(run), steps = ceil_div(k, check_part(&run->check, k));
+    int64_t rows = strip->row - tile->row + strip->rows;
+    while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows &&
+           steps_pending(&run->steps, err) >= WAITING * steps)
+        rows = min_i64(rows + run->plan->strip_rows, tile->rows);
+    return err->code;
+}
+
 /* A tile's first slab follows A's rows as they come and, where they share accumulators, the tile
  * before strip by strip; and its last one goes strip by strip, so that the first strips are drained
  * while the others are multiplied. */
@@ -151,8 +170,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (panels_fill(&run->panels, strip.row - tile->row + strip.rows, err) ||
-            panels_prepare(&run->panels, OPERAND_B, err) ||
+        if (fill(run, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;

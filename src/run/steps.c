@@ -53,6 +53,16 @@ int steps_retire(struct steps *steps, int64_t end, struct error *err)
     return 0;
 }
 
+int64_t steps_pending(struct steps *steps, struct error *err)
+{
+    struct device *dev = steps->device;
+    while (steps->retired < steps->count &&
+           dev->reached(dev, steps->ring[steps->retired % STEPS].points[STEP_CHECKED]) &&
+           steps_retire(steps, steps->retired + 1, err) == 0)
+        ;
+    return steps->count - steps->retired;
+}
+
 void steps_forget(struct steps *steps)
 {
     steps->count = steps->retired = 0;

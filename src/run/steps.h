@@ -40,6 +40,9 @@ int steps_begin(struct steps *steps, double flops, struct step **step, struct er
  * again.  Blocks. */
 int steps_retire(struct steps *steps, int64_t end, struct error *err);
 
+/* How many steps the device has not reached yet.  Accounts for the others; does not block. */
+int64_t steps_pending(struct steps *steps, struct error *err);
+
 /* Forget all steps so far, which the device has reached, and their time. */
 void steps_forget(struct steps *steps);
 
