@@ -26,17 +26,19 @@ def mpi():
         said = subprocess.run([BUILD / "dgemm_ooc", "-V"], capture_output=True, text=True).stdout
     except FileNotFoundError:
         said = ""
-    return "MPICH" if "MPICH" in said else "Open MPI"
+    return "MPICH" if "MPICH" in said else "Open MPI 5" if "Open MPI v5" in said else "Open MPI"
 
 
-MPI = mpi()
+RELEASE = mpi()
+MPI = RELEASE.removesuffix(" 5")
 if MPI == "MPICH":  # let mpirun be MPICH's launcher, also in scripts
     os.environ["PATH"] = f"{ROOT}/tests/mpich:{os.environ['PATH']}"
 
 SRUN = {"Open MPI": "--mpi=pmix", "MPICH": "--mpi=pmi2"}[MPI]  # the option of srun
 
 # Environment variables of both MPIs: each ignores those of the other.
-GOES_ON = {"OMPI_MCA_orte_enable_recovery": "1", "HYDRA_OPTIONS": "-disable-auto-cleanup"}
+GOES_ON = {"OMPI_MCA_orte_enable_recovery": "1", "PRTE_MCA_state_base_recoverable": "1",
+           "HYDRA_OPTIONS": "-disable-auto-cleanup"}
 BROKEN = {"OMPI_MCA_pml": "there_is_no_such_component", "UCX_TLS": "there_is_no_such_transport"}
 # Over sockets MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize, in any program, so only its own shared
 # memory is disabled there.
@@ -72,6 +74,7 @@ def environment(ranks=0, **extra):
     env = {k: v for k, v in os.environ.items() if not k.startswith("DGEMM_OOC_")}
     if ranks > len(os.sched_getaffinity(0)):
         env["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
+        env["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"  # the same since Open MPI 5
     if os.getuid() == 0:  # Open MPI requires both to run as root
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     env.update(extra)

@@ -20,9 +20,7 @@ static void read_parameter(const char *name, char *text, int size)
     MPI_T_cvar_handle_free(&handle);
 }
 
-/* Whether a mapping goes by parts of a node, or gives each rank so many CPUs: then it means the
- * binding, too.  One by nodes or slots says only how many ranks go where. */
-static bool names_cpus(const char *mapping)
+bool comm_names_cpus(const char *mapping)
 {
     static const char *const coarse[] = {"slot", "node", "seq"};
     if (strcasestr(mapping, "pe="))
@@ -32,7 +30,7 @@ static bool names_cpus(const char *mapping)
     for (size_t i = 0; i < sizeof coarse / sizeof coarse[0]; i++)
         if (strncmp(mapping, coarse[i], strlen(coarse[i])) == 0)
             return false;
-    return mapping[0] != '\0';
+    return strcspn(mapping, ":") > 0; /* or it is a qualifier alone */
 }
 
 static bool readable, by_default;
@@ -52,6 +50,11 @@ void comm_read_parameters(void)
                                         "orte_rankfile"};
     char text[LONGEST];
     by_default = readable;
+    if (getenv("PRTE_LAUNCHED")) {
+        int found = (int)comm_prte_binding();
+        MPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        by_default = found == (int)PRTE_DEFAULT;
+    }
     if (!readable)
         return;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
@@ -59,7 +62,7 @@ void comm_read_parameters(void)
         by_default &= text[0] == '\0';
     }
     read_parameter("rmaps_base_mapping_policy", text, sizeof text);
-    by_default &= !names_cpus(text);
+    by_default &= !comm_names_cpus(text);
     MPI_T_finalize();
 }
 

@@ -3,11 +3,12 @@ computer, and other bindings are kept."""
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
 
-from launch import BUILD, MPI, PATIENCE, environment, header_of
+from launch import BUILD, MPI, PATIENCE, RELEASE, environment, header_of
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
@@ -48,6 +49,7 @@ def test_alone_it_has_them_all(launch):
     assert launch("mpirun", "-n", "1") == ([ALL], {"nobody"}, len(ALL))
 
 
+@pytest.mark.skipif(RELEASE == "Open MPI 5", reason="Open MPI 5 has a folder for each process, and needs it")
 def test_many_at_once_without_a_launcher(tmp_path):
     """They need no folder of MPI's, which they would share: where such a folder would be is a file."""
     operands(tmp_path / "input.h5", 60, 50, 40)
@@ -93,10 +95,48 @@ def test_a_rank_file_is_kept(launch, tmp_path):
 
 @OPEN_MPI
 def test_a_binding_asked_for_in_a_file_is_kept(launch, tmp_path):
-    (tmp_path / ".openmpi").mkdir()
-    (tmp_path / ".openmpi" / "mca-params.conf").write_text("hwloc_base_binding_policy = core\n")
+    for folder, name in (".openmpi", "hwloc_base_binding_policy"), (".prte", "hwloc_default_binding_policy"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mca-params.conf").write_text(f"{name} = core\n")
     (cpus,), by, _ = launch("mpirun", "-n", "1", HOME=str(tmp_path))
     assert cpus < ALL and by == {"launcher"}
+
+
+@pytest.fixture
+def prterun(tmp_path, launch):
+    """A shell of that name, the launcher of Open MPI 5, whose words and environment tell ranks who bound them.
+    Returns a function that starts one rank by it, on one CPU, and returns who that was."""
+    shell = tmp_path / "prterun"
+    shutil.copy(shutil.which("sh"), shell)
+
+    def start(*words, **env):
+        script = f'shift {len(words)}; PRTE_LAUNCHED=1 taskset -c {FIRST} "$@"; exit $?'
+        (cpus,), (by,), _ = launch(shell, "-c", script, "prterun", *words, HOME=str(tmp_path), **env)
+        assert cpus == ({int(FIRST)} if by == "launcher" else ALL)
+        return by
+
+    return start
+
+
+@pytest.mark.parametrize("words", [
+    [], ["--map-by", "slot"], ["--map-by=ppr:1:node"], ["-x", "UNRELATED=1"],
+    ["--prtemca", "rmaps_default_mapping_policy", ":oversubscribe"]], ids=" ".join)
+def test_a_default_of_prterun_is_widened(prterun, words):
+    assert prterun(*words) == "nobody"
+
+
+@pytest.mark.parametrize("words", [
+    ["--bind-to", "core"], ["--bind-to=hwthread"], ["--map-by", "slot:PE=1"], ["--map-by=core"], ["--cpu-set", FIRST],
+    ["--rankfile", "ranks"], ["-rf", "ranks"], ["--prtemca", "hwloc_default_binding_policy", "core"]], ids=" ".join)
+def test_what_prterun_was_asked_for_is_kept(prterun, words):
+    assert prterun(*words) == "launcher"
+
+
+def test_what_prterun_was_asked_for_elsewhere_is_kept(prterun, tmp_path):
+    assert prterun(PRTE_MCA_hwloc_default_binding_policy="core") == "launcher"
+    (tmp_path / ".prte").mkdir()
+    (tmp_path / ".prte" / "mca-params.conf").write_text("# none\nhwloc_default_binding_policy = core\n")
+    assert prterun() == "launcher"
 
 
 def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
