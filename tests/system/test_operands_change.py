@@ -78,9 +78,9 @@ def begun(source):
     return part.exists() and len(part.read_bytes().replace(b"\0", b"")) > (1 << 18)
 
 
-def begin(source, *options, late="2", **how):
+def begin(source, *options, late="2", tile=SLOW, **how):
     """Start a slow run; return when it is halfway."""
-    process = start_late(source, *SLOW, *options, late=late, **how)
+    process = start_late(source, *tile, *options, late=late, **how)
     try:
         wait_until(lambda: begun(source), process)
     except BaseException:
@@ -211,7 +211,7 @@ def test_a_change_between_runs_that_no_sample_shows(corrupted, ranks):
 def test_a_change_in_the_middle_that_no_sample_shows(tmp_path, ranks):
     source = tmp_path / "input.h5"
     operands_apart(source, M, LARGE, K)
-    with begin(source, "--verify", "full", ranks=ranks) as process:
+    with begin(source, "--verify", "full", tile=["--tile", "40x400x100"], ranks=ranks) as process:
         flip_unnoticed(b_of(source))
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == VERIFY and "the full check failed" in err, out + err
