@@ -14,7 +14,7 @@ enum {
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
     GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
-static const double head_start_most = 0.5; /* where it takes longer, that is what all wait for */
+static const double head_start_most = 0.5;      /* where more, all ranks wait for reading */
 static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
 static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
 static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */

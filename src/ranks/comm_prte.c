@@ -16,13 +16,14 @@ enum {
     TEXT = 64 << 10,
 };
 
-/* All of a file, as far as there is room for it, as lines; empty where it cannot be read. */
+/* All of a file, as far as there is room for it, as lines: so are the words of a command line or an
+ * environment, each of which ends with a 0.  Empty where it cannot be read. */
 static void read_lines(const char *path, char text[TEXT])
 {
     FILE *file = fopen(path, "re");
     size_t bytes = file ? fread(text, 1, TEXT - 1, file) : 0;
     text[bytes] = '\0';
-    for (size_t i = 0; i < bytes; i++) /* of command lines and environments words end so */
+    for (size_t i = 0; i < bytes; i++)
         text[i] = text[i] ? text[i] : '\n';
     if (file)
         fclose(file);

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from launch import BUILD, MPI, PATIENCE, RELEASE, environment, header_of
+from launch import BUILD, MPI, PATIENCE, RANK, RELEASE, environment, header_of
 from matrices import operands, sparse
 
 ALL = os.sched_getaffinity(0)
@@ -103,12 +103,14 @@ def test_a_binding_asked_for_in_a_file_is_kept(launch, tmp_path):
 
 
 @pytest.fixture
-def prterun(tmp_path, launch):
-    """A shell of that name, the launcher of Open MPI 5, whose words and environment tell ranks who bound them.
-    Returns a function that starts one rank by it, on one CPU, and returns who that was."""
-    shell = tmp_path / "prterun"
-    shutil.copy(shutil.which("sh"), shell)
+def shell(tmp_path):
+    """A shell of the name of Open MPI 5's launcher, whose words and environment tell ranks who bound them."""
+    return shutil.copy(shutil.which("sh"), tmp_path / "prterun")
 
+
+@pytest.fixture
+def prterun(tmp_path, launch, shell):
+    """Returns a function that starts one rank by that shell, on one CPU, and returns who bound it."""
     def start(*words, **env):
         script = f'shift {len(words)}; PRTE_LAUNCHED=1 taskset -c {FIRST} "$@"; exit $?'
         (cpus,), (by,), _ = launch(shell, "-c", script, "prterun", *words, HOME=str(tmp_path), **env)
@@ -137,6 +139,21 @@ def test_what_prterun_was_asked_for_elsewhere_is_kept(prterun, tmp_path):
     (tmp_path / ".prte").mkdir()
     (tmp_path / ".prte" / "mca-params.conf").write_text("# none\nhwloc_default_binding_policy = core\n")
     assert prterun() == "launcher"
+
+
+def test_without_a_prterun_on_this_computer_the_binding_is_kept(launch):
+    assert launch("taskset", "-c", FIRST, PRTE_LAUNCHED="1") == ([{int(FIRST)}], {"launcher"}, 1)
+
+
+@pytest.mark.skipif(RELEASE == "Open MPI 5", reason="all ranks have a prterun among their ancestors")
+@pytest.mark.parametrize("known", [True, False])
+def test_one_rank_tells_the_others_what_prterun_was_asked_for(launch, tmp_path, shell, known):
+    """As ranks on other computers, the second one has no prterun among its ancestors."""
+    below = f'[ "{RANK}" != 0 ] || set -- {shell} -c \'"$@"; exit $?\' prterun "$@"; ' if known else ""
+    script = f'{below}exec taskset -c {FIRST} "$@"'
+    ranks, by, _ = launch("mpirun", "-n", "2", "sh", "-c", script, "sh", PRTE_LAUNCHED="1", HOME=str(tmp_path))
+    assert by == ({"program"} if known else {"launcher"})
+    assert set().union(*ranks) == (ALL if known else {int(FIRST)})
 
 
 def test_a_binding_asked_for_without_a_launcher_is_kept(launch):
