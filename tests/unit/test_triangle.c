@@ -162,6 +162,26 @@ static void test_head_start(void **state)
         }
 }
 
+/* It is planned where rows come one after the other, and only there. */
+static void test_planned_head_start(void **state)
+{
+    (void)state;
+    for (int by_rows = 0; by_rows < 2; by_rows++) {
+        struct problem p = make_symmetric(49152, 49152, 2), part;
+        struct machine m = make_machine(2, (size_t)140 << 30, (size_t)200 << 30, true);
+        struct work work;
+        struct plan plan;
+        m.ranks_per_node = 2;
+        p.trans[OPERAND_A] = !by_rows;
+        p.trans[OPERAND_B] = by_rows;
+        work_begin(&work, &p);
+        assert_true(plan_first(&p, &m, &work, &part, &plan));
+        assert_int_equal(plan_comes_by_rows(&part, &plan), by_rows);
+        assert_int_equal(plan.head_start > 0, by_rows);
+        assert_true(plan.head_start <= 0.5);
+    }
+}
+
 /* Where the mirror is not written, half of C is, and what the strips have above the diagonal. */
 static void test_lower_half(void **state)
 {
@@ -244,8 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
         cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_head_start),
-        cmocka_unit_test(test_lower_half),         cmocka_unit_test(test_complete),
-        cmocka_unit_test(test_validity),
+        cmocka_unit_test(test_planned_head_start), cmocka_unit_test(test_lower_half),
+        cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
