@@ -188,6 +188,22 @@ static bool await_begin(struct intake *in)
     return begun;
 }
 
+static bool is_closing(struct intake *in)
+{
+    pthread_mutex_lock(&in->lock);
+    bool closing = in->closing;
+    pthread_mutex_unlock(&in->lock);
+    return closing;
+}
+
+/* All is read: prepare C's file while there is something to multiply. */
+static void prepare(struct intake *in)
+{
+    const struct mover *mover = &in->mover;
+    while (!is_closing(in) && !intake_stopped(in) && mover->prepare(mover->context))
+        ;
+}
+
 static void *read_all(void *argument)
 {
     struct intake *in = argument;
@@ -197,9 +213,12 @@ static void *read_all(void *argument)
     pthread_mutex_unlock(&in->lock);
     populate(in, thread);
     set_ready(in);
-    if (await_begin(in))
+    if (await_begin(in)) {
         while (read_next(in, thread, &err))
             ;
+        if (!err.code)
+            prepare(in);
+    }
     if (err.code)
         fail(in, &err);
     return NULL;

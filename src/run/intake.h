@@ -9,7 +9,8 @@
  *        -> (each rank that needs it copies it to its device; `copies` are outstanding) -> FREE ...
  *
  * One thread of each rank, the lander, waits for the copies of its rank and releases the slots.
- * Every rank pins all slots. */
+ * Every rank pins all slots.  Threads that have nothing left to read prepare the pages of the file
+ * that will be written to. */
 #pragma once
 
 #include "slot.h"

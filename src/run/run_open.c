@@ -136,6 +136,7 @@ static int open_staging(struct run *run, struct error *err)
                        .problem = run->problem,
                        .threads = plan->readers,
                        .move = read_block,
+                       .prepare = prepare_output,
                        .context = run,
                        .file_stage = STAGE_READ,
                        .link_stage = STAGE_IN};
@@ -143,7 +144,6 @@ static int open_staging(struct run *run, struct error *err)
     out.threads = plan->writers;
     out.preparers = plan->preparers;
     out.move = write_block;
-    out.prepare = prepare_output;
     out.file_stage = STAGE_WRITE;
     out.link_stage = STAGE_OUT;
     if (intake_open(&run->in, run->window.memory, &in, run->problem, plan, run->comm, err) ||

@@ -38,7 +38,7 @@ struct mover {
     const struct problem *problem; /* of whose elements the slots are */
     size_t slot_bytes;
     int threads;   /* that call `move` at the same time */
-    int preparers; /* of these, how many may call `prepare` at the same time */
+    int preparers; /* of those that write, how many may call `prepare` at the same time */
     int (*move)(void *context, const struct transfer *transfer, void *memory, struct error *err);
     bool (*prepare)(void *context); /* the next rows of the file; false: there are no more */
     void *context;
