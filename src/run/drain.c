@@ -156,25 +156,38 @@ static int reflect_square(struct drain *d, int64_t index, struct error *err)
     return d->device->reflect(d->device, &reflect, err);
 }
 
-static int drain_mirror(struct drain *d, const struct matrix *acc, int64_t index,
-                        const struct mirrored *how, struct error *err)
+/* Part `number` of a strip's mirrors; false where they have no more. */
+static bool find_mirror(const struct drain *d, const struct block *tile, int64_t index,
+                        int64_t number, struct block *part)
 {
-    struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
+    const struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
     for (int i = 0; i < MIRRORS; i++) {
-        struct block all = schedule_mirror(d->problem, d->plan, &acc->block, index, i);
-        for (int64_t j = 0; j < block_cut_parts(&all, &cut); j++) {
-            struct block part = block_cut_part(&all, &cut, j);
-            if (mirror_part(d, acc, &part, how, err))
-                return err->code;
+        const struct block all = schedule_mirror(d->problem, d->plan, tile, index, i);
+        int64_t parts = block_cut_parts(&all, &cut);
+        if (number < parts) {
+            *part = block_cut_part(&all, &cut, number);
+            return true;
         }
+        number -= parts;
     }
-    return 0;
+    return false;
 }
 
 int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
 {
     const struct mirrored how = {.alpha = 1, .type = problem_sums(d->problem)};
-    return drain_mirror(d, acc, index, &how, err);
+    struct block part;
+    for (int64_t i = 0; find_mirror(d, &acc->block, index, i, &part); i++)
+        if (mirror_part(d, acc, &part, &how, err))
+            return err->code;
+    return 0;
+}
+
+bool drain_is_early(const struct drain *d)
+{
+    const struct plan *plan = d->plan;
+    return plan->slabs == 1 && plan->layers == 1 && schedule_supers(plan) == 1 &&
+           !problem_reads_c(d->problem);
 }
 
 int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
@@ -183,18 +196,19 @@ int drain_begin(struct drain *d, const struct matrix *tile, struct error *err)
     if (d->strip > 0 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip - 1], err))
         return err->code;
     d->tile = *tile;
-    d->strip = d->part = 0;
+    d->strip = d->mirrors = d->part = 0;
+    d->ready = drain_is_early(d) ? 0 : schedule_strips(d->plan, &tile->block);
     d->turn = 1 - d->turn;
     return 0;
 }
 
-static int begin_strip(struct drain *d, struct error *err)
+int drain_multiplied(struct drain *d, int64_t index, struct error *err)
 {
-    const struct mirrored how = as_c(d->problem);
-    if (d->device->wait(d->device, STREAM_OUT, d->multiplied[1 - d->turn][d->strip], err) ||
-        (problem_mirrors(d->problem) && drain_mirror(d, &d->tile, d->strip, &how, err)))
-        return err->code;
-    return reflect_square(d, d->strip, err);
+    bool early = drain_is_early(d);
+    int turn = early ? 1 - d->turn : d->turn;
+    if (early)
+        d->ready = index + 1;
+    return d->device->record(d->device, d->multiplied[turn][index], STREAM_COMPUTE, err);
 }
 
 static int end_strip(struct drain *d, const struct block *strip, struct error *err)
@@ -202,22 +216,35 @@ static int end_strip(struct drain *d, const struct block *strip, struct error *e
     struct device *dev = d->device;
     if (check_drain(d->check, &d->tile.block, strip, err) ||
         dev->record(dev, d->drained[d->strip], STREAM_OUT, err) ||
-        (d->plan->tiles == 1 && dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
+        (d->plan->tiles == 1 && !drain_is_early(d) &&
+         dev->wait(dev, STREAM_COMPUTE, d->drained[d->strip], err)))
         return err->code;
     d->strip++;
-    d->part = 0;
+    d->mirrors = d->part = 0;
     if (d->strip == schedule_strips(d->plan, &d->tile.block))
         d->tile.block = (struct block){0};
     return 0;
 }
 
-/* Enqueue the next part of the finished tile.  Blocks until a slot is free. */
+/* Enqueue the next part of the finished tile: of a strip's mirrors or, after these, of the strip.
+ * Blocks until a slot is free. */
 static int drain_part(struct drain *d, struct error *err)
 {
+    struct device *dev = d->device;
+    const struct mirrored how = as_c(d->problem);
     const struct block strip = schedule_strip(d->problem, d->plan, &d->tile.block, d->strip);
     const struct block_cut cut = schedule_cut(d->problem, d->plan, OPERAND_C);
-    const struct block part = block_cut_part(&strip, &cut, d->part);
-    if ((d->part == 0 && begin_strip(d, err)) || combine_part(d, &part, err) ||
+    struct block part;
+    if (d->mirrors == 0 && d->part == 0 &&
+        dev->wait(dev, STREAM_OUT, d->multiplied[1 - d->turn][d->strip], err))
+        return err->code;
+    if (problem_mirrors(d->problem) &&
+        find_mirror(d, &d->tile.block, d->strip, d->mirrors, &part)) {
+        d->mirrors++;
+        return mirror_part(d, &d->tile, &part, &how, err);
+    }
+    part = block_cut_part(&strip, &cut, d->part);
+    if ((d->part == 0 && reflect_square(d, d->strip, err)) || combine_part(d, &part, err) ||
         drain_copy(d, &d->tile, &part, err))
         return err->code;
     return ++d->part == block_cut_parts(&strip, &cut) ? end_strip(d, &strip, err) : 0;
@@ -238,6 +265,13 @@ int drain_some(struct drain *d, struct error *err)
         if (drain_part(d, err))
             return err->code;
     return 0;
+}
+
+bool drain_try(struct drain *d, struct error *err)
+{
+    const bool done = !block_empty(&d->tile.block) && d->strip < d->ready &&
+                      d->device->reached(d->device, d->multiplied[1 - d->turn][d->strip]);
+    return done && drain_part(d, err) == 0;
 }
 
 int drain_rest(struct drain *d, struct error *err)

@@ -338,6 +338,12 @@ static const struct transfer *comes_for(const struct panels *p, int64_t step)
     return can ? comes : NULL;
 }
 
+bool panels_follow(const struct panels *p)
+{
+    const struct transfer *comes = intake_next(p->in);
+    return comes && comes->operand != OPERAND_C;
+}
+
 bool panels_come(const struct panels *p)
 {
     return comes_for(p, p->step + 1) != NULL;

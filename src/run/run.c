@@ -136,17 +136,33 @@ int run_warm_up(struct run *run, struct error *err)
     return 0;
 }
 
+enum { STRIPS_WAITING = 8 };
+
+/* Whether so many strips' products wait for the device that it has enough to do. */
+static bool is_busy(struct run *run, struct error *err)
+{
+    int64_t k = depth_of_slab(run), steps = ceil_div(k, check_part(&run->check, k));
+    return steps_pending(&run->steps, err) >= STRIPS_WAITING * steps;
+}
+
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
  * its queue takes the products of some twelve, and panels would wait behind a full one. */
 static int fill(struct run *run, const struct block *strip, struct error *err)
 {
-    enum { WAITING = 8 };
     const struct block *tile = &run->acc.block;
-    int64_t k = depth_of_slab(run), steps = ceil_div(k, check_part(&run->check, k));
     int64_t rows = strip->row - tile->row + strip->rows;
-    while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows &&
-           steps_pending(&run->steps, err) >= WAITING * steps)
+    while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows && is_busy(run, err))
         rows = min_i64(rows + run->plan->strip_rows, tile->rows);
+    return err->code;
+}
+
+/* When all panels have come, bring strips that are done to the outlet while the device is busy. */
+static int leave_early(struct run *run, struct error *err)
+{
+    struct drain *drain = &run->drain;
+    while (drain_is_early(drain) && !panels_follow(&run->panels) && is_busy(run, err) &&
+           drain_try(drain, err))
+        ;
     return err->code;
 }
 
@@ -157,9 +173,8 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
 {
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
-    struct device *dev = run->device;
     int64_t strips = schedule_strips(run->plan, tile);
-    const bool follows = slab == 0 && run->plan->tiles == 1;
+    const bool follows = slab == 0 && run->plan->tiles == 1 && !drain_is_early(drain);
     if (slab == 0 && run->plan->slabs > 1)
         panels_want(&run->panels, super, 1);
     for (int64_t i = 0; i < strips || (follows && !block_empty(&drain->tile.block)); i++) {
@@ -170,12 +185,12 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct e
             return err->code;
         if (block_empty(&strip))
             continue;
-        if (fill(run, &strip, err) || panels_prepare(&run->panels, OPERAND_B, err) ||
+        if (fill(run, &strip, err) || leave_early(run, err) ||
+            panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
             check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
-        if (slab + 1 == run->plan->slabs &&
-            dev->record(dev, drain->multiplied[drain->turn][i], STREAM_COMPUTE, err))
+        if (slab + 1 == run->plan->slabs && drain_multiplied(drain, i, err))
             return err->code;
     }
     return panels_fill(&run->panels, run->problem->m, err);
@@ -259,13 +274,14 @@ static int all_tiles(struct run *run, struct error *err)
         }
         struct block next = schedule_next_tile(run->problem, plan, rank, &found);
         bool follows = !block_empty(&next) && found == super + 2;
+        bool early = drain_is_early(&run->drain);
         run->acc.block = tile;
-        if (tile_multiply(run, super, err))
+        if ((early && drain_begin(&run->drain, &run->acc, err)) || tile_multiply(run, super, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;
         run->tiles++;
-        if (drain_rest(&run->drain, err) || drain_begin(&run->drain, &run->acc, err))
+        if (drain_rest(&run->drain, err) || (!early && drain_begin(&run->drain, &run->acc, err)))
             return err->code;
         run->acc.memory = run->accumulators[run->tiles % plan->tiles];
         bool stays = plan->layers > 1; /* until the other layers' products are added */
