@@ -17,21 +17,21 @@ static int64_t nearest(double at, int64_t step)
     return ((int64_t)at + step / 2) / step * step;
 }
 
-/* A row is multiplied up to the end of its strip, on average half a strip beyond the diagonal. */
-int64_t triangle_edge(int64_t side, int ranks, int rank)
+/* The first row of a band, or the side behind the last one.  A row is multiplied up to the end of
+ * its strip, on average half a strip beyond the diagonal. */
+static int64_t row_edge(int64_t side, const struct plan *plan, int band)
 {
-    double all = (double)side, strip = all / (STRIPS_MAX * sqrt(ranks));
-    double area = all * (all + strip) * rank / ranks;
+    double all = (double)side, strip = all / (plan->strips * sqrt(plan->grid_rows));
+    double area = all * (all + strip) * band / plan->grid_rows;
     double at = (sqrt(strip * strip + 4 * area) - strip) / 2;
-    return rank == ranks ? side : min_i64(side, nearest(at, BAND_STEP));
+    return band == plan->grid_rows ? side : min_i64(side, nearest(at, BAND_STEP));
 }
 
-int64_t triangle_height(int64_t side, int ranks)
+int64_t triangle_height(int64_t side, const struct plan *plan)
 {
     int64_t height = 0;
-    for (int rank = 0; rank < ranks; rank++)
-        height = max_i64(height,
-                         triangle_edge(side, ranks, rank + 1) - triangle_edge(side, ranks, rank));
+    for (int band = 0; band < plan->grid_rows; band++)
+        height = max_i64(height, row_edge(side, plan, band + 1) - row_edge(side, plan, band));
     return height;
 }
 
@@ -79,8 +79,7 @@ static int64_t column_edge(const struct band *b, int index)
 
 struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col)
 {
-    int64_t first = triangle_edge(p->m, plan->grid_rows, row),
-            end = triangle_edge(p->m, plan->grid_rows, row + 1);
+    int64_t first = row_edge(p->m, plan, row), end = row_edge(p->m, plan, row + 1);
     const struct band band = {first, end, plan->strip_rows, plan->grid_cols,
                               plan->head_start / (double)p->m};
     int64_t left = column_edge(&band, col), right = column_edge(&band, col + 1);

@@ -33,14 +33,11 @@
  * element has so many columns (problem_width). */
 struct block triangle_mirror(const struct block *block, int64_t width);
 
-/* The first row of a rank's band in a triangle of that side; the side where rank is ranks. */
-int64_t triangle_edge(int64_t side, int ranks, int rank);
-
 /* The tile of the rank in that row and column of the grid: its part of a band. */
 struct block triangle_tile(const struct problem *p, const struct plan *plan, int row, int col);
 
-/* The highest band of a triangle. */
-int64_t triangle_height(int64_t side, int ranks);
+/* The highest band of a triangle of that side; of the plan only the grid and `strips` are set. */
+int64_t triangle_height(int64_t side, const struct plan *plan);
 
 /* Where a triangle is halved: rows of the first half, at least as many as the rest. */
 int64_t triangle_half(int64_t side);
