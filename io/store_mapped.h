@@ -16,5 +16,6 @@ void mapped_prepare(struct store *store, uint64_t begin, uint64_t end);
 /* Write a block from `from`, packed, to the file.  Blocks; any thread. */
 int mapped_write(struct store *store, const struct runs *runs, const char *from, struct error *err);
 
-/* The bytes that `threads` writing threads keep mapped, at most, with the least window.  Pure. */
+/* The bytes that `threads` threads, which write or prepare, keep mapped, at most, with the least
+ * window.  Pure. */
 size_t mapped_overhead_bytes(int threads);

@@ -100,6 +100,7 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);
     m->threads = (int)comm_min((uint64_t)m->threads);
+    m->output_in_memory = comm_min(m->output_in_memory);
     agree_on_link(m);
 }
 

@@ -187,21 +187,31 @@ static void assume_cpu_rates(int cpus, struct machine *m)
     m->in_bytes_per_s = m->out_bytes_per_s = m->device_bytes_per_s = 8e9;
 }
 
-/* Rates of the file system that holds the input: a disk, or a file system in memory, where with
- * many CPUs every thread writes at once (store.h), as fast as pages can be had; large ones come
- * faster, to several processes faster still. */
-static void assume_disk_rates(const char *input, struct machine *m)
+static bool is_in_memory(const char *path)
+{
+    struct statfs fs;
+    return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+/* Rates of the file systems that hold the input and will hold the output: a disk, or a file system
+ * in memory, where with many CPUs every thread writes at once (store.h), as fast as pages can be
+ * had; large ones come faster, to several processes faster still. */
+static void assume_disk_rates(const struct options *options, struct machine *m)
 {
     const double to_huge = m->ranks_per_node > 1 ? 20e9 : 10e9;
-    struct statfs fs;
-    struct stat file;
-    bool in_memory = statfs(input, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
-    bool huge = in_memory && stat(input, &file) == 0 && file.st_blksize >= HUGE_PAGE;
-    m->files_in_memory = in_memory;
-    m->disk_read_bytes_per_s = in_memory ? 20e9 : 2e9;
+    const char *input = options->a.file;
+    char output[PATH_MAX];
+    struct stat file, beside;
+    snprintf(output, sizeof output, "%s", options->output.file);
+    const char *folder = dirname(output);
+    bool huge = stat(input, &file) == 0 && file.st_blksize >= HUGE_PAGE &&
+                stat(folder, &beside) == 0 && beside.st_dev == file.st_dev;
+    m->files_in_memory = is_in_memory(input);
+    m->output_in_memory = is_in_memory(folder);
+    m->disk_read_bytes_per_s = m->files_in_memory ? 20e9 : 2e9;
     m->disk_write_bytes_per_s =
-        in_memory ? fmin(machine_write_by_threads(m), huge ? to_huge : 6e9) : 1.5e9;
-    m->disk_run_bytes = in_memory ? 3 << 10 : 32 << 10;
+        m->output_in_memory ? fmin(machine_write_by_threads(m), huge ? to_huge : 6e9) : 1.5e9;
+    m->disk_run_bytes = m->files_in_memory ? 3 << 10 : 32 << 10;
 }
 
 static void apply_limit(size_t limit, struct machine *m, size_t *memory, size_t *unlimited)
@@ -228,7 +238,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
                           .ranks_per_node = local_ranks,
                           .threads = machine_threads(cpus),
                           .network_bytes_per_s = 10e9};
-    assume_disk_rates(options->a.file, m);
+    assume_disk_rates(options, m);
     m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);
     m->device_memory = m->host_memory;
     machine_measured(m, &m->host_memory);
@@ -279,8 +289,9 @@ static json_t *member_json(const struct member *member, const struct machine *m)
 json_t *machine_json(const struct machine *m)
 {
     json_t *sources = json_object();
-    json_t *json = json_pack("{s:s, s:s, s:b}", "name", m->name, "device", m->gpu ? "gpu" : "cpu",
-                             "files_in_memory", m->files_in_memory);
+    json_t *json =
+        json_pack("{s:s, s:s, s:b, s:b}", "name", m->name, "device", m->gpu ? "gpu" : "cpu",
+                  "files_in_memory", m->files_in_memory, "output_in_memory", m->output_in_memory);
     for (int i = 0; i < MEMBERS; i++) {
         json_t *value = member_json(&members[i], m);
         if (value)
@@ -342,8 +353,11 @@ static const char *read_member(const char *key, const json_t *value, struct mach
     if (member)
         return read_number(member, value, m);
     const char *text = json_string_value(value);
-    if (strcmp(key, "files_in_memory") == 0) {
-        m->files_in_memory = json_is_true(value);
+    bool *flag = strcmp(key, "files_in_memory") == 0    ? &m->files_in_memory
+                 : strcmp(key, "output_in_memory") == 0 ? &m->output_in_memory
+                                                        : NULL;
+    if (flag) {
+        *flag = json_is_true(value);
         return json_is_boolean(value) ? NULL : "true or false";
     }
     if (strcmp(key, "device") == 0) {
@@ -449,6 +463,7 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         return err->code;
     }
     m->files_in_memory = false;
+    m->output_in_memory = json_is_true(json_object_get(root, "files_in_memory"));
     const char *device = json_string_value(json_object_get(root, "device"));
     if (!m->gpu && device && strcmp(device, "gpu") == 0)
         assume_gpu(m);

@@ -27,7 +27,8 @@ struct machine {
     size_t host_memory;   /* bytes a rank may take on its host, the CPU device included */
     size_t device_unlimited, host_unlimited; /* what these would be without the options that limit
                                                 them; 0: those were not given */
-    bool files_in_memory; /* files lie in the node's memory, whose bandwidth all ranks share */
+    bool files_in_memory;  /* A and B lie in the node's memory, whose bandwidth all ranks share */
+    bool output_in_memory; /* C will */
     double disk_read_bytes_per_s,
         disk_write_bytes_per_s;             /* of the file system, all ranks together */
     double disk_run_bytes;                  /* a read of this length runs at half the rate */

@@ -31,7 +31,7 @@ enum {
     READERS_NODE = 32, /* of all ranks of a node, which share what they read */
     READERS_LEAST = 4, /* of a rank with a GPU, for all that */
     WRITERS_MAX = 8,
-    WRITERS_MIRRORS = 16, /* of mirrors in memory, which are written in short runs */
+    WRITERS_MIRRORS = 16, /* of mirrors to memory, which are written in short runs */
     WINDOW_PART = 16,     /* of the host's memory */
     WINDOW_MOST = 1 << 30,
     PREPARERS_LEAST = 2,
@@ -238,7 +238,7 @@ static size_t window_bytes(const struct query *q)
     const struct matrix_info output = output_info(q->p);
     const size_t part = q->machine->host_memory / WINDOW_PART;
     bool maps =
-        q->machine->files_in_memory &&
+        q->machine->output_in_memory &&
         store_overhead_bytes(&output, problem_held(q->p, OPERAND_C), STORE_WRITE, q->p->io, 1) > 0;
     return !maps ? 0 : part < WINDOW_MOST ? part : WINDOW_MOST;
 }
@@ -246,7 +246,8 @@ static size_t window_bytes(const struct query *q)
 /* Host bytes that do not depend on tile and slots. */
 static size_t host_fixed_bytes(const struct query *q, const struct plan *plan)
 {
-    return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, plan->writers) +
+    const int preparing = plan->writers + (q->machine->gpu ? plan->readers : 0);
+    return HOST_FIXED + reading_bytes(q->p, plan->readers) + writing_bytes(q->p, preparing) +
            plan->window_bytes +
            (q->machine->gpu ? algorithm_host_overhead(q->request->algorithm)
                             : device_cpu_overhead(plan->compute_threads));
@@ -302,7 +303,7 @@ static int choose_readers(const struct query *q)
  * memory can keep of it mapped. */
 static int choose_writers(const struct query *q, int readers)
 {
-    const bool short_runs = problem_mirrors(q->p) && q->machine->gpu && q->machine->files_in_memory;
+    const bool short_runs = problem_mirrors(q->p) && q->machine->gpu && window_bytes(q) > 0;
     int writers = (int)min_i64(readers, short_runs ? WRITERS_MIRRORS : WRITERS_MAX);
     while (writers > 1 && writing_bytes(q->p, writers) > q->machine->host_memory / 4)
         writers = (writers + 1) / 2;
@@ -377,7 +378,7 @@ void plan_choose_slots(const struct query *q, struct plan *plan)
     choose_slots_in(machine, part, &bytes, plan);
     count = (size_t)(plan->slots_in + SLOTS_OUT_PER_WRITER * plan->writers);
     plan_set_slot_bytes(p, plan, bytes);
-    size_t most = (machine->files_in_memory ? out_max_memory : out_max) / local;
+    size_t most = (machine->output_in_memory ? out_max_memory : out_max) / local;
     plan->spare_bytes = part > bytes * count ? part - bytes * count : 0;
     plan->spare_bytes = plan->spare_bytes < most ? plan->spare_bytes : most;
 }
@@ -393,7 +394,7 @@ static int64_t choose_strip_rows(const struct plan *plan)
 
 int plan_triangle_strips(const struct query *q)
 {
-    return q->machine->files_in_memory && q->p->moduli == 0 ? STRIPS_MAX : STRIPS_DEAR;
+    return q->machine->output_in_memory && q->p->moduli == 0 ? STRIPS_MAX : STRIPS_DEAR;
 }
 
 /* A triangle is multiplied strip by strip in every slab, but a GPU needs some blocks for all of its

@@ -6,6 +6,8 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from statistics import median
 from xml.etree import ElementTree
 
@@ -284,6 +286,27 @@ def test_files_in_memory(huge, tmp_path):
         text = plan(*huge, *machine(tmp_path, **GPU_NODE, files_in_memory=there), "--ranks", 8,
                     "--ranks-per-node", 8)
         assert ("  cache " in text) != there
+
+
+def test_where_the_output_lies(tmp_path):
+    """Writing is as fast as where C goes, wherever A and B come from; a machine file says it, or that all is there."""
+    kinds = {folder: subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout.strip()
+             for folder in (tmp_path, "/dev/shm")}
+    if kinds["/dev/shm"] != "tmpfs" or kinds[tmp_path] == "tmpfs":
+        pytest.skip("no file system in memory beside one that is not")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        for folder in tmp_path, Path(memory):
+            source = folder / "input.h5"
+            operands(source, 30, 20, 10)
+            for other in tmp_path, Path(memory):
+                report = multiply(source, "-o", other / "output.h5", "-f")
+                rate = report["machine"]["disk_write_bytes_per_s"]
+                there = {"files_in_memory": folder != tmp_path, "output_in_memory": other != tmp_path}
+                assert there.items() <= report["machine"].items() and (rate > 1.5e9) == there["output_in_memory"]
+        report = multiply(source, "-f", *machine(tmp_path, output_in_memory=False, files_in_memory=True))
+        assert report["machine"]["files_in_memory"] and not report["machine"]["output_in_memory"]
+        report = multiply(tmp_path / "input.h5", "-f", *machine(tmp_path, files_in_memory=True))
+        assert report["machine"]["output_in_memory"]
 
 
 def predicted_runs(tmp_path, *arguments):

@@ -12,7 +12,7 @@ static struct machine host(int ranks, int threads)
 {
     struct machine m = make_machine(ranks, (size_t)100e9, (size_t)60e9, true);
     m.threads = threads;
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     m.disk_read_bytes_per_s = fmin(40e9, 5e9 * threads * ranks);
     m.disk_write_bytes_per_s = fmin(20e9, 3e9 * threads * ranks);
     return m;
@@ -113,7 +113,7 @@ static void test_memory(void **state)
     struct place place = {
         .gpu = "0000:1b:00.0", .threads = 16, .nearby = 16, .online = 64, .allowed = 64};
     struct machine whole = host(4, 16);
-    whole.files_in_memory = false;
+    whole.files_in_memory = whole.output_in_memory = false;
     whole.disk_read_bytes_per_s = 2e9;
     struct machine limited = whole;
     limited.device_memory = (size_t)1 << 30;

@@ -89,12 +89,12 @@ static void test_serpentine(void **state)
     assert_int_equal(plan.total.in_bytes, serpentine);
     assert_int_equal(plan.read_bytes, once);
     assert_int_equal(plan.cache_bytes, 8 * 16 * 64);
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.read_bytes, serpentine);
     assert_int_equal(plan.cache_bytes, 0);
     /* With a single column of tiles, B's panel is kept on the device. */
-    m.files_in_memory = false;
+    m.files_in_memory = m.output_in_memory = false;
     request.tile_cols = 64;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);
     assert_int_equal(plan.total.in_bytes, once);
@@ -243,7 +243,7 @@ static void test_files_in_memory(void **state)
     struct plan plan;
     struct error err = {0};
     m.threads = 16;
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     m.disk_read_bytes_per_s = 34e9;
     m.disk_write_bytes_per_s = 9e9;
     m.disk_run_bytes = 1024;
@@ -255,7 +255,7 @@ static void test_files_in_memory(void **state)
     assert_true(plan_make(&p, &m, &request, &plan, &err) == 0 && plan.slot_bytes == 2 << 20);
     m.ranks = 16;
     m.ranks_per_node = 1;
-    m.files_in_memory = false;
+    m.files_in_memory = m.output_in_memory = false;
     request.grid_rows = request.grid_cols = 4;
     m.device_memory = (size_t)1 << 28;
     assert_int_equal(plan_make(&p, &m, &request, &plan, &err), 0);

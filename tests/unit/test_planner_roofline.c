@@ -190,7 +190,7 @@ static struct machine in_memory(size_t device, double part)
 {
     struct machine m = make_machine(1, device, (size_t)60e9, true);
     m.threads = 16;
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     m.disk_read_bytes_per_s = part * 40e9;
     m.disk_write_bytes_per_s = part * 20e9;
     m.disk_run_bytes = 3 << 10;
@@ -274,7 +274,7 @@ static void test_reading_beside_copies(void **state)
             .layers = 1, .grid_rows = ranks, .grid_cols = 1, .algorithm = ALGORITHM_TENSOR};
         m.ranks = m.ranks_per_node = ranks;
         struct machine disk = m;
-        disk.files_in_memory = false;
+        disk.files_in_memory = disk.output_in_memory = false;
         struct plan plan = planned(&p, &m, &request);
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
             assert_near(plan_read_rate(&p, &m, &plan, i) / plan_read_rate(&p, &disk, &plan, i),

@@ -51,7 +51,7 @@ static void test_one_limit(void **state)
                 2 * matrix); /* repeated panels come from the host cache */
     /* The first two tiles of four are written while the disk is read. */
     assert_near(s.wall_s, 2.5 * matrix / 2e8, 0.03);
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     s = simulated(&p, &m, &request, &plan);
     assert_near(s.wall_s, 2 * matrix / 2e8, 0.03); /* writing is cheap there */
 
@@ -340,7 +340,7 @@ static void test_few_threads(void **state)
     const struct problem p = make_problem(49152, 49152, 49152, 1);
     const double measured[] = {21.45, 11.76}, read_rate[] = {5.8e9, 11.3e9};
     struct machine m = make_machine(1, (size_t)16 << 30, (size_t)60e9, true);
-    m.files_in_memory = true;
+    m.files_in_memory = m.output_in_memory = true;
     m.disk_run_bytes = 3072;
     struct plan_request request = plain;
     request.tile_rows = 24576;

@@ -96,7 +96,7 @@ static void test_balance(void **state)
         const bool in_memory = trial >= 64; /* of one node */
         const int ranks = 1 + trial % 64;
         struct machine m = make_machine(ranks, (size_t)140 << 30, (size_t)200 << 30, true);
-        m.files_in_memory = in_memory;
+        m.files_in_memory = m.output_in_memory = in_memory;
         struct work work;
         struct problem part;
         struct plan plan;
