@@ -19,15 +19,15 @@ struct drain {
     struct outlet *out;    /* takes C */
     struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
-    struct matrix tile; /* the finished one; its block is empty from when all of it is enqueued */
+    struct matrix tile; /* that leaves; its block is empty from when all of it is enqueued */
     int64_t ready;      /* of its strips, the first ones, whose products are enqueued */
     int64_t strip;      /* of these, the one that is enqueued next */
     int64_t mirrors, part; /* parts of its mirrors, and of itself, that are */
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
     struct event *c0_used[2];
-    /* The products of a strip are done: of the tile that is multiplied, [turn], and of the finished
-     * one. */
+    /* The products of a strip are done: [1 - turn] of the tile that leaves, [turn] of the one that
+     * is multiplied meanwhile. */
     struct event *multiplied[2][STRIPS_MAX];
     int turn;
     struct event *drained[STRIPS_MAX]; /* a strip has left the device */
@@ -68,8 +68,8 @@ bool drain_try(struct drain *drain, struct error *err);
 int drain_strip(struct drain *drain, int64_t index, struct error *err);
 
 /* Where the next tile has memory of its own: as much of the finished one as there are free slots
- * for; while panels_come, only as long as outlet_flows.  Waits for slots for a strip's mirror
- * alone, and for the verdicts of the tile before. */
+ * for; while panels_come, only as long as outlet_flows.  Waits for the verdicts of the tile before
+ * alone. */
 int drain_some(struct drain *drain, struct error *err);
 
 /* All that is not enqueued yet.  Blocks as drain_strip does.  Ends early with ERROR_ELSEWHERE when

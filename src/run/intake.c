@@ -196,11 +196,12 @@ static bool is_closing(struct intake *in)
     return closing;
 }
 
-/* All is read: prepare C's file while there is something to multiply. */
+/* All is read: prepare C's file while there is something to multiply, on another device. */
 static void prepare(struct intake *in)
 {
     const struct mover *mover = &in->mover;
-    while (!is_closing(in) && !intake_stopped(in) && mover->prepare(mover->context))
+    while (mover->device->info.kind == DEVICE_GPU && !is_closing(in) && !intake_stopped(in) &&
+           mover->prepare(mover->context))
         ;
 }
 

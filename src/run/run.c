@@ -138,11 +138,13 @@ int run_warm_up(struct run *run, struct error *err)
 
 enum { STRIPS_WAITING = 8 };
 
-/* Whether so many strips' products wait for the device that it has enough to do. */
+/* Whether so many strips' products wait for the device that it has enough to do; of strips of
+ * several steps, each of which is long, fewer, since its queue is full sooner. */
 static bool is_busy(struct run *run, struct error *err)
 {
     int64_t k = depth_of_slab(run), steps = ceil_div(k, check_part(&run->check, k));
-    return steps_pending(&run->steps, err) >= STRIPS_WAITING * steps;
+    return steps_pending(&run->steps, err) >=
+           min_i64(STRIPS_WAITING * steps, STRIPS_WAITING + steps);
 }
 
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
