@@ -2,13 +2,14 @@
 import os
 import re
 import signal
-import time
 
+import numpy as np
 import pytest
 
 import cluster
 from launch import BUILD, SANITIZED, SRUN, header_of
-from matrices import output_of, read, sparse
+from matrices import output_of, part_of, read, sparse
+from ranks import ALIGNED
 from scripts import SMALL, are_at_work, edited, finish, submit, submit_array
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
@@ -83,11 +84,18 @@ def test_the_time_limit(slurm, source):
     assert "stopped by SIGUSR2" in log.read_text()
 
 
+def is_under_way(source):
+    """Whether a hundredth of C has been written."""
+    part, size = part_of(source), SIZE[0] * SIZE[1]
+    if not part.exists() or part.stat().st_size < ALIGNED + 8 * size:
+        return False
+    return np.count_nonzero(np.fromfile(part, count=size, offset=ALIGNED)) > size / 100
+
+
 def test_preempted(slurm, reference, source):
     """Slurm then sends SIGTERM twice; the work until then is saved, and resumed."""
     job, log = submit(slurm, source, SLOW)
-    slurm.await_job(job, lambda state: are_at_work(source), log)
-    time.sleep(2)
+    slurm.await_job(job, lambda state: is_under_way(source), log)
     slurm.submit("--partition=urgent", "--exclusive", "--wrap=true", cwd=source.parent)
     slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
     assert finish(slurm, job, log) == 0, log.read_text()
