@@ -100,7 +100,9 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
     m->host_memory = comm_min(m->host_memory);
     m->threads = (int)comm_min((uint64_t)m->threads);
-    m->output_in_memory = comm_min(m->output_in_memory);
+    /* As rank 0 has them, which makes C's file: on other ranks its folder may not be there. */
+    comm_share(&m->output_in_memory, sizeof m->output_in_memory, 0);
+    comm_share(&m->disk_write_bytes_per_s, sizeof m->disk_write_bytes_per_s, 0);
     agree_on_link(m);
 }
 

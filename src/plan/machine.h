@@ -30,8 +30,8 @@ struct machine {
     bool files_in_memory;  /* A and B lie in the node's memory, whose bandwidth all ranks share */
     bool output_in_memory; /* C will */
     double disk_read_bytes_per_s,
-        disk_write_bytes_per_s;             /* of the file system, all ranks together */
-    double disk_run_bytes;                  /* a read of this length runs at half the rate */
+        disk_write_bytes_per_s; /* of the input's file system, of C's; all ranks together */
+    double disk_run_bytes;      /* a read of this length runs at half the rate */
     double in_bytes_per_s, out_bytes_per_s; /* host to device and back, each rank */
     double device_bytes_per_s;              /* of the device's own memory */
     double node_disk_bytes_per_s; /* between a node and the file system, each way; 0: no limit */

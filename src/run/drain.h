@@ -1,6 +1,6 @@
 /* The drain: finished tiles on their way from the device to C's file.  Where the plan has one tile,
  * they leave strip by strip, so that the products of the next one can follow into the same
- * accumulators; where it has two, part by part, as slots become free.  Of a run's only tile, with
+ * accumulators; where it has two, part by part, as slots become free.  Of a rank's only tile, with
  * one slab, a strip may leave while later ones are multiplied. */
 #pragma once
 
@@ -19,9 +19,9 @@ struct drain {
     struct outlet *out;    /* takes C */
     struct panels *panels; /* may bring panels while no slot of the outlet is free */
     struct check *check;
-    struct matrix tile; /* that leaves; its block is empty from when all of it is enqueued */
-    int64_t ready;      /* of its strips, the first ones, whose products are enqueued */
-    int64_t strip;      /* of these, the one that is enqueued next */
+    struct matrix tile;    /* that leaves; its block is empty from when all of it is enqueued */
+    int64_t ready;         /* of its strips, the first ones, whose products are enqueued */
+    int64_t strip;         /* of these, the one that is enqueued next */
     int64_t mirrors, part; /* parts of its mirrors, and of itself, that are */
     void *mirror; /* a part of a symmetric product's mirror on the device, set by the caller */
     void *c0[2];  /* two parts of C0 on the device, set by the caller; they take turns */
@@ -45,8 +45,8 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
-/* Whether the run has one tile with one slab: no product follows into the memory of a strip, which
- * may leave while others are multiplied. */
+/* Whether each rank has one tile with one slab, to which no C0 is added: no product follows into
+ * the memory of a strip, which may leave while others are multiplied. */
 bool drain_is_early(const struct drain *drain);
 
 /* The tile is finished, or if drain_is_early none of it is multiplied yet.  All of the tile before

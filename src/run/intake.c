@@ -196,7 +196,7 @@ static bool is_closing(struct intake *in)
     return closing;
 }
 
-/* All is read: prepare C's file while there is something to multiply, on another device. */
+/* All is read: prepare C's file, where a GPU multiplies and this thread would sleep. */
 static void prepare(struct intake *in)
 {
     const struct mover *mover = &in->mover;

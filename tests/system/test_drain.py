@@ -1,4 +1,5 @@
-"""A finished tile leaves the device beside the products of the next one, where there is room for two."""
+"""A finished tile leaves the device beside the products of the next one, where there is room for two; strips of a
+rank's only tile leave beside those of the strips that follow."""
 import json
 import random as chance
 
