@@ -21,8 +21,9 @@ enum {
     STRIP_SLOTS = 2,  /* a strip fills at least so many */
     STRIPS_FEW = 4,   /* strips at least, if these are not too small: a tile leaves meanwhile */
     STRIPS_MOST = 16, /* but in a triangle, where they save work */
-    STRIPS_DEAR = 24, /* there, on a disk, since runs of mirrors are short, and in residues, which
-                       * are made of the columns for each strip */
+    STRIPS_DEAR = 24, /* there, on a disk, since runs of mirrors are short, and where more is done
+                       * for each strip: in residues and bytes, which are made of the columns, and
+                       * for floats, whose sums are compared several times */
     STRIP_ELEMENTS = 1 << 24, /* of each, where there are more: several waves of a GPU's blocks */
     STRIP_ELEMENTS_LEAST = 1 << 22, /* of a strip in a triangle, on a GPU */
     STRIP_ROWS = 256,  /* a multiple of which large strips have: whole blocks of threads */
@@ -394,7 +395,9 @@ static int64_t choose_strip_rows(const struct plan *plan)
 
 int plan_triangle_strips(const struct query *q)
 {
-    return q->machine->output_in_memory && q->p->moduli == 0 ? STRIPS_MAX : STRIPS_DEAR;
+    const struct problem *p = q->p;
+    const bool dear = p->moduli > 0 || problem_of_bytes(p) || p->type != SCALAR_DOUBLE;
+    return q->machine->output_in_memory && !dear ? STRIPS_MAX : STRIPS_DEAR;
 }
 
 /* A triangle is multiplied strip by strip in every slab, but a GPU needs some blocks for all of its
