@@ -80,7 +80,7 @@ static void find_panel(struct cursor *c, const struct transfer *panel, int line)
 {
     struct transfer *t = &c->newest;
     if (t->operand == panel->operand && t->super == panel->super && t->slab == panel->slab &&
-        t->line == line)
+        t->step == panel->step && t->line == line)
         return;
     *t = *panel;
     t->line = line;
@@ -93,16 +93,28 @@ static void find_panel(struct cursor *c, const struct transfer *panel, int line)
     set_kept(c, t);
 }
 
+/* Where the device holds rows, so many steps bring a share each of a panel of the next row.  `step`
+ * counts those of a row; negative: the first super-block of all, which brings none. */
+struct shares {
+    int64_t step, count;
+};
+
+static struct shares shares_at(const struct plan *plan, int64_t super, int64_t slab)
+{
+    const int64_t across = plan->supers_across, first = super < across;
+    return (struct shares){(super % across - first) * plan->slabs + slab, across - first};
+}
+
 /* Which panel of A comes in a step of a super-block, ahead of the step that needs it (plan.h): of
  * the super-block's own row, or of the next one.  Its slab is outside k where there is none. */
 static void find_ahead(const struct plan *plan, int64_t super, int64_t slab, bool next,
                        struct transfer *panel)
 {
-    const int64_t across = plan->supers_across, lead = plan_lead(plan), first = super < across;
-    const int64_t step = (super % across - first) * plan->slabs + slab, each = across - first;
+    const int64_t across = plan->supers_across, lead = plan_lead(plan);
+    const struct shares shares = shares_at(plan, super, slab);
     if (plan_holds_rows(plan)) { /* its first super-block, or the second, where a rank may begin */
         panel->super = (super / across + 1) * across + next;
-        panel->slab = step >= 0 && step % each == 0 ? step / each : -1;
+        panel->slab = shares.step >= 0 ? shares.step / shares.count : -1;
         return;
     }
     panel->super = super + next;
@@ -135,15 +147,20 @@ static bool part_of_panels(struct cursor *c, int64_t stage)
 {
     const struct transfer panel = panel_of_stage(c, stage);
     const struct stretch *lines = &c->lines[panel.operand];
+    const int64_t slabs = c->plan->slabs;
+    struct shares shares = {0, 1};
+    if (stage % STEP_STAGES >= STEP_AHEAD && plan_holds_rows(c->plan))
+        shares = shares_at(c->plan, panel.step / slabs, panel.step % slabs);
+    const int64_t share = shares.step % shares.count;
     if (panel.super < 0 || panel.super >= schedule_supers(c->plan) || panel.slab < 0 ||
-        panel.slab >= c->plan->slabs)
+        panel.slab >= slabs)
         return false;
     for (;; c->part++, c->line = 0) {
         for (int line = lines->first + c->line; line < lines->end; line++) {
             find_panel(c, &panel, line);
-            if (c->part >= c->newest.parts)
+            c->newest.part = c->newest.parts * share / shares.count + c->part;
+            if (c->newest.part >= c->newest.parts * (share + 1) / shares.count)
                 continue;
-            c->newest.part = c->part;
             c->line = line + 1 - lines->first;
             return true;
         }

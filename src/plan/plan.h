@@ -94,9 +94,9 @@ static inline bool plan_holds(const struct plan *plan, enum operand operand)
 
 /* Where the device holds A's panels for a row of super-blocks, only the first tile of a row needs
  * any from the host.  So that reading is spread evenly, those of the next row come ahead: with room
- * for two rows' panels one in every supers_across steps, of a slab each, during the row before (in
- * the first row after its first tile, in every supers_across - 1 steps); otherwise plan_lead steps
- * before their own. */
+ * for two rows' panels during the row before, one in supers_across steps, of a slab each, a share
+ * of it in every step (in the first row after its first tile, one in supers_across - 1 steps);
+ * otherwise plan_lead steps before their own. */
 static inline bool plan_holds_rows(const struct plan *plan)
 {
     return plan_holds(plan, OPERAND_A) && plan->slabs > 1 && plan->supers_across > 1 &&

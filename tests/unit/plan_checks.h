@@ -108,46 +108,73 @@ static inline void check_strips(const struct problem *p, const struct plan *plan
 }
 
 /* What a rank needs, in pipeline order: `place` grows from step to step, and in a step from B to A
- * to the A of later super-blocks to C0. */
+ * to the A of later super-blocks to C0.  Of the block the parts from `first` to `end`. */
 struct wanted {
     struct wanted_item {
         int64_t place;
         enum operand operand;
         struct block block;
+        int64_t first, end;
     } items[1 << 19];
     int64_t count;
 };
 
 enum { STEP_PLACES = 5, PLACE_C = STEP_PLACES - 1 };
 
-static inline void want(struct wanted *w, int64_t place, enum operand operand, struct block block)
+static inline void want(struct wanted *w, struct wanted_item item)
 {
     int64_t at = w->count++;
     assert_in_range(at, 0, (1 << 19) - 1);
-    for (; at > 0 && w->items[at - 1].place > place; at--)
+    for (; at > 0 && w->items[at - 1].place > item.place; at--)
         w->items[at] = w->items[at - 1];
-    w->items[at] = (struct wanted_item){place, operand, block};
+    w->items[at] = item;
 }
 
-/* The step in which a panel comes, and its place. */
+/* A panel comes in so many shares; more than one where the device holds a row's panels, and has
+ * room for those of the next one. */
+static inline int64_t shares_of(const struct plan *plan, enum operand operand, int64_t super)
+{
+    int64_t row = super / plan->supers_across, across = plan->supers_across;
+    bool whole = operand == OPERAND_B || row == 0 || plan->slabs < 2 || across < 2 ||
+                 plan->buffers[OPERAND_A] < 2 * plan->slabs;
+    return whole ? 1 : across - (row == 1);
+}
+
+/* The step in which a share of a panel comes, and its place. */
 static inline int64_t step_of(const struct plan *plan, enum operand operand, int64_t super,
-                              int64_t slab)
+                              int64_t slab, int64_t share)
 {
     int64_t row = super / plan->supers_across, across = plan->supers_across;
     if (operand == OPERAND_B || row == 0 || plan->buffers[OPERAND_A] <= plan->slabs)
         return super * plan->slabs + slab;
     if (plan->buffers[OPERAND_A] < 2 * plan->slabs || plan->slabs < 2)
         return super * plan->slabs + slab - plan->slabs / 2;
-    return row == 1 ? plan->slabs + slab * (across - 1)
-                    : (row - 1) * across * plan->slabs + slab * across;
+    return share + (row == 1 ? plan->slabs + slab * (across - 1)
+                             : (row - 1) * across * plan->slabs + slab * across);
 }
 
 static inline int64_t place_of(const struct plan *plan, enum operand operand, int64_t super,
-                               int64_t slab)
+                               int64_t slab, int64_t share)
 {
-    int64_t step = step_of(plan, operand, super, slab), here = super * plan->slabs;
+    int64_t step = step_of(plan, operand, super, slab, share), here = super * plan->slabs;
     bool second = plan->buffers[OPERAND_A] >= 2 * plan->slabs && super % plan->supers_across > 0;
     return STEP_PLACES * step + (operand == OPERAND_B ? 0 : step < here ? 2 + second : 1);
+}
+
+static inline void want_panel(struct wanted *w, const struct problem *p, const struct plan *plan,
+                              enum operand operand, const struct block *tile, int64_t super,
+                              int64_t slab)
+{
+    const struct block_cut cut = schedule_cut(p, plan, operand);
+    const struct block panel = schedule_line_panel(p, plan, operand, tile, slab);
+    int64_t shares = shares_of(plan, operand, super), parts = block_cut_parts(&panel, &cut);
+    for (int64_t i = 0; i < shares; i++)
+        if (parts * i / shares < parts * (i + 1) / shares)
+            want(w, (struct wanted_item){.place = place_of(plan, operand, super, slab, i),
+                                         .operand = operand,
+                                         .block = panel,
+                                         .first = parts * i / shares,
+                                         .end = parts * (i + 1) / shares});
 }
 
 static inline void want_panels(struct wanted *w, const struct problem *p, const struct plan *plan,
@@ -156,22 +183,32 @@ static inline void want_panels(struct wanted *w, const struct problem *p, const 
     for (int64_t slab = 0; slab < plan->slabs; slab++)
         for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++)
             if (!schedule_held(plan, operand, before, tile) && problem_has_panels(p, operand))
-                want(w, place_of(plan, operand, super, slab), operand,
-                     schedule_line_panel(p, plan, operand, tile, slab));
+                want_panel(w, p, plan, operand, tile, super, slab);
+}
+
+static inline void want_strip(struct wanted *w, const struct problem *p, const struct plan *plan,
+                              int64_t place, const struct block *strip)
+{
+    const struct block_cut cut = schedule_cut(p, plan, OPERAND_C);
+    if (!block_empty(strip))
+        want(w, (struct wanted_item){.place = place,
+                                     .operand = OPERAND_C,
+                                     .block = *strip,
+                                     .end = block_cut_parts(strip, &cut)});
 }
 
 /* C0 of a tile comes after the first panels of the next super-block. */
 static inline void want_c0(struct wanted *w, const struct problem *p, const struct plan *plan,
                            const struct block *tile, int64_t super)
 {
-    int64_t step = (super + 1) * max_i64(plan->slabs, 1);
+    int64_t place = STEP_PLACES * (super + 1) * max_i64(plan->slabs, 1) + PLACE_C;
     for (int64_t i = 0; problem_reads_c(p) && i < schedule_strips(plan, tile); i++) {
         for (int part = 0; part < MIRRORS; part++) {
             struct block mirror = written_mirror(p, plan, tile, i, part);
-            if (!block_empty(&mirror))
-                want(w, STEP_PLACES * step + PLACE_C, OPERAND_C, mirror);
+            want_strip(w, p, plan, place, &mirror);
         }
-        want(w, STEP_PLACES * step + PLACE_C, OPERAND_C, schedule_strip(p, plan, tile, i));
+        struct block strip = schedule_strip(p, plan, tile, i);
+        want_strip(w, p, plan, place, &strip);
     }
 }
 
@@ -216,22 +253,34 @@ static inline void list_transfers(struct sequence *s, const struct problem *p,
 static inline void check_order_of(int rank, const struct sequence *s, const struct wanted *w,
                                   const struct problem *p, const struct plan *plan)
 {
-    int64_t at = 0, part = 0, elements = 0;
+    int64_t at = 0, part = w->items[0].first, elements = 0;
     for (const struct transfer *t = s->items; t < s->items + s->count; t++) {
         if (!schedule_is_for(p, plan, t, rank))
             continue;
-        assert_true(at < w->count && t->operand == w->items[at].operand);
-        assert_true(block_equal(&t->whole, &w->items[at].block));
+        const struct wanted_item *item = &w->items[at];
+        assert_true(at < w->count && t->operand == item->operand);
+        assert_true(block_equal(&t->whole, &item->block));
         assert_int_equal(t->part, part++);
-        assert_int_equal(t->skip, elements);
-        elements += t->block.rows * t->block.cols;
-        if (part < t->parts)
+        if (part > item->first + 1 || t->part == 0)
+            assert_int_equal(t->skip, t->part == 0 ? 0 : elements);
+        elements = t->skip + t->block.rows * t->block.cols;
+        if (part < item->end)
             continue;
-        assert_int_equal(elements, t->whole.rows * t->whole.cols);
-        part = elements = 0;
-        at++;
+        if (part == t->parts)
+            assert_int_equal(elements, t->whole.rows * t->whole.cols);
+        if (++at < w->count)
+            part = w->items[at].first;
     }
     assert_int_equal(at, w->count);
+}
+
+/* Which share of its panel it is. */
+static inline int64_t share_of(const struct plan *plan, const struct transfer *t)
+{
+    int64_t shares = shares_of(plan, t->operand, t->super), share = 0;
+    while (t->parts * (share + 1) / shares <= t->part)
+        share++;
+    return share;
 }
 
 /* Panels come in an order that does not depend on the node, none after its step. */
@@ -241,8 +290,9 @@ static inline void check_steps(const struct sequence *s, const struct plan *plan
     for (const struct transfer *t = s->items; t < s->items + s->count; t++) {
         if (t->operand == OPERAND_C)
             continue;
-        int64_t place = place_of(plan, t->operand, t->super, t->slab);
-        assert_int_equal(t->step, step_of(plan, t->operand, t->super, t->slab));
+        int64_t share = share_of(plan, t);
+        int64_t place = place_of(plan, t->operand, t->super, t->slab, share);
+        assert_int_equal(t->step, step_of(plan, t->operand, t->super, t->slab, share));
         assert_true(place >= before && t->step <= schedule_step(plan, t->super, t->slab));
         before = place;
     }
@@ -297,13 +347,17 @@ static inline void check_order(const struct problem *p, const struct machine *m,
     }
 }
 
-/* The grid lines of a slab's panels alternate, part by part. */
-static inline void check_turns(const struct transfer *before, const struct transfer *t)
+/* The grid lines of a slab's panels alternate, part by part of their shares. */
+static inline void check_turns(const struct plan *plan, const struct transfer *before,
+                               const struct transfer *t)
 {
     if (t->operand == OPERAND_C || t->operand != before->operand || t->super != before->super ||
-        t->slab != before->slab)
+        t->slab != before->slab || t->step != before->step)
         return;
-    assert_true(t->part == before->part ? t->line > before->line : t->part == before->part + 1);
+    int64_t shares = shares_of(plan, t->operand, t->super), share = share_of(plan, t);
+    int64_t part = t->part - t->parts * share / shares;
+    int64_t earlier = before->part - before->parts * share / shares;
+    assert_true(part == earlier ? t->line > before->line : part == earlier + 1);
 }
 
 /* Elements of a transfer that the node's ranks copy: all of it, each that needs it; but in a
@@ -339,7 +393,7 @@ static inline void check_traffic(const struct problem *p, const struct machine *
         struct transfer t, before = {.super = -1};
         cursor_start(&cursor, p, plan, node);
         for (; cursor_next(&cursor, &t); before = t) {
-            check_turns(&before, &t);
+            check_turns(plan, &before, &t);
             uint64_t bytes = (uint64_t)(t.block.rows * t.block.cols) * element;
             if (p->matrix[t.operand].complex)
                 assert_true(t.block.col % 2 == 0 && t.block.cols % 2 == 0);
