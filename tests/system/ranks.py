@@ -66,8 +66,9 @@ def begin(source, **how):
 
 
 def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
+    """Those of all its threads."""
+    lists = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(child) for path in lists if path.exists() for child in path.read_text().split()]
 
 
 def descendants(pid):
