@@ -93,28 +93,25 @@ static void find_panel(struct cursor *c, const struct transfer *panel, int line)
     set_kept(c, t);
 }
 
-/* Where the device holds rows, so many steps bring a share each of a panel of the next row.  `step`
- * counts those of a row; negative: the first super-block of all, which brings none. */
-struct shares {
-    int64_t step, count;
+/* What comes in one stage: a panel, or a share of it where its parts come in several steps. */
+struct coming {
+    struct transfer panel;
+    int64_t share, shares;
 };
-
-static struct shares shares_at(const struct plan *plan, int64_t super, int64_t slab)
-{
-    const int64_t across = plan->supers_across, first = super < across;
-    return (struct shares){(super % across - first) * plan->slabs + slab, across - first};
-}
 
 /* Which panel of A comes in a step of a super-block, ahead of the step that needs it (plan.h): of
  * the super-block's own row, or of the next one.  Its slab is outside k where there is none. */
 static void find_ahead(const struct plan *plan, int64_t super, int64_t slab, bool next,
-                       struct transfer *panel)
+                       struct coming *coming)
 {
-    const int64_t across = plan->supers_across, lead = plan_lead(plan);
-    const struct shares shares = shares_at(plan, super, slab);
+    const int64_t across = plan->supers_across, lead = plan_lead(plan), first = super < across;
+    const int64_t step = (super % across - first) * plan->slabs + slab;
+    struct transfer *panel = &coming->panel;
     if (plan_holds_rows(plan)) { /* its first super-block, or the second, where a rank may begin */
+        coming->shares = across - first;
+        coming->share = step % coming->shares;
         panel->super = (super / across + 1) * across + next;
-        panel->slab = shares.step >= 0 ? shares.step / shares.count : -1;
+        panel->slab = step >= 0 ? step / coming->shares : -1;
         return;
     }
     panel->super = super + next;
@@ -123,9 +120,9 @@ static void find_ahead(const struct plan *plan, int64_t super, int64_t slab, boo
         panel->slab = -1;
 }
 
-/* The panel of one stage: of the super-block's later slabs in turn, then of the next one's first
- * slab.  Its slab is outside k where there is none. */
-static struct transfer panel_of_stage(const struct cursor *c, int64_t stage)
+/* What comes in one stage: of the super-block's later slabs in turn, then of the next one's first
+ * slab.  The panel's slab is outside k where there is none. */
+static struct coming coming_in(const struct cursor *c, int64_t stage)
 {
     const struct plan *plan = c->plan;
     const int64_t later = later_stages(plan);
@@ -136,30 +133,28 @@ static struct transfer panel_of_stage(const struct cursor *c, int64_t stage)
     t.step = schedule_step(plan, super, t.slab);
     if (which == STEP_A && plan_comes_ahead(plan, super))
         t.slab = -1;
+    struct coming coming = {.panel = t, .shares = 1};
     if (which >= STEP_AHEAD)
-        find_ahead(plan, super, t.slab, which == STEP_AHEAD_NEXT, &t);
-    return t;
+        find_ahead(plan, super, t.slab, which == STEP_AHEAD_NEXT, &coming);
+    return coming;
 }
 
 /* The next part of the panels of one stage, for all lines of the grid.  The lines take turns, so
  * that all devices of the node are fed at the same time. */
 static bool part_of_panels(struct cursor *c, int64_t stage)
 {
-    const struct transfer panel = panel_of_stage(c, stage);
-    const struct stretch *lines = &c->lines[panel.operand];
-    const int64_t slabs = c->plan->slabs;
-    struct shares shares = {0, 1};
-    if (stage % STEP_STAGES >= STEP_AHEAD && plan_holds_rows(c->plan))
-        shares = shares_at(c->plan, panel.step / slabs, panel.step % slabs);
-    const int64_t share = shares.step % shares.count;
-    if (panel.super < 0 || panel.super >= schedule_supers(c->plan) || panel.slab < 0 ||
-        panel.slab >= slabs)
+    const struct coming coming = coming_in(c, stage);
+    const struct transfer *panel = &coming.panel;
+    const struct stretch *lines = &c->lines[panel->operand];
+    const int64_t share = coming.share, shares = coming.shares;
+    if (panel->super < 0 || panel->super >= schedule_supers(c->plan) || panel->slab < 0 ||
+        panel->slab >= c->plan->slabs)
         return false;
     for (;; c->part++, c->line = 0) {
         for (int line = lines->first + c->line; line < lines->end; line++) {
-            find_panel(c, &panel, line);
-            c->newest.part = c->newest.parts * share / shares.count + c->part;
-            if (c->newest.part >= c->newest.parts * (share + 1) / shares.count)
+            find_panel(c, panel, line);
+            c->newest.part = c->newest.parts * share / shares + c->part;
+            if (c->newest.part >= c->newest.parts * (share + 1) / shares)
                 continue;
             c->line = line + 1 - lines->first;
             return true;

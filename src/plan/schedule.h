@@ -179,7 +179,7 @@ struct cursor {
     int node;
     struct stretch lines[2]; /* of the grid, of A and of B, in which the node has ranks */
     int64_t super;           /* the super-block at work */
-    int64_t stage, part;     /* within the super-block; of the stage's panels or strip */
+    int64_t stage, part;     /* within the super-block; of what comes in the stage */
     int line;                /* the one to look at next, from the node's first */
     int64_t number;          /* of the newest transfer; -1 before the first */
     struct transfer newest;

@@ -24,8 +24,8 @@
  *   that move all bytes need their time for that.
  *
  * Ignored: the time to the first byte of a slot or a message, links between switches, unequal
- * nodes, that A's panels may come ahead (plan_lead), and that C0's strips take slots of the ring
- * too. */
+ * nodes, that products follow A's first panels as they come, that A's panels may come ahead
+ * (plan_lead), and that C0's strips take slots of the ring too. */
 #pragma once
 
 #include "planner.h"

@@ -98,7 +98,7 @@ int check_open(struct check *check, const struct problem *p, const struct plan *
                enum algorithm algorithm, struct device *device, void *memory, struct error *err);
 void check_close(struct check *check);
 
-/* The product of some rows of the tile with some steps of the newest slab. */
+/* The product of some rows of the tile with a part of the newest slab. */
 struct check_product {
     struct block rows; /* of C */
     int64_t first, k;  /* steps of the slab, as check_part cuts it */
@@ -114,9 +114,10 @@ struct check_product {
  *                   place until the products are done
  *   check_columns   before the products of some rows: for the columns that these have and the rows
  *                   above do not, in a triangle
- *   check_part      the most steps of k that one product may have
+ *   check_part      the steps of k of each part into which the slab is cut, from its first one on:
+ *                   a part may be multiplied by several products, a product belongs to one part
  *   check_peaks     what the product that begins with step `first` is to report of its sums
- *   check_rows      after each product */
+ *   check_rows      after the last product of each part */
 int check_begin(struct check *check, const struct block *tile, struct error *err);
 int check_resume(struct check *check, const void *acc, struct error *err);
 int check_slab(struct check *check, int64_t slab, const void *panel_b, const void *acc,

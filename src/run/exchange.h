@@ -20,13 +20,13 @@
  * Where more comes than such sockets give, pieces grow, since each takes the thread some time.
  *
  * Nobody waits for ever.  All panels' transfers of all nodes have one order (step, B before A,
- * those that are ahead last, part, line), which each node's sequence follows; no product needs one
- * of a later step.  Take the first transfer that is not done on all its nodes.  All before it are,
- * so each of its nodes has a slot for it, has entered it, and has read it or asked for it; each
- * sends it once few others are on their way, which all were asked for and so are soon through; and
- * what the devices wait for before they copy it has come.  So it goes from node to node, and leaves
- * its slots.  For that the thread never waits for one thing alone, not even for a place in the
- * cache. */
+ * those that are ahead last, part of what comes in the step, line), which each node's sequence
+ * follows; no product needs one of a later step.  Take the first transfer that is not done on all
+ * its nodes.  All before it are, so each of its nodes has a slot for it, has entered it, and has
+ * read it or asked for it; each sends it once few others are on their way, which all were asked
+ * for and so are soon through; and what the devices wait for before they copy it has come.  So it
+ * goes from node to node, and leaves its slots.  For that the thread never waits for one thing
+ * alone, not even for a place in the cache. */
 #pragma once
 
 #include <pthread.h>

@@ -135,9 +135,9 @@ static bool comes_by_rows(const struct panels *p, enum operand operand)
                                 : plan_comes_by_rows(p->problem, p->plan);
 }
 
-bool panels_come_by_steps(const struct panels *p, enum operand operand)
+bool panels_come_by_steps(const struct panels *p)
 {
-    return operand == OPERAND_A && p->problem->trans[OPERAND_A] && !p->plan->triangle;
+    return p->problem->trans[OPERAND_A] && !p->plan->triangle;
 }
 
 /* The first row of C for which a part of the panel is. */
@@ -147,7 +147,7 @@ static int64_t first_row(const struct panels *p, enum operand operand, const str
     return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
 }
 
-/* The first step of the slab for which a part of op(A) is, which comes_by_steps. */
+/* The first step of the slab for which a part of A's panel is, which comes by steps. */
 static int64_t first_step(const struct panels *p, const struct block *whole,
                           const struct block *part)
 {
@@ -172,8 +172,9 @@ static bool is_beyond(const struct panels *p, const struct transfer *comes,
 {
     const struct block_cut cut = schedule_cut(p->problem, p->plan, comes->operand);
     const bool by_rows = comes_by_rows(p, comes->operand);
-    bool beyond = (by_rows || panels_come_by_steps(p, comes->operand)) &&
-                  schedule_step(p->plan, comes->super, comes->slab) == reach->step;
+    const bool by_steps = comes->operand == OPERAND_A && panels_come_by_steps(p);
+    bool beyond =
+        (by_rows || by_steps) && schedule_step(p->plan, comes->super, comes->slab) == reach->step;
     for (int64_t at = comes->part; beyond && at < comes->parts; at++) {
         const struct block part = block_cut_part(&comes->whole, &cut, at);
         beyond = by_rows ? first_row(p, comes->operand, &part) >= reach->end_row

@@ -109,7 +109,7 @@ static int rows_multiply(struct run *run, const struct block *rows, int64_t slab
  * comes by steps, and it does not matter into how many sums k is cut. */
 static bool comes_early(const struct run *run, int64_t super)
 {
-    return super == 0 && panels_come_by_steps(&run->panels, OPERAND_A) &&
+    return super == 0 && panels_come_by_steps(&run->panels) &&
            algorithm_is_running_sum(run->request->algorithm);
 }
 
