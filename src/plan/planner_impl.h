@@ -115,6 +115,11 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
 double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,
                        double feed, double device, double *last);
 
+/* The longest one of any tile: of a triangle's the lowest one waits longest for its first rows, or
+ * the first one for all that come after its own.  *last: the largest. */
+double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
+                         double device, double *last);
+
 /* What a rank could multiply, of an even part of a triangle, while its first slab's panel comes row
  * by row (triangle.h); 0 where it does not. */
 double plan_head_start(const struct query *q, const struct plan *plan);
@@ -139,6 +144,33 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
 /* The pace at which files in memory are read while C is written there, which takes bandwidth, and
  * CPUs where there are fewer than readers and writers. */
 double plan_pace_beside_writing(const struct machine *machine, const struct plan *plan);
+
+/* Seconds in which all ranks write so many bytes. */
+double plan_write_seconds(const struct query *q, const struct plan *plan, double bytes);
+
+/* What is done with a super-block's panels, in seconds. */
+struct work_needs {
+    double gemm, slab; /* the products of a tile, of one of its slabs */
+    double out, write; /* a tile from the device; the super-block into the file */
+    double lost;       /* of a disk, which does not read while it writes that */
+};
+
+/* What each of a kind of super-blocks needs. */
+struct super_needs {
+    double count;
+    bool first;                     /* it is the first one of all */
+    double height;                  /* of the busiest rank's tile, in parts of a whole one */
+    double read, network;           /* seconds: from the files, between nodes */
+    double again, in;               /* from what the hosts keep; to the device */
+    double part[OPERAND_COUNT];     /* of each operand, that comes from the files */
+    struct work_needs work, before; /* its own, and that of the super-block before */
+};
+
+enum { NEEDS_MOST = 6 };
+
+/* What the kinds of a plan's super-blocks need, the last row's last.  Returns their number. */
+int plan_needs(const struct query *q, const struct plan *plan,
+               struct super_needs kinds[NEEDS_MOST]);
 
 /* Set the time of each link, how often operands are read and the roofline of the whole. */
 void plan_roofline(const struct query *q, struct plan *plan);

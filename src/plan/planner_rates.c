@@ -205,6 +205,21 @@ double plan_first_wait(const struct problem *p, const struct plan *plan, const s
     return wait;
 }
 
+double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
+                         double device, double *last)
+{
+    struct block tile = {0}, lowest = {0};
+    double of_lowest;
+    if (plan->triangle) {
+        tile = schedule_triangle(p, plan, 0);
+        lowest = schedule_triangle(p, plan, plan->grid_rows * plan->grid_cols - 1);
+    }
+    double wait = plan_first_wait(p, plan, &tile, feed, device, last);
+    wait = fmax(wait, plan_first_wait(p, plan, &lowest, feed, device, &of_lowest));
+    *last = fmax(*last, of_lowest);
+    return wait;
+}
+
 double plan_head_start(const struct query *q, const struct plan *plan)
 {
     const struct problem *p = q->p;
