@@ -82,15 +82,6 @@ class CTest(pytest.Item):
         return self.path, None, f"{self.parent.name}: {self.name}"
 
 
-# Files that take longest, which begin first, so that none of them is left alone at the end.
-LONGEST = ["test_operands_change", "test_ranks", "test_lower", "test_slurm", "test_symmetric", "test_prepare",
-           "test_saved", "test_integers", "test_restart", "test_faults", "test_hermitian", "test_build", "test_jobs"]
-
-
-def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
-
-
 def expected_skips():
     """Pairs of patterns: one for a test, and one for the reason."""
     lines = EXPECTED_SKIPS.read_text().splitlines()
