@@ -81,9 +81,9 @@ int panels_fill(struct panels *panels, int64_t rows, struct error *err);
 /* The same of what the first steps of the slab need, where A's panels come by steps. */
 int panels_fill_steps(struct panels *panels, int64_t steps, struct error *err);
 
-/* Before the last slab of a tile is multiplied: bring the first slab of the next super-block, which
- * panels_load then finds on the device.  Does nothing where there are too few buffers.  Blocks as
- * panels_load does. */
+/* Before the last products of a tile are enqueued: bring the first slab of the next super-block,
+ * which panels_load then finds on the device.  Does nothing where there are too few buffers.
+ * Blocks as panels_load does. */
 int panels_prefetch(struct panels *panels, int64_t super, struct error *err);
 
 /* From now until the next load, panels_try may bring what comes up to that slab. */

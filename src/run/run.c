@@ -215,7 +215,7 @@ static int leave_early(struct run *run, struct error *err)
 
 /* A tile's first slab follows A's rows as they come and, where they share accumulators, the tile
  * before strip by strip; and its last one goes strip by strip, so that the first strips are drained
- * while the others are multiplied. */
+ * while the others are multiplied.  Steps before `first` are done. */
 static int slab_by_strips(struct run *run, int64_t super, int64_t slab, int64_t first,
                           struct error *err)
 {
