@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "file.h"
 #include "pool.h"
 #include "store_direct.h"
 #include "store_mapped.h"
@@ -55,8 +55,7 @@ static bool looks_further(const struct matrix_info *info, enum scalar type, enum
 static bool in_memory(const struct store *s)
 {
     struct statfs fs;
-    return fstatfs(s->descriptor, &fs) == 0 &&
-           (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+    return fstatfs(s->descriptor, &fs) == 0 && file_is_in_memory(&fs);
 }
 
 /* mincore reports residency only to users who may write to the file; to others everything seems

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static bool is_same(const struct stat *x, const struct stat *y)
@@ -29,6 +31,11 @@ bool file_is_same_name(const char *x, const char *y)
     snprintf(dir_x, sizeof dir_x, "%s", x);
     snprintf(dir_y, sizeof dir_y, "%s", y);
     return file_is_same(dirname(dir_x), dirname(dir_y));
+}
+
+bool file_is_in_memory(const struct statfs *of)
+{
+    return of->f_type == TMPFS_MAGIC || of->f_type == RAMFS_MAGIC;
 }
 
 bool file_has_name(int descriptor, const char *name)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+struct statfs;
+
 /* Whether two names lead to one file that exists. */
 bool file_is_same(const char *x, const char *y);
 
@@ -13,6 +15,9 @@ bool file_is_same_name(const char *x, const char *y);
 
 /* Whether `name` itself, which no link leads to, is the open file.  Also in a signal's handler. */
 bool file_has_name(int descriptor, const char *name);
+
+/* Whether a file system keeps its files in memory. */
+bool file_is_in_memory(const struct statfs *of);
 
 /* A file that was made beside `name` a moment ago: its owner and its times are this process's user
  * and the time of day as the file system has them, which may be those of another computer. */

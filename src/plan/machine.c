@@ -2,7 +2,6 @@
 
 #include <glob.h>
 #include <libgen.h>
-#include <linux/magic.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "file.h"
 #include "options.h"
 #include "proc.h"
 #include "quantity.h"
@@ -190,7 +190,7 @@ static void assume_cpu_rates(int cpus, struct machine *m)
 static bool is_in_memory(const char *path)
 {
     struct statfs fs;
-    return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+    return statfs(path, &fs) == 0 && file_is_in_memory(&fs);
 }
 
 /* Rates of the file systems that hold the input and will hold the output: a disk, or a file system
@@ -198,7 +198,7 @@ static bool is_in_memory(const char *path)
  * had; large ones come faster, to several processes faster still. */
 static void assume_disk_rates(const struct options *options, struct machine *m)
 {
-    const double to_huge = m->ranks_per_node > 1 ? 20e9 : 10e9;
+    const double to_huge = m->ranks_per_node > 1 ? 25e9 : 12e9;
     const char *input = options->a.file;
     char output[PATH_MAX];
     struct stat file, beside;

@@ -106,7 +106,8 @@ def main():
                         str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
                        env=environment(), check=True, stdout=subprocess.DEVNULL)
     results = []
-    multiply([], arguments.folder, "4G", "NN", [])  # warm-up: touches the memory of the output
+    for _ in range(2):  # warm-up: touches the memory of the output beside which the next one is written
+        multiply([], arguments.folder, "4G", "NN", [])
     for memory in arguments.memory.split(","):
         for trans in arguments.trans.split(","):
             results.append(case(arguments, shlex.split(arguments.launcher), memory, trans))

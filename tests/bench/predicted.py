@@ -24,6 +24,7 @@ from matrices import sparse  # noqa: E402
 MACHINE = {"device": "gpu", "compute_capability": 90, "threads": 16, "device_memory_bytes": 141e9,
            "host_memory_bytes": 100e9, "device_bytes_per_s": 2.5e12, "disk_run_bytes": 1}
 GEMM_BLOCK = 128
+COPYING = 1.5  # beside_copies() of planner_rates.c
 PACE_BESIDE_WRITING = 0.6  # by planner_rates.c for 16 readers and 8 writers on 16 CPUs
 
 
@@ -52,7 +53,7 @@ def machine(run, in_memory):
     return MACHINE | {
         "files_in_memory": in_memory,
         "ranks": ranks, "ranks_per_node": ranks,
-        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) * (2 + copies) / 3,
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) * (1 + COPYING * copies) / (1 + COPYING),
         "disk_write_bytes_per_s": result / busy["write"],
         "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
         "out_bytes_per_s": result / (ranks / layers) / busy["out"],

@@ -278,7 +278,7 @@ static void test_reading_beside_copies(void **state)
         struct plan plan = planned(&p, &m, &request);
         for (enum operand i = OPERAND_A; i <= OPERAND_B; i++)
             assert_near(plan_read_rate(&p, &m, &plan, i) / plan_read_rate(&p, &disk, &plan, i),
-                        ranks == 1 ? 1 : 3 / 3.5, 1e-12);
+                        ranks == 1 ? 1 : 2.5 / 3.25, 1e-12);
     }
 }
 
