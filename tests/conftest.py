@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ BUILD = ROOT / os.environ.get("DGEMM_OOC_BUILD", "build")
 GPU = os.environ.get("DGEMM_OOC_TEST_GPU") == "1"
 # The threads of OpenMP and OpenBLAS sleep when they wait: those of other tests want the CPU.
 os.environ |= {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
+# Many tests are about files on a disk; on some systems /tmp is in memory, /var/tmp is not.
+if subprocess.run(["stat", "-fc", "%T", tempfile.gettempdir()], capture_output=True).stdout == b"tmpfs\n":
+    os.environ.setdefault("TMPDIR", "/var/tmp")
+    tempfile.tempdir = None
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 unexpected = []  # skips that are not in EXPECTED_SKIPS

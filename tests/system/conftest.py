@@ -6,6 +6,20 @@ from launch import AS_BUILT, BUILD, FAULTY, SANITIZED, built, make
 from scripts import made
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    item.fails = getattr(item, "fails", False) or report.failed
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path):
+    """Removed unless the test fails, so that most of what it wrote is never written to the disk."""
+    yield tmp_path
+    if not request.node.fails:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+
 @pytest.fixture
 def gpu():
     """The GPU: a real one with `make test-gpu`, otherwise an emulated one."""

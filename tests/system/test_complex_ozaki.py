@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from launch import FAULTY, GPU, ROOT, WAYS, run
-from matrices import multiply, output_of, read, write
-from test_complex import PARTS, number, operands, options, whole
+from matrices import multiply, output_of, read
+from test_complex import PARTS, operands, options, whole
 from test_restart import stop
 
 SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "4"))

@@ -1,7 +1,6 @@
 """A finished tile leaves the device beside the products of the next one, where there is room for two; strips of a
 rank's only tile leave beside those of the strips that follow."""
 import json
-import random as chance
 
 import pytest
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from launch import run
-from matrices import multiply, output_of, random, read, snapshot, whole, write
+from matrices import multiply, output_of, read, whole, write
 from test_bad_input import INPUT, RESOURCES, assert_refused
 
 A, B = whole((20, 30), seed=1), whole((30, 10), seed=2)

@@ -155,7 +155,7 @@ def test_workstation(reference, source, other, said):
 
 def test_ranks_that_fall_over_as_they_start(source):
     """Some launchers' ranks occasionally crash at startup: the start is retried once."""
-    first = f'[ -e "$0.d" ] || {{ mkdir "$0.d"; kill -SEGV $$; }}; "$@"'
+    first = '[ -e "$0.d" ] || { mkdir "$0.d"; kill -SEGV $$; }; "$@"'
     for text, status in (first, 0), ("kill -SEGV $$", 139):
         faulty = launcher(source.parent, "faulty", text)
         script = production("workstation", source, LAUNCHER=f"({faulty})")

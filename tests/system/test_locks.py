@@ -8,11 +8,11 @@ import socket
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from launch import PATIENCE, run, start
-from matrices import assert_whole, at_work, names, operands, output_of, part_of, read, start_late, wait_until
+from matrices import (assert_whole, at_work, names, operands, output_of, part_of, read, sparse, start_late,
+                      wait_until)
 
 INPUT, RUNTIME = 3, 1
 SLOW = ["--tile", "40x40x16"]
@@ -111,7 +111,8 @@ def test_a_killed_run_s_lock_is_taken_over(source, reference, without, lock, sav
 def test_a_signal_again_leaves_no_lock(tmp_path, without):
     """No other file is left either, since no checkpoint was taken."""
     source = tmp_path / "input.h5"
-    operands(source, 6000, 6000, 6000)
+    for name in "AB":
+        sparse(source, name, (6000, 6000), "f8")
     with start("dgemm_ooc", source, "--tile", "6000x6000x6000", OMP_NUM_THREADS="1", **without) as process:
         at_work(source, process)
         assert names(source) > {"input-C.h5.lock"}

@@ -1,4 +1,5 @@
 """Memory use stays within the limits, and every byte that the plan counts is moved once."""
+import functools
 import json
 import os
 import subprocess
@@ -7,7 +8,7 @@ import h5py
 import pytest
 
 from launch import GPU, SANITIZED, WAYS, run
-from matrices import multiply, operands, whole
+from matrices import linked, multiply, operands, whole
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
 
@@ -34,6 +35,17 @@ def limits(options, device):
     return options
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Makes the operands of a product, each once."""
+    @functools.cache
+    def of(*product):
+        source = tmp_path_factory.mktemp("made") / "input.h5"
+        operands(source, *product)
+        return source
+    return of
+
+
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("size, dtype, options", [
     ((2000, 2000, 2000), "f8", ["--host-memory", "16M"]),
@@ -47,13 +59,12 @@ def limits(options, device):
     ((2000, 2500, 30), "f8", ["--host-memory", "32M", "--io", "mapped"]),
     ((900, 800, 700), "f8", []),
 ], ids=lambda value: "x".join(map(str, value)) if isinstance(value, tuple) else None)
-def test_limits_are_kept_and_bytes_add_up(tmp_path, device, ranks, size, dtype, options):
+def test_limits_are_kept_and_bytes_add_up(tmp_path, made, device, ranks, size, dtype, options):
     if not {"direct", "mapped"} & set(options) <= set(WAYS):
         pytest.skip("this way of moving bytes is not to be had here")
-    source = tmp_path / "input.h5"
-    trans = "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
-    operands(source, *size, dtype, trans)
-    assert_kept(multiply(source, *limits(options, device), ranks=ranks, device=device))
+    options, trans = limits(options, device), "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
+    source = linked(made(*size, dtype, trans), tmp_path)
+    assert_kept(multiply(source, *options, ranks=ranks, device=device))
 
 
 @pytest.mark.parametrize("ranks", [0, 2])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, run, start
-from matrices import (multiply, operands, output_of, part_of, random, read, start_late, wait_until,
-                      write)
+from matrices import multiply, output_of, part_of, random, read, start_late, wait_until, write
 from test_bad_input import INPUT
 from test_verify import VERIFY
 

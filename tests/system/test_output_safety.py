@@ -188,7 +188,7 @@ def test_force_removes_no_other_dataset(source, dataset, content):
 
 
 def test_force_names_a_few_of_many(source):
-    output = write(output_of(source), **{f"x{i}": np.arange(3) for i in range(40)})
+    write(output_of(source), **{f"x{i}": np.arange(3) for i in range(40)})
     said = assert_refused(source.parent, source, "--force", says=["/x0, /x1", "..."])
     assert len(said) < 600
 

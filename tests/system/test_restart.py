@@ -3,7 +3,6 @@ uninterrupted run.  `make soak` kills many runs at random."""
 import fcntl
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, run, start
-from matrices import (catches, multiply, operands, output_of, part_of, read, snapshot, start_late,
+from matrices import (catches, linked, multiply, operands, output_of, part_of, read, snapshot, start_late,
                       wait_until)
 from ranks import pids
 
@@ -178,8 +177,7 @@ def stop_within_k(source, ranks, *options, **env):
     (0, 1, "1x1", 0), (3, 3, "3x1", 3), (4, 1, "4x1", 4), (4, 2, "2x2", 1), (1, 1, "1x1", 2)])
 def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
     """The run stops within k, and resumes there."""
-    source = tmp_path / "input.h5"
-    shutil.copy2(deep[0], source)
+    source = linked(deep[0], tmp_path)
     env = {"DGEMM_OOC_TEST_NODE": str(node)}
     left = stop_within_k(source, ranks, *WHOLE[2:], "--grid", grid, "--tile", "400x380x16"
                          if ranks < 2 else "200x190x16" if grid == "2x2" else "134x380x16", **env)
@@ -192,8 +190,7 @@ def test_sums_of_a_long_tile(deep, tmp_path, ranks, node, grid, later):
 
 def test_sums_by_ranks_with_less_memory(deep, tmp_path):
     """Sums saved for one tile are resumed with many tiles; that run is stopped once more."""
-    source = tmp_path / "input.h5"
-    shutil.copy2(deep[0], source)
+    source = linked(deep[0], tmp_path)
     stop_within_k(source, 0, *WHOLE)
     journal = source.with_name("input-C.h5.journal")
 
@@ -214,8 +211,7 @@ def test_sums_by_ranks_with_less_memory(deep, tmp_path):
 
 
 def test_damaged_sums_are_not_used(deep, tmp_path):
-    source = tmp_path / "input.h5"
-    shutil.copy2(deep[0], source)
+    source = linked(deep[0], tmp_path)
     stop_within_k(source, 0, *WHOLE)
     for path in source.parent.glob("*.sums*"):
         with open(path, "r+b") as file:
@@ -416,8 +412,7 @@ def test_the_journal_is_no_link(source):
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_saved_sums_go_to_no_other_file(deep, tmp_path, link):
-    source = tmp_path / "input.h5"
-    shutil.copy2(deep[0], source)
+    source = linked(deep[0], tmp_path)
     target = tmp_path / "target"
     target.write_text("mine")
     getattr(tmp_path / "input-C.h5.part.sums0", link)(target)

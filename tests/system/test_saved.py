@@ -3,19 +3,17 @@ run."""
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, run, start
-from matrices import multiply, operands, output_of, part_of, read, start_late, wait_until
+from matrices import linked, multiply, operands, output_of, part_of, read, start_late, wait_until
 from ranks import pids
 
 M, N, K = 900, 800, 1000
@@ -41,11 +39,6 @@ def wide(tmp_path_factory):
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory):
     return made(tmp_path_factory.mktemp("deep"), *DEEP)
-
-
-def copy(product, folder):
-    """A copy of the operands with their original times, which identify them as the same."""
-    return Path(shutil.copy2(product[0], folder / "input.h5"))
 
 
 def journal_of(source):
@@ -108,7 +101,7 @@ def assert_whole(source, expected):
 
 @pytest.mark.parametrize("ranks, later, tile", [(0, 0, SMALL_TILES[1]), (2, 3, "40x40x16")])
 def test_a_flipped_bit_is_mended(wide, tmp_path, ranks, later, tile):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, "--tile", tile, ranks=ranks)
     flip(source, 50, 70)
     flip(source, 3, 799)
@@ -139,7 +132,7 @@ def exchange_rows(source):
 
 @pytest.mark.parametrize("damage", [zeros, exchange_rows])
 def test_other_damage_is_mended(wide, tmp_path, damage):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     damage(source)
     done = go_on(source, ranks=2)
@@ -148,7 +141,7 @@ def test_other_damage_is_mended(wide, tmp_path, damage):
 
 
 def test_an_older_copy_is_mended(wide, tmp_path):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     older = part_of(source).read_bytes()
     first = left(source)
@@ -177,7 +170,7 @@ def test_all_of_it_is_there_and_damaged(tmp_path):
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_c_that_cannot_be_read(wide, tmp_path, ranks):
     """Nothing is discarded."""
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     done = run(FAULTY, source, *OPTIONS, "--io", "buffered", ranks=ranks,
                DGEMM_OOC_TEST_FAULT_RANK="0",
@@ -191,7 +184,7 @@ def test_c_that_cannot_be_read(wide, tmp_path, ranks):
 
 
 def test_a_stop_while_c_is_read(wide, tmp_path):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     before = left(source)
     with start(FAULTY, source, *OPTIONS, "--io", "buffered",
@@ -207,7 +200,7 @@ def test_a_stop_while_c_is_read(wide, tmp_path):
 
 def test_trust(wide, tmp_path):
     """With --restart=trust C is not read back, and the run says so; any later check finds the damage."""
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     flip(source, 50, 70)
     done = go_on(source, "--restart", "trust", "--report", tmp_path / "r.json")
@@ -218,7 +211,7 @@ def test_trust(wide, tmp_path):
 
 
 def test_trust_is_remembered(wide, tmp_path):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     stop(source, *SMALL_TILES, "--restart", "trust", until=lambda source: '"trusted":true' in
          journal_of(source).read_text())
@@ -229,7 +222,7 @@ def test_trust_is_remembered(wide, tmp_path):
 
 
 def test_without_checks_there_is_nothing_to_compare(wide, tmp_path):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES, "--verify", "off")
     done = go_on(source, "--verify", "off")
     assert "what was saved is not compared with what was written: --verify off" in done.stderr
@@ -251,7 +244,7 @@ def stop_deep(source, ranks=0):
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
     """Sums that are read wrong, at any of the reads, are not used."""
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     stop_deep(source)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", ranks=ranks, program=FAULTY,
                  **faulty(f"pread:flip@{number}", ".sums"))
@@ -262,14 +255,14 @@ def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
 @pytest.mark.parametrize("fault", ["pread:eio@1+", "pread:flip@1", "pread:flip@4"])
 def test_sums_that_are_split_are_what_is_read(deep, tmp_path, fault):
     """A run with smaller tiles hashes each part before it loads it."""
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     stop_deep(source)
     go_on(source, "--tile", "200x200x64", "--io", "buffered", program=FAULTY, **faulty(fault, ".sums"))
     assert_whole(source, deep[1])
 
 
 def test_sums_that_are_gone(deep, tmp_path):
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     stop_deep(source)
     for path in sums_of(source):
         path.unlink(missing_ok=True)
@@ -287,7 +280,7 @@ def test_sums_that_are_gone(deep, tmp_path):
     ("write:enospc@3+", ".journal", "cannot write the journal .*No space left on device"),
     ("fdatasync:eio@3", ".journal", "cannot write the journal .*Input/output error")])
 def test_saving_never_ends_a_run(deep, tmp_path, fault, file, says, ranks):
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", "--tile", "200x380x16",
                  "--checkpoint", "0.05s", ranks=ranks, program=FAULTY, **faulty(fault, file))
     lost = r"; if the run is stopped now, the last [\d.:]+( m?s)? are lost; it continues$"
@@ -298,7 +291,7 @@ def test_saving_never_ends_a_run(deep, tmp_path, fault, file, says, ranks):
 @pytest.mark.parametrize("fault, file", [
     ("pwrite:enospc@20+", "input-C.h5.part"), ("fdatasync:eio@2+", "input-C.h5.part")])
 def test_c_itself_must_be_written(deep, tmp_path, fault, file):
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     done = run(FAULTY, source, *OPTIONS, "--io", "buffered", "--tile", "20x20x20000", "--checkpoint",
                "0.05s", **faulty(fault, file))
     assert done.returncode in (1, RESOURCES), done.stdout + done.stderr
@@ -307,7 +300,7 @@ def test_c_itself_must_be_written(deep, tmp_path, fault, file):
 
 def test_a_stop_that_cannot_be_saved(deep, tmp_path):
     """The run stops nevertheless, and reports what is lost."""
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     with start(FAULTY, source, *OPTIONS, *DEEP_OPTIONS, **faulty("pwrite:enospc@1+", ".sums")) as process:
         wait_until(part_of(source).exists, process)
         time.sleep(0.3)
@@ -326,7 +319,7 @@ def test_a_stop_that_cannot_be_saved(deep, tmp_path):
     ("write:short%30,write:enospc%30", ".journal"), ("fdatasync:eio%40", ".journal")])
 def test_killed_after_saves_that_failed(deep, tmp_path, faults, file):
     """The journal mentions successful checkpoints only."""
-    source = copy(deep, tmp_path)
+    source = linked(deep[0], tmp_path)
     for seed in range(4):
         with start(FAULTY, source, *OPTIONS, "--io", "buffered", "--tile", "200x380x16", "--checkpoint",
                    "0.02s", DGEMM_OOC_TEST_SEED=str(seed), **faulty(faults, file)) as process:
@@ -345,7 +338,7 @@ def test_room_of_saved_sums(tmp_path):
     """The sums take twice the size of the current tile, however much of C is complete."""
     source, rows, cols = tmp_path / "input.h5", 50, 2048
     operands(source, 20 * rows, cols, 600)
-    most, saved = [0, 0], 0
+    most = [0, 0]
     with start_late(source, *OPTIONS, "--tile", f"{rows}x{cols}x16", "--checkpoint", "0.001s", "--io",
                     "buffered") as process:
         while process.poll() is None:
@@ -392,7 +385,7 @@ def damage_output(source):
 
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_a_full_check_of_what_is_complete(wide, tmp_path, ranks):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     go_on(source)
     done = go_on(source, "--verify", "full", ranks=ranks)
     assert "made from these operands already" in done.stdout and "Full check" in done.stdout
@@ -405,7 +398,7 @@ def test_a_full_check_of_what_is_complete(wide, tmp_path, ranks):
 
 def test_papers_of_what_is_complete(wide, tmp_path):
     """The run has not multiplied anything that these could show."""
-    source, page, trace = copy(wide, tmp_path), tmp_path / "p.html", tmp_path / "t.json"
+    source, page, trace = linked(wide[0], tmp_path), tmp_path / "p.html", tmp_path / "t.json"
     go_on(source)
     done = go_on(source, "--html", page, "--trace", trace)
     for what, path in ("page", page), ("trace", trace):
@@ -423,7 +416,7 @@ def seconds(text):
 
 
 def test_all_that_is_left_is_predicted(wide, tmp_path):
-    source = copy(wide, tmp_path)
+    source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES)
     pieces = left(source)
     share = sum(p["block"][2] * p["block"][3] * (K - p["k"]) / K for p in pieces) / (M * N)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,14 +92,16 @@ static inline void complained(const struct error *err, int code, const char *wor
 
 static inline int enter_scratch(void **state)
 {
-    static char directory[] = "/tmp/test_store.XXXXXX";
+    static char directory[PATH_MAX];
+    const char *parent = getenv("TMPDIR");
+    snprintf(directory, sizeof directory, "%s/test_store.XXXXXX", parent ? parent : "/tmp");
     *state = mkdtemp(directory);
     return *state ? chdir(directory) : -1;
 }
 
 static inline int remove_scratch(void **state)
 {
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", (char *)*state);
+    char command[PATH_MAX + 8];
+    snprintf(command, sizeof command, "rm -r '%s'", (char *)*state);
     return chdir("/") || system(command);
 }
