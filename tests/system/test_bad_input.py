@@ -443,7 +443,7 @@ def test_part_of_a_paper_is_an_input(source, option):
                    says=["x.part", PAPERS[option], "is one of the inputs; choose another name"])
 
 
-@pytest.mark.parametrize("one, other", itertools.combinations(PAPERS, 2))
+@pytest.mark.parametrize("one, other", [*itertools.combinations(PAPERS, 2)])
 def test_paper_is_another(source, one, other):
     path = source.parent / "x.json"
     assert_refused(source.parent, source, one, path, other, path,
@@ -452,7 +452,7 @@ def test_paper_is_another(source, one, other):
                    says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}; choose another name"])
 
 
-@pytest.mark.parametrize("one, other", itertools.permutations(PAPERS, 2))
+@pytest.mark.parametrize("one, other", [*itertools.permutations(PAPERS, 2)])
 def test_paper_is_the_part_of_another(source, one, other):
     assert_refused(source.parent, source, one, source.with_name("x"), other,
                    source.with_name("x.part"),

@@ -72,7 +72,7 @@ def source(tmp_path):
     return tmp_path / "input.h5"
 
 
-@pytest.mark.parametrize("trans", map("".join, itertools.product("NTC", repeat=2)))
+@pytest.mark.parametrize("trans", ["".join(pair) for pair in itertools.product("NTC", repeat=2)])
 def test_whole_numbers_are_exact(source, trans):
     for dtype in PARTS:
         source.unlink(missing_ok=True)

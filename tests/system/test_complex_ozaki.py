@@ -110,7 +110,7 @@ def test_a_gpu_multiplies_real_and_complex_operands(source, gpu):
         assert result(source, "TN", device=gpu)[0].tobytes() == result(source, "TN")[0].tobytes()
 
 
-@pytest.mark.parametrize("trans", map("".join, itertools.product("NTC", repeat=2)))
+@pytest.mark.parametrize("trans", ["".join(pair) for pair in itertools.product("NTC", repeat=2)])
 @pytest.mark.parametrize("dtype, algo, limit, k", [
     ("c16", "ozaki", 1 << 18, BLOCK + 7), ("c16", "ozaki:9", 1 << 10, 500), ("c8", "ozaki", 1 << 6, 300),
     ("c16", "ozaki:18", 1 << 19, 200)])
