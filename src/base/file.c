@@ -33,9 +33,9 @@ bool file_is_same_name(const char *x, const char *y)
     return file_is_same(dirname(dir_x), dirname(dir_y));
 }
 
-bool file_is_in_memory(const struct statfs *of)
+bool file_is_in_memory(const struct statfs *status)
 {
-    return of->f_type == TMPFS_MAGIC || of->f_type == RAMFS_MAGIC;
+    return status->f_type == TMPFS_MAGIC || status->f_type == RAMFS_MAGIC;
 }
 
 bool file_has_name(int descriptor, const char *name)

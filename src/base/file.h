@@ -1,5 +1,5 @@
 /* Files that the program keeps beside its output: opened, recognised, and given their names so that
- * no file of anybody else is written to or replaced. */
+ * no file of anybody else is written to or replaced; and what keeps files in memory. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,8 +16,8 @@ bool file_is_same_name(const char *x, const char *y);
 /* Whether `name` itself, which no link leads to, is the open file.  Also in a signal's handler. */
 bool file_has_name(int descriptor, const char *name);
 
-/* Whether a file system keeps its files in memory. */
-bool file_is_in_memory(const struct statfs *of);
+/* Whether the file system of this status keeps its files in memory: tmpfs or ramfs. */
+bool file_is_in_memory(const struct statfs *status);
 
 /* A file that was made beside `name` a moment ago: its owner and its times are this process's user
  * and the time of day as the file system has them, which may be those of another computer. */

@@ -39,10 +39,11 @@ static double reading_ranks(const struct machine *machine, const struct plan *pl
 
 /* Reading files in memory is slower the more GPUs copy each byte meanwhile: those of a row of the
  * grid copy A's panels, those of a column B's, taken for the same number of bytes.  Beside one GPU
- * the probe's rate holds, beside two 0.77 of it (measured on hosts of two H200s). */
+ * the probe's rate holds, beside two 0.77 of it, as measured on hosts of two H200s; for more GPUs
+ * that is extrapolated. */
 static double beside_copies(const struct machine *machine, const struct plan *plan)
 {
-    static const double copying = 1.5; /* takes so many times what reading takes */
+    static const double copying = 1.5; /* a byte's cost to memory for each GPU; 1 to read it */
     if (!machine->gpu || !machine->files_in_memory || plan->triangle)
         return 1;
     double of_a = plan->grid_cols / plan_nodes_of_line(plan, OPERAND_A),

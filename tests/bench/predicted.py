@@ -49,11 +49,12 @@ def machine(run, in_memory):
     layers = 2 if "--split-k 2" in run["options"] else 1
     # By planner_rates.c reading is slower where several GPUs copy a panel.
     copies = sum(run["grid"]) / 2 if in_memory else 1
+    beside_copies = (1 + COPYING) / (1 + COPYING * copies)
     rows, cols = map(computed, (m, n), run["tile"])
     return MACHINE | {
         "files_in_memory": in_memory,
         "ranks": ranks, "ranks_per_node": ranks,
-        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) * (1 + COPYING * copies) / (1 + COPYING),
+        "disk_read_bytes_per_s": (run["read_bytes"] + beside) / (busy["read"] - slower) / beside_copies,
         "disk_write_bytes_per_s": result / busy["write"],
         "in_bytes_per_s": run["in_bytes"] / ranks / busy["in"],
         "out_bytes_per_s": result / (ranks / layers) / busy["out"],

@@ -145,7 +145,7 @@ static void test_slow_link(void **state)
     struct machine usual = host(4, 16), slow = usual;
     usual.compute_capability = slow.compute_capability = 90;
     usual.device_memory = slow.device_memory = (size_t)1 << 30;
-    usual.disk_read_bytes_per_s = slow.disk_read_bytes_per_s = 80e9;
+    usual.disk_read_bytes_per_s = slow.disk_read_bytes_per_s = 80e9; /* not the limit */
     machine_see_link(0, &slow);
     machine_see_link(0.9 * slow.in_bytes_per_s, &slow);
     assert_true(slow.in_bytes_per_s == usual.in_bytes_per_s);
