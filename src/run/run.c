@@ -142,7 +142,8 @@ static int steps_as_they_come(struct run *run, int64_t slab, int64_t *done, stru
 }
 
 /* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
- * them: a kernel's first launch loads it, which waits for those at work. */
+ * them: a kernel's first launch loads it, which waits for those at work.  The check has one that it
+ * needs only after a first slab. */
 int run_warm_up(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
@@ -171,6 +172,7 @@ int run_warm_up(struct run *run, struct error *err)
     if (panels_warm_up(&run->panels, &corner, last, err) ||
         check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
+        (last > 0 && check_slab(&run->check, last, panel_b, run->acc.memory, err)) ||
         check_columns(&run->check, &corner, err) ||
         rows_multiply(run, &corner, 0, 0, depth_of_slab(run), err))
         return err->code;
