@@ -102,6 +102,22 @@ struct block block_cut_part(const struct block *block, const struct block_cut *c
     return part;
 }
 
+struct block block_cut_rest(const struct block *block, const struct block_cut *cut, int64_t index)
+{
+    struct axis down, across;
+    const bool down_first = make_grid(block, cut, &down, &across);
+    const int64_t last = (down_first ? across.count : down.count) - 1;
+    const struct block part = block_cut_part(block, cut, index);
+    struct block rest = *block;
+    if (!down_first || index / down.count == last)
+        rest.row = part.row;
+    if (down_first || index / across.count == last)
+        rest.col = part.col;
+    rest.rows -= rest.row - block->row;
+    rest.cols -= rest.col - block->col;
+    return rest;
+}
+
 int64_t block_cut_before(const struct block *block, const struct block_cut *cut, int64_t index)
 {
     struct axis down, across;

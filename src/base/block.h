@@ -31,6 +31,9 @@ struct block block_cut_part(const struct block *block, const struct block_cut *c
 /* Elements in the parts before that one. */
 int64_t block_cut_before(const struct block *block, const struct block_cut *cut, int64_t index);
 
-/* The same where nothing is chunked: parts are in row-major order. */
+/* The smallest block that has that part and all later ones. */
+struct block block_cut_rest(const struct block *block, const struct block_cut *cut, int64_t index);
+
+/* Parts where nothing is chunked: parts are in row-major order. */
 int64_t block_parts(const struct block *block, int64_t elements);
 struct block block_part(const struct block *block, int64_t elements, int64_t index);

@@ -173,14 +173,11 @@ static bool is_beyond(const struct panels *p, const struct transfer *comes,
     const struct block_cut cut = schedule_cut(p->problem, p->plan, comes->operand);
     const bool by_rows = comes_by_rows(p, comes->operand);
     const bool by_steps = comes->operand == OPERAND_A && panels_come_by_steps(p);
-    bool beyond =
-        (by_rows || by_steps) && schedule_step(p->plan, comes->super, comes->slab) == reach->step;
-    for (int64_t at = comes->part; beyond && at < comes->parts; at++) {
-        const struct block part = block_cut_part(&comes->whole, &cut, at);
-        beyond = by_rows ? first_row(p, comes->operand, &part) >= reach->end_row
-                         : first_step(p, &comes->whole, &part) >= reach->steps;
-    }
-    return beyond;
+    if (!(by_rows || by_steps) || schedule_step(p->plan, comes->super, comes->slab) != reach->step)
+        return false;
+    const struct block rest = block_cut_rest(&comes->whole, &cut, comes->part);
+    return by_rows ? first_row(p, comes->operand, &rest) >= reach->end_row
+                   : first_step(p, &comes->whole, &rest) >= reach->steps;
 }
 
 /* Bring all that comes up to a step to the device, but what is_beyond. */

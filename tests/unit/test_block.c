@@ -33,6 +33,19 @@ static void check_cut(const struct block *b, const struct block_cut *cut)
         }
 }
 
+/* The rest begins with the first row and the first column of any part that is left. */
+static void check_rest(const struct block *b, const struct block_cut *cut)
+{
+    int64_t top = b->row + b->rows, left = b->col + b->cols;
+    for (int64_t i = block_cut_parts(b, cut) - 1; i >= 0; i--) {
+        struct block p = block_cut_part(b, cut, i), rest = block_cut_rest(b, cut, i);
+        top = p.row < top ? p.row : top;
+        left = p.col < left ? p.col : left;
+        assert_true(rest.row == top && rest.row + rest.rows == b->row + b->rows);
+        assert_true(rest.col == left && rest.col + rest.cols == b->col + b->cols);
+    }
+}
+
 static void test_cut(void **state)
 {
     (void)state;
@@ -41,6 +54,7 @@ static void test_cut(void **state)
         struct block_cut cut = {1 + random_below(i % 2 ? 80 : 3000), 1 + random_below(50),
                                 1 + random_below(70)};
         check_cut(&b, &cut);
+        check_rest(&b, &cut);
     }
 }
 
