@@ -93,7 +93,7 @@ bool algorithm_is_running_sum(enum algorithm id)
 {
     if (id == ALGORITHM_CPU)
         return cpu_kernels(0)->fused;
-    return id != ALGORITHM_OZAKI && algorithm_of(id)->same_bits;
+    return id != ALGORITHM_OZAKI && id != ALGORITHM_CUBLAS;
 }
 
 bool algorithm_reports_peaks(enum algorithm id, enum scalar type)

@@ -74,8 +74,7 @@ static double judge(const struct query *q, struct plan *plan)
            (q->machine->files_in_memory ? 0.01 : 0.1) * plan->link_s[STAGE_READ];
 }
 
-/* The candidate's cost, once it is complete. */
-static double keep_better(const struct query *q, const struct plan *candidate, struct plan *best)
+double plan_keep_better(const struct query *q, const struct plan *candidate, struct plan *best)
 {
     struct plan plan = *candidate;
     plan_keep_panels(q, &plan);
@@ -99,7 +98,7 @@ static double compare(const struct query *q, struct plan *plan, struct plan *bes
     for (int i = 0; i <= several; i++) {
         plan_set_held(plan, held[i]);
         if (plan_fits(q, plan))
-            least = fmin(least, keep_better(q, plan, best));
+            least = fmin(least, plan_keep_better(q, plan, best));
     }
     return least;
 }
@@ -157,44 +156,6 @@ static int64_t whole_chunks(const struct problem *p, int64_t slab)
     return whole_slab(p, round_up(slab, chunk));
 }
 
-/* Whether columns of the file can be read by themselves, at a rate that is worth a comparison. */
-static bool has_stripes(const struct query *q)
-{
-    const struct problem *p = q->p;
-    return q->machine->files_in_memory && !p->trans[OPERAND_B] &&
-           p->matrix[OPERAND_B].chunk_rows == 0 && !problem_through_hdf5(p, OPERAND_B);
-}
-
-/* Cut the triangle for the ranks, as its panel comes. */
-static void cut_triangle(const struct query *q, struct plan *plan)
-{
-    plan->head_start = plan_head_start(q, plan);
-    plan->tile_cols = 0;
-    for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
-        struct block tile = schedule_triangle(q->p, plan, rank);
-        plan->tile_cols = max_i64(plan->tile_cols, tile.cols);
-    }
-    plan_set_counts(q, plan);
-}
-
-/* The triangle with one slab. */
-static void try_triangle(const struct query *q, struct plan *plan, struct plan *best)
-{
-    const int64_t stripe = has_stripes(q) ? schedule_file_lines(q->p, plan->strip_rows) : 0;
-    for (int striped = 0; striped <= (stripe > 0); striped++) {
-        plan->stripe = striped * stripe;
-        cut_triangle(q, plan);
-        plan_set_held(plan, OPERAND_COUNT);
-        if (plan->slabs == 1)
-            plan->buffers[OPERAND_A] = plan->buffers[OPERAND_B] = 1;
-        if (plan->grid_rows == 1 || plan->grid_cols == 1)
-            plan->buffers[OPERAND_A] = 0;
-        if (plan_fits(q, plan))
-            keep_better(q, plan, best);
-    }
-    plan->stripe = 0;
-}
-
 /* All slabs for one grid: the whole of k, its half, its third ... and one quantum.  Products in
  * residues on a GPU have one quantum alone: so long the workspace can hold what was converted. */
 static void search_slabs(const struct query *q, struct plan *plan, struct plan *best)
@@ -206,7 +167,7 @@ static void search_slabs(const struct query *q, struct plan *plan, struct plan *
         pieces = shortest ? most : min_i64(most, pieces + 1 + pieces / 4);
         plan->slab = whole_chunks(q->p, whole_slab(q->p, quantum * ceil_div(most, pieces)));
         if (problem_is_triangle(q->p))
-            try_triangle(q, plan, best);
+            plan_try_triangle(q, plan, best);
         else
             search_tiles(q, plan, best);
     } while (pieces < most);
@@ -360,7 +321,7 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     plan_set_held(plan, OPERAND_COUNT);
     if (problem_is_triangle(q->p)) {
         set_triangle(q, machine->ranks, 1, plan);
-        try_triangle(q, plan, &none);
+        plan_try_triangle(q, plan, &none);
     }
     plan_fits(q, plan);
     if (plan->device_bytes > machine->device_memory)

@@ -26,8 +26,7 @@ static double device_seconds(const struct query *q, const struct plan *plan,
 static double first_seconds(const struct query *q, const struct plan *plan, double feed,
                             double device)
 {
-    double slabs = (double)max_i64(plan->slabs, 1), last = 0;
-    double wait = plan_longest_wait(q->p, plan, feed / slabs, device / slabs, &last);
+    double last, wait = plan_longest_wait(q->p, plan, feed, device, &last);
     double hops = fmax(plan_hops_seconds(q->p, q->machine, plan, OPERAND_A, feed),
                        plan_hops_seconds(q->p, q->machine, plan, OPERAND_B, feed));
     return fmax(feed + last, device + wait + hops);

@@ -186,7 +186,7 @@ int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, 
 bool drain_is_early(const struct drain *d)
 {
     const struct plan *plan = d->plan;
-    return plan->slabs == 1 && plan->layers == 1 && schedule_supers(plan) == 1 &&
+    return plan->slabs > 0 && plan->layers == 1 && schedule_supers(plan) == 1 &&
            !problem_reads_c(d->problem);
 }
 

@@ -1,7 +1,7 @@
 /* The drain: finished tiles on their way from the device to C's file.  Where the plan has one tile,
  * they leave strip by strip, so that the products of the next one can follow into the same
- * accumulators; where it has two, part by part, as slots become free.  Of a rank's only tile, with
- * one slab, a strip may leave while later ones are multiplied. */
+ * accumulators; where it has two, part by part, as slots become free.  Of a rank's only tile a
+ * strip may leave while later ones are multiplied. */
 #pragma once
 
 #include "check.h"
@@ -45,13 +45,13 @@ bool drain_computes(const struct drain *drain);
 /* What makes a part of the tile that part of C, from the buffer of C0 whose turn it is. */
 struct combine drain_combine(const struct drain *drain, const struct block *part);
 
-/* Whether each rank has one tile with one slab, to which no C0 is added: no product follows into
- * the memory of a strip, which may leave while others are multiplied. */
+/* Whether each rank has one tile, to which no C0 is added: no product follows into the memory of a
+ * strip of the last slab, which may leave while others are multiplied. */
 bool drain_is_early(const struct drain *drain);
 
-/* The tile is finished, or if drain_is_early none of it is multiplied yet.  All of the tile before
- * is enqueued.  Products enqueued later wait until that one has left the device, since they go into
- * its memory where the plan has two tiles. */
+/* The tile is finished, or if drain_is_early its last slab is not multiplied yet.  All of the tile
+ * before is enqueued.  Products enqueued later wait until that one has left the device, since they
+ * go into its memory where the plan has two tiles. */
 int drain_begin(struct drain *drain, const struct matrix *tile, struct error *err);
 
 /* The last products of strip `index` are enqueued, of the tile that is multiplied. */

@@ -97,8 +97,10 @@ bool panels_follow(const struct panels *panels);
 bool panels_come(const struct panels *panels);
 
 /* Copy one more part of what is wanted to the device, if it has been read and there is room for it.
- * Does not block.  False when there is none, or something failed. */
+ * Does not block.  False when there is none, or something failed.  panels_ahead: blocks until it
+ * has been read. */
 bool panels_try(struct panels *panels, struct error *err);
+bool panels_ahead(struct panels *panels, struct error *err);
 
 /* Before a product reads the current panel of an operand: let the compute stream wait for what has
  * been copied of it, and make of that what is multiplied (standard.h, embedding.h), once.  Only

@@ -202,6 +202,8 @@ static int fill(struct run *run, const struct block *strip, struct error *err)
     int64_t rows = strip->row - tile->row + strip->rows;
     while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows && is_busy(run, err))
         rows = min_i64(rows + run->plan->strip_rows, tile->rows);
+    while (!err->code && rows == tile->rows && is_busy(run, err) && panels_ahead(&run->panels, err))
+        ;
     return err->code;
 }
 
@@ -224,7 +226,10 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, int64_t 
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
     int64_t strips = schedule_strips(run->plan, tile);
-    const bool follows = slab == 0 && run->plan->tiles == 1 && !drain_is_early(drain);
+    const bool early = drain_is_early(drain);
+    const bool follows = slab == 0 && run->plan->tiles == 1 && !early;
+    if (early && slab + 1 == run->plan->slabs && drain_begin(drain, &run->acc, err))
+        return err->code;
     if (slab == 0 && run->plan->slabs > 1)
         panels_want(&run->panels, super, 1);
     for (int64_t i = 0; i < strips || (follows && !block_empty(&drain->tile.block)); i++) {
@@ -265,6 +270,12 @@ static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct er
     return panels_release(&run->panels, err);
 }
 
+/* Whether products of a slab begin before all of it has come. */
+static bool comes_apart(const struct run *run, int64_t super)
+{
+    return comes_early(run, super) || plan_comes_by_rows(run->problem, run->plan);
+}
+
 /* All slabs of the tile, the first of which is on its way; and then the first one of the next tile,
  * so that it is there when this one is drained. */
 static int tile_multiply(struct run *run, int64_t super, struct error *err)
@@ -283,7 +294,7 @@ static int tile_multiply(struct run *run, int64_t super, struct error *err)
         if (!last && save_step(run, super, slab + 1, err))
             return err->code;
         if (last ? panels_load(&run->panels, super + 1, 0, true, err)
-                 : panels_load(&run->panels, super, slab + 1, !comes_early(run, super), err))
+                 : panels_load(&run->panels, super, slab + 1, !comes_apart(run, super), err))
             return err->code;
     }
     return 0;
@@ -330,7 +341,7 @@ static int all_tiles(struct run *run, struct error *err)
         bool follows = !block_empty(&next) && found == super + 2;
         bool early = drain_is_early(&run->drain);
         run->acc.block = tile;
-        if ((early && drain_begin(&run->drain, &run->acc, err)) || tile_multiply(run, super, err))
+        if (tile_multiply(run, super, err))
             return err->code;
         if (comm_raised(run->comm))
             return err->code = ERROR_ELSEWHERE;

@@ -52,7 +52,7 @@ void save_open(struct run *run)
     double steps = (double)schedule_supers(plan) * (double)(plan->slabs > 0 ? plan->slabs : 1);
     if (plan->layers > 1) { /* one super-block; the last layer has the least of k */
         int64_t whole = run->problem->k_whole; /* layers only where nothing of k is saved */
-        s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
+        s->common = plan_slabs_of(plan, whole - (plan->layers - 1) * plan->layer_k);
         steps = (double)s->common;
     }
     s->period = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
@@ -277,10 +277,11 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     sums = sums && !totals.unsaved;
     saved.since = sums || whole ? begin : s->super_began;
     if (sums)
-        saved.piece = (struct piece){.k = run->problem->k_first + slabs * plan->slab,
-                                     .place = s->place,
-                                     .hashed = run->request->verify,
-                                     .sum = totals.sum};
+        saved.piece =
+            (struct piece){.k = run->problem->k_first + schedule_k(run->problem, plan, slabs),
+                           .place = s->place,
+                           .hashed = run->request->verify,
+                           .sum = totals.sum};
     stop_saved();
     /* A tile that failed its check is not recorded before it has been multiplied again. */
     if (totals.failures == 0 && make_known(run, &saved, sums, err))
