@@ -4,7 +4,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from launch import BUILD, ROOT, SRUN
+from launch import BUILD, FAULTY, ROOT, SRUN
 from matrices import catches, multiply, operands, output_of, read
 
 # The scripts request two nodes of GPUs by default.
@@ -52,13 +52,19 @@ def are_at_work(source, count=2):
     return len(ranks_at_work(source)) == count
 
 
-def submit(slurm, source, tile, *options, **variables):
+def slowed(tile, late):
+    """Variables for a run in tiles of this size, in which `late` of 100 reads take 20 ms.  It leaves the CPUs to
+    other tests."""
+    return {"DGEMM_OOC_TILE": tile, "DGEMM_OOC_TEST_FAULTS": f"pread:delay%{late}"}
+
+
+def submit(slurm, source, slow, *options, **variables):
     """Submit the production script; return its job and its log."""
     folder = source.parent
-    variables = {"INPUT": source, "OUTPUT": output_of(source), **variables}
+    variables = {"INPUT": source, "OUTPUT": output_of(source), "PROGRAM": BUILD / FAULTY, **variables}
     script = edited("slurm.sh", folder, **variables)
-    job = slurm.submit(*SMALL, "--export", f"ALL,DGEMM_OOC_TILE={tile}", *options, script,
-                       cwd=folder)
+    export = ",".join(["ALL", *(f"{name}={value}" for name, value in slow.items())])
+    job = slurm.submit(*SMALL, "--export", export, *options, script, cwd=folder)
     return job, folder / f"dgemm_ooc-{job}.log"
 
 
@@ -68,12 +74,12 @@ def finish(slurm, job, log):
     return int(slurm.job(job)["ExitCode"].split(":")[0])
 
 
-def submit_array(slurm, reference, source, tile, *options, **variables):
+def submit_array(slurm, reference, source, slow, *options, **variables):
     """Run an array of two tasks with two ranks each: each task has its own files, log and time, requeuing one
     does not affect the other, and both produce the bits of the reference."""
     for task in 1, 2:
         shutil.copy2(source, source.with_name(f"input-{task}.h5"))
-    array, _ = submit(slurm, source, tile, "--array=1-2", "--output=array-%a.log", *options,
+    array, _ = submit(slurm, source, slow, "--array=1-2", "--output=array-%a.log", *options,
                       INPUT=source.with_name("input$TASK.h5"),
                       OUTPUT=source.with_name("input$TASK-C.h5"), **variables)
     for task in 1, 2:

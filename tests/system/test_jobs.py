@@ -9,15 +9,15 @@ import subprocess
 import pytest
 
 import standin
-from launch import MPI, ROOT, SANITIZED, STOP, environment
+from launch import BUILD, FAULTY, MPI, ROOT, SANITIZED, STOP, environment
 from matrices import output_of, read, wait_until
-from scripts import are_at_work, edited
+from scripts import are_at_work, edited, slowed
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers")
 
 HAND_IN = {"pbs-alps": ["qsub"], "pbs-pals": ["qsub"], "lsf": ["bsub"], "flux": ["flux", "batch"]}
 SIZE = (500, 500, 400)
-SLOW = "6x6x16"  # many small steps, so that a run takes seconds
+SLOW = slowed("50x50x125", 8)  # a run takes seconds
 
 
 def stop(process, source, number):
@@ -34,7 +34,7 @@ class Batch:
         for command in standin.COMMANDS:
             (folder / command.__name__).symlink_to(standin.__file__)
         self.env = environment(STANDIN=str(folder), PATH=f"{folder}:{os.environ['PATH']}",
-                               DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TILE=SLOW)
+                               DGEMM_OOC_DEVICE="cpu", **SLOW)
 
     def hand_in(self, system, script):
         subprocess.run([*HAND_IN[system], script.name], env=self.env, cwd=script.parent, check=True)
@@ -48,7 +48,7 @@ class Batch:
             self.queue.unlink()
             env = {**self.env, **job["environment"]}
             if stops and len(statuses) == stops:
-                del env["DGEMM_OOC_TILE"]
+                env = {name: value for name, value in env.items() if name not in SLOW}
             with open(self.log, "a") as log:
                 with subprocess.Popen(["bash", job["script"]], cwd=job["folder"], env=env, stdout=log,
                                       stderr=log) as process:
@@ -66,7 +66,8 @@ def batch(tmp_path_factory):
 
 
 def production(system, source, **variables):
-    return edited(f"{system}.sh", source.parent, INPUT=source, OUTPUT=output_of(source), **variables)
+    return edited(f"{system}.sh", source.parent, INPUT=source, OUTPUT=output_of(source), PROGRAM=BUILD / FAULTY,
+                  **variables)
 
 
 @pytest.mark.parametrize("system", HAND_IN)
@@ -83,7 +84,7 @@ def test_two_restarts(batch, reference, source, system):
 @pytest.mark.parametrize("system, last", [("pbs-alps", 75), ("lsf", 1)])
 def test_no_progress(batch, source, system, last):
     """A K split is not checkpointed, so every attempt starts anew."""
-    batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_SPLIT_K="2")
+    batch.env.update(DGEMM_OOC_TILE="500x500x16", DGEMM_OOC_TEST_FAULTS="", DGEMM_OOC_SPLIT_K="2")
     batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
     assert batch.run() == [75, 75, last], batch.log.read_text()
     assert "giving up: the last 3 attempts made no progress" in batch.log.read_text()
@@ -137,7 +138,7 @@ def test_workstation(reference, source, other, said):
     words = map(str, ["setsid", *other, "mpirun", "-n", "2", "--bind-to", "none"])
     script = production("workstation", source, LAUNCHER=f"({' '.join(words)})")
     log = source.with_name("log")
-    env = environment(DGEMM_OOC_DEVICE="cpu", DGEMM_OOC_TILE=SLOW)
+    env = environment(DGEMM_OOC_DEVICE="cpu", **SLOW)
     with open(log, "w") as out:
         with subprocess.Popen([script], env=env, stdout=out, stderr=out,
                               start_new_session=True) as process:

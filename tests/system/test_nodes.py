@@ -87,11 +87,11 @@ def once_more_if_mpi_fell_over(begin, text_of):
 def submit_on(slurm, source, tile, count, each, *options):
     """Submit the production script on `count` nodes with `each` ranks, with a checkpoint every second; return
     its job and its log once the ranks are at work."""
-    variables = f"ALL,DGEMM_OOC_TILE={tile},DGEMM_OOC_CHECKPOINT=1s"
+    slow = {"DGEMM_OOC_TILE": tile, "DGEMM_OOC_CHECKPOINT": "1s"}
 
     def submitted():
-        job, log = submit(slurm, source, tile, f"--nodes={count}", f"--ntasks-per-node={each}",
-                          f"--gpus-per-node={each}", "--export", variables, *options, PROGRAM=BUILD / FAULTY)
+        job, log = submit(slurm, source, slow, f"--nodes={count}", f"--ntasks-per-node={each}",
+                          f"--gpus-per-node={each}", *options)
         slurm.await_job(job, lambda state: state["JobState"] == "FAILED" or part_of(source).exists() and
                         are_at_work(source, count * each), log)
         return job, log
@@ -141,8 +141,8 @@ def test_it_goes_on_from_where_it_was_stopped(slurm, reference, source, how, til
 
 
 def test_array(slurm, reference, source):
-    submit_array(slurm, reference, source, SLOW, "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1",
-                 PROGRAM=BUILD / FAULTY)
+    submit_array(slurm, reference, source, {"DGEMM_OOC_TILE": SLOW}, "--nodes=2", "--ntasks-per-node=1",
+                 "--gpus-per-node=1")
 
 
 def test_a_node_that_dies(slurm, reference, source):

@@ -10,7 +10,7 @@ import cluster
 from launch import BUILD, SANITIZED, SRUN, header_of
 from matrices import output_of, part_of, read, sparse
 from ranks import ALIGNED
-from scripts import SMALL, are_at_work, edited, finish, submit, submit_array
+from scripts import SMALL, are_at_work, edited, finish, slowed, submit, submit_array
 
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever under sanitizers"),
               pytest.mark.skipif(not cluster.is_installed(),
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.skipif(SANITIZED, reason="ranks are started as ever un
 
 ALL = sorted(os.sched_getaffinity(0))
 SIZE = (800, 800, 500)
-SLOW, SLOWER = "6x6x16", "2x2x16"  # many small steps, so that a run takes seconds, minutes
+SLOW, SLOWER = slowed("50x50x125", 10), slowed("50x50x125", 80)  # seconds, more than a minute
 
 
 @pytest.fixture(scope="module")
