@@ -15,6 +15,7 @@ static bool reads_short_runs(const struct query *q)
 /* Cut the triangle for the ranks, as its panel comes. */
 static void cut_triangle(const struct query *q, struct plan *plan)
 {
+    plan->slabs = problem_reads_ab(q->p) ? plan_slabs_of(plan, q->p->k) : 0;
     plan->head_start = plan_head_start(q, plan);
     plan->tile_cols = 0;
     for (int rank = 0; rank < plan->grid_rows * plan->grid_cols; rank++) {
@@ -43,19 +44,17 @@ static bool may_be_short(const struct query *q, const struct plan *plan)
 
 /* With one slab tiles leave the device strip by strip from the start, but ranks wait for the rows
  * of a panel of all k.  With a short slab before it they wait less. */
-static void try_short_slab(const struct query *q, struct plan *plan, struct plan *best)
+static void try_short_slab(const struct query *q, const struct plan *whole, struct plan *best)
 {
-    const int64_t whole = plan->slab;
-    const int64_t first = may_be_short(q, plan) ? plan_first_slab(q, plan) : q->p->k;
+    const int64_t first = may_be_short(q, whole) ? plan_first_slab(q, whole) : q->p->k;
+    struct plan plan = *whole;
     if (first >= q->p->k)
         return;
-    plan->slab = whole - first;
-    plan->slab_short = plan->slab - first;
-    cut_triangle(q, plan);
-    plan_set_held(plan, OPERAND_COUNT);
-    keep_triangle(q, plan, best);
-    plan->slab = whole;
-    plan->slab_short = 0;
+    plan.slab -= first;
+    plan.slab_short = plan.slab - first;
+    cut_triangle(q, &plan);
+    plan_set_held(&plan, OPERAND_COUNT);
+    keep_triangle(q, &plan, best);
 }
 
 void plan_try_triangle(const struct query *q, struct plan *plan, struct plan *best)

@@ -382,7 +382,8 @@ function machineRows() {
                 `${plan.grid.join(" × ")}` +
                 (plan.layers > 1 ? `, ${plan.layers} layers of k` : "") +
                 (plan.idle_ranks > 0 ? `, ${plan.idle_ranks} without a tile` : "")),
-            row("tile", `${plan.tile.join(" × ")}, slabs of ${plan.slabs ? plan.slab : 0}, ` +
+            row("tile", `${plan.tile.join(" × ")}, slabs of ${plan.slabs ? plan.slab : 0}` +
+                (plan.first_slab < plan.slab ? `, the first of ${plan.first_slab}, ` : ", ") +
                 `${plan.super_blocks.join(" × ")} super-blocks`));
     return found;
 }

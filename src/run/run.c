@@ -143,7 +143,7 @@ static int steps_as_they_come(struct run *run, int64_t slab, int64_t *done, stru
 
 /* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
  * them: a kernel's first launch loads it, which waits for those at work.  The check has one that it
- * needs only after a first slab. */
+ * needs only where sums have begun. */
 int run_warm_up(struct run *run, struct error *err)
 {
     const struct problem *p = run->problem;
@@ -172,7 +172,8 @@ int run_warm_up(struct run *run, struct error *err)
     if (panels_warm_up(&run->panels, &corner, last, err) ||
         check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
-        (last > 0 && check_slab(&run->check, last, panel_b, run->acc.memory, err)) ||
+        ((last > 0 || p->continues) &&
+         check_slab(&run->check, last, panel_b, run->acc.memory, err)) ||
         check_columns(&run->check, &corner, err) ||
         rows_multiply(run, &corner, 0, 0, depth_of_slab(run), err))
         return err->code;
@@ -195,14 +196,17 @@ static bool is_busy(struct run *run, struct error *err)
 }
 
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
- * its queue takes the products of some twelve, and panels would wait behind a full one. */
+ * its queue takes the products of some twelve, and panels would wait behind a full one.  In a
+ * triangle, what the next slab needs, too.  Elsewhere some ranks would wait for it while others
+ * save, which take no panels and wait for these ranks. */
 static int fill(struct run *run, const struct block *strip, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     int64_t rows = strip->row - tile->row + strip->rows;
     while (panels_fill(&run->panels, rows, err) == 0 && rows < tile->rows && is_busy(run, err))
         rows = min_i64(rows + run->plan->strip_rows, tile->rows);
-    while (!err->code && rows == tile->rows && is_busy(run, err) && panels_ahead(&run->panels, err))
+    while (!err->code && run->plan->triangle && rows == tile->rows && is_busy(run, err) &&
+           panels_ahead(&run->panels, err))
         ;
     return err->code;
 }
@@ -217,9 +221,10 @@ static int leave_early(struct run *run, struct error *err)
     return err->code;
 }
 
-/* A tile's first slab follows A's rows as they come and, where they share accumulators, the tile
- * before strip by strip; and its last one goes strip by strip, so that the first strips are drained
- * while the others are multiplied.  Steps before `first` are done. */
+/* A tile's first slab, and in a triangle each, follows the rows as they come; the first one also,
+ * where they share accumulators, the tile before, strip by strip; and the last one goes strip by
+ * strip, so that the first strips are drained while the others are multiplied.  Steps before
+ * `first` are done. */
 static int slab_by_strips(struct run *run, int64_t super, int64_t slab, int64_t first,
                           struct error *err)
 {

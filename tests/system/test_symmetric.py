@@ -175,12 +175,15 @@ def test_a_short_first_slab(tmp_path, gpu, trans, scalars, ranks):
 
 def test_stopped_after_a_short_first_slab(tmp_path, gpu):
     source = make(tmp_path / "input.h5", 600, 4000)
-    line = [source, *SQUARE, *machine(tmp_path, SHORT_SLAB)]
+    line = [source, *SQUARE, *machine(tmp_path, SHORT_SLAB), "--force"]
     reference, _ = general_result(source, *SQUARE)
-    with start("dgemm_ooc", *line, DGEMM_OOC_DEVICE=gpu) as process:
-        wait_until(lambda: part_of(source).exists(), process)
-        process.terminate()
-        out, err = process.communicate(timeout=PATIENCE)
+    for _ in range(5):  # the signal may come too late
+        with start("dgemm_ooc", *line, DGEMM_OOC_DEVICE=gpu) as process:
+            wait_until(lambda: part_of(source).exists(), process)
+            process.terminate()
+            out, err = process.communicate(timeout=PATIENCE)
+        if process.returncode:
+            break
     assert process.returncode == 75, out + err
     journal = source.with_name("input-C.h5.journal").read_text()
     assert 0 < int(re.findall(r'"k":(\d+)', journal)[-1]) < 2000
