@@ -88,6 +88,11 @@ class CTest(pytest.Item):
         return self.path, None, f"{self.parent.name}: {self.name}"
 
 
+def pytest_collection_modifyitems(items):
+    """The tests on a Slurm begin first, since they wait most of the time."""
+    items.sort(key=lambda item: item.path.stem != "test_slurm")
+
+
 def expected_skips():
     """Pairs of patterns: one for a test, and one for the reason."""
     lines = EXPECTED_SKIPS.read_text().splitlines()

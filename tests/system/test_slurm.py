@@ -77,9 +77,9 @@ def test_three_restarts(slurm, reference, source):
 
 def test_the_time_limit(slurm, source):
     """The time limit comes before the signal's lead time, and the script is requeued."""
-    job, log = submit(slurm, source, SLOWER, "--time=10", "--signal=USR2@57")
+    job, log = submit(slurm, source, SLOWER, "--time=10", "--signal=USR2@110")
     slurm.await_job(job, lambda state: are_at_work(source), log)
-    slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    slurm.ask("scontrol", "update", f"JobId={job}", "TimeLimit=2")
     slurm.await_job(job, lambda state: state["Restarts"] == "1", log)
     assert "stopped by SIGUSR2" in log.read_text()
 

@@ -1,5 +1,7 @@
 /* Memory, copies and events of the emulated GPU.  Every allocation lies between two guard pages.
- * Writes to the padding between its end and the second one are detected when it is freed. */
+ * Writes to the padding between its end and the second one are detected when it is freed.  Work is
+ * done when it is enqueued, but cudaEventQuery says so after some calls only, as if the GPU were
+ * busy. */
 #include <sys/mman.h>
 #include <time.h>
 
@@ -17,9 +19,12 @@ enum : size_t { PAGE = 4096, ALIGNMENT = 256, MEMORY = (size_t)20 << 30, FILL_MA
 
 enum { MULTIPROCESSORS = 2, MAJOR = 8, MINOR = 0 }; /* ptx.cuh is written for sm_80 */
 
+enum { QUERIES_MAX = 12 }; /* of an event, before it is reached */
+
 struct emulated_event {
     bool recorded;
     double seconds;
+    std::atomic<int> queries; /* before it is reached */
 };
 
 struct emulated_stream {
@@ -270,20 +275,24 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
+    static std::atomic<unsigned> records;
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    *event = {true, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+    event->recorded = true;
+    event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    event->queries = (int)(records++ % (QUERIES_MAX + 1));
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t)
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    event->queries = 0;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t)
+cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    return cudaSuccess;
+    return event->queries > 0 && event->queries-- > 0 ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop)
