@@ -156,8 +156,7 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
     const int64_t width = problem_width(p);
     return json_pack(
         "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, "
-        "s:I, "
-        "s:i, s:f, s:f, s:f, s:f, s:f}",
+        "s:I, s:i, s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
         plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,

@@ -197,8 +197,8 @@ static bool is_busy(struct run *run, struct error *err)
 
 /* Bring what a strip needs and, while so many strips wait for the device, what the next ones need:
  * its queue takes the products of some twelve, and panels would wait behind a full one.  In a
- * triangle, what the next slab needs, too.  Elsewhere some ranks would wait for it while others
- * save, which take no panels and wait for these ranks. */
+ * triangle's first slab, what the second one needs, too.  Elsewhere some ranks would wait for it
+ * while others save, which take no panels and wait for these ranks. */
 static int fill(struct run *run, const struct block *strip, struct error *err)
 {
     const struct block *tile = &run->acc.block;

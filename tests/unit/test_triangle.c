@@ -188,7 +188,7 @@ static void test_planned_head_start(void **state)
 }
 
 /* From files in memory, where ranks would wait for the rows of all of k, the first slab is a short
- * one: no product waits for a second time, and as much leaves the device beside the last slab. */
+ * one, and the triangle is cut for it. */
 static void test_short_slab(void **state)
 {
     (void)state;
