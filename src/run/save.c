@@ -55,9 +55,11 @@ void save_open(struct run *run)
         s->common = plan_slabs_of(plan, whole - (plan->layers - 1) * plan->layer_k);
         steps = (double)s->common;
     }
-    s->period = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
+    s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));
+    s->gap = 1;
+    s->vote_step = -1;
     s->place = first_place(run);
-    s->began = s->super_began = clock_now();
+    s->began = s->super_began = s->vote_began = clock_now();
     for (int i = 0; i < PLACES; i++)
         s->holds[i] = -1;
 }
@@ -308,7 +310,12 @@ static void vote_begin(struct run *run)
 {
     struct saver *s = &run->saver;
     enum stop_level level = stop_level(run->comm->rank == 0);
-    s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE};
+    double last = s->vote_began;
+    s->vote_began = clock_now();
+    s->vote_step = s->steps;
+    s->vote = (struct vote){.stop = level == STOP_END,
+                            .save = level == STOP_SAVE,
+                            .late = s->vote_began > last + vote_seconds};
     run_tally(run, &s->vote.tally);
     s->voting = true;
     comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);
@@ -322,6 +329,7 @@ static bool vote_end(struct run *run, enum stop_level *level, struct error *err)
     if (!comm_vote_end(run->comm, (double *)&s->vote, VOTE_NUMBERS))
         return false;
     *level = s->vote.stop > 0 ? STOP_END : s->vote.save > 0 ? STOP_SAVE : STOP_NOT;
+    s->gap = s->vote.late > 0 ? max_i64(1, s->gap / 2) : min_i64(2 * s->gap, s->most_gap);
     s->met(s->context, &s->vote.tally, err);
     return true;
 }
@@ -334,7 +342,7 @@ int save_step(struct run *run, int64_t super, int64_t slabs, struct error *err)
         return 0;
     if (run->comm->size == 1)
         level = ask_alone(run, err);
-    else if (!s->voting && s->steps % s->period == 0)
+    else if (!s->voting && s->steps >= s->vote_step + s->gap)
         vote_begin(run);
     else if (s->voting && !vote_end(run, &level, err))
         return err->code = ERROR_ELSEWHERE;

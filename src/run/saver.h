@@ -25,6 +25,7 @@ struct saved {
 /* What the ranks vote on, added up over them.  Nothing but doubles. */
 struct vote {
     double stop, save; /* ranks that want it */
+    double late;       /* ranks to which the last vote is longer ago than planned */
     struct tally tally;
 };
 
@@ -45,7 +46,10 @@ struct saver {
     double super_began;    /* of the super-block */
     _Atomic bool failed;   /* this rank could not write its sums, */
     struct error why;      /* for this reason */
-    int64_t period;        /* steps between two votes */
+    int64_t most_gap;      /* steps between two votes, as planned; */
+    int64_t gap;           /* and now: fewer at the start, and where steps take longer */
+    int64_t vote_step;     /* with which the last one began; -1: none has, */
+    double vote_began;     /* and when (clock_now) */
     int64_t steps;         /* so far */
     int64_t common;        /* steps that all ranks take: layers may have fewer slabs than others */
     bool voting;           /* a vote is in flight */

@@ -10,6 +10,7 @@ import pytest
 
 from launch import BUILD, FAULTY, PATIENCE, run, start
 from matrices import multiply, output_of, part_of, random, read, start_late, wait_until, write
+from ranks import pids
 from test_bad_input import INPUT
 from test_verify import VERIFY
 
@@ -106,7 +107,12 @@ def assert_given_up(process, how, file="b.h5", operand="B is", timeout=PATIENCE)
 @pytest.mark.parametrize("ranks", [0, 3])
 def test_a_change_in_the_middle(source, change, ranks):
     process = begin(source, ranks=ranks)
-    change(b_of(source))
+    running = pids(process, ranks)
+    for number in signal.SIGSTOP, signal.SIGCONT:  # nobody looks while it is changed
+        for pid in running:
+            os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            change(b_of(source))
     assert_given_up(process, CHANGES[change])
     assert {path.name for path in source.parent.iterdir()} <= {"input.h5", "b.h5"}
 

@@ -44,9 +44,9 @@ def finish(source, *options, ranks=0, **env):
     return done.stdout
 
 
-def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, **env):
+def stop(source, *options, number=signal.SIGUSR2, ranks=0, after=0.3, tile=SLOW, late=LATE, **env):
     """Start a run, signal one rank while C is being written, and wait for its end."""
-    with start_late(source, *SCALARS, *tile, *options, ranks=ranks, late=LATE, **env) as process:
+    with start_late(source, *SCALARS, *tile, *options, ranks=ranks, late=late, **env) as process:
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         time.sleep(after)
         running = pids(process, ranks)
@@ -86,6 +86,14 @@ def test_stop_and_go_on(source, reference, number):
 def test_a_stop_of_several_ranks_is_said_once(source):
     _, _, err = stop(source, ranks=2)
     assert err.count("dgemm_ooc: stopping (") == 1 and err.index("stopping (") < err.index("stopped by")
+
+
+def test_a_stop_of_ranks_that_are_slower_than_planned(source):
+    """A run that is planned to end before a second vote, and reads for seconds."""
+    machine = source.with_name("machine.json")
+    machine.write_text(json.dumps({"disk_read_bytes_per_s": 1e12, "disk_write_bytes_per_s": 1e12}))
+    code, _, err = stop(source, "--machine", machine, ranks=2, after=2, tile=["--tile", "75x50x64"], late="20")
+    assert code == 75, err
 
 
 def test_a_stop_without_restart_promises_none(source):
