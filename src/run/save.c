@@ -59,7 +59,7 @@ void save_open(struct run *run)
     s->gap = 1;
     s->vote_step = -1;
     s->place = first_place(run);
-    s->began = s->super_began = s->vote_began = clock_now();
+    s->began = s->super_began = s->asked = clock_now();
     for (int i = 0; i < PLACES; i++)
         s->holds[i] = -1;
 }
@@ -246,12 +246,12 @@ static int make_known(struct run *run, const struct saved *saved, bool sums, str
 
 /* How long it takes to save now, by what the run has taken so far: the products that are enqueued
  * come first. */
-static double expect_seconds(const struct run *run)
+static double expect_seconds(struct run *run, struct error *err)
 {
     const struct saver *s = &run->saver;
-    const int64_t enqueued = plan_enqueued(run->plan), left = min_i64(s->steps, enqueued);
-    const double part = (double)left / (double)max_i64(1, s->steps - enqueued);
-    return fmax(part * (clock_now() - s->began), s->saves > 0 ? s->saves_s / s->saves : 0);
+    const double pending = (double)steps_pending(&run->steps, err);
+    const double each = (clock_now() - s->began) / fmax(1, (double)run->steps.count - pending);
+    return fmax(pending * each, s->saves > 0 ? s->saves_s / s->saves : 0);
 }
 
 /* Save.  Collective, at the same step on all ranks. */
@@ -268,7 +268,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     s->why = (struct error){0};
     s->sum = 0;
     if (level == STOP_END)
-        s->stops(s->context, expect_seconds(run));
+        s->stops(s->context, expect_seconds(run, err));
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || steps_retire(&run->steps, run->steps.count, err) ||
         (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||
@@ -289,33 +289,47 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     if (totals.failures == 0 && make_known(run, &saved, sums, err))
         return err->code;
     s->saves++;
-    s->saves_s += clock_now() - begin;
+    s->asked = clock_now();
+    s->saves_s += s->asked - begin;
+    s->longest_s = fmax(s->longest_s, s->asked - begin);
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
+}
+
+/* What this rank wants, and how long ago it was last asked.  A stop takes as long as the longest
+ * save so far, and may be heard of as late as this time. */
+static enum stop_level ask(struct run *run, double *ago_s)
+{
+    struct saver *s = &run->saver;
+    const bool keeps_time = run->comm->rank == 0;
+    const double last = s->asked;
+    s->asked = clock_now();
+    *ago_s = s->asked - last;
+    if (keeps_time)
+        stop_measured(*ago_s + s->longest_s);
+    return stop_level(keeps_time);
 }
 
 /* What the only rank of a run wants. */
 static enum stop_level ask_alone(struct run *run, struct error *err)
 {
     struct saver *s = &run->saver;
-    double now = clock_now();
+    double now = clock_now(), ago_s;
     if (now > s->met_s + vote_seconds) {
         s->met_s = now;
         run_tally(run, &s->vote.tally);
         s->met(s->context, &s->vote.tally, err);
     }
-    return stop_level(true);
+    return ask(run, &ago_s);
 }
 
 static void vote_begin(struct run *run)
 {
     struct saver *s = &run->saver;
-    enum stop_level level = stop_level(run->comm->rank == 0);
-    double last = s->vote_began;
-    s->vote_began = clock_now();
+    double ago_s;
+    enum stop_level level = ask(run, &ago_s);
     s->vote_step = s->steps;
-    s->vote = (struct vote){.stop = level == STOP_END,
-                            .save = level == STOP_SAVE,
-                            .late = s->vote_began > last + vote_seconds};
+    s->vote = (struct vote){
+        .stop = level == STOP_END, .save = level == STOP_SAVE, .late = ago_s > vote_seconds};
     run_tally(run, &s->vote.tally);
     s->voting = true;
     comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);

@@ -49,14 +49,15 @@ struct saver {
     int64_t most_gap;      /* steps between two votes, as planned; */
     int64_t gap;           /* and now: fewer at the start, and where steps take longer */
     int64_t vote_step;     /* with which the last one began; -1: none has, */
-    double vote_began;     /* and when (clock_now) */
+    double asked;          /* clock_now: when it was last asked whether to stop, or had saved */
     int64_t steps;         /* so far */
     int64_t common;        /* steps that all ranks take: layers may have fewer slabs than others */
     bool voting;           /* a vote is in flight */
     struct vote vote;      /* that one */
     double met_s;          /* when a single rank last called `met` */
     int saves;             /* checkpoints so far */
-    double saves_s;        /* seconds that they took */
+    double saves_s;        /* seconds that they took; */
+    double longest_s;      /* the longest of them */
     bool of_sums;          /* what the outlet writes now is sums, not C */
     _Atomic uint64_t sum;  /* of them */
     struct store *stores[PLACES];

@@ -11,15 +11,16 @@
 #include "lock.h"
 #include "meter.h"
 
-enum {
-    MARGIN_SECONDS = 5,
-    STOPS = 3
-}; /* a run stops so long, and so many times the duration of a stop, before its limit */
+/* A run stops so long before its limit, and so many times the planned duration of a stop, or the
+ * measured one if that is earlier. */
+enum { MARGIN_SECONDS = 5, PLANNED_STOPS = 3, MEASURED_STOPS = 2 };
 enum { AGAIN_MS = 2000 }; /* within which a launcher may send one signal twice */
 
 static volatile sig_atomic_t end_asked, save_asked; /* the number of the signal that asked for it */
 static _Atomic int64_t urged_ms; /* when the first of the others than SIGUSR2 came; 0: none has */
-static double deadline = INFINITY, interval = INFINITY, saved_at;
+static double job_ends = INFINITY, limit_ends = INFINITY, limit_s; /* clock_now; seconds */
+static double planned_s, measured_s;                               /* that a stop takes */
+static double interval = INFINITY, saved_at;
 
 static void ask_end(int number)
 {
@@ -62,21 +63,34 @@ void stop_listen(void)
 
 void stop_begin(double started, double max_s, double checkpoint_s, double stop_s)
 {
-    double margin = MARGIN_SECONDS + STOPS * stop_s;
+    planned_s = stop_s;
     saved_at = clock_now();
     interval = checkpoint_s;
-    deadline = clock_now() + job_seconds() - margin;
-    if (max_s > 0)
-        deadline = fmin(deadline, started + max_s - fmin(margin, max_s / 2));
+    job_ends = clock_now() + job_seconds();
+    limit_s = max_s;
+    limit_ends = max_s > 0 ? started + max_s : INFINITY;
     handle(SIGTERM, ask_end);
     handle(SIGINT, ask_end);
     handle(SIGHUP, ask_end);
 }
 
+void stop_measured(double stop_s)
+{
+    measured_s = stop_s;
+}
+
+/* Whether the time limit asks for a stop at this moment. */
+static bool is_late(double now)
+{
+    const double margin =
+        MARGIN_SECONDS + fmax(PLANNED_STOPS * planned_s, MEASURED_STOPS * measured_s);
+    return now > fmin(job_ends - margin, limit_ends - fmin(margin, limit_s / 2));
+}
+
 enum stop_level stop_level(bool keeps_time)
 {
     double now = clock_now();
-    if (end_asked || (keeps_time && now > deadline))
+    if (end_asked || (keeps_time && is_late(now)))
         return STOP_END;
     return save_asked || (keeps_time && now > saved_at + interval) ? STOP_SAVE : STOP_NOT;
 }
@@ -95,7 +109,7 @@ bool stop_can_be_urged(void)
 const char *stop_reason(void)
 {
     if (!end_asked)
-        return clock_now() > deadline ? "the time limit" : "another rank";
+        return is_late(clock_now()) ? "the time limit" : "another rank";
     return end_asked == SIGTERM  ? "SIGTERM"
            : end_asked == SIGINT ? "SIGINT"
            : end_asked == SIGHUP ? "SIGHUP"

@@ -15,9 +15,13 @@ void stop_listen(void);
 
 /* From now on all of these signals are requests.  The run is to end `max_s` seconds after `started`
  * (clock_now), if max_s is not 0, and before the end of the job that SLURM_JOB_END_TIME states.
- * Checkpoints are `checkpoint_s` seconds apart; a stop takes about `stop_s` seconds, of which only
- * the rank that keeps time need know. */
+ * Checkpoints are `checkpoint_s` seconds apart; a stop is planned to take `stop_s` seconds, of
+ * which only the rank that keeps time need know. */
 void stop_begin(double started, double max_s, double checkpoint_s, double stop_s);
+
+/* By what the run has measured so far, a stop takes `stop_s` seconds.  On the rank that keeps time,
+ * which stops earlier if that is longer than was planned. */
+void stop_measured(double stop_s);
 
 /* What this rank asks for now.  Only the rank that `keeps_time` looks at the clock. */
 enum stop_level stop_level(bool keeps_time);
