@@ -1,5 +1,8 @@
 /* h5mat diff: compare two matrices, larger than memory if need be; or those of two files.
  *
+ * Elements are compared as long doubles, which hold every int64 and every double, and the squares
+ * of all doubles without overflow or underflow.
+ *
  * The sums are taken block by block and then over the blocks in order, so that the same two
  * matrices give the same digits whatever the threads do. */
 #include <inttypes.h>
@@ -18,13 +21,13 @@
 
 struct difference {
     struct extreme {
-        double size;                /* a difference, */
-        double first[2], second[2]; /* and the elements there: real and imaginary parts */
+        long double size;                /* a difference, */
+        long double first[2], second[2]; /* and the elements there: real and imaginary parts */
         int64_t row, col;
     } largest;
-    double square_sum;    /* of differences */
-    double square_sum_of; /* of the first matrix */
-    int64_t over;         /* elements that differ by more than the tolerance */
+    long double square_sum;    /* of differences */
+    long double square_sum_of; /* of the first matrix */
+    int64_t over;              /* elements that differ by more than the tolerance */
 };
 
 struct diff {
@@ -35,7 +38,7 @@ struct diff {
     bool different; /* one of the pairs so far */
     /* Of the pair at work: */
     struct matrix_info info[2];
-    enum scalar type; /* in which both are read */
+    enum scalar type[2]; /* in which they are read */
     struct store *store[2];
     struct difference *blocks;
 };
@@ -72,33 +75,41 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 /* Equal infinities and two NaNs do not differ; a NaN and a number differ beyond any tolerance. */
-static double distance(double a, double b)
+static long double distance(long double a, long double b)
 {
     if (a == b || (isnan(a) && isnan(b)))
         return 0;
-    double d = fabs(a - b);
+    long double d = fabsl(a - b);
     return isnan(d) ? INFINITY : d;
 }
 
-static void take_element(struct difference *d, const double a[2], const double b[2],
+static void take_element(struct difference *d, const long double a[2], const long double b[2],
                          double tolerance, int64_t row, int64_t col)
 {
-    double distant = hypot(distance(a[0], b[0]), distance(a[1], b[1]));
+    long double distant = distance(a[0], b[0]), across = distance(a[1], b[1]);
+    if (across > 0)
+        distant = hypotl(distant, across);
     if (distant > d->largest.size)
         d->largest = (struct extreme){distant, {a[0], a[1]}, {b[0], b[1]}, row, col};
     d->over += distant > tolerance;
     d->square_sum += distant * distant;
     for (int i = 0; i < 2; i++)
-        d->square_sum_of += isnan(a[i]) ? 0 : a[i] * a[i];
+        d->square_sum_of += isfinite(a[i]) ? a[i] * a[i] : 0;
 }
 
-/* The element whose first number is the n-th. */
-static void get_element(const struct diff *d, const void *from, int64_t n, double element[2])
+static long double get_number(enum scalar type, const void *from, int64_t n)
 {
-    for (int i = 0; i < 2; i++)
-        element[i] = i > 0 && !d->info[0].complex ? 0
-                     : d->type == SCALAR_DOUBLE   ? ((const double *)from)[n + i]
-                                                  : (double)((const float *)from)[n + i];
+    switch (type) {
+    case SCALAR_FLOAT: return ((const float *)from)[n];
+    case SCALAR_INT8: return ((const int8_t *)from)[n];
+    case SCALAR_UINT8: return ((const uint8_t *)from)[n];
+    case SCALAR_INT16: return ((const int16_t *)from)[n];
+    case SCALAR_UINT16: return ((const uint16_t *)from)[n];
+    case SCALAR_INT32: return ((const int32_t *)from)[n];
+    case SCALAR_UINT32: return ((const uint32_t *)from)[n];
+    case SCALAR_INT64: return (long double)((const int64_t *)from)[n];
+    default: return ((const double *)from)[n];
+    }
 }
 
 static void compare(const struct diff *d, const struct block *block, const void *a, const void *b,
@@ -108,9 +119,11 @@ static void compare(const struct diff *d, const struct block *block, const void 
     int64_t n = 0;
     for (int64_t i = 0; i < block->rows; i++)
         for (int64_t j = 0; j < block->cols; j += width, n += width) {
-            double x[2], y[2];
-            get_element(d, a, n, x);
-            get_element(d, b, n, y);
+            long double x[2] = {0}, y[2] = {0};
+            for (int64_t part = 0; part < width; part++) {
+                x[part] = get_number(d->type[0], a, n + part);
+                y[part] = get_number(d->type[1], b, n + part);
+            }
             take_element(result, x, y, d->tolerance, block->row + i, (block->col + j) / width);
         }
 }
@@ -119,7 +132,7 @@ static int compare_block(void *context, int64_t index, const struct block *block
                          struct error *err)
 {
     struct diff *d = context;
-    char *a = buffer, *b = a + (size_t)(block->rows * block->cols) * scalar_size(d->type);
+    char *a = buffer, *b = a + (size_t)(block->rows * block->cols) * scalar_size(d->type[0]);
     int rc = store_read(d->store[0], block, a, err);
     if (!rc)
         rc = store_read(d->store[1], block, b, err);
@@ -147,7 +160,8 @@ static int compare_all(struct diff *d, struct difference *sum, struct error *err
     d->blocks = calloc((size_t)max_i64(blocks, 1), sizeof *d->blocks);
     if (!d->blocks)
         return error_add(err, EXIT_RESOURCES, "no memory for %" PRId64 " blocks", blocks);
-    int rc = grid_each(&grid, 2 * scalar_size(d->type), compare_block, d, err);
+    int rc =
+        grid_each(&grid, scalar_size(d->type[0]) + scalar_size(d->type[1]), compare_block, d, err);
     for (int64_t i = 0; i < blocks && !rc; i++)
         merge(sum, &d->blocks[i]);
     free(d->blocks);
@@ -165,6 +179,20 @@ static char *full_name(const struct matrix_info *info)
     return name;
 }
 
+/* The type that has all of its elements, or else double. */
+static enum scalar type_of(const struct matrix_info *info)
+{
+    return info->elements == ELEMENT_FLOAT     ? SCALAR_FLOAT
+           : info->elements == ELEMENT_INTEGER ? info->integers
+                                               : SCALAR_DOUBLE;
+}
+
+static bool is_rounded(const struct matrix_info *info)
+{
+    return type_of(info) == SCALAR_DOUBLE && info->elements != ELEMENT_DOUBLE &&
+           info->element_bytes >= sizeof(double);
+}
+
 static int open_both(struct diff *d, struct error *err)
 {
     const struct matrix_info *a = &d->info[0], *b = &d->info[1];
@@ -177,14 +205,14 @@ static int open_both(struct diff *d, struct error *err)
         return error_add(err, EXIT_INPUT, "%s:%s is %s but %s:%s is %s", a->file, a->dataset,
                          a->complex ? "complex" : "real", b->file, b->dataset,
                          b->complex ? "complex" : "real");
-    bool floats = a->elements == ELEMENT_FLOAT && b->elements == ELEMENT_FLOAT;
-    d->type = floats ? SCALAR_FLOAT : SCALAR_DOUBLE;
-    if (store_open(&d->info[0], d->type, STORE_READ, STORE_AUTO, &d->store[0], err))
-        return err->code;
-    return store_open(&d->info[1], d->type, STORE_READ, STORE_AUTO, &d->store[1], err);
+    for (int i = 0; i < 2 && !err->code; i++) {
+        d->type[i] = type_of(&d->info[i]);
+        store_open(&d->info[i], d->type[i], STORE_READ, STORE_AUTO, &d->store[i], err);
+    }
+    return err->code;
 }
 
-static double ratio(double part, double whole)
+static long double ratio(long double part, long double whole)
 {
     return part == 0 ? 0 : part / whole;
 }
@@ -194,27 +222,30 @@ static void print_difference(const struct diff *d, const struct difference *sum)
     const struct extreme *largest = &sum->largest;
     const int64_t cols = matfile_cols(&d->info[0]);
     double elements = (double)d->info[0].rows * (double)cols;
-    double mse = ratio(sum->square_sum, elements);
+    long double mse = ratio(sum->square_sum, elements);
+    const bool rounded = is_rounded(&d->info[0]) || is_rounded(&d->info[1]);
+    const int digits = scalar_is_integer(d->type[0]) && scalar_is_integer(d->type[1]) ? 19 : 17;
     char *first = full_name(&d->info[0]), *second = full_name(&d->info[1]);
-    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g\n", first, second, d->info[0].rows,
-           cols, d->tolerance);
+    printf("%s and %s: %" PRId64 " x %" PRId64 ", tolerance %g%s\n", first, second, d->info[0].rows,
+           cols, d->tolerance, rounded ? ", rounded to doubles" : "");
     free(first);
     free(second);
-    printf("  max abs difference  %g", largest->size);
+    printf("  max abs difference  %Lg", largest->size);
     if (largest->size > 0)
         printf(" at row %" PRId64 ", column %" PRId64 ": ", largest->row, largest->col);
     if (largest->size > 0 && d->info[0].complex)
-        printf("%.17g%+.17gi and %.17g%+.17gi", largest->first[0], largest->first[1],
+        printf("%.17Lg%+.17Lgi and %.17Lg%+.17Lgi", largest->first[0], largest->first[1],
                largest->second[0], largest->second[1]);
     else if (largest->size > 0)
-        printf("%.17g and %.17g", largest->first[0], largest->second[0]);
-    printf("\n  RMS                 %g\n  MSE                 %g\n", sqrt(mse), mse);
-    printf("  relative Frobenius  %g\n", sqrt(ratio(sum->square_sum, sum->square_sum_of)));
-    printf("  over the tolerance  %" PRId64 " of %.0f elements, %g %%\n", sum->over, elements,
-           100 * ratio((double)sum->over, elements));
-    printf("%s\n", sum->over            ? "DIFFERENT"
-                   : largest->size == 0 ? "equal"
-                                        : "equal within the tolerance");
+        printf("%.*Lg and %.*Lg", digits, largest->first[0], digits, largest->second[0]);
+    printf("\n  RMS                 %Lg\n  MSE                 %Lg\n", sqrtl(mse), mse);
+    printf("  relative Frobenius  %Lg\n", sqrtl(ratio(sum->square_sum, sum->square_sum_of)));
+    printf("  over the tolerance  %" PRId64 " of %.0f elements, %Lg %%\n", sum->over, elements,
+           100 * ratio(sum->over, elements));
+    printf("%s\n", sum->over           ? "DIFFERENT"
+                   : largest->size > 0 ? "equal within the tolerance"
+                   : rounded           ? "equal as doubles"
+                                       : "equal");
 }
 
 static void compare_pair(struct diff *d, const char *first, const char *second, struct error *err)

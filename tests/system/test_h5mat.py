@@ -549,6 +549,33 @@ def test_diff_of_special_values():
         assert "max abs difference  inf" in out and "1 of 4 elements, 25 %" in out
 
 
+@pytest.mark.parametrize("a, b, says", [
+    (np.int64(2**53), np.int64(2**53 + 1), "9007199254740992 and 9007199254740993"),
+    (np.int64(2**62), np.int64(2**62 + 7), "4611686018427387904 and 4611686018427387911"),
+    (np.int64(2**53 + 1), np.float64(2**53), "max abs difference  1 "),
+    (np.int64(-2**63), np.int32(0), "max abs difference  9.22337e+18 ")])
+def test_diff_of_integers_is_exact(a, b, says):
+    write(a=np.full((2, 3), a), b=np.full((2, 3), b))
+    assert says in h5mat("diff", "d.h5:/a", "d.h5:/b", code=DIFFERENT)
+    assert h5mat("diff", "d.h5:/a", "d.h5:/a").endswith("\nequal\n")
+
+
+@pytest.mark.parametrize("a, b", [(np.uint64(2**63), np.uint64(2**63 + 1)),
+                                  (np.longdouble(1), np.longdouble(1) + np.longdouble(2)**-60)])
+def test_diff_says_what_it_rounds(a, b):
+    write(a=np.full((2, 3), a), b=np.full((2, 3), b))
+    out = h5mat("diff", "d.h5:/a", "d.h5:/b")
+    assert ", rounded to doubles\n" in out and out.endswith("\nequal as doubles\n")
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200, 5e-324])
+def test_diff_of_extreme_magnitudes(size):
+    write(a=np.full((4, 5), size), b=np.full((4, 5), 3 * size))
+    out = h5mat("diff", "d.h5:/a", "d.h5:/b", code=DIFFERENT)
+    assert number(out, "RMS") == pytest.approx(2 * size, rel=1e-5, abs=0)
+    assert number(out, "relative Frobenius") == pytest.approx(2, rel=1e-5)
+
+
 def test_diff_refuses():
     write(a=np.ones((3, 4)), b=np.ones((4, 3)))
     text = h5mat("diff", "d.h5:/a", "d.h5:/b", code=INPUT)
