@@ -192,7 +192,17 @@ static bool put_block(const char *name, int64_t block, char *to, size_t size)
     return numbered;
 }
 
-/* Visit one source, or the numbered blocks of a source up to the first missing one. */
+static void refuse_missing(const struct search *s, const char *file, const char *dataset)
+{
+    char name[PATH_MAX + MATFILE_NAME_MAX + 48];
+    snprintf(name, sizeof name, "%s:/%s", file, dataset + strspn(dataset, "/"));
+    error_make_plain(name);
+    if (!s->err->code)
+        refuse(s, "is drawn from a dataset that is not there: ", name);
+}
+
+/* Visit one source, which must be there, or the numbered blocks of a source up to the first missing
+ * one: the library would read elements of a missing source as the fill value. */
 static int look_at_source(struct search *s, const struct source_step *step, const char *file_name,
                           const char *dataset_name)
 {
@@ -205,6 +215,8 @@ static int look_at_source(struct search *s, const struct source_step *step, cons
         numbered = put_block(dataset_name, block, dataset, sizeof dataset) || in_file;
         n.found = false;
         try_all(&n);
+        if (!numbered && !n.found)
+            refuse_missing(s, file, dataset);
         numbered &= n.found;
     }
     return s->err->code;
