@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "atomic_file.h"
 #include "error.h"
+#include "file.h"
 #include "launcher.h"
 #include "meter.h"
 #include "session.h"
@@ -31,6 +32,7 @@ int main(int argc, char **argv)
 {
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
+    file_fill_streams();
     session.started = session.startup_ended = clock_now();
     session.record.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */

@@ -1,11 +1,16 @@
 /* Files that the program keeps beside its output: opened, recognised, and given their names so that
- * no file of anybody else is written to or replaced; and what keeps files in memory. */
+ * no file of anybody else is written to or replaced, not even by what is printed; and what keeps
+ * files in memory. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
 
 struct statfs;
+
+/* Occupy the standard streams that are closed: a file that is opened later would take the place of
+ * one, and what is printed would go there.  Printing fails, as it should. */
+void file_fill_streams(void);
 
 /* Whether two names lead to one file that exists. */
 bool file_is_same(const char *x, const char *y);

@@ -1,5 +1,6 @@
 #include "journal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -323,6 +324,17 @@ static void read_lines(FILE *file, struct lines *lines)
     }
 }
 
+/* Whether a file begins like a journal, as far as it goes: with a newline and a hash (append). */
+static bool begins_like_journal(int fd)
+{
+    char start[1 + HASH_DIGITS];
+    const ssize_t got = pread(fd, start, sizeof start, 0);
+    bool right = got < 1 || start[0] == '\n';
+    for (ssize_t i = 1; i < got; i++)
+        right &= isxdigit((unsigned char)start[i]) != 0;
+    return right;
+}
+
 /* Open the journal to be read.  Null where there is none, or after a complaint. */
 static FILE *open_to_read(struct journal *journal, struct error *err)
 {
@@ -335,8 +347,11 @@ static FILE *open_to_read(struct journal *journal, struct error *err)
                   errno == ELOOP ? "it is a symbolic link" : strerror(errno));
     if (!file)
         return NULL;
-    if (!(why = file_why_foreign(path, &status)) && status.st_size > JOURNAL_BYTES)
+    why = file_why_foreign(path, &status);
+    if (!why && status.st_size > JOURNAL_BYTES)
         why = "is too large for a journal";
+    if (!why && !begins_like_journal(fd))
+        why = "is no journal of a run";
     if (!why) {
         journal->bytes = status.st_size;
         return file;

@@ -85,16 +85,32 @@ static bool is_input(const struct guarded *g, const char *file)
     return found;
 }
 
-/* The part file must not be a link, an input, another user's, or at work: a run that holds its lock
- * need not hold the journal's. */
+/* Why a file that is in the place of one of the run's is not one that an earlier run has left; null
+ * if it may be.  Runs make their journal first and remove it last. */
+static const char *why_not_left(const struct names *names, const char *name,
+                                const struct stat *status)
+{
+    struct stat journal;
+    const char *why = file_why_foreign(name, status);
+    if (why || status->st_size == 0 || lstat(names->journal, &journal) == 0)
+        return why;
+    return "is there, and no run has left it: there is no journal beside it";
+}
+
+/* The part file must not be a link, an input, another user's or of no run, or at work: a run that
+ * holds its lock need not hold the journal's. */
 static void check_part(const struct guarded *g, const char *part, struct error *err)
 {
     struct stat status;
     const char *why = NULL;
     if (lstat(part, &status))
         return;
-    if (S_ISREG(status.st_mode) && status.st_nlink == 1)
-        why = file_why_foreign(part, &status);
+    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const bool busy = fd >= 0 && lock_file(fd, LOCK_EX) == LOCK_BUSY;
+    if (fd >= 0)
+        close(fd);
+    if (S_ISREG(status.st_mode) && status.st_nlink == 1 && !busy)
+        why = why_not_left(g->names, part, &status);
     if (S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
     else if (is_input(g, part))
@@ -102,27 +118,23 @@ static void check_part(const struct guarded *g, const char *part, struct error *
                   "%s, the temporary name of C, is one of the inputs; choose "
                   "another with --output",
                   part);
-    else if (why)
-        error_add(err, EXIT_INPUT, foreign, part, why);
-    int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    if (lock_file(fd, LOCK_EX) == LOCK_BUSY && !err->code)
+    else if (busy && !err->code)
         error_add(err, EXIT_INPUT,
                   "another run is writing %s; wait for its end, or choose another output with "
                   "--output",
                   part);
-    close(fd);
+    else if (why)
+        error_add(err, EXIT_INPUT, foreign, part, why);
 }
 
-/* A file that the run removes at its end must not be an input, nor somebody else's; a lock file is
- * always somebody's (lock.h). */
+/* A file that the run removes at its end must not be an input, nor of no run; a lock file is always
+ * somebody's (lock.h). */
 static void check_name(const struct guarded *g, const char *name, struct error *err)
 {
     struct stat status;
     if (lstat(name, &status))
         return;
-    const char *why = name == g->names->lock ? NULL : file_why_foreign(name, &status);
+    const char *why = name == g->names->lock ? NULL : why_not_left(g->names, name, &status);
     if (is_input(g, name))
         error_add(err, EXIT_INPUT,
                   "%s, which the run needs for itself, is one of the inputs; choose another "

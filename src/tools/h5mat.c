@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "file.h"
 #include "matfile.h"
 #include "standard_options.h"
 
@@ -64,6 +65,7 @@ int main(int argc, char **argv)
     struct command_line line = {0};
     struct error err = {0};
     static char program[] = "h5mat";
+    file_fill_streams();
     argv[0] = program; /* in front of errors, however it was called */
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;

@@ -488,6 +488,7 @@ def test_part_is_being_written_by_another_run(source):
 
 def test_stale_part_is_replaced(source):
     part_of(source).write_text("left behind by a run that was killed")
+    source.with_name("input-C.h5.journal").touch()
     multiply(source)
     assert not part_of(source).exists() and read(output_of(source)).shape == (20, 10)
 
@@ -722,7 +723,7 @@ def test_what_a_killed_run_has_left_takes_no_room(tmp_path):
     source, disk = tmp_path / "input.h5", tmp_path / "disk"
     operands(source, 248, 512, 3)
     disk.mkdir()
-    leave = ["sh", "-c", f'head -c 1000000 /dev/zero >{disk}/C.h5.part; >{disk}/C.h5.part.sums1; "$@"', "sh"]
+    leave = ["sh", "-c", f'head -c 1000000 /dev/zero >{disk}/C.h5.part; >{disk}/C.h5.journal; "$@"', "sh"]
     done = run("dgemm_ooc", source, "-o", disk / "C.h5", wrapper=[*small_disk(disk, "1028k"), *leave])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "C.h5"

@@ -56,6 +56,17 @@ def test_a_hard_link_in_the_part_s_place_is_not_written_through(source):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize("name, says", [
+    ("input-C.h5.part", "no run has left it"), ("input-C.h5.part.sums0", "no run has left it"),
+    ("input-C.h5.part.sums1", "no run has left it"), ("input-C.h5.journal", "is no journal of a run")])
+@pytest.mark.parametrize("options", [[], ["--force"], ["--restart", "never"]], ids="".join)
+def test_a_file_of_the_user_in_the_place_of_one_of_the_run_s(source, name, says, options):
+    """Browsers name unfinished downloads .part, too."""
+    source.with_name(name).write_text("precious")
+    assert_refused(source.parent, source, *options, says=[says, "remove it"])
+    assert source.with_name(name).read_text() == "precious"
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_in_the_part_s_place(source, make):
     part = source.with_name("input-C.h5.part")
@@ -287,6 +298,19 @@ SPECIAL = {
         file.create_dataset("E", A.shape, "f8", external=[(other, 0, A.nbytes)]),
         virtual_of(file, "A", (".", "E"))),
 }
+
+
+@pytest.mark.parametrize("gone", ["file", "dataset", "dataset of the same file"])
+def test_a_virtual_dataset_whose_source_is_gone(tmp_path, gone):
+    """The library would read zeros."""
+    other = "." if "same" in gone else "other.h5"
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        virtual_of(file, "A", (other, "S"))
+        file["B"] = B
+    if gone == "dataset":
+        write(tmp_path / "other.h5", T=A)
+    says = f"is drawn from a dataset that is not there: {other}:/S"
+    assert_refused(tmp_path, tmp_path / "input.h5", says=[says])
 
 
 @pytest.mark.parametrize("how", SPECIAL)

@@ -65,6 +65,17 @@ def test_only_standard_error_is_closed(problem):
     assert_is_product(source, right)
 
 
+@pytest.mark.parametrize("closed", [(0, 1), (1,), (1, 2), (0, 1, 2)], ids=str)
+def test_streams_that_are_closed(problem, closed):
+    """No file takes their place, to which what is printed would go."""
+    source, right = problem
+    started = ["sh", "-c", f'exec "$@" {" ".join(f"{stream}>&-" for stream in closed)}', "sh"]
+    done = subprocess.run([*started, BUILD / "dgemm_ooc", source, *SLOW], stderr=subprocess.PIPE, text=True,
+                          env=environment(DGEMM_OOC_DEVICE="cpu"))
+    assert done.returncode == 1 and ("cannot write to standard output" in done.stderr) == (2 not in closed)
+    assert_is_product(source, right)
+
+
 def test_it_saves_and_goes_on(tmp_path):
     source = tmp_path / "input.h5"
     a, b, _ = operands(source, 1200, 1000, 1100)
