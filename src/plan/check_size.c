@@ -7,7 +7,8 @@ enum {
     FEW_CLASSES = 4,     /* that rows may not all be alike in, by chance */
     FEW_COLUMNS = 32,    /* of a class, at least, where there are so few classes */
     CLASS_COLUMNS = 256, /* and where there are more */
-    GROUP_LEAST = 1024,  /* steps that are compared together */
+    GROUP_LEAST = 512,   /* steps that are compared together */
+    WIDE = 1 << 15,      /* columns, whose classes have so many that these are fewer */
     ROW_SUMS = 5,        /* of each class of a row: y, before, z, squares, odd */
 };
 
@@ -37,16 +38,18 @@ size_t check_peak_numbers(int64_t rows, int64_t cols)
 }
 
 /* What an error of a typical element takes to be found grows with the square of the group, or with
- * the group where peaks are known; what the comparisons cost falls with it.  Products in residues
- * round once in a block of k. */
-int64_t check_group_steps(const struct problem *p, bool has_peaks)
+ * the group where peaks are known, and with the root of a class's columns; what the comparisons
+ * cost falls with it.  Products in residues round once in a block of k. */
+int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks)
 {
     const int64_t k = p->k_whole;
     if (p->type == SCALAR_DOUBLE || p->moduli > 0)
         return INT64_MAX;
     if (has_peaks)
         return k < 1 << 14 ? 4096 : 8192;
-    return k < 1 << 14 ? GROUP_LEAST : k < 1 << 17 ? 2048 : 4096;
+    if (k < 1 << 14)
+        return cols > WIDE ? GROUP_LEAST : 2 * GROUP_LEAST;
+    return k < 1 << 17 ? 2048 : 4096;
 }
 
 size_t check_verdicts(int64_t rows)

@@ -13,8 +13,9 @@ int check_classes(const struct problem *p, int64_t cols);
 /* Whether the check of tiles of so many columns goes by the peaks of their sums (gemm.h). */
 bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols);
 
-/* Steps of k after which the sums of the product, which `p` may be a part of, are compared. */
-int64_t check_group_steps(const struct problem *p, bool has_peaks);
+/* Steps of k after which the sums of the product, which `p` may be a part of, are compared in tiles
+ * of so many columns. */
+int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks);
 
 /* Groups of steps that a slab can have, at most. */
 size_t check_parts(int64_t slab);

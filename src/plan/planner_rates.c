@@ -176,7 +176,8 @@ double plan_product_seconds(const struct problem *p, const struct machine *machi
         machine->gpu ? whole_blocks(product->rows) * whole_blocks(product->cols) : tile;
     /* Elements that the check passes over: the panels of each slab, the tile after each group. */
     bool has_peaks = check_has_peaks(request->algorithm, p->type, plan->tile_cols);
-    double group = fmax((double)check_group_steps(p, has_peaks), (double)plan->slab);
+    double group =
+        fmax((double)check_group_steps(p, plan->tile_cols, has_peaks), (double)plan->slab);
     double groups = fmax(k / group, slabs / (double)plan->slabs);
     double panels =
         rows * (double)problem_element(p, OPERAND_A) + cols * (double)problem_element(p, OPERAND_B);

@@ -49,7 +49,7 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
                         .inputs = p->moduli > 0 ? ozaki_error(&residues) : 0,
                         .classes = check_classes(p, plan->tile_cols),
                         .deal = has_peaks ? PEAK_ROWS : 1,
-                        .group_steps = check_group_steps(p, has_peaks)};
+                        .group_steps = check_group_steps(p, plan->tile_cols, has_peaks)};
     if (!c->on)
         return 0;
     carve_memory(c, memory, has_peaks);

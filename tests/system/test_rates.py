@@ -3,6 +3,7 @@ the same C for any rates and limits."""
 import hashlib
 import json
 
+import h5py
 import pytest
 
 from launch import BUILD, FAULTY, run
@@ -89,6 +90,19 @@ def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
         done = run("dgemm_ooc", source, *other)
         assert done.returncode == 3 and "of --split-k 2; give that, or --restart never" in done.stderr
     assert run("dgemm_ooc", source, "--split-k", "auto").returncode == 0
+
+
+def test_wide_tiles_of_floats_are_checked(tmp_path):
+    """A class of the check has thousands of their columns, but fewer steps of k are compared together."""
+    source = tmp_path / "input.h5"
+    operands(source, 8, 1000, 1000, "f4")
+    with h5py.File(source, "a") as file:
+        layout = h5py.VirtualLayout((1000, 140000), "f4")
+        for i in range(140):
+            layout[:, 1000 * i:1000 * (i + 1)] = h5py.VirtualSource(file["B"])
+        file.create_virtual_dataset("wide", layout)
+    report = multiply(source, "-b", "wide", "--tile", "8x140000x100")
+    assert report["verdict"] == "PASSED" and report["detectable"] < 0.5
 
 
 @pytest.mark.parametrize("slab", [1152, 1280, 1536, 1920, 2816])

@@ -75,7 +75,7 @@ static double typical_element(const struct bench *x, int64_t row)
 static int64_t products_of(const struct bench *x)
 {
     bool has_peaks = check_has_peaks(x->target->algorithm, x->problem.type, x->problem.n);
-    int64_t group = check_group_steps(&x->problem, has_peaks);
+    int64_t group = check_group_steps(&x->problem, x->problem.n, has_peaks);
     int64_t whole = min_i64(group, x->plan.slab);
     int64_t last = x->problem.k - (x->plan.slabs - 1) * x->plan.slab;
     return (x->plan.slabs - 1) * ceil_div(x->plan.slab, whole) + ceil_div(last, whole);
