@@ -297,7 +297,7 @@ static void check_together(struct parse *p)
     if (p->c && !options_add_c(o) && (o->given.beta || !o->check_only))
         usage_error(p,
                     "%s %s names the C that is added, which is read only if beta is not 0: give "
-                    "--beta too, or name the result's file with --output",
+                    "such a --beta, or name the result's file with --output",
                     p->c_given_by, p->c);
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
         usage_error(p, "--ranks and --ranks-per-node describe a machine for --dry-run; "

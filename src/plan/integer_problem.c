@@ -9,7 +9,7 @@
 #include "error.h"
 #include "options.h"
 
-static const double most_of_double = 0x1p53; /* below which all integers are doubles */
+static const double most_of_double = 0x1p53; /* up to which all integers are doubles */
 
 typedef unsigned __int128 wide;
 
@@ -59,7 +59,7 @@ static bool check_scalars(const struct problem *p, struct error *err)
     const char *const names[] = {"alpha", "beta"};
     bool whole = true;
     for (int i = 0; i < 2; i++)
-        if (scalars[i] != trunc(scalars[i]) || !(fabs(scalars[i]) <= most_of_double)) {
+        if (scalars[i] != trunc(scalars[i]) || !(fabs(scalars[i]) < most_of_double)) {
             error_add(err, EXIT_USAGE,
                       "--%s %.15g is not an integer of up to 53 bits, as an int64 C needs; give "
                       "--type d for a C of doubles",
@@ -108,8 +108,8 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
                   scalar_name(a->integers));
     else if (end > OPERAND_C && !holds_integers(&p->matrix[OPERAND_C]))
         error_add(err, EXIT_INPUT,
-                  "A and B are integers and C is not, but would be added to; give --type d for a C "
-                  "of doubles");
+                  "A and B are integers and C is none up to int64, but would be added to; give "
+                  "--type d for a C of doubles");
     else
         return false;
     return true;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the detection power of the product check by type and k: tests/bench/results/check-power.json.
+"""Measure the detection power of the product check by type, k and n: tests/bench/results/check-power.json.
 
     check_power.py [-o FILE.json] [-- PROGRAM_OPTION...]
 
@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, ROOT  # noqa: E402
 
-CASES = [(100, 1024), (1000, 1024), (4000, 1024), (16000, 1024), (100000, 128), (1000000, 32)]
+CASES = [(100, 1024, 1024), (1000, 1024, 1024), (1000, 16, 65536), (4000, 1024, 1024), (16000, 1024, 1024),
+         (100000, 128, 128), (1000000, 32, 32)]  # k, m, n
 
 
 def generate(source, name, rows, cols, kind):
@@ -26,15 +27,15 @@ def generate(source, name, rows, cols, kind):
                     "--type", kind], check=True, capture_output=True)
 
 
-def measure(folder, kind, k, side, options):
-    source, report = Path(folder) / f"{kind}{k}.h5", Path(folder) / "report.json"
-    generate(source, "A", side, k, kind)
-    generate(source, "B", k, side, kind)
+def measure(folder, kind, k, m, n, options):
+    source, report = Path(folder) / f"{kind}{k}x{n}.h5", Path(folder) / "report.json"
+    generate(source, "A", m, k, kind)
+    generate(source, "B", k, n, kind)
     subprocess.run([BUILD / "dgemm_ooc", source, "-q", "--verify", "full", "--report", report, *options],
                    capture_output=True)
     found = json.loads(report.read_text())
     full = found["full_check"]
-    return {"type": found["problem"]["type"], "m": side, "n": side, "k": k, "verdict": found["verdict"],
+    return {"type": found["problem"]["type"], "m": m, "n": n, "k": k, "verdict": found["verdict"],
             "online": found["detectable"], "full": full["detectable"], "online_residual": found["residual"],
             "full_residual": full["residual"]}
 
@@ -48,9 +49,9 @@ def main():
     table = {"date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "commit": commit.stdout.strip(), "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         for kind in "ds":
-            for k, side in CASES:
-                row = measure(folder, kind, k, side, args.options)
-                print("{type} k {k}: online {online:.2g}, full {full:.2g}: {verdict}".format(**row))
+            for k, m, n in CASES:
+                row = measure(folder, kind, k, m, n, args.options)
+                print("{type} k {k}, n {n}: online {online:.2g}, full {full:.2g}: {verdict}".format(**row))
                 table["rows"].append(row)
     if args.output:
         args.output.write_text(json.dumps(table, indent=1) + "\n")
