@@ -26,7 +26,7 @@ void leftovers_remove(void)
 {
     if (!lock_is_held())
         return;
-    for (int i = 0; i < count; i++)
+    for (int i = count - 1; i >= 0; i--)
         if (leftovers[i].descriptor < 0 ||
             file_has_name(leftovers[i].descriptor, leftovers[i].name))
             unlink(leftovers[i].name);

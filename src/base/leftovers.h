@@ -7,8 +7,9 @@
 enum { LEFTOVERS_MAX = 4 };
 void leftovers_add(const char *name, int descriptor);
 
-/* Remove the registered files, if this process still holds its run's lock (lock.h): otherwise they
- * are another run's.  May be called from any thread and from a signal handler. */
+/* Remove the registered files, the first one last, if this process still holds its run's lock
+ * (lock.h): otherwise they are another run's.  May be called from any thread and from a signal
+ * handler. */
 void leftovers_remove(void);
 
 /* Forget the registered files: another run can resume from them now. */

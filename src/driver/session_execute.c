@@ -36,8 +36,10 @@ static bool save_progress(struct session *s, const struct saved *saved, struct p
     now->saved = true;
     if (s->comm.rank > 0)
         return true;
+    if (journal_save(&s->journal, now, why))
+        return false;
     leftovers_keep();
-    return journal_save(&s->journal, now, why) == 0;
+    return true;
 }
 
 void session_warn_unsaved(const struct session *s, bool stops, const char *what, const char *why)

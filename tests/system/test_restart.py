@@ -168,6 +168,26 @@ def test_a_signal_again_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
+def test_a_save_that_failed_leaves_nothing_to_a_signal_again(tmp_path):
+    """Nothing could be resumed from its files, which fill the disk."""
+    source = tmp_path / "input.h5"
+    operands(source, *DEEP)
+    if not (BUILD / FAULTY).exists():
+        pytest.skip("the program with faults is not built: make test")
+    with start(FAULTY, source, *WHOLE, "--io", "buffered", "--checkpoint", "0.1s", "--host-memory", "16M",
+               DGEMM_OOC_TEST_FAULTS="pread:delay%5,pwrite:delay%100,write:enospc@3+") as process:
+        line = next(line for line in process.stderr if "cannot write the journal" in line)
+        process.send_signal(signal.SIGTERM)
+        next(line for line in process.stderr if "stopping (SIGTERM)" in line)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.1)
+        for number in signal.SIGTERM, signal.SIGCONT:
+            process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert "it continues" in line and process.returncode == -signal.SIGTERM, err
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def stop_within_k(source, ranks, *options, **env):
     """Stop a run after at least two checkpoints; return the remaining pieces."""
     with start("dgemm_ooc", source, *options, "--checkpoint", "0.05s", ranks=ranks,
