@@ -79,6 +79,7 @@ goes_on()
     [ "$status" = 75 ] && [ -z "$final" ] || return 1
     [ "$stalls" -lt "$MOST_STALLS" ] && return 0
     echo "giving up: the last $stalls attempts made no progress" >&2
+    rm -f "$OUTPUT.stalls" # a job that is submitted again begins anew
     return 1
 }
 
