@@ -141,11 +141,12 @@ help:
 	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
 	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
 
-# Rebuild when the flags change, and print a summary of what was found where.
+MADE_WITH = $(MPICC) $(CXX) $(CLANG) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS) $(FUZZFLAGS)
+# Rebuild when the compilers or flags change, and print a summary of what was found where.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' | cmp -s - $@ || \
-	  { $(MAKE) --no-print-directory summary; $(MAKE) --no-print-directory needs && echo '$(MPICC) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS)' >$@; }
+	@echo '$(MADE_WITH)' | cmp -s - $@ || \
+	  { $(MAKE) --no-print-directory summary; $(MAKE) --no-print-directory needs && echo '$(MADE_WITH)' >$@; }
 FORCE:
 
 # Report missing headers once, before the compiler does so for each file.
