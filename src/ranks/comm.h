@@ -26,7 +26,7 @@ int comm_open(struct comm *comm, struct error *err);
 void comm_close(void);
 
 /* Whether this process is bound to its CPUs by the default policy of its launcher, and not because
- * the user asked for it.  Only Open MPI 4 states that; otherwise false. */
+ * the user asked for it.  Only Open MPI states that (5: PRRTE, its launcher); otherwise false. */
 bool comm_bound_by_default(void);
 
 /* Collective.  Form layers of equally many consecutive ranks, with nodes of so many ranks; from

@@ -12,8 +12,8 @@ int run_open(struct run *run, struct error *err);
 /* Part of run_open: load the kernels. */
 int run_warm_up(struct run *run, struct error *err);
 
-/* Compute all tiles of this rank and wait until they are in the output (but not yet synced).  Ends
- * early, with ERROR_ELSEWHERE and no complaint, when another rank raised or stopped the node's
+/* Compute all tiles of this rank and wait until they are in the output, and synced.  Ends early,
+ * with ERROR_ELSEWHERE and no complaint, when another rank raised or stopped the node's
  * intake. */
 int run_execute(struct run *run, struct error *err);
 

@@ -2,10 +2,10 @@
  *
  * Between two slabs the ranks vote on whether to save or to stop (stop.h), and report their
  * progress: some five times a second, whatever the plan expected, or with every second slab where
- * slabs take longer.  All of them save at the same slab.  What is complete of C is made durable
- * first; then the sums of the tiles at work, which have been checked, in one of two files beside C,
- * which are used in turn, so that the last checkpoint stays whole until this one is; then `done` is
- * called, which records it (journal.h).
+ * slabs take longer.  All of them save at the same slab.  The sums of the tiles at work, which have
+ * been checked, are made durable in one of two files beside C, which are used in turn, so that the
+ * last checkpoint stays whole until this one is; then what is complete of C; then `done` is called,
+ * which records it (journal.h).
  *
  * A checkpoint that fails, for lack of space or for another reason, does not end the run: a warning
  * is printed, and the next one tries again.  Only C itself must be written. */
