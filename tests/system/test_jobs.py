@@ -88,6 +88,7 @@ def test_no_progress(batch, source, system, last):
     batch.hand_in(system, production(system, source, MAX_TIME="0.001s"))
     assert batch.run() == [75, 75, last], batch.log.read_text()
     assert "giving up: the last 3 attempts made no progress" in batch.log.read_text()
+    assert not list(source.parent.glob("*.stalls"))
 
 
 @pytest.mark.parametrize("system, status", [("pbs-alps", 75), ("lsf", 1)])
