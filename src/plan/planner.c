@@ -324,18 +324,20 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
         plan_try_triangle(q, plan, &none);
     }
     plan_fits(q, plan);
+    plan_roofline(q, plan);
+    const char *takes = quantity_time(plan->roofline_s);
     if (plan->device_bytes > machine->device_memory)
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %zu bytes of device memory on each rank, the limit is %zu; "
-            "give at least --gpu-memory %zu",
-            plan->device_bytes, machine->device_memory, plan->device_bytes);
+            "give at least --gpu-memory %zu, with which it may take %s; more is faster",
+            plan->device_bytes, machine->device_memory, plan->device_bytes, takes);
     if (plan->host_bytes > machine->host_memory)
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %zu bytes of host memory on each rank, the limit is %zu; "
-            "give at least --host-memory %zu",
-            plan->host_bytes, machine->host_memory, plan->host_bytes);
+            "give at least --host-memory %zu, with which it may take %s; more is faster",
+            plan->host_bytes, machine->host_memory, plan->host_bytes, takes);
     return err->code;
 }
 

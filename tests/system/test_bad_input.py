@@ -669,7 +669,7 @@ def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more
     how = dict(ranks=ranks, OMP_NUM_THREADS=str(threads))
     said = assert_refused(source.parent, source, option, 1000, *more, code=RESOURCES,
                           says=["the limit is 1000"], **how)
-    smallest = int(re.search(f"give at least {option} ([0-9]+)", said).group(1))
+    smallest = int(re.search(f"give at least {option} ([0-9]+), with which it may take [0-9]", said).group(1))
     multiply(source, option, smallest, *more, **how)
     assert_refused(source.parent, source, option, smallest - 1, *more, "--force", code=RESOURCES,
                    **how)
