@@ -42,6 +42,7 @@ struct named {
     const char *file, *dataset;
     const char *prefixes; /* environment variable: the folders that the library searches first */
     bool external, found;
+    uint64_t bytes; /* of an external file that was found */
 };
 
 static int refuse(const struct search *s, const char *why, const char *name)
@@ -123,6 +124,7 @@ static bool try_path(struct named *n, const char *path)
     if (S_ISREG(status.st_mode) && s->visit)
         s->visit(path, s->context);
     n->found |= n->external;
+    n->bytes = (uint64_t)status.st_size;
     return n->external || follow(n, path, &status);
 }
 
@@ -242,7 +244,9 @@ static int look_at_external(struct search *s, hid_t plist, int files,
 {
     for (int i = 0; i < files && !s->err->code; i++) {
         char file[PATH_MAX] = "";
-        H5Pget_external(plist, (unsigned)i, sizeof file - 1, file, NULL, NULL);
+        off_t offset = 0;
+        hsize_t size = 0;
+        H5Pget_external(plist, (unsigned)i, sizeof file - 1, file, &offset, &size);
         struct named n = {.search = s,
                           .from = step,
                           .file = file,
@@ -252,6 +256,9 @@ static int look_at_external(struct search *s, hid_t plist, int files,
         error_make_plain(file);
         if (!n.found && !s->err->code)
             refuse(s, "keeps its elements in a file that is not there: ", file);
+        else if (n.found && size != H5F_UNLIMITED &&
+                 (n.bytes < (uint64_t)offset || n.bytes - (uint64_t)offset < size))
+            refuse(s, "keeps its elements in a file that is shorter than they are: ", file);
     }
     return s->err->code;
 }
