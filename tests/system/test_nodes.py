@@ -42,8 +42,8 @@ def test_the_bits_of_one_rank(slurm, problem, each):
     source, output, path = problem[0], problem[0].with_name("many.h5"), problem[0].with_name("report.json")
 
     def multiplied():
-        return slurm.run("srun", "--nodes=4", f"--ntasks-per-node={each}", SRUN, BUILD / FAULTY, source,
-                         *SCALARS, *LIMITS, "--report", path, "-o", output, "--force")
+        return slurm.run("srun", "--kill-on-bad-exit=1", "--nodes=4", f"--ntasks-per-node={each}", SRUN,
+                         BUILD / FAULTY, source, *SCALARS, *LIMITS, "--report", path, "-o", output, "--force")
 
     done = once_more_if_mpi_fell_over(multiplied, lambda done: done.stderr + done.stdout)
     assert done.returncode == 0, done.stderr
