@@ -8,7 +8,7 @@ enum {
     FEW_COLUMNS = 32,    /* of a class, at least, where there are so few classes */
     CLASS_COLUMNS = 256, /* and where there are more */
     GROUP_LEAST = 512,   /* steps that are compared together */
-    WIDE = 1 << 15,      /* columns, whose classes have so many that these are fewer */
+    WIDE = 1 << 15,      /* columns of a tile, above which these are fewer */
     ROW_SUMS = 5,        /* of each class of a row: y, before, z, squares, odd */
 };
 

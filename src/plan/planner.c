@@ -330,13 +330,13 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %zu bytes of device memory on each rank, the limit is %zu; "
-            "give at least --gpu-memory %zu, with which it may take %s; more is faster",
+            "give at least --gpu-memory %zu, with which it may take %s, and less with more",
             plan->device_bytes, machine->device_memory, plan->device_bytes, takes);
     if (plan->host_bytes > machine->host_memory)
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %zu bytes of host memory on each rank, the limit is %zu; "
-            "give at least --host-memory %zu, with which it may take %s; more is faster",
+            "give at least --host-memory %zu, with which it may take %s, and less with more",
             plan->host_bytes, machine->host_memory, plan->host_bytes, takes);
     return err->code;
 }

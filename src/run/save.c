@@ -295,17 +295,15 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     return level == STOP_END ? err->code = EXIT_STOPPED : 0;
 }
 
-/* What this rank wants, and how long ago it was last asked.  A stop takes as long as the longest
- * save so far, and may be heard of as late as this time. */
-static enum stop_level ask(struct run *run, double *ago_s)
+/* What this rank wants now.  A stop takes as long as the longest save so far, and may be decided as
+ * late as this rank was last asked before. */
+static enum stop_level ask(struct run *run, double now)
 {
     struct saver *s = &run->saver;
     const bool keeps_time = run->comm->rank == 0;
-    const double last = s->asked;
-    s->asked = clock_now();
-    *ago_s = s->asked - last;
     if (keeps_time)
-        stop_measured(*ago_s + s->longest_s);
+        stop_measured(now - s->asked + s->longest_s);
+    s->asked = now;
     return stop_level(keeps_time);
 }
 
@@ -313,23 +311,23 @@ static enum stop_level ask(struct run *run, double *ago_s)
 static enum stop_level ask_alone(struct run *run, struct error *err)
 {
     struct saver *s = &run->saver;
-    double now = clock_now(), ago_s;
+    double now = clock_now();
     if (now > s->met_s + vote_seconds) {
         s->met_s = now;
         run_tally(run, &s->vote.tally);
         s->met(s->context, &s->vote.tally, err);
     }
-    return ask(run, &ago_s);
+    return ask(run, now);
 }
 
 static void vote_begin(struct run *run)
 {
     struct saver *s = &run->saver;
-    double ago_s;
-    enum stop_level level = ask(run, &ago_s);
+    const double now = clock_now();
+    const bool late = now > s->asked + vote_seconds;
+    const enum stop_level level = ask(run, now);
     s->vote_step = s->steps;
-    s->vote = (struct vote){
-        .stop = level == STOP_END, .save = level == STOP_SAVE, .late = ago_s > vote_seconds};
+    s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE, .late = late};
     run_tally(run, &s->vote.tally);
     s->voting = true;
     comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);

@@ -1,11 +1,11 @@
 /* Checkpoints: saving a run while it is at work, so that another run can resume from there.
  *
  * Between two slabs the ranks vote on whether to save or to stop (stop.h), and report their
- * progress: some five times a second, whatever the plan expected, or with every second slab where
- * slabs take longer.  All of them save at the same slab.  The sums of the tiles at work, which have
- * been checked, are made durable in one of two files beside C, which are used in turn, so that the
- * last checkpoint stays whole until this one is; then what is complete of C; then `done` is called,
- * which records it (journal.h).
+ * progress: at least a few times a second, however slow the run is against its plan, or with every
+ * second slab where slabs take longer.  All of them save at the same slab.  The sums of the tiles
+ * at work, which have been checked, are made durable in one of two files beside C, which are used
+ * in turn, so that the last checkpoint stays whole until this one is; then what is complete of C;
+ * then `done` is called, which records it (journal.h).
  *
  * A checkpoint that fails, for lack of space or for another reason, does not end the run: a warning
  * is printed, and the next one tries again.  Only C itself must be written. */
@@ -18,7 +18,7 @@ struct run;
 /* The matrix in a file of saved sums: as large as C, with holes where nothing was saved. */
 struct matrix_info save_matrix(const struct matrix_info *output, const char *file);
 
-/* Part of run_open: how often to vote at most, and which file of sums comes first.  Opens no file;
+/* Part of run_open: how far apart votes may be, and which file of sums comes first.  Opens no file;
  * cannot fail.  save_close closes the files that were opened since. */
 void save_open(struct run *run);
 void save_close(struct run *run);

@@ -25,7 +25,7 @@ struct saved {
 /* What the ranks vote on, added up over them.  Nothing but doubles. */
 struct vote {
     double stop, save; /* ranks that want it */
-    double late;       /* ranks to which the last vote is longer ago than planned */
+    double late;       /* ranks that were last asked longer ago than votes should be apart */
     struct tally tally;
 };
 

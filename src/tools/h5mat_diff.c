@@ -1,7 +1,7 @@
 /* h5mat diff: compare two matrices, larger than memory if need be; or those of two files.
  *
- * Elements are compared as long doubles, which hold every int64 and every double, and the squares
- * of all doubles without overflow or underflow.
+ * Elements are compared as long doubles, which hold every int64 and every double, and on x86 and
+ * Arm the squares of all doubles, too, without overflow or underflow.
  *
  * The sums are taken block by block and then over the blocks in order, so that the same two
  * matrices give the same digits whatever the threads do. */

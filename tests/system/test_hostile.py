@@ -300,14 +300,14 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("bytes", [0, A.nbytes - 1])
-def test_external_storage_that_is_too_short(tmp_path, bytes):
+@pytest.mark.parametrize("kept", [0, A.nbytes - 1])
+def test_external_storage_that_is_too_short(tmp_path, kept):
     """The library would read zeros."""
     other = tmp_path / "other"
     with h5py.File(tmp_path / "input.h5", "w") as file:
         file.create_dataset("A", A.shape, "f8", external=[(str(other), 0, A.nbytes)])
         file["B"] = B
-    other.write_bytes(A.tobytes()[:bytes])
+    other.write_bytes(A.tobytes()[:kept])
     assert_refused(tmp_path, tmp_path / "input.h5", says=["in a file that is shorter than they are", "other"])
     other.write_bytes(A.tobytes())
     multiply(tmp_path / "input.h5")

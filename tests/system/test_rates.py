@@ -93,7 +93,8 @@ def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
 
 
 def test_wide_tiles_of_floats_are_checked(tmp_path):
-    """A class of the check has thousands of their columns, but fewer steps of k are compared together."""
+    """A class of the check has thousands of their columns, but fewer steps of k are compared together.  When the
+    files are read back, all of k is compared at once."""
     source = tmp_path / "input.h5"
     operands(source, 8, 1000, 1000, "f4")
     with h5py.File(source, "a") as file:
@@ -103,6 +104,8 @@ def test_wide_tiles_of_floats_are_checked(tmp_path):
         file.create_virtual_dataset("wide", layout)
     report = multiply(source, "-b", "wide", "--tile", "8x140000x100")
     assert report["verdict"] == "PASSED" and report["detectable"] < 0.5
+    done = run("dgemm_ooc", source, "-b", "wide", "--check-only")
+    assert done.returncode == 6 and "NOT CHECKED" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("slab", [1152, 1280, 1536, 1920, 2816])

@@ -1,5 +1,6 @@
 """What the documents say of this tree: links lead somewhere, named files are there, and the README
 stays short."""
+import json
 import re
 from pathlib import Path
 
@@ -56,3 +57,16 @@ def test_named_functions_are_there(document):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "tests/bench/README.md"], ids=names)
+def test_what_the_check_finds_is_what_was_measured(document):
+    """Rows of a k, and of another n than 1024 or what was said above the table: both types, made and read back."""
+    table = json.loads((ROOT / "tests/bench/results/check-power.json").read_text())["rows"]
+    rows = re.findall(r"^\| (\d+)(?:, .*n = (\d+))? \|((?: [\d.e-]+ \|){4})$", document.read_text(), re.M)
+    assert len(rows) >= 4
+    for k, n, figures in rows:
+        n = int(n) if n else {"100000": 128, "1000000": 32}.get(k, 1024)
+        measured = [row[check] for kind in ("double", "float") for check in ("online", "full") for row in table
+                    if (row["type"], row["k"], row["n"]) == (kind, int(k), n)]
+        assert [float(figure) for figure in figures.split("|")[:4]] == [float(f"{x:.2g}") for x in measured]
