@@ -105,12 +105,12 @@ def main():
         subprocess.run([BUILD / "h5mat", "gen", f"{arguments.folder}/ab.h5:/{name}", "--force", "--rows",
                         str(arguments.size), "--cols", str(arguments.size), "--seed", str(seed + 1)],
                        env=environment(), check=True, stdout=subprocess.DEVNULL)
-    results = []
+    results, launcher = [], shlex.split(arguments.launcher)
     for _ in range(2):  # warm-up: touches the memory of the output beside which the next one is written
-        multiply([], arguments.folder, "4G", "NN", [])
+        multiply(launcher, arguments.folder, "4G", "NN", [])
     for memory in arguments.memory.split(","):
         for trans in arguments.trans.split(","):
-            results.append(case(arguments, shlex.split(arguments.launcher), memory, trans))
+            results.append(case(arguments, launcher, memory, trans))
             show(results[-1])
             if arguments.output:
                 arguments.output.write_text(json.dumps(results, indent=1))
