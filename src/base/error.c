@@ -50,6 +50,17 @@ int error_add(struct error *err, int code, const char *format, ...)
     return code;
 }
 
+void error_append(struct error *err, const struct error *more)
+{
+    if (!err->code)
+        err->code = more->code;
+    for (const char *line = more->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        error_add(err, more->code, "%.*s", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
 int error_no_memory(struct error *err, const char *what)
 {
     return error_add(err, EXIT_RESOURCES, "no host memory is left for %s; lower --host-memory",

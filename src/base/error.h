@@ -1,9 +1,9 @@
 /* Errors as values: complaints gathered in one place, printed once, by one rank.
  *
  * A function that can fail returns 0 or one of the exit codes below and adds one sentence to the
- * `struct error` it was given, at the lowest level that knows the cause.  Nothing below main
- * prints or exits.  Checks that do not depend on each other all run, so that the user sees every
- * complaint at once; the first one decides the exit code. */
+ * `struct error` it was given, at the lowest level that knows the cause.  One place of a program
+ * prints them and sets its exit code.  Checks that do not depend on each other all run, so that the
+ * user sees every complaint at once; the first one decides the exit code. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,6 +39,10 @@ int error_of_disk(int number, int otherwise);
 /* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Add all complaints of another one, each as a line of its own, or that another rank has failed.
+ */
+void error_append(struct error *err, const struct error *more);
 
 /* Complain (EXIT_RESOURCES) that no host memory is left for `what`, or that a thread for `what`
  * does not start, where pthread_create has returned `status`; both with the remedy.  Return the

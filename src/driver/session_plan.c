@@ -79,8 +79,7 @@ static void plan_first(struct session *s, struct work *left, struct attempt *att
         why = (struct error){0};
         plan_piece(s, first, attempt, &why);
     }
-    if (why.code)
-        s->err = why;
+    error_append(&s->err, &why);
     if (s->comm.rank == 0 && !why.code)
         simulate(&attempt->problem, &s->hardware.machine, &attempt->request, &attempt->plan,
                  &attempt->predicted);

@@ -54,7 +54,7 @@ static void write_page(struct session *s)
     }
     page_write(&s->record.page, &account, &s->comm, path, &of_page);
     if (of_page.code && speaks)
-        error_add(&s->err, of_page.code, "%s", of_page.text);
+        error_append(&s->err, &of_page);
     else if (speaks && !s->options.quiet)
         printf("Page        %s\n", path);
 }
@@ -68,8 +68,8 @@ int session_print_report(struct session *s)
         report_print(r, &s->problem, &s->hardware.machine, &s->attempt.plan);
     if (prints && r->full.judged)
         report_full_check(&r->full);
-    if (speaks && of_trace->code)
-        error_add(&s->err, of_trace->code, "%s", of_trace->text);
+    if (speaks)
+        error_append(&s->err, of_trace);
     s->record.exit_code = report_verdict(r);
     s->record.done = 1;
     if (s->options.html[0])

@@ -153,8 +153,8 @@ int layers_add(struct run *run, struct error *err)
         outlet_take(&run->out, &slots[i], err);
     if (err->code > 0)
         comm_raise(run->comm); /* others may be at their last steps */
-    if (comm_agree(run->comm, err))
-        return err->code;
+    if (comm_sum(err->code != 0) > 0)
+        return err->code = err->code ? err->code : ERROR_ELSEWHERE;
     bool works = !block_empty(&run->drain.tile.block);
     if (works)
         check_now(&run->check, run->acc.memory, err);

@@ -261,8 +261,7 @@ static void compare_pair(struct diff *d, const char *first, const char *second, 
     }
     store_close(d->store[0]);
     store_close(d->store[1]);
-    if (own.code)
-        error_add(err, own.code, "%s", own.text);
+    error_append(err, &own);
 }
 
 /* The matrices of a file. */

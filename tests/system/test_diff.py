@@ -68,6 +68,8 @@ def test_nothing_to_compare(x, y):
     write(y, C=A, D=B)
     assert "no matrix of the same name; name one of each" in diff(x, y, code=INPUT)
     assert 'no dataset "/A"' in diff(f"{x}:/A", y, code=INPUT)
+    lines = diff(f"{x}:/E", f"{y}:/E", code=INPUT).splitlines()
+    assert len(lines) == 2 and all(f'{file}: no dataset "/E"' in line for file, line in zip((x, y), lines))
     write(y.with_name("z.h5"), vector=A[0])
     assert "no two-dimensional dataset" in diff(x, y.with_name("z.h5"), code=INPUT)
 

@@ -171,6 +171,12 @@ def test_a_file_on_the_way_to_an_operand_is_an_input(source, virtual):
     assert run("dgemm_ooc", source).returncode == 0
 
 
+def test_all_that_is_wrong_is_said_at_once(source):
+    """Neither hides the other; the one that was found first decides the exit code."""
+    output_of(source).write_bytes(b"")
+    assert_refused(source.parent, source, "--host-memory", "1M", complaints=2, says=["exists", "host memory"])
+
+
 # What --force replaces.
 
 def held(path):
