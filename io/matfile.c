@@ -34,7 +34,6 @@ struct matfile {
     bool gaps, nothing;    /* gaps: parts may have no storage; nothing: all of it has none */
     double fill_double[2]; /* the fill value of both parts that is read there, */
     float fill_float[2];   /* as each type, converted by HDF5 */
-    int64_t fill_integer;
 };
 
 static uint64_t chunks_per_row(const struct matrix_info *info)
@@ -123,8 +122,6 @@ static void find_gaps(struct matfile *m)
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
     h5_fill_value(plist, &m->info, SCALAR_DOUBLE, m->fill_double);
     h5_fill_value(plist, &m->info, SCALAR_FLOAT, m->fill_float);
-    if (defined != H5D_FILL_VALUE_UNDEFINED && !m->info.complex)
-        H5Pget_fill_value(plist, H5T_NATIVE_INT64, &m->fill_integer);
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
     h5_close(plist);
@@ -134,7 +131,7 @@ static void fill(const struct matfile *m, enum scalar type, void *to, int64_t el
 {
     for (int64_t i = 0; i < elements; i++)
         if (scalar_is_integer(type))
-            scalar_put_integer(type, m->fill_integer, to, i);
+            scalar_put_integer(type, m->info.fill_integer, to, i);
         else if (type == SCALAR_DOUBLE)
             ((double *)to)[i] = m->fill_double[i % 2];
         else

@@ -48,7 +48,8 @@ struct matrix_info {
     uint64_t chunk_bytes;            /* of one chunk in memory; 0 when not chunked */
     bool by_chunks;                  /* chunks can be read and decoded without HDF5 */
     struct chunk_pipeline pipeline;  /* their filters; all of them when by_chunks */
-    double fill;                     /* the value of chunks that were never written */
+    double fill;                     /* the value of chunks that were never written, */
+    int64_t fill_integer;            /* exactly, if elements are integers up to int64 */
     int64_t sources;                 /* source datasets of a virtual one; 0 when not virtual */
     char netcdf[160]; /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */

@@ -131,6 +131,17 @@ static int check_storage(hid_t dataset, const struct matrix_info *info, struct e
                      info->file, info->dataset, stored, wanted);
 }
 
+/* The value of integers that were never written, which a double might round. */
+static int64_t fill_integer(hid_t plist, const struct matrix_info *info)
+{
+    int64_t value = 0;
+    H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5Pfill_value_defined(plist, &defined);
+    if (info->elements == ELEMENT_INTEGER && defined != H5D_FILL_VALUE_UNDEFINED)
+        H5Pget_fill_value(plist, H5T_NATIVE_INT64, &value);
+    return value;
+}
+
 /* `reason`: why the layout prevents moving bytes without HDF5; unchanged if it does not. */
 static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size_t size,
                        const char **reason, struct error *err)
@@ -141,6 +152,7 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     hid_t plist = H5Dget_create_plist(dataset);
     H5D_layout_t layout = H5Pget_layout(plist);
     int external = H5Pget_external_count(plist);
+    info->fill_integer = fill_integer(plist, info);
     if (layout == H5D_CHUNKED) {
         rc = read_chunks(plist, info, text, size, reason, err);
     } else if (layout == H5D_COMPACT) {

@@ -224,7 +224,11 @@ static void fill(const struct store *s, const struct chunk_piece *p)
 {
     for (int64_t row = 0; row < p->rows; row++)
         for (int64_t i = 0; i < p->cols; i++)
-            put(s->type, s->info.fill, p->to + (size_t)row * p->pitch, i);
+            if (scalar_is_integer(s->type))
+                scalar_put_integer(s->type, s->info.fill_integer, p->to + (size_t)row * p->pitch,
+                                   i);
+            else
+                put(s->type, s->info.fill, p->to + (size_t)row * p->pitch, i);
 }
 
 /* An unused entry, emptied, or a new one; null if there is none.  Called with the lock held. */

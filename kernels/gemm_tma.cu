@@ -257,8 +257,7 @@ static cudaError_t launch_tma(const struct gemm *gemm, cudaStream_t stream)
     cudaError_t status = built_for_sm_90a(kernel, &built);
     if (status != cudaSuccess)
         return status;
-    if (!built || tiles == 0 || tiles > INT_MAX || g.k == 0 ||
-        g.k > INT_MAX - MMA_STEP)
+    if (!built || tiles == 0 || tiles > INT_MAX || g.k == 0 || g.k > INT_MAX - MMA_STEP)
         return gemm_tensor(gemm, stream);
 
     const int threads = SHAPE::WARPS * 32 + PRODUCERS;

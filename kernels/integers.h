@@ -47,7 +47,8 @@ static inline bool integers_signed(enum scalar type, int plane)
 size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t cols, int64_t steps);
 
 /* Rows and columns of parts of an m x n C, multiples of OZAKI_TILE, and steps of k of their planes
- * for which a workspace of so many bytes suffices: all of k if it can be, or else one block. */
+ * for which a workspace of so many bytes and a grid of blocks suffice: all of k if it can be, or
+ * else whole blocks. */
 struct integers_part {
     int64_t rows, cols, steps;
 };

@@ -9,6 +9,10 @@
  * a lower clock, and smaller ones too (tests/bench/README.md). */
 enum { COLS_MOST = 2048 };
 
+/* Columns of a part of C, and steps of its planes, of integers: tiles of 64 columns and of 128
+ * steps are no more than 65535, which a grid of blocks has in its second dimension. */
+enum { EXTENT_MOST = 1 << 21 };
+
 /* Bytes of the scale of a row or column: its exponent, shift and squares. */
 enum { SCALE_BYTES = 2 * sizeof(int32_t) + sizeof(uint64_t), SUM_BYTES = sizeof(int) };
 
@@ -49,8 +53,9 @@ size_t integers_workspace(enum scalar a, enum scalar b, int64_t rows, int64_t co
 struct integers_part integers_part(enum scalar a, enum scalar b, size_t bytes, int64_t m, int64_t n,
                                    int64_t k)
 {
-    struct integers_part part = {whole_tiles(m), whole_tiles(n), k};
-    if (integers_workspace(a, b, part.rows, part.cols, k) > bytes)
+    struct integers_part part = {whole_tiles(m), whole_tiles(min_i64(n, EXTENT_MOST)),
+                                 min_i64(k, EXTENT_MOST)};
+    if (integers_workspace(a, b, part.rows, part.cols, part.steps) > bytes)
         part.steps = min_i64(k, INTEGERS_BLOCK);
     while (integers_workspace(a, b, part.rows, part.cols, part.steps) > bytes &&
            halve(&part.rows, &part.cols))

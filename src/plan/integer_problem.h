@@ -4,8 +4,9 @@
 #include "problem.h"
 
 /* Make the product one of integers if its operands are, and the options let it be: set its types,
- * or complain about alpha and beta and what they would add to.  False, with nothing changed, if
- * it is none. `end`: of the operands that are described; the shapes must be set. */
+ * or complain: about options that such a product cannot have, alpha and beta, or what they would
+ * add to.  False, and no complaint, if it is one of doubles or floats.  `end`: of the operands that
+ * are described; the shapes must be set. */
 bool integers_choose(const struct options *options, struct problem *p, enum operand end,
                      struct error *err);
 

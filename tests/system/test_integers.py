@@ -133,6 +133,18 @@ def test_chunks_that_were_never_written(tmp_path):
     same((tmp_path / "input.h5", expected))
 
 
+@pytest.mark.parametrize("fill", [-2**62 - 1, 2**62 + 1])
+@pytest.mark.parametrize("io", ["auto", "hdf5"])
+def test_c0_of_chunks_that_were_never_written(tmp_path, io, fill):
+    """Values that no double holds."""
+    source, ab = make(tmp_path / "input.h5", 30, 20, 10)
+    with h5py.File(source, "a") as file:
+        c = file.create_dataset("C", ab.shape, "i8", chunks=(7, 6), fillvalue=fill)
+        c[:7, :6] = 5
+        c = c[()]
+    same((source, ab + c), "--beta", 1, "--io", io)
+
+
 @pytest.mark.parametrize("types", [("i1", "i1"), ("i2", "u2"), ("i4", "i2")], ids="-".join)
 @pytest.mark.parametrize("alpha, beta, c0", [(-3, 0, "i8"), (2, -5, "i8"), (0, 7, "i8"), (2, 3, "u1"), (1, 1, ">i4")])
 def test_scalars(tmp_path, device, types, alpha, beta, c0):

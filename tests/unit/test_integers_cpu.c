@@ -135,9 +135,24 @@ static void test_sums_of_the_check(void **state)
             try_lines((enum scalar)type, way & 1, way & 2);
 }
 
+/* A GPU's grid of blocks has 65535 tiles of 64 columns, and of 128 steps, at most. */
+static void test_parts_for_a_grid(void **state)
+{
+    (void)state;
+    const int64_t many = 100000000, any = 1000, columns = 65535 * 64, steps = 65535 * 128;
+    struct integers_part long_k =
+        integers_part(SCALAR_INT16, SCALAR_INT8, SIZE_MAX / 2, any, any, many);
+    struct integers_part wide =
+        integers_part(SCALAR_INT16, SCALAR_INT8, SIZE_MAX / 2, any, many, any);
+    assert_true(long_k.steps <= steps && long_k.steps % INTEGERS_BLOCK == 0);
+    assert_true(wide.cols <= columns && wide.cols % OZAKI_TILE == 0);
+    assert_int_equal(wide.steps, any);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_for_a_grid),
         cmocka_unit_test(test_every_instruction_set),
         cmocka_unit_test(test_sums_of_the_check),
     };

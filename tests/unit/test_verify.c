@@ -131,6 +131,36 @@ static void test_too_little_memory(void **state)
     succeed(verify_fits(&p, &small, &err), &err);
 }
 
+/* Chunks of integers are decoded as what they are: two a thread. */
+static void test_memory_for_chunks_of_integers(void **state)
+{
+    (void)state;
+    const struct matrix_info info = {.rows = 8192,
+                                     .cols = 8192,
+                                     .elements = ELEMENT_INTEGER,
+                                     .integers = SCALAR_INT8,
+                                     .element_bytes = 1,
+                                     .by_chunks = true,
+                                     .chunk_rows = 4096,
+                                     .chunk_cols = 4096,
+                                     .chunk_bytes = 16 << 20,
+                                     .pipeline.count = 1};
+    struct problem p = {.type = SCALAR_DOUBLE,
+                        .exact = true,
+                        .m = 8192,
+                        .n = 8192,
+                        .k = 8192,
+                        .alpha = 1,
+                        .matrix = {info, info},
+                        .held = {SCALAR_INT8, SCALAR_INT8, SCALAR_INT64}};
+    struct machine small = {.threads = 4, .host_memory = 128 << 20};
+    struct error err = {0};
+    assert_int_equal(verify_fits(&p, &small, &err), EXIT_RESOURCES);
+    small.host_memory = 160 << 20;
+    err = (struct error){0};
+    succeed(verify_fits(&p, &small, &err), &err);
+}
+
 static int enter(void **state)
 {
     struct error err = {0};
@@ -149,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_every_flip_is_caught),
         cmocka_unit_test(test_residual_alone),
         cmocka_unit_test(test_too_little_memory),
+        cmocka_unit_test(test_memory_for_chunks_of_integers),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
