@@ -46,13 +46,14 @@ bool quantity_parse_extents(const char *text, int count, int64_t *extents)
     return true;
 }
 
-/* "1-12:00:00": days, then hours, minutes and seconds, of which the last two are enough. */
+/* As Slurm has it: MM:SS, HH:MM:SS, or behind days HH, HH:MM or HH:MM:SS: "1-12:00:00". */
 static bool parse_clock(const char *text, double *seconds)
 {
     double days = 0, fields[3] = {0};
     int count = 0;
+    const bool has_days = strchr(text, '-') != NULL;
     char *end;
-    if (strchr(text, '-')) {
+    if (has_days) {
         days = (double)strtol(text, &end, 10);
         if (*end != '-')
             return false;
@@ -64,10 +65,13 @@ static bool parse_clock(const char *text, double *seconds)
         fields[count++] = (double)strtol(text, &end, 10);
         text = end + 1;
     } while (*end == ':');
-    if (*end || count < 2)
+    if (*end || (!has_days && count < 2))
         return false;
-    double hours = count == 3 ? fields[0] : 0;
-    *seconds = 86400 * days + 3600 * hours + 60 * fields[count - 2] + fields[count - 1];
+    const double *of = fields; /* hours, minutes and seconds */
+    const double minutes_first[] = {0, fields[0], fields[1]};
+    if (!has_days && count == 2)
+        of = minutes_first;
+    *seconds = 86400 * days + 3600 * of[0] + 60 * of[1] + of[2];
     return true;
 }
 
@@ -97,7 +101,7 @@ bool quantity_parse_time(const char *text, double *seconds)
 {
     if (!isdigit((unsigned char)text[0]))
         return false;
-    bool is_clock = strchr(text, ':') != NULL;
+    bool is_clock = strpbrk(text, ":-") != NULL;
     return (is_clock ? parse_clock(text, seconds) : parse_units(text, seconds)) && *seconds < 1e10;
 }
 
