@@ -90,11 +90,13 @@ int file_open_own(const char *name, int flags)
     if (fd >= 0 || (flags & O_CREAT && errno != EEXIST))
         return fd;
     fd = open(name, flags | safe, 0666);
-    const char *why = fd < 0 || fstat(fd, &status) ? NULL : file_why_foreign(name, &status);
-    if (!why)
+    if (fd < 0)
+        return -1;
+    const bool known = fstat(fd, &status) == 0;
+    if (known && !file_why_foreign(name, &status))
         return fd;
     close(fd);
-    errno = S_ISREG(status.st_mode) && status.st_nlink == 1 ? EPERM : EMLINK;
+    errno = !known || (S_ISREG(status.st_mode) && status.st_nlink == 1) ? EPERM : EMLINK;
     return -1;
 }
 

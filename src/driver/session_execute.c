@@ -266,9 +266,9 @@ static void requeue(struct session *s, const struct block *tile)
     struct progress *now = &s->progress;
     struct bands bands;
     struct error why = {0};
-    if (bands_read(&what, &s->comm, &bands, &why))
+    if (bands_read(&what, &s->comm, &bands, &why)) /* on this rank: all go on in step */
         error_add(&s->err, EXIT_RUNTIME, "C cannot be read back: %s", why.text);
-    else if (!work_again(&now->left, tile))
+    if (!work_again(&now->left, tile))
         error_add(&s->err, EXIT_VERIFY, "too many tiles failed their check");
     for (int band = 0; band < BANDS; band++)
         now->bands.sums[band] -= bands.sums[band];

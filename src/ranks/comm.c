@@ -255,8 +255,10 @@ void comm_raise(struct comm *comm)
         MPI_Request request;
         if (rank == comm->rank)
             continue;
+        comm_lock();
         MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_RAISE, all, &request);
         MPI_Request_free(&request);
+        comm_unlock();
     }
 }
 

@@ -39,7 +39,7 @@ static bool same_view(const struct comm *comm, int gpus, struct view *mine)
     return same;
 }
 
-int place_choose_gpu(const struct comm *comm, int gpus, bool wanted)
+int place_choose_gpu(const struct comm *comm, int gpus, bool binds)
 {
     struct view view;
     struct placing placing;
@@ -51,7 +51,7 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool wanted)
         comm_abort(EXIT_RESOURCES);
     bool known = placing_open(&placing), by_default = comm_bound_by_default();
     for (int i = 0; known && i < gpus; i++)
-        placing_claim(&placing, view.addresses[i], NULL, wanted, by_default, &mine[i]);
+        placing_claim(&placing, view.addresses[i], NULL, binds, by_default, &mine[i]);
     struct claim *everyones = comm_local_gather(comm, mine, (size_t)gpus * sizeof *mine);
     chosen = placing_choose(everyones, comm->local_size, comm->local_rank, gpus);
     free(everyones);

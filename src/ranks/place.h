@@ -23,10 +23,11 @@ struct place {
 };
 
 /* Collective over the ranks of a computer, each of which sees `gpus` GPUs.  Choose the GPU of this
- * rank, or -1 where none is `wanted`.  Each GPU gets as few ranks as possible; among such GPUs, the
- * one nearest to the CPUs that the rank is bound to, otherwise the first, is chosen.  Where the
- * ranks do not see the same GPUs, a rank takes the one with its local number. */
-int place_choose_gpu(const struct comm *comm, int gpus, bool wanted);
+ * rank, which is then bound near it or, unless `binds`, stays where it is.  Each GPU gets as few
+ * ranks as possible; among such GPUs, the one nearest to the CPUs that the rank is bound to,
+ * otherwise the first, is chosen.  Where the ranks do not see the same GPUs, a rank takes the one
+ * with its local number. */
+int place_choose_gpu(const struct comm *comm, int gpus, bool binds);
 
 /* Collective over the ranks of a computer.  Bind this process to its share of the CPUs, in whole
  * cores, disjoint from the shares of the other ranks, and describe its place.  The share is one of

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
@@ -96,7 +97,15 @@ void watch_begin(const struct comm *comm)
     watch.count = comm->local_size;
     watch.mine = comm->local_rank;
     watch.first = comm->rank - comm->local_rank;
-    watch.watching = comm->size > 1 && pthread_create(&watch.thread, NULL, look, NULL) == 0;
+    if (comm->size == 1)
+        return;
+    int status = pthread_create(&watch.thread, NULL, look, NULL);
+    watch.watching = status == 0;
+    if (status)
+        fprintf(stderr,
+                "dgemm_ooc: rank %d cannot watch the others (%s): if one of them dies, the job may "
+                "have to be ended by hand\n",
+                comm->rank, strerror(status));
 }
 
 void watch_end(void)

@@ -36,8 +36,6 @@ static int create_file(size_t bytes)
 static int open_file(const struct address *address)
 {
     char path[64];
-    if (address->descriptor < 0)
-        return -1;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)address->process, address->descriptor);
     return open(path, O_RDWR | O_CLOEXEC);
 }
@@ -52,21 +50,26 @@ static void *map(int descriptor, size_t bytes)
 int window_open(struct window *window, const struct comm *comm, size_t bytes, struct error *err)
 {
     struct address address = {.process = getpid(), .descriptor = -1};
-    int descriptor = -1, reason = 0;
+    int descriptor = -1;
     bool shared = comm->node_size > 1;
     *window = (struct window){.bytes = bytes};
     if (shared && comm->node_rank == 0)
         address.descriptor = descriptor = create_file(bytes);
+    int reason = errno;
     if (shared)
         comm_node_share(comm, &address, sizeof address, 0);
-    if (shared && comm->node_rank > 0)
+    const bool created = !shared || address.descriptor >= 0;
+    if (shared && comm->node_rank > 0 && created) {
         descriptor = open_file(&address);
-    if (!shared || descriptor >= 0)
+        reason = errno;
+    }
+    if (!shared || descriptor >= 0) {
         window->memory = map(descriptor, bytes);
-    reason = errno;
+        reason = errno;
+    }
     if (!comm_node_all(comm, window->memory != NULL))
         err->code = ERROR_ELSEWHERE;
-    if (!window->memory)
+    if (!window->memory && (created || comm->node_rank == 0))
         error_add(err, EXIT_RESOURCES, "the ranks of a node cannot share %zu bytes of memory: %s",
                   bytes, strerror(reason));
     if (descriptor >= 0)

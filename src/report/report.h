@@ -34,7 +34,7 @@ enum startup {
     STARTUP_COUNT
 };
 
-/* Plain data; the same on all ranks, but for `startup`. */
+/* Plain data; valid on rank 0.  `startup` is this rank's own. */
 struct report {
     double startup_s;              /* from the start of the program to the start of the pipeline */
     double startup[STARTUP_COUNT]; /* seconds of it, on this rank */

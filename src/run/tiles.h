@@ -15,7 +15,7 @@ struct cell {
 };
 
 /* All that this process multiplies, one piece (work.h) after the other.  A tile that failed its
- * check and is multiplied again replaces its first entry. */
+ * check and is multiplied again has a second entry, which is drawn over the first. */
 struct tiles {
     struct cell cells[CELLS_MAX];
     int count;

@@ -78,8 +78,9 @@ static void parse_size(const char *word, struct bench_options *o, struct argp_st
         size[1] = size[2] = size[0];
     else if (!quantity_parse_extents(word, 3, size))
         argp_error(state, "--size %s: give N or MxNxK", word);
-    if (o->size_count < BENCH_LIST_MAX)
-        o->sizes[o->size_count++] = (struct bench_size){size[0], size[1], size[2]};
+    if (o->size_count == BENCH_LIST_MAX)
+        argp_error(state, "--size: more than %d", BENCH_LIST_MAX);
+    o->sizes[o->size_count++] = (struct bench_size){size[0], size[1], size[2]};
 }
 
 static void parse_trans(const char *word, struct bench_options *o, struct argp_state *state)
