@@ -13,6 +13,7 @@
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "quantity.h"
 
 /* The buffer that raw chunks are "read" to: address space without memory, unless written to. */
 struct raw_buffer {
@@ -134,8 +135,7 @@ int64_t matfile_chunk_count(const struct matrix_info *info)
 {
     if (info->chunk_rows == 0)
         return 0;
-    return ((info->rows + info->chunk_rows - 1) / info->chunk_rows) *
-           ((info->cols + info->chunk_cols - 1) / info->chunk_cols);
+    return ceil_div(info->rows, info->chunk_rows) * ceil_div(info->cols, info->chunk_cols);
 }
 
 static const char *filter_name(H5Z_filter_t id)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "error.h"
+#include "file.h"
 #include "matfile_impl.h"
 
 static int refuse(const struct matrix_info *info, struct error *err, const char *reason)
@@ -178,12 +179,6 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     return rc;
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 bool matfile_is_same(const struct matrix_info *a, const struct matrix_info *b)
 {
     return a->object[1] != 0 && memcmp(a->object, b->object, sizeof a->object) == 0;
@@ -226,7 +221,7 @@ static bool is_behind_external_link(hid_t dataset, const struct matrix_info *inf
                                     char file[PATH_MAX])
 {
     ssize_t length = H5Fget_name(dataset, file, PATH_MAX);
-    return length <= 0 || length >= PATH_MAX || !is_same_file(file, info->file);
+    return length <= 0 || length >= PATH_MAX || !file_is_same(file, info->file);
 }
 
 /* If the dataset is behind an external link, replace the names in `info` by those of the target, so

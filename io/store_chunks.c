@@ -85,7 +85,7 @@ static int chunks_open(struct store *s, struct error *err)
     if (c) {
         pthread_mutex_init(&c->lock, NULL);
         pthread_cond_init(&c->changed, NULL);
-        c->across = (s->info.cols + s->info.chunk_cols - 1) / s->info.chunk_cols;
+        c->across = ceil_div(s->info.cols, s->info.chunk_cols);
         c->table = malloc((count + 1) * sizeof *c->table);
         c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
     }

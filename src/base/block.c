@@ -83,7 +83,7 @@ int64_t block_cut_parts(const struct block *block, const struct block_cut *cut)
 {
     struct axis down, across;
     assert(cut->elements > 0);
-    if (block->rows == 0 || block->cols == 0)
+    if (block_empty(block))
         return 0;
     make_grid(block, cut, &down, &across);
     return down.count * across.count;

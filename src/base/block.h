@@ -9,6 +9,16 @@ struct block {
     int64_t row, col, rows, cols;
 };
 
+static inline bool block_equal(const struct block *x, const struct block *y)
+{
+    return x->row == y->row && x->col == y->col && x->rows == y->rows && x->cols == y->cols;
+}
+
+static inline bool block_empty(const struct block *b)
+{
+    return b->rows == 0 || b->cols == 0;
+}
+
 /* What both have in common; no rows or no columns where that is nothing. */
 struct block block_common(const struct block *a, const struct block *b);
 

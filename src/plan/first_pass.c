@@ -13,18 +13,12 @@ static double added(const struct problem *p)
                                          : (double)standard_lines(p) * (double)standard_elements(p);
 }
 
-static double matrix_bytes(const struct problem *p, enum operand operand)
-{
-    const struct matrix_info *info = &p->matrix[operand];
-    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
-}
-
 double first_pass_bytes(const struct problem *p)
 {
     if (!p->measures)
         return added(p) * (double)scalar_size(p->type);
-    return matrix_bytes(p, OPERAND_A) +
-           (problem_is_of_one_matrix(p) ? 0 : matrix_bytes(p, OPERAND_B));
+    return problem_bytes(p, OPERAND_A) +
+           (problem_is_of_one_matrix(p) ? 0 : problem_bytes(p, OPERAND_B));
 }
 
 /* Each thread adds up what it has read. */

@@ -13,3 +13,7 @@ bool integers_choose(const struct options *options, struct problem *p, enum oper
 /* Where the problem `measures`: complain unless all elements of C fit into int64 when those of A
  * and B have at most such magnitudes. */
 int integers_check(const struct problem *p, const uint64_t largest[2], struct error *err);
+
+/* "exact integers: int8 x uint8 -> int64"; empty where sums are rounded.  Valid until the next
+ * call. */
+const char *problem_exact_text(const struct problem *p);

@@ -463,7 +463,7 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         return err->code;
     }
     m->files_in_memory = false;
-    m->output_in_memory = json_is_true(json_object_get(root, "files_in_memory"));
+    m->output_in_memory = json_is_true(json_object_get(root, "files_in_memory")); /* by default */
     const char *device = json_string_value(json_object_get(root, "device"));
     if (!m->gpu && device && strcmp(device, "gpu") == 0)
         assume_gpu(m);

@@ -23,19 +23,13 @@ enum {
     SLOTS = 16
 };
 
-static double matrix_bytes(const struct problem *p, enum operand operand)
-{
-    const struct matrix_info *info = &p->matrix[operand];
-    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
-}
-
 /* The one that is read by offset and takes longest; OPERAND_COUNT when there is none. */
 static enum operand largest(const struct problem *p)
 {
     enum operand found = OPERAND_COUNT;
     for (enum operand i = 0; i < OPERAND_COUNT; i++)
         if (problem_reads(p, i) && problem_by_offset(p, i) &&
-            (found == OPERAND_COUNT || matrix_bytes(p, i) > matrix_bytes(p, found)))
+            (found == OPERAND_COUNT || problem_bytes(p, i) > problem_bytes(p, found)))
             found = i;
     return found;
 }
@@ -195,7 +189,7 @@ double machine_probe_disk(const struct problem *p, const struct prober *prober, 
     struct error ignored = {0};
     struct store *store = NULL;
     enum operand operand = largest(p);
-    if (operand == OPERAND_COUNT || matrix_bytes(p, operand) < worth_bytes)
+    if (operand == OPERAND_COUNT || problem_bytes(p, operand) < worth_bytes)
         return 0;
     const struct matrix_info *info = &p->matrix[operand];
     if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))

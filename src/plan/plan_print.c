@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "first_pass.h"
+#include "integer_problem.h"
 #include "plan.h"
 #include "quantity.h"
 

@@ -98,7 +98,8 @@ static void set_lds(const struct problem *p, struct plan *plan)
 
 int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
 {
-    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(p->type)) : plan->ld[OPERAND_C];
+    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(problem_sums(p)))
+                                  : plan->ld[OPERAND_C];
 }
 
 /* Of the largest tile. */
@@ -109,7 +110,7 @@ static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
         struct block tile = schedule_triangle(p, plan, rank);
         most = max_i64(most, tile.rows * plan_tile_ld(p, plan, &tile));
     }
-    return plan_buffer_bytes((size_t)most * scalar_size(p->type));
+    return plan_buffer_bytes((size_t)most * scalar_size(problem_sums(p)));
 }
 
 size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)

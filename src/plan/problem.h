@@ -74,6 +74,13 @@ static inline size_t problem_element(const struct problem *p, enum operand opera
     return scalar_size(problem_held(p, operand));
 }
 
+/* Bytes of the matrix, as such elements. */
+static inline double problem_bytes(const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    return (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
+}
+
 /* Whether bytes are multiplied (integers.h). */
 static inline bool problem_of_bytes(const struct problem *p)
 {
@@ -91,10 +98,6 @@ static inline bool problem_adds_integers(const struct problem *p)
 {
     return problem_gives_integers(p) && p->beta != 0;
 }
-
-/* "exact integers: int8 x uint8 -> int64"; empty where sums are rounded.  Valid until the next
- * call. */
-const char *problem_exact_text(const struct problem *p);
 
 /* alpha = 0 or k = 0: A and B are never read. */
 static inline bool problem_reads_ab(const struct problem *p)

@@ -87,16 +87,6 @@ double schedule_multiplied(const struct problem *p, const struct plan *plan,
 double schedule_written(const struct problem *p, const struct plan *plan, const struct block *tile);
 double schedule_products(const struct problem *p, const struct block *rows);
 
-static inline bool block_equal(const struct block *x, const struct block *y)
-{
-    return x->row == y->row && x->col == y->col && x->rows == y->rows && x->cols == y->cols;
-}
-
-static inline bool block_empty(const struct block *b)
-{
-    return b->rows == 0 || b->cols == 0;
-}
-
 /* The rank's first tile in super-block *super or later, and *super set behind it; empty at the
  * end. */
 struct block schedule_next_tile(const struct problem *p, const struct plan *plan, int rank,

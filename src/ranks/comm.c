@@ -176,7 +176,7 @@ void comm_close(void)
         MPI_Comm_free(&computer);
     if (all == MPI_COMM_NULL)
         return;
-    MPI_Comm_free(&panels);
+    MPI_Comm_free(&panels); /* not `votes`: one that was given up may be pending there */
     MPI_Comm_free(&all);
     MPI_Barrier(MPI_COMM_WORLD); /* or MPICH over UCX may end one rank while another needs it */
     MPI_Finalize();
@@ -191,9 +191,9 @@ static bool is_complete(MPI_Request *request)
     return done;
 }
 
-static void nap(void)
+void comm_nap(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = NAP_NANOSECONDS}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
 /* Wait for an operation that was started with the lock held, which this gives back.  MPI's own
@@ -202,7 +202,7 @@ static void complete(MPI_Request *request)
 {
     comm_unlock();
     while (!is_complete(request))
-        nap();
+        comm_nap();
 }
 
 static void share(void *data, size_t bytes, int root, MPI_Comm ranks)
@@ -335,7 +335,7 @@ static bool end_vote(const struct comm *comm, void *numbers, int count)
     for (int looks = 1; !done && !(looks % LOOKS == 0 && comm_raised(comm)); looks++) {
         done = is_complete(&vote.request);
         if (!done)
-            nap();
+            comm_nap();
     }
     wait_end();
     if (done)

@@ -36,4 +36,5 @@ void comm_lock(void);
 void comm_unlock(void);
 
 /* Who waits for MPI naps between two looks, and asks now and then whether a rank has failed. */
-enum { NAP_NANOSECONDS = 20000, LOOKS = 50 };
+enum { LOOKS = 50 };
+void comm_nap(void);

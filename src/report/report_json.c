@@ -11,6 +11,7 @@
 
 #include "atomic_file.h"
 #include "error.h"
+#include "integer_problem.h"
 #include "machine.h"
 #include "options.h"
 #include "report.h"

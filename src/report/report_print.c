@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "integer_problem.h"
 #include "quantity.h"
 #include "report.h"
 

@@ -36,7 +36,7 @@ void c_file_close(struct c_file *file)
 /* Make a packed block 0 above the diagonal of C. */
 static void clear_above(const struct problem *p, const struct block *block, void *memory)
 {
-    const size_t size = scalar_size(p->type);
+    const size_t size = problem_element(p, OPERAND_C);
     for (int64_t i = 0; i < block->rows; i++) {
         int64_t end = (block->row + i + 1) * problem_width(p);
         int64_t keep = min_i64(max_i64(end - block->col, 0), block->cols);

@@ -310,12 +310,6 @@ static bool serve(struct exchange *x)
     return moved;
 }
 
-static void nap(void)
-{
-    static const struct timespec time = {.tv_nsec = NAP_NANOSECONDS};
-    nanosleep(&time, NULL);
-}
-
 /* To the end of the sequence, or until the run is to end: this node's ring was stopped, or another
  * rank has failed. */
 static void *work(void *argument)
@@ -328,7 +322,7 @@ static void *work(void *argument)
             continue;
         if (!find_next(x) && x->passing == 0 && atomic_load(&x->ending))
             break;
-        nap();
+        comm_nap();
     }
     return NULL;
 }
@@ -416,7 +410,7 @@ static void clear_messages(struct exchange *x)
             going -=
                 x->done[i] % REQUESTS != ASKED && x->passages[x->done[i] / REQUESTS].state == GOING;
         if (!drop(x) && done == 0)
-            nap();
+            comm_nap();
     }
     for (int i = 0; i < x->in->count * REQUESTS; i++) {
         MPI_Request *request = &x->requests[i].of_mpi;

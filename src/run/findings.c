@@ -136,23 +136,38 @@ void findings_merge(struct findings *to, const struct findings *other)
     to->not_judged += other->not_judged;
 }
 
+/* What is added up over the ranks, and what is the largest of any. */
+struct packed {
+    double counts[4], largest[2];
+};
+
+static struct packed pack(const struct findings *f)
+{
+    return (struct packed){{f->rows, f->weak, f->not_finite, f->not_judged},
+                           {f->ratio, f->detectable}};
+}
+
+static struct findings unpack(const struct packed *p)
+{
+    return (struct findings){p->largest[0], p->largest[1], p->counts[0],
+                             p->counts[1],  p->counts[2],  p->counts[3]};
+}
+
 void findings_gather(struct findings *f)
 {
-    double counts[] = {f->rows, f->weak, f->not_finite, f->not_judged};
-    double largest[] = {f->ratio, f->detectable};
-    comm_sum_vector(counts, 4);
-    comm_most_vector(largest, 2);
-    *f = (struct findings){largest[0], largest[1], counts[0], counts[1], counts[2], counts[3]};
+    struct packed all = pack(f);
+    comm_sum_vector(all.counts, 4);
+    comm_most_vector(all.largest, 2);
+    *f = unpack(&all);
 }
 
 bool findings_vote(const struct comm *comm, struct findings *f)
 {
-    double counts[] = {f->rows, f->weak, f->not_finite, f->not_judged};
-    double largest[] = {f->ratio, f->detectable};
-    comm_vote_begin(counts, 4);
-    if (!comm_vote_end(comm, counts, 4) || !comm_vote_most(comm, largest, 2))
+    struct packed all = pack(f);
+    comm_vote_begin(all.counts, 4);
+    if (!comm_vote_end(comm, all.counts, 4) || !comm_vote_most(comm, all.largest, 2))
         return false;
-    *f = (struct findings){largest[0], largest[1], counts[0], counts[1], counts[2], counts[3]};
+    *f = unpack(&all);
     return true;
 }
 

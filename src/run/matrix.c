@@ -33,7 +33,7 @@ struct copy matrix_copy_common(const struct matrix *to, const struct block *pack
 {
     size_t size = scalar_size(to->type);
     *part = block_common(&to->block, packed);
-    if (part->rows == 0 || part->cols == 0)
+    if (block_empty(part))
         return (struct copy){.dst = to->memory, .src = from};
     struct copy copy = matrix_copy_in(to, part, from);
     int64_t skip = (part->row - packed->row) * packed->cols + part->col - packed->col;

@@ -15,11 +15,9 @@ enum { CACHE_PAYS_OFF = 4 };
 static enum store_way reading_way(const struct run *run, enum operand operand)
 {
     const struct problem *p = run->problem;
-    const struct matrix_info *info = &p->matrix[operand];
     bool often = run->plan->passes[operand] > CACHE_PAYS_OFF;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    double bytes = (double)info->rows * (double)info->cols * (double)problem_element(p, operand);
-    double share = bytes / run->comm->computers;
+    double share = problem_bytes(p, operand) / run->comm->computers;
     return p->io == STORE_AUTO && often && share < memory / 4 ? STORE_BUFFERED : p->io;
 }
 

@@ -87,7 +87,7 @@ static bool has_room(const struct run *run, int fd)
     const struct plan *plan = run->plan;
     struct statvfs fs;
     struct stat file, c;
-    double width = (double)plan->tile_cols * (double)scalar_size(run->problem->type);
+    double width = (double)plan->tile_cols * (double)scalar_size(problem_sums(run->problem));
     double rows = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
     if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output_info->file, &c))
         return false;
