@@ -45,7 +45,12 @@ static void check_directory(const struct names *names, const struct problem *p, 
     else if (access(directory, W_OK | X_OK) == 0 && statvfs(directory, &fs) == 0)
         errno = 0;
     if (errno) {
-        if (errno == ENOENT)
+        const char *name = strrchr(names->output, '/'), *end = strrchr(directory, '.');
+        if (errno == ENOTDIR || (end && strcmp(end, ".h5") == 0))
+            error_add(err, EXIT_INPUT,
+                      "--output %s: for a dataset of a file write %s:%s; %s is no directory",
+                      names->output, directory, name ? name : "/C", directory);
+        else if (errno == ENOENT)
             error_add(err, EXIT_INPUT,
                       "the output's directory %s does not exist; make it, or choose another "
                       "with --output",
@@ -79,7 +84,8 @@ static bool is_input(const struct guarded *g, const char *file)
     const struct options *options = g->options;
     const struct problem *p = g->problem;
     bool found = file_is_same(file, options->a.file) || file_is_same(file, options->b.file) ||
-                 (options_add_c(options) && file_is_same(file, options->c.file));
+                 (options_add_c(options) && file_is_same(file, options->c.file)) ||
+                 (options->machine[0] && file_is_same(file, options->machine));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
         found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file);
     return found;
@@ -156,24 +162,24 @@ static bool is_stream(const char *path)
     return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
 }
 
-/* Whether a path is free, or is a link, which is replaced itself, or has what may be an earlier
- * report, trace or page, by its first byte. */
-static bool is_replaceable(const char *path)
-{
-    int first, fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!file)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    first = getc(file);
-    fclose(file);
-    return first == EOF || first == '{' || first == '<';
-}
-
 /* A file that the run writes beside its output. */
 struct beside {
-    const char *what, *path;
+    const char *what, *path, *mark; /* `mark`: what its first bytes have, and those of no other */
     char temporary[TEMPORARY_MAX];
 };
+
+/* Whether its path is free, or is a link, which is replaced itself, or has an earlier one. */
+static bool is_replaceable(const struct beside *file)
+{
+    char begin[256];
+    int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    ssize_t length = read(fd, begin, sizeof begin - 1);
+    close(fd);
+    begin[length > 0 ? length : 0] = '\0';
+    return length == 0 || strstr(begin, file->mark);
+}
 
 static void check_temporary(const struct guarded *g, const struct beside *file, struct error *err)
 {
@@ -218,7 +224,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
         error_add(err, EXIT_INPUT,
                   "the %s %s is an open stream and not a file; give - for standard output", what,
                   path);
-    else if (!input && !output && !is_replaceable(path))
+    else if (!input && !output && !is_replaceable(file))
         error_add(err, EXIT_INPUT,
                   "the %s %s exists and is no %s; choose another name, or remove that file", what,
                   path, what);
@@ -257,9 +263,9 @@ int output_check_beside(const struct names *names, const struct options *options
                         const struct problem *p, struct error *err)
 {
     const struct guarded g = {names, options, p};
-    struct beside files[] = {{.what = "report", .path = options->report},
-                             {.what = "trace", .path = options->trace},
-                             {.what = "page", .path = options->html}};
+    struct beside files[] = {{"report", options->report, "\"program\": \"dgemm_ooc", ""},
+                             {"trace", options->trace, "\"traceEvents\"", ""},
+                             {"page", options->html, "<!-- The page of a run.", ""}};
     for (int i = 0; i < 3; i++) {
         names_temporary(files[i].path, files[i].temporary);
         if (!files[i].path[0])

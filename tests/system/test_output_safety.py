@@ -171,6 +171,28 @@ def test_a_file_on_the_way_to_an_operand_is_an_input(source, virtual):
     assert run("dgemm_ooc", source).returncode == 0
 
 
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+@pytest.mark.parametrize("text", ['{"name": "of something else"}', "<?xml?>"])
+def test_what_only_begins_like_one_is_not_replaced(source, option, text):
+    path = source.with_name("mine")
+    path.write_text(text)
+    assert_refused(source.parent, source, option, path, says=["exists and is no"])
+    path.unlink()
+    for _ in range(2):
+        done = run("dgemm_ooc", source, "--force", option, path)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_machine_is_an_input(source):
+    path = source.with_name("machine.json")
+    path.write_text(json.dumps(multiply(source)["machine"]))
+    for words in [], ["--dry-run"]:
+        before = path.read_bytes()
+        done = run("dgemm_ooc", source, "--force", "--machine", path, "--report", path, *words)
+        assert done.returncode == INPUT and "is one of the inputs" in done.stderr
+        assert path.read_bytes() == before
+
+
 def test_all_that_is_wrong_is_said_at_once(source):
     """Neither hides the other; the one that was found first decides the exit code."""
     output_of(source).write_bytes(b"")
