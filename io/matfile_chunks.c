@@ -184,13 +184,17 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
         if (add_filter(&info->pipeline, id, value))
             continue;
         *reason = known ? known : "filtered";
+        const bool only_h5py = strcmp(name, "lzf") == 0; /* has it, built in */
         if (H5Zfilter_avail(id) <= 0)
-            rc = error_add(err, EXIT_INPUT,
-                           "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
-                           "set HDF5_PLUGIN_PATH to the folder of its plug-in%s, or store the "
-                           "dataset without that filter",
-                           info->file, info->dataset, (int)id, name,
-                           strcmp(name, "lzf") == 0 ? " (Debian's hdf5-plugin-lzf has it)" : "");
+            rc =
+                error_add(err, EXIT_INPUT,
+                          "%s: dataset \"%s\" uses filter %d (%s), which is not available here; "
+                          "%sstore the dataset without it, as h5py does by "
+                          "new.create_dataset(NAME, data=old[NAME])",
+                          info->file, info->dataset, (int)id, name,
+                          only_h5py ? ""
+                                    : "set HDF5_PLUGIN_PATH to the folder of its plug-in (Python's "
+                                      "hdf5plugin has many, in hdf5plugin.PLUGIN_PATH), or ");
     }
     return rc;
 }

@@ -30,8 +30,11 @@ static hid_t create_file(const char *file, enum h5_mode mode, struct error *err)
     hid_t id = try_create(file, mode, true, &why);
     if (id < 0 && h5_lock_unsupported(h5_errno()))
         id = try_create(file, mode, false, &why);
-    if (id < 0)
-        error_add(err, EXIT_INPUT, "%s cannot be created: %s", file, why);
+    if (id < 0 && h5_errno() == ENOTDIR)
+        h5_complain_missing(file, err);
+    else if (id < 0)
+        error_add(err, EXIT_INPUT, "%s cannot be created: %s", file,
+                  h5_errno() == ENOENT ? "its directory does not exist; make it" : why);
     return id;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "quantity.h"
 
 static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
 static bool entered;
@@ -194,15 +196,32 @@ static int check_signature(int descriptor, const char *file, uint64_t bytes, str
     return complain_of_kind(descriptor, file, bytes, err);
 }
 
+int h5_complain_missing(const char *file, struct error *err)
+{
+    char name[PATH_MAX], folder[PATH_MAX];
+    struct stat status;
+    snprintf(name, sizeof name, "%s", file);
+    for (char *slash = strchr(name + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
+            return error_add(err, EXIT_INPUT, "%s: %s is a file; for a dataset of it write %s:/%s",
+                             file, name, name, slash + 1);
+        *slash = '/';
+    }
+    if (strchr(file, ':'))
+        return error_add(err, EXIT_INPUT, "%s: no such file; if it is a dataset, write FILE.h5:/%s",
+                         file, file);
+    if (file[0] == '/' || !getcwd(folder, sizeof folder))
+        return error_add(err, EXIT_INPUT, "%s: no such file", file);
+    return error_add(err, EXIT_INPUT, "%s: no such file in %s; give its path", file, folder);
+}
+
 /* Open the file once without the library, since the system's errors say more. */
 static int check_plain_file(const char *file, bool write, struct error *err)
 {
     int descriptor = open(file, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 && errno == ENOENT && strchr(file, ':'))
-        return error_add(err, EXIT_INPUT, "%s: no such file; if it is a dataset, write FILE.h5:/%s",
-                         file, file);
-    if (descriptor < 0 && errno == ENOENT)
-        return error_add(err, EXIT_INPUT, "%s: no such file", file);
+    if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return h5_complain_missing(file, err);
     if (descriptor < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
         return error_add(err, EXIT_INPUT, "%s: no permission to %s it (%s)", file,
                          write ? "write" : "read", strerror(errno));
@@ -293,9 +312,9 @@ int h5_check_room(const char *file, uint64_t bytes, struct error *err)
     if (free_bytes >= bytes)
         return 0;
     return error_add(err, EXIT_RESOURCES,
-                     "%s: its file system has %" PRIu64 " bytes free, %" PRIu64
-                     " are needed; make room there",
-                     file, free_bytes, bytes);
+                     "%s needs %s, but %s are free in its file system; make room there, or choose "
+                     "another directory",
+                     file, quantity_bytes((double)bytes), quantity_bytes((double)free_bytes));
 }
 
 int h5_sync(hid_t file, const char *name, struct error *err)

@@ -124,6 +124,9 @@ int h5_filters(hid_t plist, struct matrix_info *info, char *text, size_t size, c
 /* Why the chunks cannot be read without HDF5, apart from their filters; null if they can. */
 const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info);
 
+/* Complain (EXIT_INPUT) about a file that is not there, with what may be meant. */
+int h5_complain_missing(const char *file, struct error *err);
+
 /* Set the netCDF members of `info` from the dataset's attributes. */
 void h5_netcdf(hid_t dataset, struct matrix_info *info);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "error.h"
 #include "file.h"
 #include "pool.h"
+#include "quantity.h"
 #include "store_direct.h"
 #include "store_mapped.h"
 
@@ -285,26 +287,34 @@ static int posix_write(struct store *s, const struct block *block, const void *f
     return bound_dirty(s, &runs, err);
 }
 
-static uint64_t free_bytes(int descriptor)
+/* What its file system has free; and what the file has of it. */
+static double room(int descriptor)
 {
-    struct statvfs status;
-    return fstatvfs(descriptor, &status) ? 0 : (uint64_t)status.f_bavail * status.f_frsize;
+    struct statvfs fs;
+    struct stat file;
+    if (fstatvfs(descriptor, &fs) || fs.f_blocks == 0 || fstat(descriptor, &file))
+        return INFINITY;
+    return (double)fs.f_bavail * (double)fs.f_frsize + 512.0 * (double)file.st_blocks;
 }
 
+/* Some file systems use up all that is free before they refuse to reserve more. */
 static int posix_reserve(struct store *s, struct error *err)
 {
     uint64_t bytes = matrix_bytes(&s->info, s->type);
-    int status;
     if ((s->mapping && in_memory(s)) || bytes == 0)
         return 0;
-    do
-        status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
-    while (status && errno == EINTR);
-    if (status && error_is_disk_full(errno))
+    const double most = room(s->descriptor);
+    int status = 0;
+    if ((double)bytes <= most)
+        do
+            status = fallocate(s->descriptor, 0, (off_t)s->info.offset, (off_t)bytes);
+        while (status && errno == EINTR);
+    if ((double)bytes > most || (status && error_is_disk_full(errno)))
         return error_add(err, EXIT_RESOURCES,
-                         "%s needs %" PRIu64 " bytes, its file system has %" PRIu64
-                         " free; make room there",
-                         s->info.file, bytes, free_bytes(s->descriptor));
+                         "%s needs %s, and %s are free in its file system%s; make room there, or "
+                         "choose another directory",
+                         s->info.file, quantity_bytes((double)bytes), quantity_bytes(most),
+                         status ? ", or less under a quota" : "");
     return 0;
 }
 

@@ -37,8 +37,13 @@ int main(int argc, char **argv)
     session.record.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */
-    arguments_parse(argc, argv, !speaks, &session.options);
     const struct options *o = &session.options;
+    const bool wrong = arguments_parse(argc, argv, !speaks, &session.options, &session.err);
+    if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
+        if (speaks)
+            error_print(&session.err, "dgemm_ooc");
+        return speaks ? session.err.code : EXIT_COMPLETE;
+    }
     if (atomic_file_is_stdout(o->report) || atomic_file_is_stdout(o->trace) ||
         atomic_file_is_stdout(o->html))
         atomic_file_reserve_stdout();
@@ -52,7 +57,7 @@ int main(int argc, char **argv)
         return session.err.code;
     }
     stop_listen();
-    session_run(&session);
+    session_run(&session); /* in which the ranks agree on what is wrong */
     if (session.comm.rank == 0)
         session_report(&session);
     int code = session.err.code ? session.err.code : session.record.exit_code;

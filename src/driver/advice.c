@@ -188,8 +188,19 @@ static void advise_placement(const struct advice *a, FILE *out)
                 a->places[first_narrow].lanes_most);
 }
 
+static void advise_tasks(FILE *out)
+{
+    int tasks = launcher_tasks_left();
+    if (tasks > 1)
+        fprintf(out,
+                "Note        this Slurm job has %d tasks, and this run is one rank, outside them:\n"
+                "            start it with srun to use them all\n",
+                tasks);
+}
+
 void advice_print(const struct advice *advice, FILE *out)
 {
+    advise_tasks(out);
     if (advice->places)
         advise_cpus(advice, out);
     advise_ranks(advice, out);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "environment.h"
 #include "error.h"
@@ -179,8 +180,11 @@ static void parse_option(int key, char *arg, struct parse *p)
     case KEY(from_report): copy_path(o->from_report, arg, p); break;
     case KEY(progress): o->progress = (enum progress_choice)parse_word(arg, p); break;
     case 'f': o->force = true; break;
-    case 'q': o->quiet = true; break;
-    case 'v': o->verbose = true; break;
+    case 'q': /* of the two the last one counts */
+    case 'v':
+        o->quiet = key == 'q';
+        o->verbose = key == 'v';
+        break;
     }
 }
 
@@ -223,7 +227,9 @@ static void name_output(struct parse *p, struct operand_name *output)
             usage_error(p, "the path %.40s... is too long", input);
         text = name;
     }
-    if (matname_split(text, "C", output->file, output->dataset, &err))
+    if (strcmp(text, "-") == 0)
+        usage_error(p, "--output -: C is a file, which is written in no order; name it");
+    else if (matname_split(text, "C", output->file, output->dataset, &err))
         usage_error(p, "--output: %s", err.text);
     else if (p->output && strstr(output->file, ".h5:"))
         usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
@@ -247,9 +253,21 @@ static void name_product(struct parse *p)
     o->conjugate_b = o->trans_b;
 }
 
+/* INPUT is a file, of which no one dataset is multiplied. */
+static void check_input(struct parse *p)
+{
+    char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
+    struct error ignored = {0};
+    if (matname_split(p->input, "/", file, dataset, &ignored) == 0)
+        usage_error(p, "%s names a dataset, and INPUT.h5 is a file: give -a %s, and %s as INPUT.h5",
+                    p->input, p->input, file);
+}
+
 static void name_files(struct parse *p)
 {
     struct options *o = p->options;
+    if (p->input)
+        check_input(p);
     bool operands = names_file(p->a) && names_file(p->b) && (!options_add_c(o) || names_file(p->c));
     if (!p->input && !(operands && p->output)) {
         if (!p->left_out)
@@ -377,11 +395,17 @@ static void take(const struct argp_option *option, char *value, void *context)
 {
     struct parse *p = context;
     if (!option) {
-        if (p->input && !p->left_out)
+        const bool second = p->input && !p->left_out;
+        if (second && (strchr(value, '.') || access(value, F_OK) == 0))
             usage_error(p,
                         "one INPUT.h5 only, and %s is a second one: name an operand of another "
-                        "file as -b %s:/B",
+                        "file as -b %s:/B, and the output with -o",
                         value, value);
+        else if (second)
+            usage_error(p,
+                        "one INPUT.h5 only, and %s is a second word and no file: name datasets as "
+                        "-a A -b B, and the output as -o FILE.h5",
+                        value);
         p->input = value;
         return;
     }
@@ -404,7 +428,7 @@ static void take_note(const struct argp_option *option, char *value, void *conte
         given[option - option_table] = true;
 }
 
-void arguments_parse(int argc, char **argv, bool silent, struct options *options)
+int arguments_parse(int argc, char **argv, bool silent, struct options *options, struct error *err)
 {
     struct parse parse = {.options = options, .silent = silent};
     bool given[sizeof option_table / sizeof *option_table] = {0};
@@ -423,11 +447,10 @@ void arguments_parse(int argc, char **argv, bool silent, struct options *options
     parse.from_environment = false;
     option_words(option_table, argv + 1, take, &parse, &known);
     finish(&parse);
-    if (!parse.err.code)
-        return;
+    if (parse.err.code)
+        options->report[0] = '\0'; /* there is nothing to report */
     if (!silent && argc == 1)
         fputs(example, stderr);
-    if (!silent)
-        error_print(&parse.err, "dgemm_ooc");
-    exit(silent ? EXIT_COMPLETE : EXIT_USAGE);
+    error_append(err, &parse.err);
+    return err->code;
 }

@@ -85,18 +85,22 @@ static void complain_several(const struct argp_option *table, const char *name, 
     error_add(err, EXIT_USAGE, "--%s may be several options; give one of %s", name, those);
 }
 
-/* Complain about an unknown long name.  Returns how many words probably belong to it. */
-static int complain_unknown(const struct argp_option *table, const char *name, const char *value,
-                            const char *next, int alike, struct error *err)
+/* How many words probably belong to one that is no option, where that one may be meant. */
+static int words_of(const struct argp_option *meant, char **word)
 {
-    const struct argp_option *meant = option_words_nearest(table, name);
-    if (alike > 1)
-        complain_several(table, name, err);
-    else if (meant)
-        error_add(err, EXIT_USAGE, "--%s is not an option; did you mean --%s?", name, meant->name);
+    return meant && meant->arg && !strchr(word[0], '=') && word[1] && word[1][0] != '-' ? 2 : 1;
+}
+
+/* Complain about a word that is no option.  Returns how many words probably belong to it. */
+static int complain_unknown(const struct argp_option *meant, char **word, struct error *err)
+{
+    const int length = (int)strcspn(word[0], "=");
+    if (meant)
+        error_add(err, EXIT_USAGE, "%.*s is not an option; did you mean --%s?", length, word[0],
+                  meant->name);
     else
-        error_add(err, EXIT_USAGE, "--%s is not an option; see --help-all", name);
-    return meant && meant->arg && !value && next && next[0] != '-' ? 2 : 1;
+        error_add(err, EXIT_USAGE, "%.*s is not an option; see --help-all", length, word[0]);
+    return words_of(meant, word);
 }
 
 /* An option that takes a value has one, and no other has. */
@@ -121,17 +125,42 @@ static int give_long(const struct argp_option *table, char **word, option_take *
     int alike;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     const struct argp_option *option = find_long(table, text, length, &alike);
+    const struct argp_option *meant = option ? option : option_words_nearest(table, name);
+    if (alike > 1 && !option) {
+        complain_several(table, name, err);
+        return words_of(meant, word);
+    }
     if (!option)
-        return complain_unknown(table, name, value, word[1], alike, err);
+        return complain_unknown(meant, word, err);
     bool takes_next = option->arg && !value && word[1];
     give(option, takes_next ? word[1] : value, take, context, err);
     return takes_next ? 2 : 1;
+}
+
+/* Whether a word is no letters: it begins with none, or is an option's name, which lacks a hyphen.
+ * `meant`: the option that is probably meant. */
+static bool is_no_letters(const struct argp_option *table, const char *word,
+                          const struct argp_option **meant)
+{
+    enum { LETTERS_LEAST = 3 }; /* -a NAME may be written in one */
+    char name[LENGTH_MAX];
+    int alike;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 1, "="), word + 1);
+    const bool is_long = strlen(name) >= LETTERS_LEAST;
+    *meant = is_long ? find_long(table, name, strlen(name), &alike) : NULL;
+    if (*meant)
+        return true;
+    *meant = is_long ? option_words_nearest(table, name) : NULL;
+    return !find_short(table, word[1]);
 }
 
 /* Likewise, of letters behind one hyphen. */
 static int give_short(const struct argp_option *table, char **word, option_take *take,
                       void *context, struct error *err)
 {
+    const struct argp_option *meant;
+    if (is_no_letters(table, word[0], &meant))
+        return complain_unknown(meant, word, err);
     for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);
         if (!option) {
@@ -139,6 +168,11 @@ static int give_short(const struct argp_option *table, char **word, option_take 
             return 1;
         }
         bool takes_next = option->arg && !letter[1] && word[1];
+        if (option->arg && letter[1] == '=') {
+            error_add(err, EXIT_USAGE, "-%c takes its value without \"=\": write -%c %s or --%s%s",
+                      *letter, *letter, letter + 2, option->name, letter + 1);
+            return 1;
+        }
         give(option, !option->arg ? NULL : letter[1] ? letter + 1 : word[1], take, context, err);
         if (option->arg)
             return takes_next ? 2 : 1;

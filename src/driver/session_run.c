@@ -40,6 +40,7 @@ static void print_header(const struct session *s)
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", localtime_r(&now, &local));
     printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->record.command,
            date);
+    printf("Output      %s:%s\n", s->options.output.file, s->options.output.dataset);
     if (progress->left.count > 0)
         print_plan(s);
     if (progress->saved)

@@ -329,15 +329,18 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
     if (plan->device_bytes > machine->device_memory)
         error_add(
             err, EXIT_RESOURCES,
-            "the smallest plan needs %zu bytes of device memory on each rank, the limit is %zu; "
-            "give at least --gpu-memory %zu, with which it may take %s, and less with more",
-            plan->device_bytes, machine->device_memory, plan->device_bytes, takes);
+            "the smallest plan needs %s of device memory on each rank, the limit is %s; give at "
+            "least --gpu-memory %zuK, with which it may take %s, and less with more",
+            quantity_bytes((double)plan->device_bytes),
+            quantity_bytes((double)machine->device_memory), (plan->device_bytes + 1023) / 1024,
+            takes);
     if (plan->host_bytes > machine->host_memory)
         error_add(
             err, EXIT_RESOURCES,
-            "the smallest plan needs %zu bytes of host memory on each rank, the limit is %zu; "
-            "give at least --host-memory %zu, with which it may take %s, and less with more",
-            plan->host_bytes, machine->host_memory, plan->host_bytes, takes);
+            "the smallest plan needs %s of host memory on each rank, the limit is %s; give at "
+            "least --host-memory %zuK, with which it may take %s, and less with more",
+            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)machine->host_memory),
+            (plan->host_bytes + 1023) / 1024, takes);
     return err->code;
 }
 

@@ -39,6 +39,12 @@ int launcher_size(void)
     return count_of(size_names, 1);
 }
 
+int launcher_tasks_left(void)
+{
+    const char *tasks = getenv("SLURM_JOB_ID") ? getenv("SLURM_NTASKS") : NULL;
+    return tasks && number_of(size_names, 0) == 0 ? atoi(tasks) : 0;
+}
+
 bool launcher_is_absent(void)
 {
     return number_of(rank_names, -1) < 0 && number_of(size_names, -1) < 0;

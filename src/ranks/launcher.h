@@ -12,6 +12,10 @@ int launcher_rank(void);
 int launcher_size(void);
 int launcher_local_size(void);
 
+/* The tasks of the Slurm job in whose script this process was started without srun; 0 if it was
+ * not, or is one of the tasks. */
+int launcher_tasks_left(void);
+
 /* Whether this process was started by itself, as far as the environment says. */
 bool launcher_is_absent(void);
 

@@ -47,12 +47,13 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
-/* Seconds until the job ends, as Slurm says. */
+/* Seconds until the job ends, as Slurm says.  A time that is over is that of another job, or of one
+ * that may go on. */
 static double job_seconds(void)
 {
     const char *text = getenv("SLURM_JOB_END_TIME");
-    double end = text ? strtod(text, NULL) : 0;
-    return end > 0 ? end - (double)time(NULL) : INFINITY;
+    double left = text ? strtod(text, NULL) - (double)time(NULL) : 0;
+    return left > 0 ? left : INFINITY;
 }
 
 void stop_listen(void)

@@ -1,5 +1,5 @@
-/* Command lines: one word a line.  A usage error ends the process; here (-Dexit=fuzz_exit) it ends
- * the parsing. */
+/* Command lines: one word a line.  --help ends the process; here (-Dexit=fuzz_exit) it ends the
+ * parsing. */
 #include <setjmp.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static jmp_buf after;
 void fuzz_exit(int code) __attribute__((noreturn));
 void fuzz_exit(int code)
 {
-    if (code != EXIT_COMPLETE && code != EXIT_USAGE)
+    if (code != EXIT_COMPLETE)
         abort();
     longjmp(after, 1);
 }
@@ -33,7 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     words[count] = NULL;
     if (setjmp(after))
         return 0;
-    arguments_parse(count, words, true, &options);
+    struct error err = {0};
+    const int wrong = arguments_parse(count, words, true, &options, &err);
+    if (wrong ? wrong != EXIT_USAGE || err.complaints == 0 : err.complaints > 0)
+        abort();
     if (!memchr(options.output.file, 0, sizeof options.output.file) || options.ranks < 0 ||
         options.grid_rows < 0 || options.tile_rows < 0)
         abort();

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BROKEN, BUILD, RANK, SRUN, environment, run
+from launch import BROKEN, BUILD, PATIENCE, RANK, SRUN, environment, run
 from matrices import (digest, multiply, operands, output_of, random, read, snapshot, sparse, whole,
                       write)
 
@@ -144,7 +144,7 @@ BAD_MATRICES = {
     "boolean": (content(whole((20, 30)) > 0), ["holds booleans", 'astype("u1")', "--type d"]),
     "text": (content(np.full((20, 30), b"word")), ["string"]),
     "compound": (content(np.zeros((20, 30), [("x", "f8"), ("y", "f4")])), ["compound"]),
-    "no plug-in": (missing_plugin, ["lzf", "HDF5_PLUGIN_PATH", "hdf5-plugin-lzf"]),
+    "no plug-in": (missing_plugin, ["lzf", "store the dataset without it"]),
     "newer": (newer, ['"B" cannot be opened', "a newer HDF5 than", "h5repack --high=2"]),
     "group": (group, ['"A" is a group', "A/within (f64 20x30)"]),
     "dangling link": (dangling, ['"A"', "cannot be opened"]),
@@ -341,7 +341,7 @@ def test_unwritable_directory(source):
 
 def test_directory_that_is_none(source):
     assert_refused(source.parent, source, "--output", source / "C.h5", complaints=1, says=[
-        f"cannot write to the directory {source}: Not a directory; choose another with --output"])
+        f"--output {source}/C.h5: for a dataset of a file write {source}:/C.h5"])
 
 
 def test_directory_that_is_not_there(source):
@@ -607,6 +607,46 @@ def test_all_wrong_options_are_said(source, words, complaints):
         assert complaint in done.stderr
 
 
+@pytest.mark.parametrize("words, says", [
+    (["-alpha", "2", "INPUT"], "-alpha is not an option; did you mean --alpha?"),
+    (["-host-memory", "4G", "INPUT"], "-host-memory is not an option; did you mean --host-memory?"),
+    (["-transA", "T", "INPUT"], "-transA is not an option; did you mean --transa?"),
+    (["INPUT", "-o=y.h5"], "write -o y.h5 or --output=y.h5"),
+    (["INPUT:/A"], "names a dataset, and INPUT.h5 is a file: give -a"),
+    (["INPUT", "A"], "A is a second word and no file: name datasets as -a A -b B"),
+    (["INPUT", "INPUT"], "-b INPUT:/B, and the output with -o")])
+def test_words_that_mean_something_else(source, words, says):
+    """One complaint: no value is taken for the input, and nothing is multiplied."""
+    assert_refused(source.parent, *(word.replace("INPUT", str(source)) for word in words), code=USAGE,
+                   says=[says.replace("-b INPUT:", f"-b {source}:")])
+
+
+@pytest.mark.parametrize("wrong", [{0}, {1}, {0, 1}], ids=str)
+def test_options_of_one_rank_that_are_wrong(source, wrong):
+    """No rank waits for one that has ended."""
+    line = ["mpirun"]
+    for rank in range(2):
+        line += [":"] * rank + ["-n", "1", BUILD / "dgemm_ooc", source, *["--alfa"] * (rank in wrong)]
+    done = subprocess.run(line, env=environment(2), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == USAGE, done.stdout + done.stderr
+    assert done.stderr.count("--alfa is not an option; did you mean --alpha?") == 1
+    assert ("on rank 1" in done.stderr) == (wrong == {1})
+    assert not output_of(source).exists()
+
+
+def test_paths_into_files(source):
+    """As h5dump has them."""
+    assert_refused(source.parent, f"{source}/A", complaints=2,
+                   says=[f"{source} is a file; for a dataset of it write {source}:/A"])
+    for file in source, source.with_name("new.h5"):
+        assert_refused(source.parent, source, "-o", f"{file}/C", says=[f"for a dataset of a file write {file}:/C"])
+
+
+def test_tasks_of_a_job_that_are_left(source):
+    said = run("dgemm_ooc", source, SLURM_JOB_ID="1", SLURM_NTASKS="8", SLURM_PROCID="0").stdout
+    assert "this Slurm job has 8 tasks" in said and "srun" in said
+
+
 def test_operands_of_other_files_need_no_input(source):
     """No INPUT is needed if operands and output are named; otherwise the missing names are reported."""
     output = source.with_name("product.h5")
@@ -669,10 +709,9 @@ def test_memory_limit_too_small_names_one_that_works(source, ranks, option, more
     how = dict(ranks=ranks, OMP_NUM_THREADS=str(threads))
     said = assert_refused(source.parent, source, option, 1000, *more, code=RESOURCES,
                           says=["the limit is 1000"], **how)
-    smallest = int(re.search(f"give at least {option} ([0-9]+), with which it may take [0-9]", said).group(1))
-    multiply(source, option, smallest, *more, **how)
-    assert_refused(source.parent, source, option, smallest - 1, *more, "--force", code=RESOURCES,
-                   **how)
+    smallest = int(re.search(f"give at least {option} ([0-9]+)K, with which it may take [0-9]", said).group(1))
+    multiply(source, option, f"{smallest}K", *more, **how)
+    assert_refused(source.parent, source, option, f"{smallest - 1}K", *more, "--force", code=RESOURCES, **how)
 
 
 def test_gpu_that_is_not_there(source):
@@ -708,7 +747,7 @@ def test_too_little_disk(tmp_path):
 def test_disk_that_has_no_room_for_the_header(tmp_path):
     """The lack of space is detected when the output is allocated, before the work."""
     done = on_small_disk(tmp_path, "1m", 256)
-    assert done.returncode == RESOURCES and "1048576" in done.stderr
+    assert done.returncode == RESOURCES and "needs 1.00 MiB, but" in done.stderr
     assert "RESULT" not in done.stdout and not done.stdout.endswith(".part\n")
 
 

@@ -225,7 +225,7 @@ def test_missing_machine_file(source):
 def test_limits_too_small(source, options):
     done = dry_run(source, *options)
     assert done.returncode == 4
-    smallest = re.search(f"at least {options[0]} ([0-9]+)", done.stderr).group(1)
+    smallest = re.search(f"at least {options[0]} ([0-9]+K)", done.stderr).group(1)
     plan(source, options[0], smallest)
 
 

@@ -409,7 +409,7 @@ def test_unwritten_is_its_fill_value(zoo):
 
 
 REFUSED = {
-    "lzf": "uses filter 32000 (lzf), which is not available here; set HDF5_PLUGIN_PATH",
+    "lzf": "uses filter 32000 (lzf), which is not available here; store the dataset without it",
     "pair": "holds compounds that are no complex numbers",
     "text": "holds elements of type string",
     "bool": "holds booleans or another enumeration, not real numbers; store it as numbers",
@@ -417,7 +417,7 @@ REFUSED = {
     "cube": "has 3 dimensions (2x3x10), not two",
     "scalar": "is a scalar",
     "null": "has no elements at all",
-    "group": '"/group" is a group, not a dataset; datasets here:',
+    "group": '"/group" is a group, not a dataset, which has a path; datasets here:',
     "nope": 'no dataset "/nope"; datasets here: /bool (enumeration 6x10), /checked (f64 6x10)',
     "group/nope": 'no dataset "/group/nope"',
     "dangling": '"/dangling" cannot be opened',

@@ -4,10 +4,13 @@
 static bool limit_named(const struct error *err, const char *option, size_t *bytes)
 {
     const char *at = strstr(err->text, option);
-    return at && sscanf(at + strlen(option), " %zu", bytes) == 1;
+    if (!at || sscanf(at + strlen(option), " %zuK", bytes) != 1)
+        return false;
+    *bytes *= 1024;
+    return true;
 }
 
-/* The limits in the message are sufficient, and one byte less is not. */
+/* The limits in the message are sufficient, and 1 KiB less is not. */
 static void check_refusal(const struct problem *p, const struct machine *machine,
                           const struct plan_request *request, const struct error *why)
 {
@@ -22,9 +25,9 @@ static void check_refusal(const struct problem *p, const struct machine *machine
         fail_msg("first: %s\nthen: %s", why->text, err.text);
     check_plan(p, &m, &plan);
     if (device)
-        m.device_memory--;
+        m.device_memory -= 1024;
     else
-        m.host_memory--;
+        m.host_memory -= 1024;
     assert_int_equal(plan_make(p, &m, request, &plan, &err), EXIT_RESOURCES);
 }
 
