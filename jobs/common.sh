@@ -98,10 +98,10 @@ advise_stripes()
 self_test()
 {
     local made h5mat
-    h5mat=$(dirname "$(command -v "$PROGRAM")")/h5mat
+    read -ra h5mat <<<"${H5MAT:-$(dirname "$(command -v "$PROGRAM" || echo "$PROGRAM")")/h5mat}"
     made=$(mktemp -d "$FOLDER/dgemm_ooc-XXXXXX") || exit
-    "$h5mat" gen "$made/input.h5:/A" --rows 1500 --cols 1000 &&
-        "$h5mat" gen "$made/input.h5:/B" --rows 1000 --cols 1200 &&
+    "${h5mat[@]}" gen "$made/input.h5:/A" --rows 1500 --cols 1000 &&
+        "${h5mat[@]}" gen "$made/input.h5:/B" --rows 1000 --cols 1200 &&
         "$@" "$PROGRAM" "$made/input.h5" --tile 512x512x512 --verify full &&
         "$@" "$PROGRAM" "$made/input.h5" --check-only
     status=$?

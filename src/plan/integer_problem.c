@@ -60,10 +60,11 @@ static bool check_scalars(const struct problem *p, struct error *err)
     bool whole = true;
     for (int i = 0; i < 2; i++)
         if (scalars[i] != trunc(scalars[i]) || !(fabs(scalars[i]) < most_of_double)) {
-            error_add(err, EXIT_USAGE,
-                      "--%s %.15g is not an integer of up to 53 bits, as an int64 C needs; give "
-                      "--type d for a C of doubles",
-                      names[i], scalars[i]);
+            error_add(
+                err, EXIT_USAGE,
+                "--%s %.17g is not an integer below 2^53 in magnitude, as an int64 C needs; give "
+                "--type d for a C of doubles",
+                names[i], scalars[i]);
             whole = false;
         }
     return whole;

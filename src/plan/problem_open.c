@@ -224,8 +224,10 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     for (enum operand i = 0; i < end; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
             (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))
-            error_add(err, EXIT_INPUT, "%s (%s) cannot be read by offset; leave --io at auto",
-                      operand_names[i], p->matrix[i].layout);
+            error_add(err, EXIT_INPUT,
+                      "%s (%s) cannot be read by offset: it has to be %s; leave --io at auto",
+                      operand_names[i], p->matrix[i].layout,
+                      p->matrix[i].chunk_rows > 0 ? "decoded" : "converted");
     count_parts(p);
     return err->code;
 }

@@ -22,7 +22,7 @@ static const char doc[] =
     "Commands:\n"
     "  gen FILE.h5[:/path]                  make a matrix\n"
     "  info FILE.h5[:/path]                 say what matrices there are\n"
-    "  diff FILE1.h5:/path FILE2.h5:/path   compare two\n"
+    "  diff FILE1.h5[:/path] FILE2.h5[:/path] compare two\n"
     "\n"
     "h5mat COMMAND --help tells more.  Exit codes: 0 done, 1 failure while running, 2 usage, 3 bad "
     "input, 4 not enough memory or disk, 5 the matrices differ.";

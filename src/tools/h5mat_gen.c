@@ -292,7 +292,8 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .parser = parse_option,
         .args_doc = "FILE.h5[:/path]",
         .doc = "Make a matrix (/A where no path is given) in a new or an existing file.  Its "
-               "values depend on the pattern, the seed and each element's place alone.",
+               "values depend on the pattern, the seed, the number of columns, the type and each "
+               "element's place alone.",
         .children = standard_options};
     struct gen g = {
         .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},

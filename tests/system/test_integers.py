@@ -311,7 +311,7 @@ def test_the_predicted_time_has_that_of_the_largest_elements(tmp_path, matrices,
 
 @pytest.mark.parametrize("matrices, options, code, words", [
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 0.5], 2,
-     "--alpha 0.5 is not an integer of up to 53 bits, as an int64 C needs; give --type d"),
+     "--alpha 0.5 is not an integer below 2^53 in magnitude, as an int64 C needs; give --type d"),
     ({"A": np.ones((4, 5), "i8"), "B": np.ones((5, 3), "i8")}, [], 3, "holds integer elements; give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "f8")}, [], 3, "give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1"), "C": np.ones((4, 3))}, ["--beta", 1], 3,
@@ -319,7 +319,7 @@ def test_the_predicted_time_has_that_of_the_largest_elements(tmp_path, matrices,
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1"), "C": np.ones((4, 3), "u8")}, ["--beta", 1], 3,
      "A and B are integers and C is none up to int64"),
     ({"A": np.ones((1, 1), "i1"), "B": np.ones((1, 1), "i1")}, ["--alpha", 2**53 + 1], 2,
-     "is not an integer of up to 53 bits"),
+     "is not an integer below 2^53 in magnitude"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--algo", "ozaki"], 2, "leave --algo out"),
     ({"A": np.ones((4, 5), "i1")}, [*SYMMETRIC, "--product", "cov"], 3, "give --type d"),
 ])
