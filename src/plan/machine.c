@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <libgen.h>
 #include <math.h>
@@ -331,6 +332,21 @@ static const struct member *find_member(const char *key)
     return NULL;
 }
 
+/* The key that begins most like another one. */
+static const char *nearest_key(const char *key)
+{
+    const char *found = members[0].key;
+    size_t most = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        size_t same = 0;
+        while (key[same] && key[same] == members[i].key[same])
+            same++;
+        found = same > most ? members[i].key : found;
+        most = same > most ? same : most;
+    }
+    return found;
+}
+
 /* Where a report says that its machine's numbers are from. */
 static const char *read_sources(const json_t *sources, struct machine *m)
 {
@@ -383,8 +399,9 @@ static void read_members(const struct options *options, const json_t *root, stru
         char *is = allowed ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         if (allowed && !*allowed)
             error_add(err, EXIT_USAGE,
-                      "--machine %s: \"%s\" is not a key of a machine file (see man dgemm_ooc)",
-                      options->machine, key);
+                      "--machine %s: \"%s\" is not a key of a machine file; did you mean \"%s\"? "
+                      "(man dgemm_ooc has all)",
+                      options->machine, key, nearest_key(key));
         else if (allowed)
             error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", options->machine,
                       key, is ? is : "?", allowed);
@@ -455,7 +472,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
         if (root)
             error_add(err, EXIT_USAGE, "--machine %s: not a JSON object", options->machine);
         else if (where.line < 0)
-            error_add(err, EXIT_USAGE, "--machine: %s", where.text);
+            error_add(err, EXIT_USAGE, "--machine %s cannot be opened: %s; give the path of a file",
+                      options->machine, strerror(errno));
         else
             error_add(err, EXIT_USAGE, "--machine %s: not JSON: %s (line %d)", options->machine,
                       where.text, where.line);

@@ -109,8 +109,10 @@ bool stop_can_be_urged(void)
 
 const char *stop_reason(void)
 {
+    if (!end_asked && !is_late(clock_now()))
+        return "another rank";
     if (!end_asked)
-        return is_late(clock_now()) ? "the time limit" : "another rank";
+        return limit_ends < job_ends ? "--max-time" : "the end of the job";
     return end_asked == SIGTERM  ? "SIGTERM"
            : end_asked == SIGINT ? "SIGINT"
            : end_asked == SIGHUP ? "SIGHUP"

@@ -32,5 +32,5 @@ void stop_saved(void);
 /* Whether one of the signals that end the process, when they come again, has come. */
 bool stop_can_be_urged(void);
 
-/* Why the run is to end, as far as this rank knows: "SIGTERM", "the time limit". */
+/* Why the run is to end, as far as this rank knows: "SIGTERM", "--max-time". */
 const char *stop_reason(void);

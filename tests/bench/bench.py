@@ -197,7 +197,8 @@ class Case:
         self.m, self.n, self.k = (case[x] for x in "mnk")
         self.source = folder / f"{self.m}x{self.n}x{self.k}.h5"
         self.ours, self.theirs = folder / "C.h5", folder / "rival.h5"
-        self.scratch, self.answer = folder / "scratch", folder / "answer.json"
+        self.scratch = folder / "scratch"
+        self.report, self.answer = folder / "report.json", folder / "answer.json"
         self.failed, self.agrees = {}, {}
 
     def generate(self):
@@ -220,9 +221,9 @@ class Case:
         self.ours.unlink(missing_ok=True)  # freeing its pages is not the program's work
         self.chill()
         call(command("dgemm_ooc", self.source, "--output", self.ours, "--quiet",
-                     "--device", self.link["device"], "--report", self.answer, *limits,
+                     "--device", self.link["device"], "--report", self.report, *limits,
                      *self.options))
-        return json.loads(self.answer.read_text())
+        return json.loads(self.report.read_text())
 
     def kernel(self, report):
         """The rate of the GEMM alone, on a tile and slab of the plan, with its padded leading dimensions."""

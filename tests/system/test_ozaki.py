@@ -309,7 +309,7 @@ def test_memory_that_holds_no_block_is_refused_with_what_would_do(tmp_path):
     operands(source, M, N, K)
     done = run("dgemm_ooc", source, "--algo", "ozaki", "--gpu-memory", "1M")
     assert done.returncode == MEMORY
-    least = re.search(r"give at least --gpu-memory (\d+)", done.stderr)[1]
+    least = re.search(r"give at least --gpu-memory (\d+K)", done.stderr)[1]
     done = run("dgemm_ooc", source, "--algo", "ozaki", "--gpu-memory", least)
     assert done.returncode == 0, done.stderr
 

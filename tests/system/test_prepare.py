@@ -215,7 +215,7 @@ def test_what_can_be_known_before_is_said_before(tmp_path):
 
 @pytest.mark.parametrize("output, says", [
     ("c.h5", "the output {}/c.h5 exists; give --force to replace it"),
-    ("input.h5/c.h5", "cannot write to the directory {}/input.h5"),
+    ("input.h5/c.h5", "for a dataset of a file write {}/input.h5:/c.h5"),
     (f"new.h5:/{'C' * 505}", "is too long for one that has _deviation behind it; choose a shorter one"),
     ("new.h5:/group/.", "names no dataset; write FILE.h5:/path")], ids=["exists", "folder", "long", "nameless"])
 def test_an_output_that_cannot_be_is_refused_before_the_pass(tmp_path, output, says):
@@ -390,8 +390,8 @@ def test_residues(tmp_path):
 
 @pytest.mark.parametrize("words, code, complaint", [
     ([], 0, ""),
-    (["--transb", "N"], 3, "are for products of a matrix and its transpose"),
-    (["-b", "B"], 3, "are for products of a matrix and its transpose"),
+    (["--transb", "N"], 3, "are for one matrix times its own transpose"),
+    (["-b", "B"], 3, "are for one matrix times its own transpose"),
     (["--center", "cols"], 2, "leave out --center and --scale"),
     (["--alpha", "2"], 2, "have their own alpha"),
     (["--product", "gram", "--center", "rows", "--scale", "cols"], 2, "both are of rows, or both of cols"),
@@ -490,7 +490,7 @@ def test_the_statistics_stop_when_asked(tmp_path):
     words = ["--product", "cov", *TALL, "--host-memory", "8M", "--max-time", "0.5s"]
     with start_late(source, *words, late="100") as process:
         out, err = process.communicate()
-    assert process.returncode == 75 and "the time limit before there was anything to save" in err, err
+    assert process.returncode == 75 and "stopped by --max-time before there was anything to save" in err, err
     assert "Statistics" not in out and names(source) == {"input.h5"}
 
 

@@ -314,7 +314,7 @@ def test_saves_where_a_rank_has_no_tile_now_and_then(tmp_path):
 def test_time_limit(source, reference):
     with start_late(source, *SCALARS, "--tile", "32x32x16", "--max-time", "1s", ranks=2, late=LATE) as process:
         _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 75 and "stopped by the time limit" in err, err
+    assert process.returncode == 75 and "stopped by --max-time" in err, err
     finish(source)
     assert_whole(source, reference[1])
 
@@ -323,7 +323,7 @@ def test_end_of_the_job(source):
     with start_late(source, *SCALARS, "--tile", "32x32x16", late=LATE,
                     SLURM_JOB_END_TIME=str(int(time.time()) + 6)) as process:
         _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 75 and "the time limit" in err
+    assert process.returncode == 75 and "stopped by the end of the job" in err
 
 
 @pytest.mark.parametrize("ranks, then", [(0, "online"), (0, "full"), (2, "full")])

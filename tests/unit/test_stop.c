@@ -33,8 +33,11 @@ static void test_end_of_the_job(void **state)
     assert_int_equal(stop_level(true), STOP_NOT);
     begin(0, 0, 30);
     assert_int_equal(stop_level(true), STOP_END);
-    assert_string_equal(stop_reason(), "the time limit");
+    assert_string_equal(stop_reason(), "the end of the job");
     assert_int_equal(stop_level(false), STOP_NOT);
+    set_end(-20); /* of another job */
+    begin(0, 0, 30);
+    assert_int_equal(stop_level(true), STOP_NOT);
     unsetenv("SLURM_JOB_END_TIME");
 }
 
@@ -64,7 +67,7 @@ static void test_half_of_a_time_limit_is_used(void **state)
     assert_int_equal(stop_level(true), STOP_NOT);
     stop_measured(1000);
     assert_int_equal(stop_level(true), STOP_END);
-    assert_string_equal(stop_reason(), "the time limit");
+    assert_string_equal(stop_reason(), "--max-time");
 }
 
 int main(void)
