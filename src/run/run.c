@@ -173,8 +173,10 @@ int run_warm_up(struct run *run, struct error *err)
         check_begin(&run->check, &corner, err) ||
         check_slab(&run->check, last, panel_b, run->acc.memory, err) ||
         ((last > 0 || p->continues) &&
-         check_slab(&run->check, last, panel_b, run->acc.memory, err)) ||
-        check_columns(&run->check, &corner, err) ||
+         check_slab(&run->check, last, panel_b, run->acc.memory, err)))
+        return err->code;
+    run->check.judged_before = false; /* no verdict is in memory, to be read as one */
+    if (check_columns(&run->check, &corner, err) ||
         rows_multiply(run, &corner, 0, 0, depth_of_slab(run), err))
         return err->code;
     struct event *done = run->steps.ring[0].points[STEP_CHECKED];
