@@ -201,7 +201,7 @@ int h5_complain_missing(const char *file, struct error *err)
     char name[PATH_MAX], folder[PATH_MAX];
     struct stat status;
     snprintf(name, sizeof name, "%s", file);
-    for (char *slash = strchr(name + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
             return error_add(err, EXIT_INPUT, "%s: %s is a file; for a dataset of it write %s:/%s",

@@ -94,9 +94,9 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
     if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
         rc = h5_describe(object, info, err);
     else if (object >= 0)
-        rc = error_add(err, EXIT_INPUT, "%s: \"%s\" is a %s, not a dataset, which has a path; %s",
-                       info->file, info->dataset,
-                       H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
+        rc = error_add(err, EXIT_INPUT,
+                       "%s: \"%s\" is a %s, not a dataset; give the path of one; %s", info->file,
+                       info->dataset, H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
                        list_datasets(file, text, sizeof text));
     else if (h5_refused()[0] || !h5_first_missing(file, info->dataset, missing))
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,

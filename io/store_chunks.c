@@ -197,9 +197,7 @@ static float narrow(double value)
 
 static void put(enum scalar type, double value, void *to, int64_t index)
 {
-    if (scalar_is_integer(type))
-        scalar_put_integer(type, (int64_t)value, to, index);
-    else if (type == SCALAR_DOUBLE)
+    if (type == SCALAR_DOUBLE)
         ((double *)to)[index] = value;
     else
         ((float *)to)[index] = narrow(value);

@@ -287,7 +287,7 @@ static int posix_write(struct store *s, const struct block *block, const void *f
     return bound_dirty(s, &runs, err);
 }
 
-/* What its file system has free; and what the file has of it. */
+/* Bytes that are free in its file system, and those that the file has already. */
 static double room(int descriptor)
 {
     struct statvfs fs;

@@ -40,8 +40,7 @@ int error_of_disk(int number, int otherwise);
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add all complaints of another one, each as a line of its own, or that another rank has failed.
- */
+/* Add all complaints of another error, each as a line of its own, or its ERROR_ELSEWHERE. */
 void error_append(struct error *err, const struct error *more);
 
 /* Complain (EXIT_RESOURCES) that no host memory is left for `what`, or that a thread for `what`

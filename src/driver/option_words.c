@@ -125,22 +125,21 @@ static int give_long(const struct argp_option *table, char **word, option_take *
     int alike;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     const struct argp_option *option = find_long(table, text, length, &alike);
-    const struct argp_option *meant = option ? option : option_words_nearest(table, name);
-    if (alike > 1 && !option) {
+    if (!option && alike > 1) {
         complain_several(table, name, err);
-        return words_of(meant, word);
+        return words_of(option_words_nearest(table, name), word);
     }
     if (!option)
-        return complain_unknown(meant, word, err);
+        return complain_unknown(option_words_nearest(table, name), word, err);
     bool takes_next = option->arg && !value && word[1];
     give(option, takes_next ? word[1] : value, take, context, err);
     return takes_next ? 2 : 1;
 }
 
-/* Whether a word is no letters: it begins with none, or is an option's name, which lacks a hyphen.
- * `meant`: the option that is probably meant. */
-static bool is_no_letters(const struct argp_option *table, const char *word,
-                          const struct argp_option **meant)
+/* Whether what follows one hyphen cannot be letters of options: the first one is none, or it is the
+ * name of an option, which has two hyphens.  `meant`: the option that is probably meant. */
+static bool is_misspelt(const struct argp_option *table, const char *word,
+                        const struct argp_option **meant)
 {
     enum { LETTERS_LEAST = 3 }; /* -a NAME may be written in one */
     char name[LENGTH_MAX];
@@ -159,7 +158,7 @@ static int give_short(const struct argp_option *table, char **word, option_take 
                       void *context, struct error *err)
 {
     const struct argp_option *meant;
-    if (is_no_letters(table, word[0], &meant))
+    if (is_misspelt(table, word[0], &meant))
         return complain_unknown(meant, word, err);
     for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);

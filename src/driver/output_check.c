@@ -45,11 +45,12 @@ static void check_directory(const struct names *names, const struct problem *p, 
     else if (access(directory, W_OK | X_OK) == 0 && statvfs(directory, &fs) == 0)
         errno = 0;
     if (errno) {
-        const char *name = strrchr(names->output, '/'), *end = strrchr(directory, '.');
-        if (errno == ENOTDIR || (end && strcmp(end, ".h5") == 0))
+        const char *end = strrchr(directory, '.');
+        const bool means_file = errno == ENOENT && end && strcmp(end, ".h5") == 0;
+        if (errno == ENOTDIR || means_file)
             error_add(err, EXIT_INPUT,
                       "--output %s: for a dataset of a file write %s:%s; %s is no directory",
-                      names->output, directory, name ? name : "/C", directory);
+                      names->output, directory, strrchr(names->output, '/'), directory);
         else if (errno == ENOENT)
             error_add(err, EXIT_INPUT,
                       "the output's directory %s does not exist; make it, or choose another "

@@ -332,11 +332,11 @@ static const struct member *find_member(const char *key)
     return NULL;
 }
 
-/* The key that begins most like another one. */
+/* The key that begins most like another one; null if none has three letters in common. */
 static const char *nearest_key(const char *key)
 {
-    const char *found = members[0].key;
-    size_t most = 0;
+    const char *found = NULL;
+    size_t most = 2;
     for (int i = 0; i < MEMBERS; i++) {
         size_t same = 0;
         while (key[same] && key[same] == members[i].key[same])
@@ -397,11 +397,11 @@ static void read_members(const struct options *options, const json_t *root, stru
     {
         const char *allowed = read_member(key, value, m);
         char *is = allowed ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        const char *meant = nearest_key(key);
         if (allowed && !*allowed)
             error_add(err, EXIT_USAGE,
-                      "--machine %s: \"%s\" is not a key of a machine file; did you mean \"%s\"? "
-                      "(man dgemm_ooc has all)",
-                      options->machine, key, nearest_key(key));
+                      "--machine %s: \"%s\" is not a key of a machine file%s%s; see man dgemm_ooc",
+                      options->machine, key, meant ? "; did you mean " : "", meant ? meant : "");
         else if (allowed)
             error_add(err, EXIT_USAGE, "--machine %s: \"%s\" is %.60s; give %s", options->machine,
                       key, is ? is : "?", allowed);

@@ -78,11 +78,9 @@ static void print_findings(const char *title, const struct findings *f)
     printf("%s     %s\n            (but for a chance of 1e-12; rounding took %.2g of its limit)\n",
            title, findings_sentence(f), f->ratio);
     if (f->not_finite > 0)
-        printf(
-            "            %.0f elements are NaN or Inf, as A and B make them: these have NaN, Inf "
-            "or\n"
-            "            numbers whose products overflow (in Python, numpy.isfinite finds them)\n",
-            f->not_finite);
+        printf("            %.0f elements are NaN or Inf, as A and B make them: these have NaN or\n"
+               "            Inf (numpy.isfinite finds them), or their products overflow\n",
+               f->not_finite);
 }
 
 /* What holds for products in residues, whatever the elements are. */

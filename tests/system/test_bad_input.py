@@ -612,6 +612,7 @@ def test_all_wrong_options_are_said(source, words, complaints):
     (["-host-memory", "4G", "INPUT"], "-host-memory is not an option; did you mean --host-memory?"),
     (["-transA", "T", "INPUT"], "-transA is not an option; did you mean --transa?"),
     (["INPUT", "-o=y.h5"], "write -o y.h5 or --output=y.h5"),
+    (["INPUT", "-o", "-"], "C is a file, which is written in no order; name it"),
     (["INPUT:/A"], "names a dataset, and INPUT.h5 is a file: give -a"),
     (["INPUT", "A"], "A is a second word and no file: name datasets as -a A -b B"),
     (["INPUT", "INPUT"], "-b INPUT:/B, and the output with -o")])
@@ -634,6 +635,13 @@ def test_options_of_one_rank_that_are_wrong(source, wrong):
     assert not output_of(source).exists()
 
 
+@pytest.mark.parametrize("words, loud", [(["-q", "-v"], True), (["-v", "-q"], False), (["-v"], True), ([], False)])
+def test_the_last_of_quiet_and_verbose_counts(source, words, loud):
+    """Of both on the command line, and of it after the environment."""
+    done = run("dgemm_ooc", source, *words, DGEMM_OOC_QUIET="1")
+    assert done.returncode == 0 and ("Predicted" in done.stdout) == loud, done.stdout
+
+
 def test_paths_into_files(source):
     """As h5dump has them."""
     assert_refused(source.parent, f"{source}/A", complaints=2,
@@ -645,6 +653,8 @@ def test_paths_into_files(source):
 def test_tasks_of_a_job_that_are_left(source):
     said = run("dgemm_ooc", source, SLURM_JOB_ID="1", SLURM_NTASKS="8", SLURM_PROCID="0").stdout
     assert "this Slurm job has 8 tasks" in said and "srun" in said
+    said = run("dgemm_ooc", source, "--force", SLURM_JOB_ID="1", SLURM_NTASKS="1", SLURM_PROCID="0").stdout
+    assert "RESULT" in said and "this Slurm job" not in said
 
 
 def test_operands_of_other_files_need_no_input(source):

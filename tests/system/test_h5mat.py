@@ -401,6 +401,12 @@ def test_info_of_a_link_to_another_file(zoo):
     assert h5mat("info", "zoo.h5:/out").startswith("/A: 6 x 10 double, 480 bytes\n")
 
 
+def test_what_is_larger_than_the_disk(tmp_path):
+    text = h5mat("gen", tmp_path / "h.h5", "--rows", 10**6, "--cols", 10**6, code=RESOURCES)
+    assert "needs 7.28 TiB, and" in text and "are free in its file system" in text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unwritten_is_its_fill_value(zoo):
     assert "by HDF5 (never written)" in h5mat("info", "zoo.h5:/unwritten")
     with h5py.File("filled.h5", "w") as f:
@@ -417,7 +423,7 @@ REFUSED = {
     "cube": "has 3 dimensions (2x3x10), not two",
     "scalar": "is a scalar",
     "null": "has no elements at all",
-    "group": '"/group" is a group, not a dataset, which has a path; datasets here:',
+    "group": '"/group" is a group, not a dataset; give the path of one; datasets here:',
     "nope": 'no dataset "/nope"; datasets here: /bool (enumeration 6x10), /checked (f64 6x10)',
     "group/nope": 'no dataset "/group/nope"',
     "dangling": '"/dangling" cannot be opened',

@@ -174,6 +174,16 @@ def test_workstation_self_test(tmp_path):
     assert done.stdout.splitlines()[-1] == "SELF-TEST: PASSED"
 
 
+def test_self_test_with_another_h5mat(tmp_path):
+    """As of a program that is in a container."""
+    program = tmp_path / "dgemm_ooc"
+    program.symlink_to(BUILD / "dgemm_ooc")
+    script = edited("workstation-selftest.sh", tmp_path, FOLDER=tmp_path, PROGRAM=program)
+    for extra, last in ({}, "SELF-TEST: FAILED, status 127"), ({"H5MAT": f"env {BUILD}/h5mat"}, "SELF-TEST: PASSED"):
+        done = subprocess.run([script], env=environment(**extra), capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == last, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here (make setup)")
 def test_shellcheck():
     scripts = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "jobs").glob("*.sh"))

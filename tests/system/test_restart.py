@@ -146,7 +146,8 @@ def deep(tmp_path_factory):
     return source, read(output_of(source))
 
 
-def test_a_signal_again_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_again_leaves_nothing(tmp_path, number):
     """No file is left, since no checkpoint was taken, not even the sums that are being written."""
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
@@ -157,14 +158,14 @@ def test_a_signal_again_leaves_nothing(tmp_path):
                DGEMM_OOC_TEST_FAULTS="pwrite:delay%100") as process:
         wait_until(part_of(source).exists, process)
         time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         wait_until(sums.exists, process)
         process.send_signal(signal.SIGSTOP)
         time.sleep(2.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         process.send_signal(signal.SIGCONT)
         process.communicate(timeout=PATIENCE)
-    assert process.returncode == -signal.SIGINT
+    assert process.returncode == -number
     assert list(tmp_path.iterdir()) == [source]
 
 
