@@ -24,7 +24,12 @@ MPI_HOME   ?=
 HDF5_HOME  ?=
 HDF5       ?= $(firstword $(shell for p in hdf5-serial hdf5 hdf5-openmpi; do pkg-config --exists $$p && echo $$p; done))
 MPICC      ?= $(if $(MPI_HOME),$(MPI_HOME)/bin/mpicc,mpicc)
-PYTHON     ?= $(firstword $(shell for p in python3 /usr/bin/python3; do $$p -c "import h5py, numpy, pytest" 2>/dev/null && echo $$p; done) python3)
+# The first Python of PATH that has these packages: a virtual environment that lacks them may come first.
+python_with = $(or $(shell IFS=:; for d in $$PATH /usr/bin; do \
+                "$$d/python3" -c "import $(1)" 2>/dev/null && echo "$$d/python3" && break; done),python3)
+PYTHON     ?= $(call python_with,h5py$(,) numpy)
+# The same for tests, which need pytest, too.
+TESTPYTHON ?= $(if $(filter file,$(origin PYTHON)),$(call python_with,h5py$(,) numpy$(,) pytest),$(PYTHON))
 V          ?= 0
 MAKEFLAGS  += --no-builtin-rules
 Q          := $(if $(filter 1,$(V)),,@)
@@ -164,7 +169,8 @@ summary:
 	  sed -nE 's/^.define (MPICH|MVAPICH2?|I_MPI)_VERSION "(.*)"/\1 \2/p' | paste -sd,)"
 	@echo "  HDF5   $(if $(HDF5_HOME),$(HDF5_HOME),$(if $(HDF5),$(HDF5) $(shell pkg-config --modversion $(HDF5)),NOT FOUND: make setup, or HDF5_HOME=))"
 	@echo "  CUDA   $(if $(filter 1,$(CUDA)),$(CUDA_HOME) for $(CUDA_ARCH:%=sm_%),none: this build runs on the CPU only (CUDA_HOME= where nvcc is))"
-	@echo "  tests  $(PYTHON)"
+	@echo "  demo   $(PYTHON)"
+	@echo "  tests  $(TESTPYTHON)"
 
 $(BUILD)/kernels/cpu_kernel_%.o: kernels/cpu_kernel.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -296,8 +302,8 @@ demo: all
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/demo.py
 
 # Four test files at a time, if pytest-xdist is installed: launchers mostly wait.
-SPREAD = $(shell $(PYTHON) -c "import xdist" 2>/dev/null && echo "-n 4 --dist loadfile")
-PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(PYTHON) -m pytest -q
+SPREAD = $(shell $(TESTPYTHON) -c "import xdist" 2>/dev/null && echo "-n 4 --dist loadfile")
+PYTEST = DGEMM_OOC_BUILD=$(BUILD) $(SANITIZED) $(TESTPYTHON) -m pytest -q
 
 smoke: all $(FAULTY)
 	@$(PYTEST) $(SPREAD) -m smoke tests/system
@@ -315,7 +321,7 @@ test: test-programs
 # Tests of several nodes, another MPI and another compiler.
 cluster-programs: all $(FAULTY) mpich-programs clang-programs
 test-cluster: all $(FAULTY) test-mpich check-clang
-	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) -m pytest -q -m cluster tests/system
+	@DGEMM_OOC_BUILD=$(BUILD) $(TESTPYTHON) -m pytest -q -m cluster tests/system
 
 # Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
@@ -324,7 +330,7 @@ mpich-programs: BUILT := $(BUILD)-mpich
 mpich-programs:
 	@$(MAKE) --no-print-directory CUDA=0 MPICC=$(MPICH) BUILD=$(BUILT) all $(addprefix $(BUILT)/,emulated/dgemm_ooc tests/faults/dgemm_ooc tests/bench/bench_link)
 test-mpich: mpich-programs
-	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(PYTHON) -m pytest -q $(SPREAD) $(MPICH_TESTS)
+	@DGEMM_OOC_BUILD=$(BUILD)-mpich $(TESTPYTHON) -m pytest -q $(SPREAD) $(MPICH_TESTS)
 
 WITH_CLANG = +@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang
 clang-programs:
@@ -341,18 +347,18 @@ KILLS ?= 400
 FLIPS ?= 1000
 soak: all $(FAULTY)
 	@status=0; for campaign in "kills --count $(KILLS)" "flips --count $(FLIPS)"; do \
-	  DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/soak/soak.py $$campaign $(SOAK) || status=1; \
+	  DGEMM_OOC_BUILD=$(BUILD) $(TESTPYTHON) tests/soak/soak.py $$campaign $(SOAK) || status=1; \
 	done; exit $$status
 
 # Line coverage of the tests, in a separate build.
 coverage:
 	@$(MAKE) --no-print-directory CUDA=0 BUILD=$(BUILD)-coverage CFLAGS="-O1 -g --coverage" check $(BUILD)-coverage/tests/faults/dgemm_ooc
-	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(PYTHON) -m pytest -q tests/system \
+	@DGEMM_OOC_BUILD=$(BUILD)-coverage $(TESTPYTHON) -m pytest -q tests/system \
 	  --ignore tests/system/test_build.py --ignore tests/system/test_bench.py
 	@$(PYTHON) tests/coverage.py $(BUILD)-coverage
 
 test-gpu: all $(GPUTESTS) $(FAULTY) $(BUILD)/tests/bench/libcublas_int8.so
-	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(PYTHON) -m pytest -q -m gpu tests
+	@DGEMM_OOC_BUILD=$(BUILD) DGEMM_OOC_TEST_GPU=1 $(TESTPYTHON) -m pytest -q -m gpu tests
 
 # The CPU kernel compared with OpenBLAS, a few sizes; then whole runs, file to file.  BENCH="--only disk ..."
 bench: all $(FAULTY) $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tests/bench/bench_io \

@@ -12,14 +12,14 @@ function standard({ center, scale }) {
 
 function formula(problem) {
     const factor = (name, transposed, conjugate) =>
-        [name, transposed && html("sup", {}, conjugate ? "H" : "T"), " "];
+        [` ${name}`, transposed && html("sup", {}, conjugate ? "H" : "T")];
     const scalar = (real, imag) => !imag ? digits(real, 6)
         : `(${digits(real, 6)} ${imag < 0 ? "−" : "+"} ${digits(Math.abs(imag), 6)}i)`;
     const { alpha, alpha_imag, beta, beta_imag } = problem;
-    return ["C = ", (alpha !== 1 || alpha_imag) && `${scalar(alpha, alpha_imag)} `,
+    return ["C =", (alpha !== 1 || Boolean(alpha_imag)) && ` ${scalar(alpha, alpha_imag)}`,
             factor("A", problem.trans_a, problem.conjugate_a),
             factor(problem.symmetric ? "A" : "B", problem.trans_b, problem.conjugate_b),
-            (beta !== 0 || beta_imag) && [`+ ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
+            (beta !== 0 || Boolean(beta_imag)) && [` + ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
             standard(problem)];
 }
 

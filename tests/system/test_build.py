@@ -3,7 +3,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,20 @@ def test_what_the_build_needs_is_missed_at_once(tmp_path, wrong, missing):
                           text=True)
     assert done.returncode and re.search(f"{missing.format(nothing)}.*make setup", done.stderr)
     assert "  CC  " not in done.stdout and os.listdir(build) == []
+
+
+def test_first_python_that_has_the_packages(tmp_path):
+    """A virtual environment without h5py comes first on PATH; the demo needs no pytest, tests do."""
+    lacks = {"venv": "*", "user": "*pytest*"}
+    for name, modules in lacks.items():
+        python = tmp_path / name / "python3"
+        python.parent.mkdir()
+        python.write_text(f'#!/bin/sh\ncase "$*" in *"import "{modules}) exit 1; esac\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+    path = ":".join([str(tmp_path / "venv"), str(tmp_path / "user"), str(Path(sys.executable).parent), "/usr/bin:/bin"])
+    out = make("-s", "summary", "CUDA=0", PATH=path)
+    assert re.search(rf"demo +{tmp_path}/user/python3\n", out)
+    assert re.search(rf"tests +{Path(sys.executable).parent}/python3\n", out)
 
 
 @pytest.fixture(scope="module")

@@ -114,6 +114,21 @@ def cells(tab):
                float(residual) if residual else None, int(rows or 0))
 
 
+@pytest.mark.parametrize("dtype, options, heading", [
+    ("f8", [], "C = A B"), ("f8", ["--alpha", 2], "C = 2 A B"), ("f8", ["--alpha", 0], "C = 0 A B"),
+    ("f8", ["--beta", -1], "C = A B + -1 C0"), ("f8", ["--transa", "T", "--transb", "T"], "C = AT BT"),
+    ("f8", ["-b", "A", "--transb", "T"], "C = A AT"), ("f8", ["--product", "cov"], "C = 0.00671141 A AT, A's rows centred"),
+    ("i4", [], "C = A B"), ("c16", [], "C = A B"), ("c16", ["--transa", "C"], "C = AH B"),
+    ("c16", ["--alpha", "1-2i", "--beta", "2i"], "C = (1 − 2i) A B + (0 + 2i) C0"), ("f8", ["--algo", "ozaki"], "C = A B")])
+def test_heading(show, tmp_path, dtype, options, heading):
+    operands(tmp_path / "input.h5", 150, 150, 150, dtype, "NN")
+    report = multiply(tmp_path / "input.h5", *options, "--html", tmp_path / "page.html")
+    if "cov" in options:
+        assert report["problem"]["alpha"] == pytest.approx(1 / 149)
+    title, = show(tmp_path / "page.html").all("h1")
+    assert title.strip() == heading
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_the_report_is_in_it(made, name):
     page, report = made(name)
