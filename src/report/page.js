@@ -19,7 +19,8 @@ function formula(problem) {
     return ["C =", (alpha !== 1 || Boolean(alpha_imag)) && ` ${scalar(alpha, alpha_imag)}`,
             factor("A", problem.trans_a, problem.conjugate_a),
             factor(problem.symmetric ? "A" : "B", problem.trans_b, problem.conjugate_b),
-            (beta !== 0 || Boolean(beta_imag)) && [` + ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
+            (beta !== 0 || Boolean(beta_imag)) &&
+                [` + ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
             standard(problem)];
 }
 
