@@ -55,6 +55,7 @@ struct matrix_info {
                          values; empty: none */
     bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
     double missing;
+    bool unfinished;  /* an output that is not complete: MATFILE_MARK says so */
     char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
 
@@ -163,6 +164,18 @@ struct matfile_attribute {
     bool fixed; /* of fixed length, for matfile_replace_text */
 };
 
+/* The attributes by which a dataset that is long in the making states what it is, all fixed: whether
+ * it is complete, which is written last; and its checksum.  Earlier versions of the program made no
+ * mark: what they have made is unfinished as long as the checksum, if there is one, is unknown. */
+#define MATFILE_MARK "complete"
+#define MATFILE_MARK_NO "no "
+#define MATFILE_MARK_YES "yes"
+#define MATFILE_CHECKSUM "checksum"
+#define MATFILE_CHECKSUM_UNKNOWN "----------------"
+
+/* Complain (EXIT_INPUT) about a matrix that is unfinished.  Pure. */
+int matfile_check_finished(const struct matrix_info *info, struct error *err);
+
 /* Create `info->dataset` (rows, cols, and its type by matrix_set_type, complex and parts) in
  * `info->file`, and the groups of its path.  `new_file`: the file must not exist and is created
  * (never through a symbolic link); otherwise it is opened or created.  On success the file is
@@ -183,6 +196,11 @@ struct matfile_vector {
 };
 int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector *vector,
                        struct error *err);
+
+/* Compare such a dataset with what it was made from, bit by bit.  Complains (EXIT_VERIFY) where it
+ * is not there, and where it differs, with the first value that does. */
+int matfile_compare_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+                           struct error *err);
 
 /* Overwrite a fixed attribute by a text of the same length, and sync the file.  In place: the file
  * does not grow, so this succeeds on a full disk. */

@@ -91,6 +91,32 @@ static bool read_value(hid_t dataset, struct matfile_value *value)
     return found;
 }
 
+void h5_read_attribute(hid_t dataset, struct matfile_value *value)
+{
+    value->found = H5Aexists(dataset, value->name) > 0 && read_value(dataset, value);
+}
+
+bool h5_is_unfinished(hid_t dataset)
+{
+    struct matfile_value mark = {.name = MATFILE_MARK}, sum = {.name = MATFILE_CHECKSUM};
+    h5_read_attribute(dataset, &mark);
+    h5_read_attribute(dataset, &sum);
+    if (mark.found && strcmp(mark.text, MATFILE_MARK_YES) == 0)
+        return false;
+    return (mark.found && strcmp(mark.text, MATFILE_MARK_NO) == 0) ||
+           (sum.found && strcmp(sum.text, MATFILE_CHECKSUM_UNKNOWN) == 0);
+}
+
+int matfile_check_finished(const struct matrix_info *info, struct error *err)
+{
+    if (!info->unfinished)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "%s is an unfinished output of dgemm_ooc, and elements of \"%s\" are missing: "
+                     "give the command that makes it once more",
+                     info->file, info->dataset);
+}
+
 int matfile_get_attributes(const struct matrix_info *info, struct matfile_value *values,
                            struct error *err)
 {
@@ -104,7 +130,7 @@ int matfile_get_attributes(const struct matrix_info *info, struct matfile_value 
         rc = error_add(err, EXIT_INPUT, "%s: dataset \"%s\" cannot be opened: %s", info->file,
                        info->dataset, h5_why());
     for (; !rc && values->name; values++)
-        values->found = H5Aexists(dataset, values->name) > 0 && read_value(dataset, values);
+        h5_read_attribute(dataset, values);
     h5_close(dataset);
     h5_close(file);
     h5_leave();

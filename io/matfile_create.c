@@ -1,5 +1,6 @@
 /* Creates, renames and removes datasets. */
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,6 +180,72 @@ int matfile_add_vector(const struct matrix_info *of, const struct matfile_vector
         int close_rc = h5_close_written(file, of->file, err);
         rc = rc ? rc : close_rc;
     }
+    h5_leave();
+    return rc;
+}
+
+/* Complain about the first value that is not what it was made from. */
+static int compare_values(hid_t dataset, const struct matrix_info *of,
+                          const struct matfile_vector *vector, struct error *err)
+{
+    enum { PART = 1024 };
+    double part[PART];
+    hid_t space = H5Dget_space(dataset);
+    for (int64_t first = 0; first < vector->count && !err->code; first += PART) {
+        const hsize_t begin = (hsize_t)first;
+        const hsize_t count =
+            (hsize_t)(vector->count - first < PART ? vector->count - first : PART);
+        hid_t memory = H5Screate_simple(1, &count, NULL);
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, NULL, &count, NULL);
+        if (H5Dread(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, part) < 0)
+            error_add(err, EXIT_VERIFY, "%s: \"%s\" cannot be read: %s", of->file, vector->dataset,
+                      h5_why());
+        for (hsize_t i = 0; i < count && !err->code; i++)
+            if (memcmp(&part[i], &vector->values[begin + i], sizeof *part) != 0)
+                error_add(err, EXIT_VERIFY,
+                          "%s: \"%s\" is not what was written: line %lld, counted from 0, is %.17g "
+                          "there, and %.17g of A",
+                          of->file, vector->dataset, (long long)(begin + i), part[i],
+                          vector->values[begin + i]);
+        h5_close(memory);
+    }
+    h5_close(space);
+    return err->code;
+}
+
+static int compare_vector(hid_t file, const struct matrix_info *of,
+                          const struct matfile_vector *vector, struct error *err)
+{
+    struct matfile_value statistic = {.name = H5_STATISTIC};
+    hid_t dataset = H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
+                        ? H5Dopen2(file, vector->dataset, H5P_DEFAULT)
+                        : -1;
+    if (dataset < 0)
+        return error_add(err, EXIT_VERIFY, "%s: there is no dataset \"%s\" of the %s", of->file,
+                         vector->dataset, vector->statistic);
+    hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
+    hsize_t count = 0;
+    h5_read_attribute(dataset, &statistic);
+    if (H5Sget_simple_extent_ndims(space) != 1 ||
+        H5Sget_simple_extent_dims(space, &count, NULL) < 0 || count != (hsize_t)vector->count ||
+        H5Tequal(type, H5T_NATIVE_DOUBLE) <= 0 || strcmp(statistic.text, vector->statistic) != 0)
+        error_add(err, EXIT_VERIFY, "%s: \"%s\" is not the %s", of->file, vector->dataset,
+                  vector->statistic);
+    else
+        compare_values(dataset, of, vector, err);
+    h5_close(type);
+    h5_close(space);
+    h5_close(dataset);
+    return err->code;
+}
+
+int matfile_compare_vector(const struct matrix_info *of, const struct matfile_vector *vector,
+                           struct error *err)
+{
+    h5_enter();
+    hid_t file = h5_open_file(of->file, H5_READ, err);
+    int rc = file < 0 ? err->code : compare_vector(file, of, vector, err);
+    h5_close(file);
     h5_leave();
     return rc;
 }

@@ -302,6 +302,7 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     info->by_chunks = !reason && info->chunk_rows > 0;
     info->file_bytes = h5_file_bytes(info->file);
     h5_netcdf(dataset, info);
+    info->unfinished = h5_is_unfinished(dataset);
     find_object(dataset, info);
     h5_append(layout, sizeof layout, " %s", type);
     if (reason)

@@ -39,6 +39,12 @@ int h5_close_written(hid_t id, const char *file, struct error *err);
 /* Create an attribute of a dataset.  Negative after a failure, explained by h5_why. */
 herr_t h5_write_attribute(hid_t dataset, const struct matfile_attribute *attribute);
 
+/* Whether the attributes of a dataset say that it is unfinished. */
+bool h5_is_unfinished(hid_t dataset);
+
+/* Read an attribute, if it is there. */
+void h5_read_attribute(hid_t dataset, struct matfile_value *value);
+
 /* The attribute of what matfile_add_vector has made. */
 #define H5_STATISTIC "statistic"
 

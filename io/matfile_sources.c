@@ -275,6 +275,8 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     int external = H5Pget_external_count(plist);
     if (H5Tget_size(type) > H5_ELEMENT_MAX)
         refuse(s, "has elements of more bytes than any number: is it damaged?", "");
+    else if (step->before && h5_is_unfinished(dataset))
+        refuse(s, "is drawn from an unfinished output of dgemm_ooc: ", step->file);
     else if (H5Pget_layout(plist) == H5D_VIRTUAL)
         look_at_virtual(s, plist, step);
     else if (external > 0)

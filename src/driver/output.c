@@ -20,29 +20,55 @@ bool output_part_exists(const struct names *names)
 }
 
 /* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
- * enough.  The file grows. */
-static int add_statistics(struct output *output, const struct problem *p, struct error *err)
+ * enough. */
+static void describe_vectors(const struct matrix_info *c, const struct statistics *statistics,
+                             const struct problem *p, struct matfile_vector vectors[2])
 {
     const char *const axis = p->standard.axis == AXIS_ROWS ? "rows" : "columns";
-    const struct matrix_info *c = &output->info;
     const struct {
         const char *suffix, *what;
         const double *values;
-    } lines[] = {
-        {"_mean", "means", output->statistics->mean},
-        {OUTPUT_DEVIATION, "standard deviations (divisor n - 1)", output->statistics->deviation}};
+    } lines[] = {{"_mean", "means", statistics->mean},
+                 {OUTPUT_DEVIATION, "standard deviations (divisor n - 1)", statistics->deviation}};
     for (int i = 0; i < 2; i++) {
-        struct matfile_vector vector = {.values = lines[i].values,
-                                        .count = output->statistics->lines};
-        snprintf(vector.statistic, sizeof vector.statistic, "%s of the %s of A", lines[i].what,
+        struct matfile_vector *vector = &vectors[i];
+        *vector = (struct matfile_vector){.values = lines[i].values, .count = statistics->lines};
+        snprintf(vector->statistic, sizeof vector->statistic, "%s of the %s of A", lines[i].what,
                  axis);
-        snprintf(vector.dataset, sizeof vector.dataset, "%s%s", c->dataset, lines[i].suffix);
-        if (matfile_add_vector(c, &vector, err))
-            return err->code;
+        snprintf(vector->dataset, sizeof vector->dataset, "%s%s", c->dataset, lines[i].suffix);
     }
+}
+
+/* The file grows. */
+static int add_statistics(struct output *output, const struct problem *p, struct error *err)
+{
+    const struct matrix_info *c = &output->info;
+    struct matfile_vector vectors[2];
     struct matrix_info now;
+    describe_vectors(c, output->statistics, p, vectors);
+    for (int i = 0; i < 2; i++)
+        if (matfile_add_vector(c, &vectors[i], err))
+            return err->code;
     if (matfile_describe(c->file, c->dataset, &now, err) == 0)
         output->info = now;
+    return err->code;
+}
+
+int output_compare_statistics(const struct matrix_info *c, const struct statistics *statistics,
+                              const struct problem *p, bool may_be_alone, struct error *err)
+{
+    struct matfile_vector vectors[2];
+    enum matfile_object object = MATFILE_DATASET;
+    struct error ignored = {0};
+    if (p->standard.axis == AXIS_NONE)
+        return 0;
+    describe_vectors(c, statistics, p, vectors);
+    for (int i = 0; i < 2; i++) {
+        if (may_be_alone)
+            matfile_lookup(c->file, vectors[i].dataset, &object, &ignored);
+        if (object != MATFILE_NOTHING)
+            matfile_compare_vector(c, &vectors[i], err);
+    }
     return err->code;
 }
 
@@ -75,6 +101,18 @@ static int create_part(struct output *output, const struct options *options,
     return err->code;
 }
 
+/* Give what an earlier run has left its temporary name again, which has been given the output's. */
+static int take_back(const struct output *output, struct error *err)
+{
+    const char *file = output->names.output, *part = output->names.part;
+    int number = file_give_name(file, part, false);
+    if (number)
+        return error_add(err, EXIT_INPUT, "cannot give the unfinished %s its name %s again: %s",
+                         file, part, strerror(number));
+    file_sync_name(part);
+    return 0;
+}
+
 static int find_part(struct output *output, const struct options *options, const struct problem *p,
                      const struct output_attributes *attributes, struct error *err)
 {
@@ -82,6 +120,8 @@ static int find_part(struct output *output, const struct options *options, const
     const char *part = output->names.part;
     struct stat status;
     struct error why = {0};
+    if (output->left == LEFT_MISPLACED && take_back(output, err))
+        return err->code;
     if (matfile_describe(part, options->output.dataset, info, &why))
         return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
                          why.text);
@@ -93,7 +133,8 @@ static int find_part(struct output *output, const struct options *options, const
                          "%s is not what its journal says, or is damaged; give --restart never "
                          "to start from the beginning",
                          part);
-    return 0;
+    /* Of a run that could not give it the output's name: what is damaged is written anew. */
+    return info->unfinished ? 0 : matfile_replace_text(info, MATFILE_MARK, MATFILE_MARK_NO, err);
 }
 
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
@@ -130,7 +171,8 @@ int output_create(struct output *output, const struct options *options, const st
     const char *file = output->names.output, *part = output->names.part;
     struct stat status;
     bool exists = lstat(file, &status) == 0;
-    if (exists && !options->force) /* it has appeared since output_check */
+    if (exists && !options->force &&
+        output->left != LEFT_MISPLACED) /* it has appeared since output_check */
         return output_complain_exists(file, false, err);
     bool replaces = exists && S_ISREG(status.st_mode);
     /* A private file's successor is private from its first moment. */
@@ -168,24 +210,43 @@ static int check_ours(const struct output *output, struct error *err)
                      output->names.part);
 }
 
-int output_record(const struct output *output, uint64_t checksum, struct error *err)
+/* Lend the part file's lock to the library, which takes it and gives it back. */
+static int lend(const struct output *output, struct error *err)
 {
-    if (check_ours(output, err))
-        return err->code;
-    flock(output->lock, LOCK_UN); /* the library takes it, and gives it back */
-    if (output_attributes_record(&output->info, checksum, err))
-        return err->code;
-    if (lock_file(output->lock, LOCK_EX) == LOCK_BUSY)
-        return error_add(err, EXIT_RUNTIME, "another run took %s", output->names.part);
-    return 0;
+    if (check_ours(output, err) == 0)
+        flock(output->lock, LOCK_UN);
+    return err->code;
 }
 
-int output_sync(const struct output *output, struct error *err)
+static int lock_again(const struct output *output, struct error *err)
+{
+    if (!err->code && lock_file(output->lock, LOCK_EX) == LOCK_BUSY)
+        error_add(err, EXIT_RUNTIME, "another run took %s", output->names.part);
+    return err->code;
+}
+
+int output_record(const struct output *output, uint64_t checksum, struct error *err)
+{
+    if (lend(output, err) == 0)
+        output_attributes_record(&output->info, checksum, err);
+    return lock_again(output, err);
+}
+
+int output_compare_part(const struct output *output, const struct problem *p, struct error *err)
+{
+    if (lend(output, err) == 0)
+        output_compare_statistics(&output->info, output->statistics, p, false, err);
+    return lock_again(output, err);
+}
+
+int output_complete(const struct output *output, struct error *err)
 {
     if (check_ours(output, err) == 0 && fsync(output->lock))
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot make %s durable: %s",
                   output->names.part, strerror(errno));
-    return err->code;
+    if (!err->code && lend(output, err) == 0)
+        matfile_replace_text(&output->info, MATFILE_MARK, MATFILE_MARK_YES, err);
+    return lock_again(output, err);
 }
 
 int output_publish(struct output *output, const struct options *options, struct error *err)

@@ -5,12 +5,14 @@
 
 #include "names.h"
 #include "output_attributes.h"
+#include "output_check.h"
 #include "statistics.h"
 
 struct output {
     struct names names;                  /* set by the caller, on all ranks */
     const struct statistics *statistics; /* likewise: written beside C; null: there are none */
     struct matrix_info info;             /* of the part file: what the ranks write to */
+    enum left_part left;                 /* rank 0: by an earlier run */
     int lock;                            /* descriptor that holds the part file's lock; -1: none */
 };
 
@@ -25,8 +27,17 @@ int output_create(struct output *output, const struct options *options, const st
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
-/* Make the part file durable.  Complains where it is no longer this run's. */
-int output_sync(const struct output *output, struct error *err);
+/* Compare NAME_mean and NAME_deviation beside C, bit by bit, with the statistics of the problem's A.
+ * Complains (EXIT_VERIFY) where they differ or, unless C `may_be_alone`, are not there. */
+int output_compare_statistics(const struct matrix_info *c, const struct statistics *statistics,
+                              const struct problem *p, bool may_be_alone, struct error *err);
+
+/* Likewise, of the part file, which is locked meanwhile. */
+int output_compare_part(const struct output *output, const struct problem *p, struct error *err);
+
+/* Make the part file durable, and then its mark, which says that C is complete.  Complains where it
+ * is no longer this run's. */
+int output_complete(const struct output *output, struct error *err);
 
 /* Give the durable part file its final name.  A file that has got that name since output_check is
  * replaced only with --force, and only where output_check_replaced allows it. */

@@ -9,9 +9,6 @@
 
 #include "error.h"
 
-/* Stands for the checksum while C is being written. */
-static const char checksum_unknown[HASH_TEXT] = "----------------";
-
 static void print_hash(uint64_t value, char text[HASH_TEXT])
 {
     snprintf(text, HASH_TEXT, "%016" PRIx64, value);
@@ -43,7 +40,10 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = p->lower ? "triangle" : NULL, .text = "lower"},
         {.name = p->symmetric && p->complex ? "symmetry" : NULL,
          .text = problem_is_hermitian(p) ? "Hermitian" : "symmetric"},
-        {.name = options->verify ? "checksum" : NULL, .text = checksum_unknown, .fixed = true},
+        {.name = options->verify ? MATFILE_CHECKSUM : NULL,
+         .text = MATFILE_CHECKSUM_UNKNOWN,
+         .fixed = true},
+        {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true},
     };
     int count = 0;
     memset(attributes->list, 0, sizeof attributes->list);
@@ -57,46 +57,101 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
              problem_reads_c(p) ? " + beta C0" : "");
 }
 
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
+/* Whether an attribute is there and is what it has to be; one that is fixed, and replaced later,
+ * needs the length alone. */
+static bool is_as_made(const struct matfile_value *value, const struct matfile_attribute *expected)
+{
+    if (!value->found)
+        return false;
+    if (expected->fixed)
+        return value->bytes == strlen(expected->text);
+    return expected->text ? strcmp(value->text, expected->text) == 0
+                          : value->text[0] == '\0' && value->number == expected->number;
+}
+
 bool output_attributes_match(const struct matrix_info *info,
                              const struct output_attributes *attributes)
 {
+    /* Operands may have moved since, and the program may be a newer one. */
+    static const char *const may_differ[] = {"A_file", "B_file", "program", NULL};
     struct matfile_value values[ATTRIBUTES] = {0};
     struct error ignored = {0};
     for (int i = 0; i < ATTRIBUTES; i++)
         values[i].name = attributes->list[i].name;
     if (matfile_get_attributes(info, values, &ignored))
         return false;
-    for (int i = 0; values[i].name; i++) {
-        const struct matfile_attribute *expected = &attributes->list[i];
-        if (!values[i].found || (expected->fixed && values[i].bytes != HASH_TEXT - 1) ||
-            (expected->text == attributes->identity && strcmp(values[i].text, expected->text) != 0))
+    for (int i = 0; values[i].name; i++)
+        if (is_one_of(values[i].name, may_differ) ? !values[i].found
+                                                  : !is_as_made(&values[i], &attributes->list[i]))
             return false;
-    }
     return true;
+}
+
+void output_compare_attributes(const struct recall *recall, const struct options *options,
+                               const struct problem *p, struct error *err)
+{
+    /* All else depends on how it was multiplied, or on where the operands were. */
+    static const char *const decided[] = {"formula",   "alpha",  "beta",  "alpha_imag",
+                                          "beta_imag", "center", "scale", "triangle",
+                                          "symmetry",  "nan",    NULL};
+    struct output_attributes expected;
+    struct matfile_value values[ATTRIBUTES] = {0};
+    if (!recall->ours)
+        return;
+    output_attributes_make(&expected, options, p, 0, 0);
+    for (int i = 0; i < ATTRIBUTES; i++)
+        values[i].name = expected.list[i].name;
+    if (matfile_get_attributes(&recall->info, values, err))
+        return;
+    for (int i = 0; values[i].name; i++)
+        if (is_one_of(values[i].name, decided) && values[i].found &&
+            !is_as_made(&values[i], &expected.list[i]))
+            error_add(err, EXIT_VERIFY,
+                      "%s: the attribute %s of C is damaged: this product has another",
+                      recall->info.file, values[i].name);
 }
 
 int output_attributes_record(const struct matrix_info *info, uint64_t checksum, struct error *err)
 {
     char text[HASH_TEXT];
     print_hash(checksum, text);
-    return matfile_replace_text(info, "checksum", text, err);
+    return matfile_replace_text(info, MATFILE_CHECKSUM, text, err);
 }
 
-bool output_is_complete(const struct options *options, uint64_t identity)
+static bool is_hash(const char *text)
 {
-    enum { IDENTITY, PARTS };
-    struct matfile_value values[] = {
-        [IDENTITY] = {.name = "identity"}, [PARTS] = {.name = "k_parts"}, {.name = NULL}};
+    return strlen(text) == HASH_TEXT - 1 && strspn(text, "0123456789abcdef") == HASH_TEXT - 1;
+}
+
+enum output_state output_state(const struct options *options, uint64_t identity)
+{
+    enum { IDENTITY, PARTS, MARK, CHECKSUM };
+    struct matfile_value values[] = {[IDENTITY] = {.name = "identity"},
+                                     [PARTS] = {.name = "k_parts"},
+                                     [MARK] = {.name = MATFILE_MARK},
+                                     [CHECKSUM] = {.name = MATFILE_CHECKSUM},
+                                     {.name = NULL}};
     struct matrix_info info;
     struct error ignored = {0};
     char text[HASH_TEXT];
     print_hash(identity, text);
-    if (options->force || options->restart == RESTART_NEVER || access(options->output.file, R_OK) ||
+    if (access(options->output.file, R_OK) ||
         matfile_describe(options->output.file, options->output.dataset, &info, &ignored) ||
         matfile_get_attributes(&info, values, &ignored))
-        return false;
+        return OUTPUT_OTHER;
     bool parts = options->layers == 0 || values[PARTS].number == options->layers;
-    return values[IDENTITY].found && strcmp(values[IDENTITY].text, text) == 0 && parts;
+    if (!values[IDENTITY].found || strcmp(values[IDENTITY].text, text) != 0 || !parts)
+        return OUTPUT_OTHER;
+    bool complete = values[MARK].found ? strcmp(values[MARK].text, MATFILE_MARK_YES) == 0
+                                       : is_hash(values[CHECKSUM].text);
+    return complete ? OUTPUT_COMPLETE : info.unfinished ? OUTPUT_UNFINISHED : OUTPUT_OTHER;
 }
 
 /* Take alpha or beta, or an imaginary part of theirs, as recorded. */
@@ -166,10 +221,8 @@ static void recall_type(struct options *options, const struct matrix_info *c, st
 static void recall_checksum(const struct matfile_value *value, struct recall *recall,
                             struct error *err)
 {
-    bool valid = strlen(value->text) == HASH_TEXT - 1 &&
-                 strspn(value->text, "0123456789abcdef") == HASH_TEXT - 1;
     recall->has_checksum = value->found;
-    if (value->found && !valid)
+    if (value->found && !is_hash(value->text))
         error_add(err, EXIT_VERIFY, "%s: the checksum that is recorded for C is damaged",
                   recall->info.file);
     else if (value->found)
@@ -257,7 +310,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
         [ALPHA_I] = {.name = "alpha_imag"},  [BETA_I] = {.name = "beta_imag"},
         [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
-        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = "checksum"},
+        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = MATFILE_CHECKSUM},
         [KERNELS] = {.name = "kernels"},     [TRIANGLE] = {.name = "triangle"},
         [CENTER] = {.name = "center"},       [SCALE] = {.name = "scale"},
         [MISSING] = {.name = "nan"},         {.name = NULL},
@@ -267,6 +320,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
                          "--check-only: there is no output %s; leave --check-only out to make it",
                          o->output.file);
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
+        matfile_check_finished(&recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
         return err->code;
     recall_scalar("alpha", &values[ALPHA], o->given.alpha, &o->alpha, err);

@@ -13,21 +13,26 @@ struct output_attributes {
 };
 
 /* Make the attributes of the product of this identity (journal.h), made from so many parts of k.
- * The checksum, which is not known yet, has a text of its length. */
+ * The checksum, which is not known yet, has a text of its length; the mark says that C is not
+ * complete. */
 void output_attributes_make(struct output_attributes *attributes, const struct options *options,
                             const struct problem *p, uint64_t identity, int layers);
 
-/* Whether a dataset has all of these attributes, with the same identity and a checksum that can be
- * replaced: in a damaged file, that would be noticed only at the end. */
+/* Whether a dataset has all of these attributes, with a checksum and a mark that can be replaced: in
+ * a damaged file, that would be noticed only at the end. */
 bool output_attributes_match(const struct matrix_info *info,
                              const struct output_attributes *attributes);
 
 /* Replace the checksum. */
 int output_attributes_record(const struct matrix_info *info, uint64_t checksum, struct error *err);
 
-/* Whether the output exists and is the product of this identity, which the options do not ask to
- * be made again. */
-bool output_is_complete(const struct options *options, uint64_t identity);
+/* What is under the output's name, as seen for a product of this identity. */
+enum output_state {
+    OUTPUT_OTHER,      /* nothing, or something else */
+    OUTPUT_UNFINISHED, /* that product, but an earlier run has not completed it */
+    OUTPUT_COMPLETE,   /* that product: its mark says so or, if there is none, its checksum */
+};
+enum output_state output_state(const struct options *options, uint64_t identity);
 
 /* An existing output, and the checksum in it. */
 struct recall {
@@ -44,6 +49,11 @@ struct recall {
  * recalled, since it is centred, scaled or divided otherwise. */
 void output_compare_standard(const struct recall *recall, const struct problem *p,
                              struct error *err);
+
+/* Complain (EXIT_VERIFY) where an attribute that the product decides is not what the product that was
+ * recalled has. */
+void output_compare_attributes(const struct recall *recall, const struct options *options,
+                               const struct problem *p, struct error *err);
 
 /* Describe the existing output that the options name, and set those options that say how it was
  * made as it says.  Complains (EXIT_INPUT) about options that were given and contradict it, and

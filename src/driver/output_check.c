@@ -300,6 +300,23 @@ int output_check_replaced(const struct options *options, struct error *err)
     return 0;
 }
 
+/* Complain of an output that exists and may not be replaced. */
+static void complain_taken(const struct names *names, const struct options *options, bool compared,
+                           struct error *err)
+{
+    const char *file = names->output;
+    struct matrix_info info;
+    struct error ignored = {0};
+    if (matfile_describe(file, options->output.dataset, &info, &ignored) || !info.unfinished)
+        output_complain_exists(file, compared, err);
+    else
+        error_add(
+            err, EXIT_INPUT,
+            "the output %s is unfinished (a run resumes from %s, with its journal beside it); "
+            "give --force to replace it, or choose another with --output",
+            file, names->part);
+}
+
 int output_complain_exists(const char *file, bool compared, struct error *err)
 {
     return error_add(err, EXIT_INPUT,
@@ -312,10 +329,10 @@ int output_complain_exists(const char *file, bool compared, struct error *err)
 }
 
 int output_check(const struct names *names, const struct options *options, const struct problem *p,
-                 bool resumed, struct error *err)
+                 enum left_part left, struct error *err)
 {
     const struct guarded g = {names, options, p};
-    const char *file = names->output;
+    const char *file = names->output, *why;
     struct stat status, target;
     if (lstat(file, &status) == 0) {
         bool leads = S_ISLNK(status.st_mode) && stat(file, &target) == 0;
@@ -327,12 +344,15 @@ int output_check(const struct names *names, const struct options *options, const
             error_add(err, EXIT_INPUT,
                       "the output %s exists and is not a regular file; name a file, such as %s.h5",
                       file, file);
-        else if (output_check_replaced(options, err) == 0 && !options->force)
-            output_complain_exists(file, p && options->restart != RESTART_NEVER, err);
+        else if (left == LEFT_MISPLACED && (why = file_why_foreign(file, &status)))
+            error_add(err, EXIT_INPUT, foreign, file, why);
+        else if (left != LEFT_MISPLACED && output_check_replaced(options, err) == 0 &&
+                 !options->force)
+            complain_taken(names, options, p && options->restart != RESTART_NEVER, err);
     }
     if (p)
         output_check_dataset(options, p, err);
-    check_directory(names, resumed ? NULL : p, err);
+    check_directory(names, left == LEFT_NOTHING ? p : NULL, err);
     check_part(&g, names->part, err);
     for (int i = 1; i < NAMES_BESIDE; i++)
         check_name(&g, names->beside[i], err);

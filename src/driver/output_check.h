@@ -9,12 +9,15 @@
 /* What follows the name of C in that of its deviations. */
 #define OUTPUT_DEVIATION "_deviation"
 
+/* What an earlier run has left to resume from: a part file, which has its space, under its own name
+ * or under that of the output. */
+enum left_part { LEFT_NOTHING, LEFT_PART, LEFT_MISPLACED };
+
 /* Complain about everything that would keep the output and what is written beside it from being
  * written: it exists, it is an input, its directory is missing or not writable, there is too little
- * space.  `p`: null where the operands could not be described.  `resumed`: the part file exists and
- * has its space. */
+ * space.  `p`: null where the operands could not be described. */
 int output_check(const struct names *names, const struct options *options, const struct problem *p,
-                 bool resumed, struct error *err);
+                 enum left_part left, struct error *err);
 
 /* Complain unless C's name has room for those of means and deviations, where there are some. */
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err);

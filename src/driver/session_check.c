@@ -26,6 +26,8 @@ static int describe(struct session *s, struct recall *recall)
     if (!matrix_holds(c, problem_held(p, OPERAND_C)))
         error_add(&s->err, EXIT_INPUT, "%s:%s (%s) is not %s, as the product of A and B is",
                   c->file, c->dataset, c->layout, scalar_name(problem_held(p, OPERAND_C)));
+    if (!s->err.code)
+        output_compare_attributes(recall, &s->options, p, &s->err);
     if (c->rows != p->m || c->cols != p->n)
         error_add(&s->err, EXIT_INPUT,
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
@@ -63,6 +65,10 @@ int session_check_output(struct session *s)
     verify_fits(&s->problem, m, &s->err);
     if (comm_agree(&s->comm, &s->err) || session_read_statistics(s))
         return complain_stopped(s);
+    if (s->comm.rank == 0 && recall.ours)
+        output_compare_statistics(&recall.info, &s->statistics, &s->problem, true, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
     verify_files(&s->problem, &recall.info, m, &s->comm, full, &s->err);
     if (session_check_operands(s))
         return complain_stopped(s);

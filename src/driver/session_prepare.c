@@ -158,15 +158,20 @@ static void look_back(struct session *s)
     if (operand_state_take(&s->operands, p, &s->err))
         return;
     journal_describe(&s->journal, names, o, p, &s->operands);
-    s->complete = output_is_complete(o, journal_identity(&s->journal));
+    const enum output_state state = output_state(o, journal_identity(&s->journal));
+    s->complete = state == OUTPUT_COMPLETE && !o->force && o->restart != RESTART_NEVER;
     if (s->complete) {
         output_check_beside(names, o, p, &s->err);
         return;
     }
     journal_read(&s->journal, o->restart, p, &s->progress, &s->err);
-    if (s->progress.saved && !output_part_exists(names)) /* it was given its name, or away */
+    s->output.left = !s->progress.saved           ? LEFT_NOTHING
+                     : output_part_exists(names)  ? LEFT_PART
+                     : state == OUTPUT_UNFINISHED ? LEFT_MISPLACED
+                                                  : LEFT_NOTHING;
+    if (s->output.left == LEFT_NOTHING) /* it was given its name, or away */
         s->progress = (struct progress){0};
-    output_check(names, o, p, s->progress.saved, &s->err);
+    output_check(names, o, p, s->output.left, &s->err);
     if (s->progress.saved && o->layers && o->layers != s->progress.layers)
         error_add(&s->err, EXIT_INPUT,
                   "what was saved is of --split-k %d; give that, or --restart never to start again",
@@ -211,7 +216,7 @@ int session_prepare(struct session *s)
         if (s->described)
             look_back(s);
         else
-            output_check(&s->output.names, &s->options, NULL, false, &s->err);
+            output_check(&s->output.names, &s->options, NULL, LEFT_NOTHING, &s->err);
         if (s->options.io == STORE_MAPPED && s->comm.computers > 1) /* whole pages are written */
             error_add(&s->err, EXIT_USAGE,
                       "--io mapped writes from one node only; leave --io at auto");

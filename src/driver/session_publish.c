@@ -31,7 +31,9 @@ static int read_back(struct session *s)
                             .has_expected = true,
                             .expected = s->record.report.checksum,
                             .statistics = &s->statistics};
-    if (session_compare_statistics(s) == 0)
+    if (s->comm.rank == 0)
+        output_compare_part(&s->output, &s->problem, &s->err);
+    if (comm_agree(&s->comm, &s->err) == 0 && session_compare_statistics(s) == 0)
         verify_files(&s->problem, &s->output.info, &s->hardware.machine, &s->comm, full, &s->err);
     session_check_operands(s);
     if (s->err.code == EXIT_VERIFY && s->resumed)
@@ -70,12 +72,12 @@ int session_publish(struct session *s)
     r->complete = true;
     if (r->planned.pieces == 0 && s->options.verify != VERIFY_OFF)
         r->checked = true; /* by the run that multiplied all, and then read it back */
-    if (s->comm.rank == 0 && s->attempt.request.verify)
+    if (s->comm.rank == 0 && s->options.verify != VERIFY_OFF)
         output_record(&s->output, r->checksum, &s->err);
     if (comm_agree(&s->comm, &s->err) || (reads_back(s) && read_back(s)))
         return s->err.code;
     /* Where C cannot have its name, it stays for a run that can give it that. */
-    if (s->comm.rank == 0 && output_sync(&s->output, &s->err) == 0 &&
+    if (s->comm.rank == 0 && output_complete(&s->output, &s->err) == 0 &&
         output_publish(&s->output, &s->options, &s->err))
         save_complete(s, &ignored);
     s->complete = comm_agree(&s->comm, &s->err) == 0;

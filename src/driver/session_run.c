@@ -105,7 +105,7 @@ static int open_output(struct session *s)
     if (s->comm.rank == 0 && journal_begin(&s->journal, &s->err) == 0) {
         struct output_attributes attributes;
         output_attributes_make(&attributes, o, &s->problem, journal_identity(&s->journal),
-                               s->attempt.plan.layers);
+                               s->resumed ? s->progress.layers : s->attempt.plan.layers);
         output_create(&s->output, o, &s->problem, &attributes, s->resumed, &s->err);
     }
     if (comm_agree(&s->comm, &s->err))
@@ -120,6 +120,16 @@ static int read_statistics(struct session *s)
     if (s->problem.measures)
         return s->progress.saved ? 0 : session_measure(s);
     return session_read_statistics(s);
+}
+
+/* Rank 0: what lies beside C was written by an earlier run. */
+static void compare_beside(struct session *s)
+{
+    if (s->resumed && output_compare_part(&s->output, &s->problem, &s->err))
+        error_add(&s->err, s->err.code,
+                  "what is beside C in %s was damaged or changed; give --restart never to start "
+                  "from the beginning",
+                  s->output.names.part);
 }
 
 /* The device is opened for what is left, which is known when what was saved has been compared.
@@ -138,7 +148,9 @@ static int open_all(struct session *s)
     if (read_statistics(s))
         return s->err.code;
     report_baseline();
-    if (!s->resumed && open_output(s))
+    if (s->comm.rank == 0)
+        compare_beside(s);
+    if (comm_agree(&s->comm, &s->err) || (!s->resumed && open_output(s)))
         return s->err.code;
     session_end_startup(s, STARTUP_OUTPUT);
     return 0;

@@ -219,8 +219,10 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     if (problem_reads_c(p))
         check_c(p, err);
     for (enum operand i = 0; i < end; i++)
-        if (problem_reads(p, i))
+        if (problem_reads(p, i)) {
             check_netcdf(&p->matrix[i], err);
+            matfile_check_finished(&p->matrix[i], err);
+        }
     for (enum operand i = 0; i < end; i++)
         if ((options->io == STORE_DIRECT && !problem_by_offset(p, i)) ||
             (options->io == STORE_BUFFERED && problem_through_hdf5(p, i)))

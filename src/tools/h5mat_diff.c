@@ -255,6 +255,8 @@ static void compare_pair(struct diff *d, const char *first, const char *second, 
     d->store[0] = d->store[1] = NULL;
     int failed = matfile_describe(d->file[0], first, &d->info[0], &own);
     failed |= matfile_describe(d->file[1], second, &d->info[1], &own);
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = matfile_check_finished(&d->info[i], &own);
     if (!failed && open_both(d, &own) == 0 && compare_all(d, &sum, &own) == 0) {
         print_difference(d, &sum);
         d->different |= sum.over > 0;

@@ -56,6 +56,8 @@ static void print_matrix(const struct matrix_info *info)
                !typed          ? ""
                : info->complex ? ", with --type z or c"
                                : ", with --type d or s");
+    if (info->unfinished)
+        printf("  state:  an unfinished output of dgemm_ooc, of which elements are missing\n");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
     if (info->has_missing)
