@@ -164,7 +164,7 @@ struct matfile_attribute {
     bool fixed; /* of fixed length, for matfile_replace_text */
 };
 
-/* The attributes by which a dataset that is long in the making states what it is, all fixed: whether
+/* The attributes by which a dataset that is long in the making says what it is, all fixed: whether
  * it is complete, which is written last; and its checksum.  Earlier versions of the program made no
  * mark: what they have made is unfinished as long as the checksum, if there is one, is unknown. */
 #define MATFILE_MARK "complete"

@@ -27,7 +27,7 @@ int output_create(struct output *output, const struct options *options, const st
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 
-/* Compare NAME_mean and NAME_deviation beside C, bit by bit, with the statistics of the problem's A.
+/* Compare NAME_mean and NAME_deviation beside C, bit by bit, with the statistics of the problem.
  * Complains (EXIT_VERIFY) where they differ or, unless C `may_be_alone`, are not there. */
 int output_compare_statistics(const struct matrix_info *c, const struct statistics *statistics,
                               const struct problem *p, bool may_be_alone, struct error *err);

@@ -18,8 +18,9 @@ struct output_attributes {
 void output_attributes_make(struct output_attributes *attributes, const struct options *options,
                             const struct problem *p, uint64_t identity, int layers);
 
-/* Whether a dataset has all of these attributes, with a checksum and a mark that can be replaced: in
- * a damaged file, that would be noticed only at the end. */
+/* Whether a dataset has all of these attributes, with the same values but for the names of the
+ * operands' files and the version, and a checksum and a mark that can be replaced: in a damaged
+ * file, that would be noticed only at the end. */
 bool output_attributes_match(const struct matrix_info *info,
                              const struct output_attributes *attributes);
 
@@ -50,8 +51,8 @@ struct recall {
 void output_compare_standard(const struct recall *recall, const struct problem *p,
                              struct error *err);
 
-/* Complain (EXIT_VERIFY) where an attribute that the product decides is not what the product that was
- * recalled has. */
+/* Complain (EXIT_VERIFY) where an attribute that the product decides is not what the product that
+ * was recalled has. */
 void output_compare_attributes(const struct recall *recall, const struct options *options,
                                const struct problem *p, struct error *err);
 

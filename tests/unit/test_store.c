@@ -2,6 +2,7 @@
 #include "store_fixture.h"
 
 #include <hdf5.h>
+#include <math.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -142,6 +143,52 @@ static void test_attributes_are_read_and_replaced(void **state)
     complained(&err, EXIT_RUNTIME, "writing the attribute \"sum\"");
     err = (struct error){0};
     assert_int_equal(matfile_replace_text(&info, "none", "1a2b", &err), EXIT_RUNTIME);
+}
+
+static void test_vectors_are_compared_bit_by_bit(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    double values[COUNT];
+    struct error err = {0};
+    struct matrix_info info = matrix("vectors.h5", 3, 4, SCALAR_DOUBLE);
+    struct matfile_vector vector = {
+        .dataset = "A_mean", .statistic = "means", .values = values, .count = COUNT};
+    for (int i = 0; i < COUNT; i++)
+        values[i] = i == 5 ? NAN : i == 7 ? 0 : 1.0 / i;
+    succeed(matfile_create(&info, true, &contiguous, NULL, &err), &err);
+    assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+    complained(&err, EXIT_VERIFY, "there is no dataset \"A_mean\"");
+    err = (struct error){0};
+    succeed(matfile_add_vector(&info, &vector, &err), &err);
+    succeed(matfile_compare_vector(&info, &vector, &err), &err);
+    for (int i = 7; i < COUNT; i += 1496) { /* in each part that is read */
+        const double kept = values[i];
+        values[i] = i == 7 ? -0.0 : nextafter(kept, 1);
+        assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+        complained(&err, EXIT_VERIFY, "is not what was written: line ");
+        values[i] = kept;
+        err = (struct error){0};
+    }
+    vector.count--;
+    assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
+    complained(&err, EXIT_VERIFY, "is not the means");
+}
+
+static void test_an_unfinished_matrix_is_known(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct matrix_info info = matrix("marked.h5", 3, 4, SCALAR_DOUBLE);
+    static const struct matfile_attribute attributes[] = {
+        {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true}, {.name = NULL}};
+    succeed(matfile_create(&info, true, &contiguous, attributes, &err), &err);
+    assert_int_equal(matfile_check_finished(&info, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "is an unfinished output");
+    err = (struct error){0};
+    succeed(matfile_replace_text(&info, MATFILE_MARK, MATFILE_MARK_YES, &err), &err);
+    succeed(matfile_describe(info.file, info.dataset, &info, &err), &err);
+    succeed(matfile_check_finished(&info, &err), &err);
 }
 
 static void test_new_files(void **state)
@@ -354,6 +401,8 @@ int main(void)
         cmocka_unit_test(test_rename),      cmocka_unit_test(test_other_sizes),
         cmocka_unit_test(test_lock),        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_names),       cmocka_unit_test(test_attributes_are_read_and_replaced),
+        cmocka_unit_test(test_vectors_are_compared_bit_by_bit),
+        cmocka_unit_test(test_an_unfinished_matrix_is_known),
     };
     return cmocka_run_group_tests(tests, enter_scratch, remove_scratch);
 }
