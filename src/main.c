@@ -60,6 +60,8 @@ int main(int argc, char **argv)
     session_run(&session); /* in which the ranks agree on what is wrong */
     if (session.comm.rank == 0)
         session_report(&session);
+    else if (session.comm.size == 1 && !launcher_is_srun()) /* whose other tasks are as alone */
+        error_print(&session.err, "dgemm_ooc");
     int code = session.err.code ? session.err.code : session.record.exit_code;
     comm_barrier();
     watch_end();

@@ -433,13 +433,14 @@ int arguments_parse(int argc, char **argv, bool silent, struct options *options,
     struct parse parse = {.options = options, .silent = silent};
     bool given[sizeof option_table / sizeof *option_table] = {0};
     struct error known = {0};
-    *options = (struct options){.alpha = 1,
-                                .algorithm = ALGORITHM_AUTO,
-                                .bind = true,
-                                .layers = 1,
-                                .verify = VERIFY_ONLINE,
-                                .checkpoint_s = 900,
-                                .type = SCALAR_DOUBLE};
+    memset(options, 0, sizeof *options); /* ranks compare them, padding and all */
+    options->alpha = 1;
+    options->algorithm = ALGORITHM_AUTO;
+    options->bind = true;
+    options->layers = 1;
+    options->verify = VERIFY_ONLINE;
+    options->checkpoint_s = 900;
+    options->type = SCALAR_DOUBLE;
     option_words(option_table, argv + 1, take_note, given, &parse.err);
     parse.left_out = parse.err.code;
     parse.from_environment = true;

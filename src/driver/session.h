@@ -121,9 +121,6 @@ int session_choose_moduli(const struct options *options, struct problem *problem
 /* Warn that the CPU computes on a computer that has a GPU. */
 void session_warn_of_cpu(void);
 
-/* Complain where this rank does not see the same files as rank 0. */
-void session_check_visible(const struct problem *problem, struct error *err);
-
 /* Collective, after an agreement.  Operands that have changed meanwhile replace any other error,
  * which they may have caused, but for a stop. */
 int session_check_operands(struct session *session);

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "output_check.h"
 #include "problem_open.h"
+#include "same_files.h"
 #include "session.h"
 #include "stop.h"
 #include "verify.h"
@@ -61,7 +62,7 @@ int session_check_output(struct session *s)
     machine_probe(&s->options, s->comm.size, s->comm.local_size, s->hardware.place.threads, NULL, 1,
                   m);
     machine_check_memory(&s->options, s->comm.local_size, NULL, 1, m, &s->err);
-    session_check_visible(&s->problem, &s->err);
+    same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
     verify_fits(&s->problem, m, &s->err);
     if (comm_agree(&s->comm, &s->err) || session_read_statistics(s))
         return complain_stopped(s);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "device.h"
 #include "error.h"
 #include "gpu_absence.h"
 #include "output_check.h"
 #include "problem_open.h"
+#include "same_files.h"
 #include "session.h"
 #include "spread.h"
 
@@ -104,21 +104,6 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     comm_share(&m->output_in_memory, sizeof m->output_in_memory, 0);
     comm_share(&m->disk_write_bytes_per_s, sizeof m->disk_write_bytes_per_s, 0);
     agree_on_link(m);
-}
-
-void session_check_visible(const struct problem *p, struct error *err)
-{
-    for (int operand = 0; operand < OPERAND_COUNT; operand++) {
-        const struct matrix_info *info = &p->matrix[operand];
-        struct stat status;
-        if (!problem_reads(p, (enum operand)operand))
-            continue;
-        if (stat(info->file, &status) || (uint64_t)status.st_size != info->file_bytes)
-            error_add(err, EXIT_INPUT,
-                      "this rank does not see the %s that rank 0 sees; is it on "
-                      "node-local storage?",
-                      info->file);
-    }
 }
 
 int session_check_operands(struct session *s)
@@ -231,7 +216,7 @@ int session_prepare(struct session *s)
     comm_share(&h->machine, sizeof h->machine, 0);
     session_end_startup(s, STARTUP_PROBE);
     if (s->described && !s->complete) {
-        session_check_visible(&s->problem, &s->err);
+        same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
         if (s->progress.left.count > 0)
             session_plan_all(s);
     }

@@ -1,7 +1,11 @@
 /* The phases of a run. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "advice.h"
 #include "device.h"
@@ -171,11 +175,63 @@ static void draw_check_seed(struct options *o)
             o->check_seed = (uint64_t)(1e9 * clock_now());
 }
 
+/* Collective.  Complain of ranks that were asked for another product, as those of a task farm; any
+ * rank's padding is that of rank 0, since arguments_parse begins with zeros. */
+static void compare_options(struct session *s)
+{
+    char *command = NULL;
+    struct options *first = malloc(sizeof *first);
+    uint64_t bytes = strlen(s->record.command) + 1;
+    comm_share(&bytes, sizeof bytes, 0);
+    command = malloc(bytes);
+    if (!first || !command)
+        comm_abort(EXIT_RESOURCES);
+    if (s->comm.rank == 0) {
+        *first = s->options;
+        memcpy(command, s->record.command, bytes);
+    }
+    comm_share(first, sizeof *first, 0);
+    comm_share(command, bytes, 0);
+    if (memcmp(first, &s->options, sizeof *first) != 0)
+        error_add(&s->err, EXIT_USAGE,
+                  "this rank was given another command line, or other DGEMM_OOC_ variables, than "
+                  "rank 0: \"%.500s\", not \"%.500s\"; all ranks work on one product: start a run "
+                  "for each",
+                  s->record.command, command);
+    free(command);
+    free(first);
+}
+
+/* Collective.  Relative names are those of rank 0's working folder, which this rank enters: names
+ * inside of files may be relative, too.  Where it has another one, the names that it was given are
+ * other files.  Where it cannot find rank 0's, what it sees decides (same_files.h). */
+static void share_folder(const struct options *o, const struct comm *comm, struct error *err)
+{
+    const char *const names[] = {o->a.file, o->b.file, o->c.file, o->output.file};
+    char folder[PATH_MAX] = "";
+    struct stat mine, first;
+    bool relative = false;
+    if (comm->rank == 0 && !getcwd(folder, sizeof folder))
+        folder[0] = '\0';
+    comm_share(folder, sizeof folder, 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        relative |= names[i][0] && names[i][0] != '/';
+    if (comm->rank == 0 || stat(".", &mine) || chdir(folder) || stat(".", &first))
+        return;
+    if (relative && (mine.st_dev != first.st_dev || mine.st_ino != first.st_ino))
+        error_add(err, EXIT_INPUT,
+                  "this rank was started in another folder than rank 0, which was in %s; give the "
+                  "files' whole paths",
+                  folder);
+}
+
 int session_run(struct session *s)
 {
     if (comm_open(&s->comm, &s->err) || nodes_form(&s->comm, &s->err))
         return s->err.code;
     watch_begin(&s->comm);
+    compare_options(s);
+    share_folder(&s->options, &s->comm, &s->err);
     draw_check_seed(&s->options);
     comm_share(&s->options, sizeof s->options, 0);
     s->record.report.check_seed = s->options.check_seed;

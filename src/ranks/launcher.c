@@ -101,7 +101,7 @@ void launcher_name_mpi(const char *library, char *text, size_t size)
 }
 
 /* The number of the step is gone where comm_open has taken it from an MPI that srun would end. */
-static bool launched_by_srun(void)
+bool launcher_is_srun(void)
 {
     return getenv("SLURM_STEP_ID") || getenv("SLURM_STEP_NUM_TASKS");
 }
@@ -111,7 +111,7 @@ void launcher_cpus(int cpus, bool allowed, char *text, size_t size)
     bool mpirun = getenv("OMPI_MCA_orte_bound_at_launch") || getenv("PRTE_LAUNCHED");
     if (allowed && mpirun)
         snprintf(text, size, "--bind-to none");
-    else if (!mpirun && launched_by_srun())
+    else if (!mpirun && launcher_is_srun())
         snprintf(text, size, "--cpus-per-task=%d", cpus);
     else if (getenv("PALS_RANKID"))
         snprintf(text, size, "--depth %d --cpu-bind depth", cpus);

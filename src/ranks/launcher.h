@@ -19,6 +19,9 @@ int launcher_tasks_left(void);
 /* Whether this process was started by itself, as far as the environment says. */
 bool launcher_is_absent(void);
 
+/* Whether this process is a task of srun. */
+bool launcher_is_srun(void);
+
 /* Whether Open MPI's launcher has started all ranks on this computer. */
 bool launcher_is_on_one_computer(void);
 

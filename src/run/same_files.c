@@ -1,0 +1,99 @@
+#include "same_files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "comm.h"
+#include "error.h"
+
+/* What is compared of a file.  Nothing but numbers. */
+struct view {
+    uint64_t name, bytes, content;
+    int64_t second, nanosecond;
+};
+
+static struct view view_of(const struct operand_file *file)
+{
+    return (struct view){.name = XXH3_64bits(file->name, strlen(file->name)),
+                         .bytes = file->bytes,
+                         .content = file->sampled ? file->content : 0,
+                         .second = file->changed.tv_sec,
+                         .nanosecond = file->changed.tv_nsec};
+}
+
+static int complain(const char *file, const char *how, struct error *err)
+{
+    return error_add(err, EXIT_INPUT,
+                     "this rank does not see the %s that rank 0 sees%s; is it on node-local "
+                     "storage, or does this rank's environment lead elsewhere?",
+                     file, how);
+}
+
+/* Where this rank finds the matrix to be another one, or elsewhere in its file. */
+static int check_matrix(const struct matrix_info *theirs, struct error *err)
+{
+    struct matrix_info mine;
+    struct error why = {0};
+    char how[sizeof why.text + 4];
+    if (matfile_describe(theirs->file, theirs->dataset, &mine, &why)) {
+        snprintf(how, sizeof how, " (%s)", why.text);
+        return complain(theirs->file, how, err);
+    }
+    if (mine.rows != theirs->rows || mine.cols != theirs->cols ||
+        mine.file_bytes != theirs->file_bytes || mine.offset != theirs->offset ||
+        strcmp(mine.layout, theirs->layout) != 0 || strcmp(mine.file, theirs->file) != 0)
+        return complain(theirs->file, "", err);
+    return 0;
+}
+
+/* Compare the files that this rank has found, in the order of their search, with rank 0's. */
+static int check_files(const struct operand_state *mine, const struct view *theirs, int count,
+                       struct error *err)
+{
+    for (int i = 0; i < mine->count && i < count; i++) {
+        const struct operand_file *file = &mine->files[i];
+        const struct view view = view_of(file);
+        if (view.name != theirs[i].name)
+            return complain(mine->files[0].name, "'s sources, or finds them elsewhere", err);
+        if (view.bytes != theirs[i].bytes)
+            return complain(file->name, " (another size)", err);
+        if (view.content != theirs[i].content)
+            return complain(file->name, " (another content)", err);
+        if (view.second != theirs[i].second || view.nanosecond != theirs[i].nanosecond)
+            return complain(file->name, " (another time of change)", err);
+    }
+    return mine->count == count ? 0 : complain(mine->files[0].name, "'s sources", err);
+}
+
+static void check_all(const struct problem *p, const struct view *views, int count,
+                      struct error *err)
+{
+    struct operand_state mine = {.count = 0};
+    for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++)
+        if (problem_reads(p, i))
+            check_matrix(&p->matrix[i], err);
+    if (!err->code && operand_state_take(&mine, p, err) == 0 && mine.count > 0)
+        check_files(&mine, views, count, err);
+    operand_state_free(&mine);
+}
+
+void same_files_check(const struct problem *p, const struct operand_state *state,
+                      const struct comm *comm, struct error *err)
+{
+    int count = comm->rank == 0 ? state->count : 0;
+    if (comm->size == 1)
+        return;
+    comm_share(&count, sizeof count, 0);
+    struct view *views = calloc((size_t)count + 1, sizeof *views);
+    if (!views)
+        comm_abort(EXIT_RESOURCES);
+    for (int i = 0; comm->rank == 0 && i < count; i++)
+        views[i] = view_of(&state->files[i]);
+    comm_share(views, (size_t)count * sizeof *views, 0);
+    if (comm->rank > 0)
+        check_all(p, views, count, err);
+    free(views);
+}

@@ -1,0 +1,17 @@
+/* Whether all ranks see the same operands.
+ *
+ * A name may lead to another file on another node: a stale copy on node-local storage, another
+ * mount, other folders that HDF5's variables name.  A product of both would be of no matrices at
+ * all, and its check would pass.  So each rank describes the operands itself and looks at every
+ * file that they are read from, as rank 0 has done, and compares what it finds. */
+#pragma once
+
+#include "operand_state.h"
+
+struct comm;
+
+/* Collective.  `problem` is rank 0's, on all ranks; `state` is valid on rank 0.  Complains
+ * (EXIT_INPUT) on each rank that sees something else.  Two files are the same if their sizes, their
+ * times of change and samples of their content are. */
+void same_files_check(const struct problem *problem, const struct operand_state *state,
+                      const struct comm *comm, struct error *err);
