@@ -25,6 +25,14 @@ enum { MATFILE_NAME_MAX = 512, MATFILE_PART_MAX = 12 };
 
 enum element_class { ELEMENT_FLOAT, ELEMENT_DOUBLE, ELEMENT_OTHER_REAL, ELEMENT_INTEGER };
 
+/* A random text that one run has written somewhere into a file.  Who is about to write to a file of
+ * this name reads it back first, since another node may have another file there. */
+enum { SIGN_TEXT = 17 }; /* 16 digits, and the end */
+struct file_sign {
+    uint64_t at; /* bytes from the start of the file */
+    char text[SIGN_TEXT];
+};
+
 /* What a matrix file holds.  Plain data: may be sent between ranks.
  *
  * A complex matrix is described as the real one that its bytes are: of twice the columns, a real
@@ -55,6 +63,7 @@ struct matrix_info {
                          values; empty: none */
     bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
     double missing;
+    struct file_sign sign; /* of a file that is written to; empty: none */
     bool unfinished;  /* an output that is not complete: MATFILE_MARK says so */
     char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
@@ -206,6 +215,10 @@ int matfile_compare_vector(const struct matrix_info *of, const struct matfile_ve
  * does not grow, so this succeeds on a full disk. */
 int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
                          struct error *err);
+
+/* Find the sign's text in the file of a contiguous dataset, outside of the dataset's elements; it has
+ * been written as an attribute.  Calls no library. */
+int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, struct error *err);
 
 /* The value of an attribute: one string, truncated if too long, or one real number. */
 struct matfile_value {

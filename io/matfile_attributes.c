@@ -1,6 +1,8 @@
 /* The attributes of a dataset. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "matfile_impl.h"
@@ -56,6 +58,41 @@ int matfile_replace_text(const struct matrix_info *info, const char *name, const
     }
     h5_leave();
     return rc;
+}
+
+/* Where a text is in a range of the file, whose pieces overlap by its length; `end`: nowhere. */
+static uint64_t find_text(int descriptor, const char *text, uint64_t begin, uint64_t end)
+{
+    enum { PIECE = 16 << 10 };
+    char piece[PIECE];
+    const size_t length = strlen(text);
+    for (uint64_t at = begin; at + length <= end; at += PIECE - length) {
+        const size_t bytes = end - at < PIECE ? (size_t)(end - at) : PIECE;
+        if (h5_read_bytes(descriptor, piece, bytes, at))
+            return end;
+        const char *found = memmem(piece, bytes, text, length);
+        if (found)
+            return at + (uint64_t)(found - piece);
+    }
+    return end;
+}
+
+int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, struct error *err)
+{
+    const uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;
+    const uint64_t after = info->offset + bytes;
+    const int descriptor = open(info->file, O_RDONLY | O_CLOEXEC);
+    sign->at = info->file_bytes;
+    if (descriptor >= 0) {
+        sign->at = find_text(descriptor, sign->text, 0, info->offset);
+        if (sign->at == info->offset)
+            sign->at = find_text(descriptor, sign->text, after, info->file_bytes);
+        close(descriptor);
+    }
+    if (sign->at < info->file_bytes)
+        return 0;
+    return error_add(err, EXIT_RUNTIME, "%s: what this run has just written to it is not there",
+                     info->file);
 }
 
 /* Read a string of variable or fixed length. */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "store_impl.h"
@@ -52,6 +54,20 @@ static enum store_way way_of(enum store_mode mode, enum store_way way)
     return mode == STORE_WRITE && way == STORE_HDF5 ? STORE_AUTO : way;
 }
 
+/* Complain unless the file that is open has the sign that it is described with. */
+static int check_sign(const struct store *s, struct error *err)
+{
+    const struct file_sign *sign = &s->info.sign;
+    char found[SIGN_TEXT] = "";
+    ssize_t got = pread(s->descriptor, found, SIGN_TEXT - 1, (off_t)sign->at);
+    if (got == SIGN_TEXT - 1 && strcmp(found, sign->text) == 0)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "this rank does not see the %s that rank 0 writes; is it on node-local "
+                     "storage? Choose a folder that is the same on all nodes with --output",
+                     s->info.file);
+}
+
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err)
 {
@@ -69,6 +85,8 @@ int store_open(const struct matrix_info *info, enum scalar type, enum store_mode
              : backend == &store_chunks ? STORE_BUFFERED
                                         : way_of(mode, way);
     int rc = s->backend->open(s, err);
+    if (!rc && mode == STORE_WRITE && info->sign.text[0])
+        rc = check_sign(s, err);
     if (rc) {
         store_close(s);
         s = NULL;

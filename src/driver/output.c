@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "file.h"
 #include "leftovers.h"
 #include "lock.h"
+#include "meter.h"
 #include "output_check.h"
 
 bool output_part_exists(const struct names *names)
@@ -137,6 +140,19 @@ static int find_part(struct output *output, const struct options *options, const
     return info->unfinished ? 0 : matfile_replace_text(info, MATFILE_MARK, MATFILE_MARK_NO, err);
 }
 
+/* Write a random text into the part file, by which other ranks know it. */
+static int sign(struct matrix_info *info, struct error *err)
+{
+    struct file_sign *s = &info->sign;
+    uint64_t number;
+    while (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = (uint64_t)(1e9 * clock_now());
+    snprintf(s->text, sizeof s->text, "%016" PRIx64, number);
+    if (matfile_replace_text(info, OUTPUT_SIGN, s->text, err))
+        return err->code;
+    return matfile_find_sign(info, s, err);
+}
+
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
  * one; `also`: bits that it needs meanwhile. */
 static void take_mode(int descriptor, const char *file, mode_t also)
@@ -181,8 +197,10 @@ int output_create(struct output *output, const struct options *options, const st
                        : create_part(output, options, p, attributes, err);
     if (replaces)
         umask(mask);
-    if (code)
-        return code;
+    if (!code && sign(&output->info, err) && !resumed)
+        unlink(part);
+    if (err->code)
+        return err->code;
     output->lock = open(part, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0 || lock_file(output->lock, LOCK_EX) == LOCK_BUSY) {
         error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", part, strerror(errno));

@@ -5,6 +5,9 @@
 #include "options.h"
 #include "problem.h"
 
+/* The attribute that is the sign of the run that writes the file (matfile.h). */
+#define OUTPUT_SIGN "run"
+
 enum { ATTRIBUTES = 20, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {

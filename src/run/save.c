@@ -29,7 +29,8 @@ struct matrix_info save_matrix(const struct matrix_info *output, const char *fil
 {
     struct matrix_info info = *output;
     info.offset = 0;
-    info.file_bytes = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
+    info.sign.at = (uint64_t)output->rows * (uint64_t)output->cols * output->element_bytes;
+    info.file_bytes = info.sign.at + SIGN_TEXT - 1;
     snprintf(info.file, sizeof info.file, "%s", file);
     return info;
 }
@@ -97,6 +98,13 @@ static bool has_room(const struct run *run, int fd)
     return room >= rows * (width + FILE_BLOCK) + missing;
 }
 
+/* The other ranks find it when they open the file (store.h). */
+static bool write_sign(int fd, const struct file_sign *sign)
+{
+    const ssize_t length = (ssize_t)strlen(sign->text);
+    return pwrite(fd, sign->text, (size_t)length, (off_t)sign->at) == length;
+}
+
 /* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so
  * that it frees the space of an earlier one, unless a run might still resume from it. */
 static void make_place(struct run *run, int64_t super, const struct matrix_info *info)
@@ -106,7 +114,8 @@ static void make_place(struct run *run, int64_t super, const struct matrix_info 
     int fd = file_open_own(info->file, O_CREAT);
     bool empties = s->holds[s->place] != super && !work_refers(s->known, s->place);
     bool made = fd >= 0 && (!empties || ftruncate(fd, 0) == 0) &&
-                ftruncate(fd, (off_t)info->file_bytes) == 0 && has_room(run, fd);
+                ftruncate(fd, (off_t)info->file_bytes) == 0 && write_sign(fd, &info->sign) &&
+                has_room(run, fd);
     if (!made) {
         error_add(&why, EXIT_RESOURCES, "%.400s: %s", info->file, strerror(errno));
         fail_save(s, &why);
