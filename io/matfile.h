@@ -216,8 +216,8 @@ int matfile_compare_vector(const struct matrix_info *of, const struct matfile_ve
 int matfile_replace_text(const struct matrix_info *info, const char *name, const char *text,
                          struct error *err);
 
-/* Find the sign's text in the file of a contiguous dataset, outside of the dataset's elements; it has
- * been written as an attribute.  Calls no library. */
+/* Find the sign's text in the file of a contiguous dataset, outside of the dataset's elements; it
+ * has been written as an attribute.  Calls no library. */
 int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, struct error *err);
 
 /* The value of an attribute: one string, truncated if too long, or one real number. */

@@ -32,9 +32,9 @@ bool store_through_hdf5(const struct matrix_info *info, enum scalar type, enum s
 
 /* Open a matrix as elements of `type`.  For STORE_WRITE the matrix must be by_offset and of that
  * type; HDF5 is treated as AUTO, and reading is allowed too.  Complains (EXIT_INPUT) if the file
- * does not exist here or has another size than info->file_bytes or, to be written, another sign than
- * info->sign, or if DIRECT or MAPPED was requested and is not possible.  On success *store is the caller's, to be closed by
- * store_close. */
+ * does not exist here or has another size than info->file_bytes or, to be written, another sign
+ * than info->sign, or if DIRECT or MAPPED was requested and is not possible.  On success *store is
+ * the caller's, to be closed by store_close. */
 int store_open(const struct matrix_info *info, enum scalar type, enum store_mode mode,
                enum store_way way, struct store **store, struct error *err);
 

@@ -140,19 +140,6 @@ static int find_part(struct output *output, const struct options *options, const
     return info->unfinished ? 0 : matfile_replace_text(info, MATFILE_MARK, MATFILE_MARK_NO, err);
 }
 
-/* Write a random text into the part file, by which other ranks know it. */
-static int sign(struct matrix_info *info, struct error *err)
-{
-    struct file_sign *s = &info->sign;
-    uint64_t number;
-    while (getrandom(&number, sizeof number, 0) != sizeof number)
-        number = (uint64_t)(1e9 * clock_now());
-    snprintf(s->text, sizeof s->text, "%016" PRIx64, number);
-    if (matfile_replace_text(info, OUTPUT_SIGN, s->text, err))
-        return err->code;
-    return matfile_find_sign(info, s, err);
-}
-
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
  * one; `also`: bits that it needs meanwhile. */
 static void take_mode(int descriptor, const char *file, mode_t also)
@@ -197,10 +184,8 @@ int output_create(struct output *output, const struct options *options, const st
                        : create_part(output, options, p, attributes, err);
     if (replaces)
         umask(mask);
-    if (!code && sign(&output->info, err) && !resumed)
-        unlink(part);
-    if (err->code)
-        return err->code;
+    if (code)
+        return code;
     output->lock = open(part, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0 || lock_file(output->lock, LOCK_EX) == LOCK_BUSY) {
         error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", part, strerror(errno));
@@ -241,6 +226,25 @@ static int lock_again(const struct output *output, struct error *err)
     if (!err->code && lock_file(output->lock, LOCK_EX) == LOCK_BUSY)
         error_add(err, EXIT_RUNTIME, "another run took %s", output->names.part);
     return err->code;
+}
+
+static int sign(struct matrix_info *info, struct error *err)
+{
+    struct file_sign *s = &info->sign;
+    uint64_t number;
+    while (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = (uint64_t)(1e9 * clock_now());
+    snprintf(s->text, sizeof s->text, "%016" PRIx64, number);
+    if (matfile_replace_text(info, OUTPUT_SIGN, s->text, err))
+        return err->code;
+    return matfile_find_sign(info, s, err);
+}
+
+int output_sign(struct output *output, struct error *err)
+{
+    if (lend(output, err) == 0)
+        sign(&output->info, err);
+    return lock_again(output, err);
 }
 
 int output_record(const struct output *output, uint64_t checksum, struct error *err)

@@ -24,6 +24,9 @@ bool output_part_exists(const struct names *names);
 int output_create(struct output *output, const struct options *options, const struct problem *p,
                   const struct output_attributes *attributes, bool resumed, struct error *err);
 
+/* Write a random text into the part file, by which the ranks that write to it know it. */
+int output_sign(struct output *output, struct error *err);
+
 /* Record the checksum of C in the part file, when all is written and durable. */
 int output_record(const struct output *output, uint64_t checksum, struct error *err);
 

@@ -156,6 +156,11 @@ static int open_all(struct session *s)
         compare_beside(s);
     if (comm_agree(&s->comm, &s->err) || (!s->resumed && open_output(s)))
         return s->err.code;
+    if (s->comm.rank == 0)
+        output_sign(&s->output, &s->err);
+    if (comm_agree(&s->comm, &s->err))
+        return s->err.code;
+    comm_share(&s->output.info, sizeof s->output.info, 0);
     session_end_startup(s, STARTUP_OUTPUT);
     return 0;
 }

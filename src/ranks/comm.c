@@ -110,8 +110,8 @@ static int refuse_singletons(struct comm *comm, int rank, int tasks, struct erro
     launcher_name_mpi(library, name, sizeof name);
     return error_add(err, EXIT_RESOURCES,
                      "the launcher started %d tasks but MPI (%s) sees 1 rank in each; use the "
-                     "mpirun of that MPI or, with Slurm, %s; to run alone in the shell of a task, unset "
-                     "the variables that its launcher has set",
+                     "mpirun of that MPI or, with Slurm, %s; to run alone in the shell of a task, "
+                     "unset the variables that its launcher has set",
                      tasks, name, launcher_srun(library));
 }
 

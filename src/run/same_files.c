@@ -10,14 +10,14 @@
 #include "error.h"
 
 /* What is compared of a file.  Nothing but numbers. */
-struct view {
+struct file_view {
     uint64_t name, bytes, content;
     int64_t second, nanosecond;
 };
 
-static struct view view_of(const struct operand_file *file)
+static struct file_view view_of(const struct operand_file *file)
 {
-    return (struct view){.name = XXH3_64bits(file->name, strlen(file->name)),
+    return (struct file_view){.name = XXH3_64bits(file->name, strlen(file->name)),
                          .bytes = file->bytes,
                          .content = file->sampled ? file->content : 0,
                          .second = file->changed.tv_sec,
@@ -50,12 +50,12 @@ static int check_matrix(const struct matrix_info *theirs, struct error *err)
 }
 
 /* Compare the files that this rank has found, in the order of their search, with rank 0's. */
-static int check_files(const struct operand_state *mine, const struct view *theirs, int count,
+static int check_files(const struct operand_state *mine, const struct file_view *theirs, int count,
                        struct error *err)
 {
     for (int i = 0; i < mine->count && i < count; i++) {
         const struct operand_file *file = &mine->files[i];
-        const struct view view = view_of(file);
+        const struct file_view view = view_of(file);
         if (view.name != theirs[i].name)
             return complain(mine->files[0].name, "'s sources, or finds them elsewhere", err);
         if (view.bytes != theirs[i].bytes)
@@ -68,7 +68,7 @@ static int check_files(const struct operand_state *mine, const struct view *thei
     return mine->count == count ? 0 : complain(mine->files[0].name, "'s sources", err);
 }
 
-static void check_all(const struct problem *p, const struct view *views, int count,
+static void check_all(const struct problem *p, const struct file_view *views, int count,
                       struct error *err)
 {
     struct operand_state mine = {.count = 0};
@@ -87,7 +87,7 @@ void same_files_check(const struct problem *p, const struct operand_state *state
     if (comm->size == 1)
         return;
     comm_share(&count, sizeof count, 0);
-    struct view *views = calloc((size_t)count + 1, sizeof *views);
+    struct file_view *views = calloc((size_t)count + 1, sizeof *views);
     if (!views)
         comm_abort(EXIT_RESOURCES);
     for (int i = 0; comm->rank == 0 && i < count; i++)
