@@ -154,7 +154,8 @@ struct norms {
  * LEFT_OUT_NOT_FINITE. */
 enum verdict {
     VERDICT_RATIO,   /* the largest |z - y| / limit so far; infinite: certainly wrong */
-    VERDICT_SIZE,    /* the largest error of an element that may have gone undetected */
+    VERDICT_SIZE,    /* the largest error of an element that may have gone undetected, */
+    VERDICT_ROUNDED, /* and what rounding may have added to it in all groups */
     VERDICT_CLASSES, /* the number of classes that were not judged: the maximum over groups */
     VERDICT_NORM,    /* of the product's elements in the classes of the latest comparison */
     VERDICT_STATE,   /* enum row_state */
@@ -190,6 +191,7 @@ struct judge {
     double rounded;    /* how often each element is rounded in this group */
     double inputs;     /* the error for other reasons, by ||a|| ||B||_F: ozaki_error, or 0 */
     double roundings;  /* of a term of y or z, from freivalds_roundings */
+    double saved;      /* VERDICT_ROUNDED when a tile begins, in typical elements of the row */
     bool running;      /* each element is one running sum in the order of k */
     bool from_zero;    /* the sums start in this group: `before` is 0 */
     bool unknown_rows; /* elements may have been NaN or Inf before this group */

@@ -303,7 +303,9 @@ __device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)
 {
     to.ratio = fmax(to.ratio, other.ratio);
     to.size = fmax(to.size, other.size);
+    to.rounded = fmax(to.rounded, other.rounded);
     to.norm = hypot(to.norm, other.norm);
+    to.before = hypot(to.before, other.before);
     to.classes += other.classes;
     to.state = other.state > to.state ? other.state : to.state;
 }

@@ -37,6 +37,15 @@
  *    sum_p |a_p| sum_j |w_j b_pj| <= sqrt(w) ab.
  * 4. Subnormal numbers: each step adds at most half of the smallest number.
  *
+ * 5. What is promised.  d_j, the error of one element in one group, fault and rounding together, is
+ *    in |z - y| with a weight of at least 1/2, beside the other elements' rounding, so
+ *        |d_j| <= (limit + |z - y|) / (1/2 - slope) =: size,
+ *    or the comparison fails.  Each group starts from the sums as they are, so that the rounding of
+ *    one is not seen by the next.  In a group without a fault |d_j| <= ||e||.  The error of an
+ *    element that is wrong in one group is thus at most size there plus the sum of ||e|| over the
+ *    others: VERDICT_SIZE is the largest over these groups, VERDICT_ROUNDED the sum over all.  Both
+ *    take the largest of a row's classes in each group.
+ *
  * So |z - y| is at most LAMBDA times the bounds of 1 and 4, evidence_error, and that of 3: together
  * evidence_limit.  A right s_1 has ||s_1|| <= 2 (||s_0|| + ab), so that to cap it there changes
  * nothing for a right product.  Where the product is scale op(A) op(B), so is ab. */
@@ -143,14 +152,16 @@ JUDGES bool evidence_overflows(const struct evidence *e)
 
 /* The verdict on a row, accumulated over classes. */
 struct row_verdict {
-    double ratio, size, classes, norm;
+    double ratio, classes, norm;
+    double size, rounded; /* in this group */
+    double before;        /* the norm of the sums it begins with */
     enum row_state state;
 };
 
-/* The norm of the elements of a class; estimated from y where the square is out of range. */
-JUDGES double norm_in_range(double squares, double y)
+/* The norm of the elements of a class; where the squares are out of range, at least that. */
+JUDGES double norm_in_range(double squares, double y, double width)
 {
-    return squares > 0x1p-960 && squares <= DBL_MAX ? sqrt(squares) : fabs(y) / 0.75;
+    return squares > 0x1p-960 && squares <= DBL_MAX ? sqrt(squares) : fabs(y) / sqrt(width);
 }
 
 /* Judge one class of a row.  `odd`: from sketch.  `weighted`: the number of its columns with a
@@ -176,16 +187,17 @@ JUDGES void judge_class(const struct evidence *e, double y, double z, double odd
     }
     row->ratio = fmax(row->ratio, ratio == ratio ? ratio : INFINITY);
     row->size = fmax(row->size, (limit + off) / (FREIVALDS_LEAST_WEIGHT - evidence_slope(e)));
-    row->norm = hypot(row->norm, norm_in_range(e->after, y));
+    row->rounded = fmax(row->rounded, evidence_error(e));
+    row->before = hypot(row->before, sqrt(e->before));
+    row->norm = hypot(row->norm, norm_in_range(e->after, y, e->width));
 }
 
 /* The verdict on the row after the preceding groups. */
 JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
 {
-    struct row_verdict row = {0, 0, 0, 0, ROW_FINITE};
+    struct row_verdict row = {0, 0, 0, 0, 0, 0, ROW_FINITE};
     if (!j->begin) {
         row.ratio = j->verdicts[VERDICT_RATIO * j->stride + i];
-        row.size = j->verdicts[VERDICT_SIZE * j->stride + i];
         row.state = (enum row_state)j->verdicts[VERDICT_STATE * j->stride + i];
     }
     if (j->row_squares && j->row_squares[i] != j->row_squares[i])
@@ -193,12 +205,23 @@ JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
     return row;
 }
 
+/* Add this group's size and rounding to those of the groups before. */
+JUDGES void row_keep_size(const struct judge *j, int64_t i, const struct row_verdict *row)
+{
+    double *size = &j->verdicts[VERDICT_SIZE * j->stride + i];
+    double *rounded = &j->verdicts[VERDICT_ROUNDED * j->stride + i];
+    if (j->begin)
+        *size = *rounded = j->saved > 0 ? j->saved * row->before / sqrt((double)j->cols) : 0;
+    *size = j->exact ? row->size : fmax(*size + row->rounded, *rounded + row->size);
+    *rounded += row->rounded;
+}
+
 /* Store the verdict on a row. */
 JUDGES void row_keep(const struct judge *j, int64_t i, const struct row_verdict *row)
 {
     double *v = j->verdicts + i;
     v[VERDICT_RATIO * j->stride] = row->ratio;
-    v[VERDICT_SIZE * j->stride] = row->size;
+    row_keep_size(j, i, row);
     v[VERDICT_CLASSES * j->stride] =
         j->begin ? row->classes : fmax(v[VERDICT_CLASSES * j->stride], row->classes);
     v[VERDICT_NORM * j->stride] = row->norm;

@@ -77,7 +77,7 @@ int session_check_output(struct session *s)
         s->record.done = 1;
         if (!s->options.quiet)
             report_full_check(full);
-        s->record.exit_code = report_check_result(full);
+        s->record.exit_code = report_check_result(full, &s->problem);
     }
     return comm_agree(&s->comm, &s->err);
 }

@@ -131,6 +131,7 @@ static int open_run(struct session *s)
                           .piece = &a->before.left.pieces[0],
                           .statistics = &s->statistics,
                           .seed = s->options.check_seed,
+                          .rounded = s->progress.findings.rounded,
                           .saver = {.done = when_saved,
                                     .met = when_met,
                                     .stops = when_stopping,

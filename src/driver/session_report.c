@@ -73,7 +73,7 @@ int session_print_report(struct session *s)
     if (s->options.html[0])
         write_page(s);
     if (speaks) {
-        report_print_result(r);
+        report_print_result(r, &s->problem);
         if (fflush(stdout) || ferror(stdout))
             error_add(&s->err, EXIT_RUNTIME, "cannot write to standard output; C is complete");
     }

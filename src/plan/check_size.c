@@ -42,14 +42,11 @@ size_t check_peak_numbers(int64_t rows, int64_t cols)
  * cost falls with it.  Products in residues round once in a block of k. */
 int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks)
 {
-    const int64_t k = p->k_whole;
     if (p->type == SCALAR_DOUBLE || p->moduli > 0)
         return INT64_MAX;
     if (has_peaks)
-        return k < 1 << 14 ? 4096 : 8192;
-    if (k < 1 << 14)
-        return cols > WIDE ? GROUP_LEAST : 2 * GROUP_LEAST;
-    return k < 1 << 17 ? 2048 : 4096;
+        return p->k_whole < 1 << 14 ? 4096 : 8192;
+    return cols > WIDE ? GROUP_LEAST : 2 * GROUP_LEAST;
 }
 
 size_t check_verdicts(int64_t rows)

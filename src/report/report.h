@@ -118,7 +118,7 @@ void report_full_check(const struct verify *full);
 int report_verdict(const struct report *report);
 
 /* "RESULT: C complete, checked ...: PASSED", of that check. */
-void report_print_result(const struct report *report);
+void report_print_result(const struct report *report, const struct problem *p);
 
 /* "RESULT: C is checked ...: PASSED", without a run.  The verdict. */
-int report_check_result(const struct verify *full);
+int report_check_result(const struct verify *full, const struct problem *p);

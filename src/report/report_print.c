@@ -92,6 +92,16 @@ static void print_proof(const struct problem *p)
            problem_proven(p), p->k_whole, p->k_whole);
 }
 
+/* Of correlations: each is a running sum of k products, those on the diagonal exactly 1. */
+static void print_diagonal(const struct problem *p)
+{
+    const double k = (double)p->k;
+    bool correlates = p->standard.centers && p->standard.scales && p->alpha == 1 / (k - 1);
+    if (correlates && p->type == SCALAR_FLOAT && p->moduli == 0)
+        printf("Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",
+               (k + 8) * 0x1p-24, (k + 8) * 0x1p-53);
+}
+
 /* Products in residues of what is NaN or Inf are made step by step. */
 static void warn_of_running_sums(const struct report *r, const struct problem *p)
 {
@@ -139,6 +149,7 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
     if (r->checked)
         print_findings("Check  ", &r->findings);
+    print_diagonal(p);
     if (p->exact)
         printf("Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
     if (p->moduli > 0) {
@@ -179,21 +190,30 @@ static int verdict_of(const struct findings *f)
     return !findings_any(f) || findings_pass(f) ? EXIT_COMPLETE : EXIT_NOT_CHECKED;
 }
 
-static void print_verdict(const char *what, const struct findings *f)
+/* What would round less, where rounding leaves too little to be found. */
+static const char *remedy(const struct findings *f, const struct problem *p)
+{
+    if (p->type == SCALAR_DOUBLE || f->not_judged > 0 || findings_pass(f))
+        return "";
+    return p->moduli > 0 ? " (--type d rounds less)" : " (--type d or --algo ozaki rounds less)";
+}
+
+static void print_verdict(const char *what, const struct findings *f, const struct problem *p)
 {
     const char *verdict = findings_verdict(f);
     char note[64] = "";
     if (f->not_finite > 0)
         snprintf(note, sizeof note, ", %.0f elements are NaN or Inf", f->not_finite);
     if (verdict)
-        printf("RESULT: C %s checked %s%s: %s\n", what, findings_summary(f), note, verdict);
+        printf("RESULT: C %s checked %s%s%s: %s\n", what, findings_summary(f), remedy(f, p), note,
+               verdict);
     else
         printf("RESULT: C %s %s\n", what, findings_summary(f));
 }
 
-int report_check_result(const struct verify *v)
+int report_check_result(const struct verify *v, const struct problem *p)
 {
-    print_verdict("is", &v->findings);
+    print_verdict("is", &v->findings, p);
     return verdict_of(&v->findings);
 }
 
@@ -213,11 +233,11 @@ int report_verdict(const struct report *r)
     return findings ? verdict_of(findings) : EXIT_COMPLETE;
 }
 
-void report_print_result(const struct report *r)
+void report_print_result(const struct report *r, const struct problem *p)
 {
     const struct findings *findings = deciding(r);
     if (findings)
-        print_verdict("complete,", findings);
+        print_verdict("complete,", findings, p);
     else
         printf("RESULT: C complete, not checked\n");
 }

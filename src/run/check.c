@@ -309,6 +309,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.rounded = roundings_of(c, end->steps);
     judge.inputs = c->inputs;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, c->plan->slab, c->slabs);
+    judge.saved = c->resumed ? c->rounded : 0;
     judge.scale = 1;
     judge.running = c->running;
     judge.peaks = c->peaks ? c->peaks + end->skip : NULL;
@@ -403,6 +404,7 @@ static int look(struct check *c, bool whole, struct error *err)
     c->partial = whole ? (struct findings){0} : found;
     if (!whole) /* it is multiplied again */
         return 0;
+    found.rounded = 0;
     findings_merge(&c->findings, &found);
     if (c->tiles)
         tiles_judge(c->tiles, &tile, found.rows > 0 ? found.ratio : -1, found.not_finite);

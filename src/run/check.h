@@ -74,6 +74,7 @@ struct check {
     bool expects;          /* y holds what earlier slabs, or earlier runs, have summed up */
     bool resumed;          /* the tile's sums began with what had been saved */
 
+    double rounded;      /* set by the caller: findings.rounded of the sums that were saved */
     struct tiles *tiles; /* set by the caller: to be told of every tile; may be null */
 
     bool
@@ -145,8 +146,9 @@ int check_now(struct check *check, const void *acc, struct error *err);
  * check_now. */
 bool check_left_out(const struct check *check);
 
-/* Two vectors on the device, of a number for each row of the tile, which are added up over layers:
- * the errors that may go unnoticed, and the classes that were not judged. */
+/* Three vectors on the device, of a number for each row of the tile, which are added up over
+ * layers: the errors that may go unnoticed, what of them is rounding, and the classes that were not
+ * judged. */
 double *check_sizes(const struct check *check);
 
 /* Compare the sum of the products of so many layers: `acc`, y, `before` and check_sizes have been

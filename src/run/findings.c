@@ -6,13 +6,15 @@
 #include "comm.h"
 #include "freivalds.h"
 
-/* `norm` is that of the row's `judged` elements, and may contain an undetected error. */
-static void add_row(struct findings *f, double undetectable, double norm, double judged)
+/* `verdicts` of the row, `judged` elements of it; their norm may contain an undetected error. */
+static void add_row(struct findings *f, const double *verdicts, int64_t stride, double judged)
 {
+    const double norm = verdicts[VERDICT_NORM * stride];
     f->rows++;
     if (norm == 0) /* every product is 0 */
         return;
-    double size = undetectable / norm * sqrt(judged);
+    double size = verdicts[VERDICT_SIZE * stride] / norm * sqrt(judged);
+    f->rounded = fmax(f->rounded, verdicts[VERDICT_ROUNDED * stride] / norm * sqrt(judged));
     if (size <= 1)
         size /= sqrt(1 - size * size / judged);
     f->detectable = fmax(f->detectable, size);
@@ -60,7 +62,7 @@ static void collect_row(struct findings *f, const double *verdicts, const struct
     if (verdicts[VERDICT_STATE * j->rows] == ROW_NOT_FINITE)
         f->not_finite += row->written;
     else if (judged > 0)
-        add_row(f, verdicts[VERDICT_SIZE * j->rows], verdicts[VERDICT_NORM * j->rows], judged);
+        add_row(f, verdicts, j->rows, judged);
     lost = fmin(lost, row->written);
     f->not_judged += (row->written > row->cols ? 2 : 1) * lost; /* with their mirrors */
 }
@@ -130,6 +132,7 @@ void findings_merge(struct findings *to, const struct findings *other)
 {
     to->ratio = fmax(to->ratio, other->ratio);
     to->detectable = fmax(to->detectable, other->detectable);
+    to->rounded = fmax(to->rounded, other->rounded);
     to->rows += other->rows;
     to->weak += other->weak;
     to->not_finite += other->not_finite;
@@ -138,18 +141,18 @@ void findings_merge(struct findings *to, const struct findings *other)
 
 /* What is added up over the ranks, and what is the largest of any. */
 struct packed {
-    double counts[4], largest[2];
+    double counts[4], largest[3];
 };
 
 static struct packed pack(const struct findings *f)
 {
     return (struct packed){{f->rows, f->weak, f->not_finite, f->not_judged},
-                           {f->ratio, f->detectable}};
+                           {f->ratio, f->detectable, f->rounded}};
 }
 
 static struct findings unpack(const struct packed *p)
 {
-    return (struct findings){p->largest[0], p->largest[1], p->counts[0],
+    return (struct findings){p->largest[0], p->largest[1], p->largest[2], p->counts[0],
                              p->counts[1],  p->counts[2],  p->counts[3]};
 }
 
@@ -157,7 +160,7 @@ void findings_gather(struct findings *f)
 {
     struct packed all = pack(f);
     comm_sum_vector(all.counts, 4);
-    comm_most_vector(all.largest, 2);
+    comm_most_vector(all.largest, 3);
     *f = unpack(&all);
 }
 
@@ -165,7 +168,7 @@ bool findings_vote(const struct comm *comm, struct findings *f)
 {
     struct packed all = pack(f);
     comm_vote_begin(all.counts, 4);
-    if (!comm_vote_end(comm, all.counts, 4) || !comm_vote_most(comm, all.largest, 2))
+    if (!comm_vote_end(comm, all.counts, 4) || !comm_vote_most(comm, all.largest, 3))
         return false;
     *f = unpack(&all);
     return true;

@@ -2,11 +2,11 @@
  * merged over tiles, ranks and runs.
  *
  * In each row of a tile the check knows the largest error that one element may have without being
- * found for certain.  It is divided by a typical element of that row: their root mean square, less
- * what such an error may have added to it.  The largest of these ratios is reported.  In a
- * symmetric product (triangle.h) the row is that of the elements that are multiplied, up to the
- * diagonal; what mirrors them above it, where it does, is as right as they are, however small the
- * other elements of its own row. */
+ * found for certain, rounding included.  It is divided by a typical element of that row: their root
+ * mean square, less what such an error may have added to it.  The largest of these ratios is
+ * reported.  In a symmetric product (triangle.h) the row is that of the elements that are
+ * multiplied, up to the diagonal; what mirrors them above it, where it does, is as right as they
+ * are, however small the other elements of its own row. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,6 +17,7 @@ struct comm;
 struct findings {
     double ratio;      /* the largest difference, as a share of its limit */
     double detectable; /* the largest undetectable error, in units of a typical element */
+    double rounded;    /* the largest rounding so far of sums that are saved, likewise */
     double rows, weak; /* rows that were judged; of these, where `detectable` would be above 1 */
     double not_finite; /* elements that are NaN or Inf, as they have to be */
     double not_judged; /* elements that were not, since something near them overflows */

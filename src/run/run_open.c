@@ -227,6 +227,7 @@ static int open_all(struct run *run, struct error *err)
         return err->code;
     run->check.retry_on_failure = !run->piece->again;
     run->check.seed = run->seed;
+    run->check.rounded = run->rounded;
     run->check.tiles = run->map;
     return outlet_begin(&run->out, err) ? err->code : intake_begin(&run->in, err);
 }

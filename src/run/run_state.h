@@ -23,6 +23,7 @@ struct run {
     const struct piece *piece;           /* which `problem` is */
     const struct statistics *statistics; /* of a problem with a standard; stay in place */
     uint64_t seed;                       /* of the check's weights, and of signs for residues */
+    double rounded;                      /* that of what is saved (findings.h) */
     struct saver saver;                  /* of it: done, met, stops, context, names, known */
 
     /* From files to slots: what the ranks of the node share. */

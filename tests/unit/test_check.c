@@ -124,13 +124,98 @@ static void test_weights(void **state)
     assert_true(abs(2 * same - COUNT) < 5 * sqrt(COUNT));
 }
 
+/* The largest error of an element, in typical elements of its row, against sums in long double. */
+static double largest_error(const struct bench *x)
+{
+    const struct problem *p = &x->problem;
+    double largest = 0;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            long double sum = 0;
+            for (int64_t l = 0; l < p->k; l++)
+                sum += (long double)get_a(x, i, l) * get_b(x, l, j);
+            const double error = (double)(element(p->type, x->acc, i * p->n + j) - sum);
+            if (error != 0)
+                largest = fmax(largest, fabs(error) / typical_element(x, i));
+        }
+    return largest;
+}
+
+static void fill_with_ones(struct bench *x)
+{
+    for (int64_t at = 0; at < x->problem.m * x->problem.k; at++)
+        put(x->problem.type, x->a, at, 1);
+    for (int64_t at = 0; at < x->problem.k * x->problem.n; at++)
+        put(x->problem.type, x->b, at, 1);
+}
+
+/* No element is further from the exact sum than the size that is said to be found, whatever made it
+ * wrong: also where floats stagnate, at 2^24, long before the end of k. */
+static void test_rounding_is_found(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < trial_count; trial++) {
+        static const int64_t depths[] = {500, 5000, 20000, 100000};
+        struct bench x = open_bench((enum scalar)random_below(2), 1 + random_below(3),
+                                    1 + random_below(4), depths[random_below(4)], 2048,
+                                    (int)random_below(4), (enum kind)random_below(KINDS));
+        struct findings found;
+        assert_true(passes(&x, &no_fault, 2, &found, NULL));
+        const double error = largest_error(&x);
+        if (error > found.detectable)
+            fail_msg("%s, %s, k = %lld: an error of %g, said to be found from %g on",
+                     scalar_name(x.problem.type), kind_names[x.kind], (long long)x.problem.k, error,
+                     found.detectable);
+        close_bench(&x);
+    }
+    struct bench x = open_bench(SCALAR_FLOAT, 1, 1, 40000000, 65536, 0, RANDOM);
+    struct findings found;
+    fill_with_ones(&x);
+    assert_true(passes(&x, &no_fault, 2, &found, NULL));
+    assert_true(largest_error(&x) > 1 && found.detectable > largest_error(&x));
+    assert_false(findings_pass(&found));
+    close_bench(&x);
+}
+
+/* Where sums are saved and continued, what rounding added before is not forgotten. */
+static void test_saved_rounding_is_kept(void **state)
+{
+    (void)state;
+    struct bench x = open_bench(SCALAR_FLOAT, 2, 3, 100000, 2048, 0, ONE_SIGN);
+    struct work work = {.fault = &no_fault, .strips = 1};
+    struct error err = {0};
+    open_check(&x, 7);
+    assert_true(multiply(&x, &work));
+    assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
+    const struct findings whole = x.check.findings, saved = x.check.partial;
+    assert_true(saved.rounded > 0.0005 && saved.rounded < whole.detectable);
+
+    const struct block tile = {0, 0, x.problem.m, x.problem.n};
+    x.check.rounded = saved.rounded;
+    x.plan.slabs = 1; /* one more slab, of numbers that change nothing */
+    memset(x.a, 0, bytes_of(&x, x.problem.m, x.problem.k));
+    upload_operands(&x);
+    assert_int_equal(check_begin(&x.check, &tile, &err), 0);
+    assert_int_equal(check_resume(&x.check, x.device_acc, &err), 0);
+    assert_int_equal(check_slab(&x.check, 0, x.device_b, x.device_acc, &err), 0);
+    const struct check_product none = {tile, 0, check_part(&x.check, 2048), x.device_a,
+                                       x.device_acc};
+    assert_int_equal(check_rows(&x.check, &none, &err), 0);
+    assert_int_equal(check_now(&x.check, x.device_acc, &err), 0);
+    assert_true(x.check.partial.rounded >= saved.rounded);
+    assert_true(x.check.partial.detectable >= saved.rounded);
+    check_close(&x.check);
+    close_bench(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights),          cmocka_unit_test(test_right_products_pass),
-        cmocka_unit_test(test_errors_are_found), cmocka_unit_test(test_other_products_are_refused),
-        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_what_must_be_finite_or_not),
-        cmocka_unit_test(test_overflow),         cmocka_unit_test(test_fails_again),
+        cmocka_unit_test(test_weights),           cmocka_unit_test(test_right_products_pass),
+        cmocka_unit_test(test_errors_are_found),  cmocka_unit_test(test_other_products_are_refused),
+        cmocka_unit_test(test_not_finite),        cmocka_unit_test(test_what_must_be_finite_or_not),
+        cmocka_unit_test(test_overflow),          cmocka_unit_test(test_fails_again),
+        cmocka_unit_test(test_rounding_is_found), cmocka_unit_test(test_saved_rounding_is_kept),
     };
     struct device *device;
     struct error err = {0};
