@@ -328,3 +328,27 @@ def test_a_disk_that_flips_a_bit(tmp_path, verify):
     else:
         assert done.returncode == 0, done.stderr
         check(source, code=VERIFY, says=["is not what was written"])
+
+
+def test_rounding_that_adds_up_does_not_pass(tmp_path):
+    """Floats stop at 2^24: the size that is printed covers it, and a remedy is named."""
+    source, count = tmp_path / "input.h5", 40_000_000
+    write(source, A=np.ones((1, count), "i1"))
+    done = run("dgemm_ooc", source, "--product", "gram", "--type", "s", "-q", "--report", tmp_path / "r.json")
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "--type d or --algo ozaki rounds less): NOT CHECKED" in done.stdout.splitlines()[-1]
+    error = count / float(read(output_of(source))[0, 0]) - 1
+    assert 1 < error < json.loads((tmp_path / "r.json").read_text())["detectable"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_diagonal_of_correlations(tmp_path, dtype):
+    """A report of floats says how far from 1 rounding may take it, and it is no further."""
+    source = tmp_path / "input.h5"
+    write(source, A=np.random.default_rng(1).uniform(5, 7, (6, 30000)).astype(dtype))
+    done = run("dgemm_ooc", source, "--product", "cor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line.split() for line in done.stdout.splitlines() if line.startswith("Diagonal")]
+    assert len(said) == (dtype == "f4")
+    bound = float(said[0][2]) if said else 1e-11
+    assert np.abs(np.diag(read(output_of(source))) - 1).max() <= bound
