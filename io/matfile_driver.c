@@ -5,12 +5,18 @@
  * pipe may block forever and opening a device may have side effects; it delegates everything else
  * to the library's sec2 driver.
  *
+ * Where a source of a virtual dataset cannot be opened, read or locked, the library takes it for one
+ * that is not there, and gives fill values without an error.  So the drivers note failed calls.
+ *
  * The driver "locate" records the addresses of raw data instead of reading it
  * (matfile_chunks.c). */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "error.h"
 #include "matfile_impl.h"
 
 #if H5_VERSION_GE(1, 13, 0)
@@ -20,7 +26,14 @@
 struct plain_file {
     H5FD_t base;
     H5FD_t *real; /* of the sec2 driver */
+    char *name;
 };
+
+static const char *name_of(const H5FD_t *file)
+{
+    const char *name = ((const struct plain_file *)file)->name;
+    return name ? name : "a file";
+}
 
 static H5FD_t *real_of(const H5FD_t *file)
 {
@@ -33,6 +46,8 @@ static haddr_t located;
 static matfile_source *visit_opened; /* may be null */
 static void *visit_context;
 static char refused[PATH_MAX + 64];
+static char failure[PATH_MAX + 128];
+static int failure_errno;
 
 const char *h5_refused(void)
 {
@@ -42,6 +57,39 @@ const char *h5_refused(void)
 void h5_forget_refused(void)
 {
     refused[0] = '\0';
+}
+
+const char *h5_failure(void)
+{
+    return failure;
+}
+
+int h5_failure_code(int otherwise)
+{
+    const bool few = failure_errno == EMFILE || failure_errno == ENFILE || failure_errno == ENOMEM;
+    return few ? EXIT_RESOURCES : otherwise;
+}
+
+void h5_forget_failure(void)
+{
+    failure[0] = '\0';
+}
+
+/* Where the library searches for a file, it tries names that lead nowhere, and goes on. */
+static bool leads_nowhere(int number)
+{
+    return number == ENOENT || number == ENOTDIR || number == EACCES || number == EPERM ||
+           number == ELOOP || number == ENAMETOOLONG || number == EISDIR;
+}
+
+/* The first failure of a system call, unless it says that there is no such file. */
+static void note(const char *name, const char *what, int number)
+{
+    if (number == 0 || leads_nowhere(number) || failure[0])
+        return;
+    failure_errno = number;
+    snprintf(failure, sizeof failure, "%s cannot be %s: %s%s", name, what, strerror(number),
+             number == EMFILE ? "; raise their number (ulimit -n)" : "");
 }
 
 void h5_visit_opened(matfile_source *visit, void *context)
@@ -75,12 +123,16 @@ static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_
     struct plain_file *f = is_plain(name) ? calloc(1, sizeof *f) : NULL;
     hid_t of_real = H5Pcopy(access);
     H5Pset_fapl_sec2(of_real);
+    errno = 0;
     if (f)
         f->real = H5FDopen(name, flags, of_real, limit);
+    if (f && !f->real)
+        note(name, "opened", errno);
     H5Pclose(of_real);
     if (f && f->real) {
         if (visit_opened)
             visit_opened(name, visit_context);
+        f->name = strdup(name);
         return &f->base;
     }
     free(f);
@@ -93,6 +145,7 @@ static herr_t plain_close(H5FD_t *file)
     hid_t why = H5Eget_current_stack();
     herr_t status = H5FDclose(real_of(file));
     H5Eset_current_stack(why);
+    free(((struct plain_file *)file)->name);
     free(file);
     return status;
 }
@@ -132,7 +185,11 @@ static haddr_t plain_get_eof(const H5FD_t *file, H5FD_mem_t kind)
 static herr_t plain_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
                          size_t bytes, void *to)
 {
-    return H5FDread(real_of(file), kind, transfer, address, bytes, to);
+    errno = 0;
+    herr_t status = H5FDread(real_of(file), kind, transfer, address, bytes, to);
+    if (status < 0)
+        note(name_of(file), "read", errno);
+    return status;
 }
 
 static herr_t locate_read(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t address,
@@ -153,7 +210,11 @@ static herr_t plain_write(H5FD_t *file, H5FD_mem_t kind, hid_t transfer, haddr_t
 
 static herr_t plain_lock(H5FD_t *file, hbool_t writing)
 {
-    return H5FDlock(real_of(file), writing);
+    errno = 0;
+    herr_t status = H5FDlock(real_of(file), writing);
+    if (status < 0 && !h5_lock_unsupported(errno))
+        note(name_of(file), "locked", errno);
+    return status;
 }
 
 static herr_t plain_unlock(H5FD_t *file)

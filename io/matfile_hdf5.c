@@ -33,6 +33,7 @@ void h5_enter(void)
         entered = true;
     }
     h5_forget_refused();
+    h5_forget_failure();
     H5Eget_auto2(H5E_DEFAULT, &saved_printer, &saved_printer_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }

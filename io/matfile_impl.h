@@ -66,6 +66,12 @@ haddr_t h5_located(void);
 const char *h5_refused(void);
 void h5_forget_refused(void);
 
+/* The first call on a file that has failed in our drivers since h5_enter or h5_forget_failure, as a
+ * clause, and its exit code: the library may have given fill values.  Empty: none. */
+const char *h5_failure(void);
+int h5_failure_code(int otherwise);
+void h5_forget_failure(void);
+
 /* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
 void h5_visit_opened(matfile_source *visit, void *context);
 

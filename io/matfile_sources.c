@@ -217,6 +217,9 @@ static int look_at_source(struct search *s, const struct source_step *step, cons
         numbered = put_block(dataset_name, block, dataset, sizeof dataset) || in_file;
         n.found = false;
         try_all(&n);
+        if (!n.found && !s->err->code && h5_failure()[0])
+            error_add(s->err, h5_failure_code(EXIT_INPUT), "%s: dataset \"%s\": %s", s->info->file,
+                      s->info->dataset, h5_failure());
         if (!numbered && !n.found)
             refuse_missing(s, file, dataset);
         numbered &= n.found;

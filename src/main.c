@@ -1,4 +1,5 @@
 /* dgemm_ooc: a run, a check of an output that is there, or a dry run. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,10 @@ int main(int argc, char **argv)
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
     file_fill_streams();
+    file_raise_limit();
+    /* What a phase frees goes back to the system, or the next phase's memory would come on top.  By
+     * default this threshold grows with what is freed. */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     session.started = session.startup_ended = clock_now();
     session.record.command = join_command(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */

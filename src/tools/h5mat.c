@@ -66,6 +66,7 @@ int main(int argc, char **argv)
     struct error err = {0};
     static char program[] = "h5mat";
     file_fill_streams();
+    file_raise_limit();
     argv[0] = program; /* in front of errors, however it was called */
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;

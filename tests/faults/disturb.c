@@ -4,6 +4,7 @@
  *   DGEMM_OOC_TEST_FILES      how the paths of the files begin whose calls count
  *   DGEMM_OOC_TEST_KILL       N:before, N:after or N:half: SIGKILL at the N-th such call, or in the
  *                             middle of it
+ *   DGEMM_OOC_TEST_FAIL       N:ERRNO: the N-th open, read, lock or question about a file fails so
  *   DGEMM_OOC_TEST_FLIP       SUFFIX:N:BIT: the N-th read of a file with this end has another bit
  *   DGEMM_OOC_TEST_DISTURBED  the only rank that is killed or reads other bits, as the launcher
  *                             numbers them; empty: a process that no launcher started
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -31,7 +33,7 @@
 
 enum moment { BEFORE, HALF, AFTER };
 
-static long calls, reads, slept;
+static long calls, reads, slept, asked;
 
 static bool is_mine(void)
 {
@@ -104,6 +106,23 @@ static void kill_at(long number, enum moment moment, const char *call, const cha
         return result;                                                                             \
     } while (0)
 
+/* Whether this call is the one that is to fail, with errno set. */
+static bool fails(const char *path, const char *call)
+{
+    const char *text = getenv("DGEMM_OOC_TEST_FAIL");
+    if (!text || !is_mine() || !is_watched(path) || __sync_add_and_fetch(&asked, 1) != atol(text))
+        return false;
+    note(call, path);
+    errno = atoi(strchr(text, ':') + 1);
+    return true;
+}
+
+static bool fails_on(int fd, const char *call)
+{
+    char path[PATH_MAX];
+    return getenv("DGEMM_OOC_TEST_FAIL") && fails(path_of(fd, path), call);
+}
+
 static void slow_down(void)
 {
     const char *text = getenv("DGEMM_OOC_TEST_SLOW"), *all = text ? strchr(text, ':') : NULL;
@@ -132,6 +151,8 @@ static void flip(int fd, void *to, ssize_t bytes)
 ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
 {
     slow_down();
+    if (fails_on(fd, "pread"))
+        return -1;
     ssize_t got = NEXT(pread)(fd, to, bytes, offset);
     flip(fd, to, got);
     return got;
@@ -140,6 +161,8 @@ ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
 ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
 {
     slow_down();
+    if (fails_on(fd, "preadv"))
+        return -1;
     ssize_t got = NEXT(preadv)(fd, parts, count, offset);
     if (got >= (ssize_t)parts[0].iov_len)
         flip(fd, parts[0].iov_base, (ssize_t)parts[0].iov_len);
@@ -220,8 +243,32 @@ int open(const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
     va_end(args);
+    if (fails(path, "open"))
+        return -1;
     KILLED(path, open, path, flags, mode);
 }
+
+int access(const char *path, int mode)
+{
+    return fails(path, "access") ? -1 : NEXT(access)(path, mode);
+}
+
+#define QUESTIONS(suffix)                                                                          \
+    int stat##suffix(const char *path, struct stat##suffix *status)                               \
+    {                                                                                              \
+        return fails(path, "stat") ? -1 : NEXT(stat##suffix)(path, status);                        \
+    }                                                                                              \
+    int lstat##suffix(const char *path, struct stat##suffix *status)                              \
+    {                                                                                              \
+        return fails(path, "lstat") ? -1 : NEXT(lstat##suffix)(path, status);                      \
+    }                                                                                              \
+    int fstat##suffix(int fd, struct stat##suffix *status)                                        \
+    {                                                                                              \
+        return fails_on(fd, "fstat") ? -1 : NEXT(fstat##suffix)(fd, status);                       \
+    }
+
+QUESTIONS()
+QUESTIONS(64)
 
 /* Whether a lock fails, with errno set. */
 static bool fail_lock(bool keeps_from_reading)
@@ -236,7 +283,7 @@ static bool fail_lock(bool keeps_from_reading)
 int flock(int fd, int operation)
 {
     char path[PATH_MAX];
-    if (fail_lock(operation & LOCK_EX))
+    if (fail_lock(operation & LOCK_EX) || (operation != LOCK_UN && fails_on(fd, "flock")))
         return -1;
     KILLED(path_of(fd, path), flock, fd, operation);
 }

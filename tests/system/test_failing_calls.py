@@ -1,0 +1,81 @@
+"""Calls of the system that fail once, also inside of the HDF5 library, which takes some of them for files that are not
+there: a run ends with the right C, or with a complaint and without a C."""
+import errno
+import os
+import random
+import resource
+
+import h5py
+import numpy as np
+import pytest
+
+from launch import BUILD, FAULTY, run
+from matrices import output_of, part_of, read
+from test_same_files import LAYOUTS, matrices
+
+pytestmark = pytest.mark.skipif(not (BUILD / FAULTY).exists(), reason="the program with faults is not built: make test")
+ERRORS = [errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EACCES]
+CASES = 8 * int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
+
+
+def prepare(tmp_path, layout):
+    """The elements of C; operands in tmp_path/here."""
+    here = tmp_path / "here"
+    here.mkdir()
+    a, b = matrices(1)
+    layout(here / "input.h5", a, b)
+    return here / "input.h5", a @ b, {"HDF5_VDS_PREFIX": str(here / "sources")}
+
+
+def fail_at(number, error, source, env, *options):
+    log = source.parent.parent / "done"
+    log.unlink(missing_ok=True)
+    done = run(FAULTY, source, *options, DGEMM_OOC_TEST_FAIL=f"{number}:{error}", DGEMM_OOC_TEST_DISTURBED="",
+               DGEMM_OOC_TEST_FILES=str(source.parent), DGEMM_OOC_TEST_DONE=str(log), **env)
+    return done, log.read_text().split() if log.exists() else None
+
+
+def assert_right_or_refused(done, what, source, c):
+    said = done.stdout + done.stderr
+    if done.returncode == 0:
+        np.testing.assert_allclose(read(output_of(source)), c, rtol=1e-12, atol=1e-12, err_msg=f"{what}: {said}")
+    else:
+        assert done.returncode in (1, 3, 4) and "RESULT: C complete" not in done.stdout, (what, said)
+        assert not output_of(source).exists() and "dgemm_ooc: " in done.stderr, (what, said)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_call_fails(tmp_path, layout):
+    source, c, env = prepare(tmp_path, layout)
+    rng, most = random.Random(layout.__name__), 100
+    for _ in range(CASES):
+        number, error = rng.randint(1, most), rng.choice(ERRORS)
+        done, what = fail_at(number, error, source, env, *rng.choice([[], ["--verify", "full"]]))
+        assert_right_or_refused(done, (number, error, what), source, c)
+        if not what:  # there are fewer calls
+            most = max(number, 20)
+        for path in output_of(source), part_of(source):
+            path.unlink(missing_ok=True)
+
+
+def test_more_files_than_may_be_open(tmp_path):
+    """The library gives fill values for sources that it cannot open."""
+    count, rows = 90, 2
+    a, b = np.random.default_rng(1).standard_normal((count * rows, 40)), matrices(1)[1][:40]
+    layout = h5py.VirtualLayout(a.shape, a.dtype)
+    for i in range(count):
+        part = a[i * rows:(i + 1) * rows]
+        with h5py.File(tmp_path / f"s{i}.h5", "w") as file:
+            file["X"] = part
+        layout[i * rows:(i + 1) * rows] = h5py.VirtualSource(f"s{i}.h5", "X", part.shape)
+    source = tmp_path / "input.h5"
+    with h5py.File(source, "w") as file:
+        file.create_virtual_dataset("A", layout)
+        file["B"] = b[:, :30]
+    few = run("dgemm_ooc", source, wrapper=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
+    assert few.returncode == 4 and "Too many open files; raise their number (ulimit -n)" in few.stderr
+    assert not output_of(source).exists()
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 200:  # the program raises its own
+        enough = run("dgemm_ooc", source, wrapper=["sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh"])
+        assert enough.returncode == 0, enough.stderr
+        np.testing.assert_allclose(read(output_of(source)), a @ b[:, :30], rtol=1e-12, atol=1e-12)
