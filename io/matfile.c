@@ -213,8 +213,9 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
         status = to ? H5Dread(m->dataset, memory, here, there, H5P_DEFAULT, to)
                     : H5Dwrite(m->dataset, memory, here, there, H5P_DEFAULT, from);
     if (status < 0 || h5_failure()[0]) {
-        const char *why = h5_failure()[0] ? h5_failure() : h5_why();
-        rc = error_add(err, h5_failure()[0] ? h5_failure_code(EXIT_RUNTIME) : h5_exit_code(EXIT_RUNTIME),
+        const bool noted = h5_failure()[0];
+        const char *why = noted ? h5_failure() : h5_why();
+        rc = error_add(err, noted ? h5_failure_code(EXIT_RUNTIME) : h5_exit_code(EXIT_RUNTIME),
                        "%s: %s dataset \"%s\" at row %" PRId64 ", column %" PRId64 " failed: %s",
                        m->info.file, to ? "reading" : "writing", m->info.dataset, b->row, b->col,
                        why);

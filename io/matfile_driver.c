@@ -5,8 +5,8 @@
  * pipe may block forever and opening a device may have side effects; it delegates everything else
  * to the library's sec2 driver.
  *
- * Where a source of a virtual dataset cannot be opened, read or locked, the library takes it for one
- * that is not there, and gives fill values without an error.  So the drivers note failed calls.
+ * Where a source of a virtual dataset cannot be opened, read or locked, the library takes it for
+ * one that is not there, and gives fill values without an error.  So the drivers note failed calls.
  *
  * The driver "locate" records the addresses of raw data instead of reading it
  * (matfile_chunks.c). */
