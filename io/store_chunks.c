@@ -25,7 +25,7 @@ enum {
     ENTRIES_MAX = 256,
     VECTOR_MAX = 256,       /* buffers per preadv */
     GAP_MAX = 4 << 10,      /* bytes: shorter gaps between rows are read and discarded */
-    BATCH = 256 << 10,      /* bytes of small chunks per call, at most */
+    BATCH = 120 << 10,      /* bytes of small chunks per call, at most: malloc keeps these */
     BATCH_MAX = 64,         /* small chunks per call, at most */
     ENTRY_BYTES = 64 << 10, /* besides its two buffers: the inflater, the thread's stack */
 };
@@ -366,17 +366,20 @@ static bool follows(const struct store *s, const struct batch *batch, const stru
 
 static int read_batch(const struct store *s, struct batch *batch, struct error *err)
 {
-    unsigned char buffer[BATCH];
     int count = batch->count;
-    struct iovec v = {buffer, (size_t)count * s->info.chunk_bytes};
+    size_t bytes = (size_t)count * s->info.chunk_bytes;
     batch->count = 0;
     if (count == 0)
         return 0;
-    if (read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err))
-        return err->code;
-    for (int i = 0; i < count; i++)
+    unsigned char *buffer = malloc(bytes);
+    struct iovec v = {buffer, bytes};
+    if (!buffer)
+        return error_no_memory(err, "chunks");
+    read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err);
+    for (int i = 0; i < count && !err->code; i++)
         scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes);
-    return 0;
+    free(buffer);
+    return err->code;
 }
 
 /* The piece of the block that starts at its row `row` and column `col`. */

@@ -10,7 +10,9 @@
 #include "error.h"
 #include "file.h"
 #include "launcher.h"
+#include "leftovers.h"
 #include "meter.h"
+#include "rlimits.h"
 #include "session.h"
 #include "stop.h"
 #include "watch.h"
@@ -34,7 +36,6 @@ int main(int argc, char **argv)
     static struct session session = {.output = {.lock = -1}, .journal = {.descriptor = -1}};
     bool speaks = launcher_rank() == 0;
     file_fill_streams();
-    file_raise_limit();
     /* What a phase frees goes back to the system, or the next phase's memory would come on top.  By
      * default this threshold grows with what is freed. */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */
     const struct options *o = &session.options;
+    limits_raise(&session.err);
     const bool wrong = arguments_parse(argc, argv, !speaks, &session.options, &session.err);
     if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
         if (speaks)
@@ -62,6 +64,7 @@ int main(int argc, char **argv)
         return session.err.code;
     }
     stop_listen();
+    leftovers_guard();
     session_run(&session); /* in which the ranks agree on what is wrong */
     if (session.comm.rank == 0)
         session_report(&session);
@@ -72,6 +75,7 @@ int main(int argc, char **argv)
     watch_end();
     comm_barrier(); /* nobody leaves while another still watches */
     comm_close();
+    leftovers_unguard();
     bool heard = session.comm.rank == 0 || session.comm.size == 1;
     return heard ? code : 0; /* a launcher kills all at the first code, also who has yet to speak */
 }

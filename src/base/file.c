@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -20,19 +19,6 @@ void file_fill_streams(void)
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
-}
-
-void file_raise_limit(void)
-{
-    const rlim_t most = 1 << 17; /* some libraries walk through all */
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return;
-    const rlim_t wanted = limit.rlim_max < most ? limit.rlim_max : most;
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = wanted;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 static bool is_same(const struct stat *x, const struct stat *y)

@@ -12,9 +12,6 @@ struct statfs;
  * one, and what is printed would go there.  Printing fails, as it should. */
 void file_fill_streams(void);
 
-/* Let this process open as many files as it may, since a virtual dataset may have thousands. */
-void file_raise_limit(void);
-
 /* Whether two names lead to one file that exists. */
 bool file_is_same(const char *x, const char *y);
 

@@ -14,6 +14,7 @@
 #include "computer.h"
 #include "error.h"
 #include "launcher.h"
+#include "leftovers.h"
 #include "waits.h"
 
 enum {
@@ -314,6 +315,7 @@ int comm_agree(struct comm *comm, struct error *err)
 
 void comm_abort(int code)
 {
+    leftovers_unguard();
     alarm(ABORT_SECONDS); /* in case another thread holds what this needs */
     MPI_Abort(all, code);
     _exit(code);

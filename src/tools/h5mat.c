@@ -7,6 +7,7 @@
 #include "error.h"
 #include "file.h"
 #include "matfile.h"
+#include "rlimits.h"
 #include "standard_options.h"
 
 struct command {
@@ -66,7 +67,10 @@ int main(int argc, char **argv)
     struct error err = {0};
     static char program[] = "h5mat";
     file_fill_streams();
-    file_raise_limit();
+    if (limits_raise(&err)) {
+        error_print(&err, "h5mat");
+        return err.code;
+    }
     argv[0] = program; /* in front of errors, however it was called */
     argp_err_exit_status = EXIT_USAGE;
     argp_program_version_hook = print_version;
