@@ -1,13 +1,16 @@
 """Memory use stays within the limits, and every byte that the plan counts is moved once."""
+import contextlib
 import functools
 import json
 import os
+import re
 import subprocess
+import time
 
 import h5py
 import pytest
 
-from launch import GPU, SANITIZED, WAYS, run
+from launch import GPU, SANITIZED, WAYS, run, start
 from matrices import linked, multiply, operands, whole
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
@@ -65,6 +68,29 @@ def test_limits_are_kept_and_bytes_add_up(tmp_path, made, device, ranks, size, d
     options, trans = limits(options, device), "".join("T" if f"--trans{x}" in options else "N" for x in "ab")
     source = linked(made(*size, dtype, trans), tmp_path)
     assert_kept(multiply(source, *options, ranks=ranks, device=device))
+
+
+def peak_of(source, *options):
+    """Bytes in memory at most, of what no file has, as seen now and then."""
+    most = 0
+    with start("dgemm_ooc", source, "--force", *options, OMP_NUM_THREADS="2") as process:
+        while process.poll() is None:
+            with contextlib.suppress(OSError), open(f"/proc/{process.pid}/smaps_rollup") as file:
+                found = re.findall(r"Pss_(?:Anon|Shmem): *([0-9]+) kB", file.read())
+                most = max(most, sum(map(int, found)))
+            time.sleep(0.005)
+        assert process.returncode == 0, process.communicate()
+    return most << 10
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i1"])
+def test_the_next_phase_has_the_memory_of_the_one_before(tmp_path, dtype):
+    """What malloc has got back, the system has to get back, too."""
+    small, large = tmp_path / "small.h5", tmp_path / "large.h5"
+    operands(small, 1, 1, 1, dtype)
+    operands(large, 3000, 700, 9000, dtype)
+    least, limit = peak_of(small), 18 << 20
+    assert peak_of(large, "--host-memory", limit, "--verify", "full") - least <= limit
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
