@@ -89,8 +89,9 @@ def test_the_next_phase_has_the_memory_of_the_one_before(tmp_path, dtype):
     small, large = tmp_path / "small.h5", tmp_path / "large.h5"
     operands(small, 1, 1, 1, dtype)
     operands(large, 3000, 700, 9000, dtype)
-    least, limit = peak_of(small), 18 << 20
-    assert peak_of(large, "--host-memory", limit, "--verify", "full") - least <= limit
+    least = peak_of(small)
+    for limit in (18 << 20, 20 << 20, 22 << 20):
+        assert peak_of(large, "--host-memory", limit, "--verify", "full") - least <= limit
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
