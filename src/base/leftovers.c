@@ -41,9 +41,9 @@ static volatile sig_atomic_t guarded;
 static void clean_up(void)
 {
     static const char words[] =
-        "dgemm_ooc: a library has ended this process, most likely since it can have no more threads "
-        "or memory; see ulimit -u and -v, and a container's limits, or lower OMP_NUM_THREADS and "
-        "--host-memory\n";
+        "dgemm_ooc: a library has ended this process, most likely since it can have no more "
+        "threads or memory; see ulimit -u and -v, and a container's limits, or lower "
+        "OMP_NUM_THREADS and --host-memory\n";
     leftovers_remove();
     lock_abandon();
     (void)!write(STDERR_FILENO, words, sizeof words - 1);

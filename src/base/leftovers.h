@@ -13,8 +13,8 @@ void leftovers_add(const char *name, int descriptor);
 void leftovers_remove(void);
 
 /* From now on, where a library ends this process, as libgomp does when no thread can be started, or
- * aborts it, remove them, too, say so and exit with EXIT_RESOURCES.  leftovers_unguard: who ends the
- * process now knows what remains; from any thread. */
+ * aborts it, remove them, too, and say so; where it does not abort, exit with EXIT_RESOURCES.
+ * leftovers_unguard: who ends the process now knows what remains; from any thread. */
 void leftovers_guard(void);
 void leftovers_unguard(void);
 
