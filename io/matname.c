@@ -7,6 +7,16 @@
 
 #include "error.h"
 
+/* Such as s3://bucket/in.h5 or https://host/in.h5, and not FILE://path. */
+static bool is_url(const char *text)
+{
+    char scheme[PATH_MAX];
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+");
+    snprintf(scheme, sizeof scheme, "%.*s", (int)length, text);
+    return length > 0 && strncmp(text + length, "://", 3) == 0 && access(text, F_OK) != 0 &&
+           access(scheme, F_OK) != 0;
+}
+
 /* The index of the colon before the dataset; the length of the text if there is none. */
 static size_t find_colon(const char *text)
 {
@@ -30,6 +40,11 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
 {
     if (strlen(text) >= PATH_MAX)
         return error_add(err, EXIT_USAGE, "the name %.40s... is too long", text);
+    if (is_url(text))
+        return error_add(err, EXIT_USAGE,
+                         "%s is a URL, and URLs are neither read nor written: copy the file here, "
+                         "and give its path",
+                         text);
     size_t colon = find_colon(text);
     const char *path = text[colon] ? text + colon + 1 : default_dataset;
     const size_t length = strlen(path);

@@ -253,21 +253,26 @@ static void name_product(struct parse *p)
     o->conjugate_b = o->trans_b;
 }
 
-/* INPUT is a file, of which no one dataset is multiplied. */
-static void check_input(struct parse *p)
+/* INPUT is a file, of which no one dataset is multiplied.  False after a complaint. */
+static bool check_input(struct parse *p)
 {
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
-    struct error ignored = {0};
-    if (matname_split(p->input, "/", file, dataset, &ignored) == 0)
+    struct error err = {0};
+    if (matname_split(p->input, "A", file, dataset, &err))
+        usage_error(p, "%s", err.text);
+    else if (strcmp(file, p->input) != 0)
         usage_error(p, "%s names a dataset, and INPUT.h5 is a file: give -a %s, and %s as INPUT.h5",
                     p->input, p->input, file);
+    else
+        return true;
+    return false;
 }
 
 static void name_files(struct parse *p)
 {
     struct options *o = p->options;
-    if (p->input)
-        check_input(p);
+    if (p->input && !check_input(p))
+        return;
     bool operands = names_file(p->a) && names_file(p->b) && (!options_add_c(o) || names_file(p->c));
     if (!p->input && !(operands && p->output)) {
         if (!p->left_out)

@@ -622,6 +622,26 @@ def test_words_that_mean_something_else(source, words, says):
                    says=[says.replace("-b INPUT:", f"-b {source}:")])
 
 
+@pytest.mark.parametrize("url", ["s3://bucket/in.h5", "https://example.org/in.h5:/A", "file:///INPUT"])
+@pytest.mark.parametrize("words", [["dgemm_ooc", "URL"], ["dgemm_ooc", "INPUT", "-a", "URL"],
+                                   ["dgemm_ooc", "INPUT", "-o", "URL"], ["h5mat", "info", "URL"],
+                                   ["h5mat", "gen", "URL", "--rows", "2", "--cols", "2"],
+                                   ["h5mat", "diff", "URL", "INPUT"]], ids=" ".join)
+def test_urls_are_not_read(source, words, url):
+    """It was taken for a file and its dataset, with advice that led nowhere."""
+    url = url.replace("/INPUT", str(source))
+    done = run(*(word.replace("URL", url).replace("INPUT", str(source)) for word in words))
+    assert done.returncode == USAGE and done.stderr.count("is a URL") == 1
+    assert f"{url} is a URL, and URLs are neither read nor written: copy the file here" in done.stderr
+
+
+def test_a_path_that_looks_like_a_url(source, tmp_path):
+    """A file without a dot in its name, and a dataset's path that begins twice."""
+    source.rename(tmp_path / "data")
+    done = run("dgemm_ooc", "-a", "data://A", "-b", "data://B", "-o", tmp_path / "c.h5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("wrong", [{0}, {1}, {0, 1}], ids=str)
 def test_options_of_one_rank_that_are_wrong(source, wrong):
     """No rank waits for one that has ended."""
