@@ -99,7 +99,8 @@ static inline int64_t matfile_cols(const struct matrix_info *info)
 
 /* Call `visit` for every two-dimensional dataset of the file, in alphabetical order.  `problem` has
  * the complaint of matfile_describe about it; problem->code is 0 if there is none.  `visit` must
- * not call matfile functions. */
+ * not call matfile functions.  Complains (EXIT_INPUT) where groups are nested deeper than names
+ * are long, after what came before. */
 typedef void matfile_visit(const struct matrix_info *info, const struct error *problem,
                            void *context);
 int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err);

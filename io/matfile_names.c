@@ -10,7 +10,9 @@
 enum { LISTED_MAX = 10 };
 
 /* A walk over all links of a file, also symbolic and external ones, that visits the datasets of
- * rank two. */
+ * rank two.  It ends where a path is too long for a name: nobody could name what is there, each
+ * object is opened by its path, which takes longer the longer that is, and some thousand levels of
+ * groups are more than the stack of the library's recursion has. */
 struct walk {
     herr_t (*found)(hid_t dataset, const char *path, struct walk *walk);
     const char *file;
@@ -19,13 +21,20 @@ struct walk {
     char *text; /* output of the functions that list objects */
     size_t size;
     int count;
+    bool unfinished;
 };
+
+static const char too_deep[] =
+    "groups in it are nested too deep to be named, and not all is listed";
 
 static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, void *context)
 {
     (void)link;
     herr_t stop = 0;
     struct walk *walk = context;
+    walk->unfinished = strlen(path) + 1 >= MATFILE_NAME_MAX;
+    if (walk->unfinished)
+        return 1;
     h5_forget_refused();
     hid_t object = H5Oopen(root, path, H5P_DEFAULT);
     if (object >= 0 && H5Iget_type(object) == H5I_DATASET) {
@@ -59,7 +68,9 @@ static const char *list_datasets(hid_t file, char *text, size_t size)
     struct walk walk = {.found = list_dataset, .text = text, .size = size};
     snprintf(text, size, "datasets here: ");
     H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk);
-    return walk.count ? text : "there is no two-dimensional dataset in it";
+    if (walk.unfinished)
+        h5_append(text, size, "%s%s", walk.count ? "; " : "none; ", too_deep);
+    return walk.count || walk.unfinished ? text : "there is no two-dimensional dataset in it";
 }
 
 bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
@@ -154,6 +165,8 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     int rc = id < 0 ? err->code : 0;
     if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk) < 0)
         rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
+    if (!rc && walk.unfinished)
+        rc = error_add(err, EXIT_INPUT, "%s: %s", file, too_deep);
     h5_close(id);
     h5_leave();
     return rc;

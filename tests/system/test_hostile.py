@@ -21,6 +21,37 @@ def source(tmp_path):
     return write(tmp_path / "input.h5", A=A, B=B)
 
 
+# Groups in groups.
+
+@pytest.mark.parametrize("levels", [600, 3000, 30000])
+@pytest.mark.parametrize("link", ["hard", "soft"])
+def test_groups_that_are_nested_deep(tmp_path, levels, link):
+    """Each was opened by its path, which took minutes for 3000; 30000 are more than the library's stack has."""
+    source = write(tmp_path / "deep.h5", first=A)
+    with h5py.File(source, "a", libver="latest") as file:
+        group = file.create_group("g")
+        for _ in range(levels):
+            if link == "soft":
+                group["A"] = h5py.SoftLink("/first")
+            group = group.create_group("g")
+        group["A"] = A
+    says = "groups in it are nested too deep to be named, and not all is listed"
+    done = run("h5mat", "info", source, timeout=60)
+    assert done.returncode == INPUT and done.stderr == f"h5mat: {source}: {says}\n"
+    assert "/first: 20 x 30" in done.stdout
+    said = assert_refused(tmp_path, source, says=['no dataset "A"; datasets here: '], complaints=2)
+    assert says in said or ", ..." in said
+
+
+def test_groups_as_deep_as_names_are_long(tmp_path):
+    source, path = tmp_path / "deep.h5", "g/" * 254 + "A"
+    write(source, **{path: A}, B=B)
+    done = run("h5mat", "info", source)
+    assert done.returncode == 0 and f"/{path}: 20 x 30" in done.stdout
+    multiply(source, "-a", path)
+    np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
 # Names that lead to other files.
 
 @pytest.mark.parametrize("options", [[], ["--force"]])
