@@ -12,7 +12,7 @@ enum {
 };
 
 /* Raise the soft limit to `wanted`, or as far as is allowed.  Returns what it is then. */
-static rlim_t raise_to(int what, rlim_t wanted)
+static rlim_t raise_to(__rlimit_resource_t what, rlim_t wanted)
 {
     struct rlimit limit;
     if (getrlimit(what, &limit))
