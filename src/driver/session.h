@@ -53,7 +53,7 @@ struct session {
     struct hardware hardware;
     struct problem problem;        /* the whole product */
     bool described;                /* `problem` is known */
-    struct operand_state operands; /* rank 0: the operands' files, when they were described */
+    struct operand_state operands; /* first rank of a computer: their files, when described */
     struct statistics statistics;  /* of a problem with a standard */
     struct output output;
     struct journal journal;   /* rank 0 */

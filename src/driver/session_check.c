@@ -63,6 +63,7 @@ int session_check_output(struct session *s)
                   m);
     machine_check_memory(&s->options, s->comm.local_size, NULL, 1, m, &s->err);
     same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
+    same_files_check_matrix(&recall.info, &s->comm, &s->err);
     verify_fits(&s->problem, m, &s->err);
     if (comm_agree(&s->comm, &s->err) || session_read_statistics(s))
         return complain_stopped(s);

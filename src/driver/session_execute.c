@@ -62,7 +62,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     struct error why = {0};
     ticker_hide(&s->record.ticker);
     *known = false;
-    if (speaks && operand_state_check(&s->operands, err))
+    if (s->comm.local_rank == 0 && operand_state_check(&s->operands, err))
         return err->code;
     if (saved->supers > 0 || saved->piece.k > 0) {
         uint64_t lost = !save_progress(s, saved, &now, &why);

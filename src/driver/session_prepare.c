@@ -111,10 +111,9 @@ int session_check_operands(struct session *s)
     struct error changed = {0};
     if (s->err.code == EXIT_STOPPED)
         return s->err.code;
-    if (s->comm.rank == 0)
+    if (s->comm.local_rank == 0)
         operand_state_check(&s->operands, &changed);
-    comm_share(&changed, sizeof changed, 0);
-    if (changed.code)
+    if (comm_agree(&s->comm, &changed))
         s->err = changed;
     return s->err.code;
 }

@@ -12,6 +12,7 @@
 #include "meter.h"
 #include "nodes.h"
 #include "quantity.h"
+#include "same_files.h"
 #include "session.h"
 #include "stop.h"
 #include "version.h"
@@ -115,7 +116,9 @@ static int open_output(struct session *s)
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
-    return 0;
+    if (s->resumed)
+        same_files_check_matrix(&s->output.info, &s->comm, &s->err);
+    return comm_agree(&s->comm, &s->err);
 }
 
 /* Collective.  What has to be known of the elements of A and B, which is read once. */

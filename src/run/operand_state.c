@@ -27,24 +27,41 @@ static ssize_t read_sample(int fd, char sample[SAMPLE_BYTES], off_t offset)
     return (ssize_t)done;
 }
 
+static int open_file(const struct operand_file *file)
+{
+    return open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 /* The hash of pieces from the first to the last byte of the file.  False where they cannot be
  * read. */
-static bool sample_hash(const struct operand_file *file, uint64_t *sum)
+static bool sample_hash(const struct operand_file *file, int fd, uint64_t *sum)
 {
     char sample[SAMPLE_BYTES];
     XXH64_hash_t hash = file->bytes;
     ssize_t got = 0;
-    int fd = open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     uint64_t last = file->bytes > SAMPLE_BYTES ? file->bytes - SAMPLE_BYTES : 0;
     uint64_t apart = last / (uint64_t)(file->samples - 1);
     for (uint64_t i = 0; i < (uint64_t)file->samples && fd >= 0 && got >= 0; i++) {
         got = read_sample(fd, sample, (off_t)(apart * i));
         hash = XXH3_64bits_withSeed(sample, got > 0 ? (size_t)got : 0, hash);
     }
-    if (fd >= 0)
-        close(fd);
     *sum = hash;
     return fd >= 0 && got >= 0;
+}
+
+/* Look at the file for the first time.  It is opened before: a network file system may answer stat
+ * from memory, but looks again when a file is opened. */
+static void look_at(struct operand_file *file)
+{
+    struct stat status;
+    int fd = open_file(file);
+    if ((fd >= 0 ? fstat(fd, &status) : stat(file->name, &status)) == 0) {
+        file->bytes = (uint64_t)status.st_size;
+        file->changed = status.st_mtim;
+    }
+    file->sampled = sample_hash(file, fd, &file->content);
+    if (fd >= 0)
+        close(fd);
 }
 
 struct taking {
@@ -58,7 +75,6 @@ static void add_file(const char *name, void *context)
 {
     struct taking *t = context;
     struct operand_state *state = t->state;
-    struct stat status;
     for (int i = 0; i < state->count; i++)
         if (strcmp(state->files[i].name, name) == 0) {
             state->files[i].operands |= t->operand;
@@ -74,11 +90,7 @@ static void add_file(const char *name, void *context)
     }
     struct operand_file *file = &files[state->count++];
     *file = (struct operand_file){.name = copy, .operands = t->operand, .samples = t->samples};
-    if (stat(name, &status) == 0) {
-        file->bytes = (uint64_t)status.st_size;
-        file->changed = status.st_mtim;
-    }
-    file->sampled = sample_hash(file, &file->content);
+    look_at(file);
 }
 
 int operand_state_take(struct operand_state *state, const struct problem *p, struct error *err)
@@ -97,6 +109,18 @@ int operand_state_take(struct operand_state *state, const struct problem *p, str
         if (problem_reads(p, i))
             matfile_each_source(&p->matrix[i], add_file, &t, err);
     }
+    return err->code;
+}
+
+int operand_state_take_matrix(struct operand_state *state, const struct matrix_info *info,
+                              struct error *err)
+{
+    *state = (struct operand_state){.count = 0};
+    struct taking t = {.state = state, .samples = SAMPLES, .err = err};
+    add_file(info->file, &t);
+    t.samples = SOURCE_SAMPLES;
+    if (!info->by_offset) /* the others have no sources, and may be locked */
+        matfile_each_source(info, add_file, &t, err);
     return err->code;
 }
 
@@ -189,10 +213,14 @@ int operand_state_check(const struct operand_state *state, struct error *err)
 {
     for (int i = 0; i < state->count; i++) {
         const struct operand_file *file = &state->files[i];
-        uint64_t content;
+        uint64_t content = file->content;
         if (glance_at(file, err))
             return err->code;
-        if (file->sampled && sample_hash(file, &content) && content != file->content)
+        int fd = open_file(file);
+        bool sampled = sample_hash(file, fd, &content);
+        if (fd >= 0)
+            close(fd);
+        if (file->sampled && sampled && content != file->content)
             return complain(file,
                             "its size and time of change are what they were, its content "
                             "is not",

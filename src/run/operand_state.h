@@ -1,5 +1,5 @@
 /* The files that the operands are read from, as they were when the operands were described.  A file
- * that changes while it is read would make a product of no matrix at all.  Rank 0 alone calls this.
+ * that changes while it is read would make a product of no matrix at all.
  *
  * A file is identified by its size, its time of change and a hash of samples of its content, which
  * do not change when the file is read, linked or renamed. */
@@ -30,6 +30,10 @@ struct operand_state {
 int operand_state_take(struct operand_state *state, const struct problem *problem,
                        struct error *err);
 void operand_state_free(struct operand_state *state);
+
+/* Likewise, of one matrix, which may be an output. */
+int operand_state_take_matrix(struct operand_state *state, const struct matrix_info *info,
+                              struct error *err);
 
 /* The file of a matrix; the state must contain it. */
 const struct operand_file *operand_state_file(const struct operand_state *state,

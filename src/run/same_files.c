@@ -18,10 +18,10 @@ struct file_view {
 static struct file_view view_of(const struct operand_file *file)
 {
     return (struct file_view){.name = XXH3_64bits(file->name, strlen(file->name)),
-                         .bytes = file->bytes,
-                         .content = file->sampled ? file->content : 0,
-                         .second = file->changed.tv_sec,
-                         .nanosecond = file->changed.tv_nsec};
+                              .bytes = file->bytes,
+                              .content = file->sampled ? file->content : 0,
+                              .second = file->changed.tv_sec,
+                              .nanosecond = file->changed.tv_nsec};
 }
 
 static int complain(const char *file, const char *how, struct error *err)
@@ -63,37 +63,57 @@ static int check_files(const struct operand_state *mine, const struct file_view 
         if (view.content != theirs[i].content)
             return complain(file->name, " (another content)", err);
         if (view.second != theirs[i].second || view.nanosecond != theirs[i].nanosecond)
-            return complain(file->name, " (another time of change)", err);
+            return complain(file->name,
+                            " (another time of change, which a copy has to keep, as cp -p does)",
+                            err);
     }
     return mine->count == count ? 0 : complain(mine->files[0].name, "'s sources", err);
 }
 
-static void check_all(const struct problem *p, const struct file_view *views, int count,
-                      struct error *err)
+/* What rank 0 has described, as this rank sees it. */
+static int look_again(const struct problem *p, struct operand_state *mine, struct error *err)
 {
-    struct operand_state mine = {.count = 0};
     for (enum operand i = 0; i < OPERAND_COUNT && !err->code; i++)
         if (problem_reads(p, i))
             check_matrix(&p->matrix[i], err);
-    if (!err->code && operand_state_take(&mine, p, err) == 0 && mine.count > 0)
-        check_files(&mine, views, count, err);
-    operand_state_free(&mine);
+    return err->code ? err->code : operand_state_take(mine, p, err);
 }
 
-void same_files_check(const struct problem *p, const struct operand_state *state,
-                      const struct comm *comm, struct error *err)
+/* Collective. */
+static void compare(const struct operand_state *mine, const struct comm *comm, struct error *err)
 {
-    int count = comm->rank == 0 ? state->count : 0;
-    if (comm->size == 1)
-        return;
+    int count = mine->count;
     comm_share(&count, sizeof count, 0);
     struct file_view *views = calloc((size_t)count + 1, sizeof *views);
     if (!views)
         comm_abort(EXIT_RESOURCES);
     for (int i = 0; comm->rank == 0 && i < count; i++)
-        views[i] = view_of(&state->files[i]);
+        views[i] = view_of(&mine->files[i]);
     comm_share(views, (size_t)count * sizeof *views, 0);
-    if (comm->rank > 0)
-        check_all(p, views, count, err);
+    if (comm->rank > 0 && mine->count > 0 && !err->code)
+        check_files(mine, views, count, err);
     free(views);
+}
+
+void same_files_check(const struct problem *p, struct operand_state *state, const struct comm *comm,
+                      struct error *err)
+{
+    if (comm->size == 1)
+        return;
+    if (comm->rank > 0)
+        look_again(p, state, err);
+    compare(state, comm, err);
+    if (comm->local_rank > 0)
+        operand_state_free(state);
+}
+
+void same_files_check_matrix(const struct matrix_info *info, const struct comm *comm,
+                             struct error *err)
+{
+    struct operand_state mine = {.count = 0};
+    if (comm->size > 1) {
+        operand_state_take_matrix(&mine, info, err);
+        compare(&mine, comm, err);
+    }
+    operand_state_free(&mine);
 }

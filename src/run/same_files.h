@@ -10,8 +10,14 @@
 
 struct comm;
 
-/* Collective.  `problem` is rank 0's, on all ranks; `state` is valid on rank 0.  Complains
- * (EXIT_INPUT) on each rank that sees something else.  Two files are the same if their sizes, their
- * times of change and samples of their content are. */
-void same_files_check(const struct problem *problem, const struct operand_state *state,
+/* Collective.  `problem` is rank 0's, on all ranks; `state` is valid on rank 0, and empty on the
+ * others.  Then the first rank of each computer has it, to see whether a file changes there.
+ * Complains (EXIT_INPUT) on each rank that sees something else.  Two files are the same if their
+ * sizes, their times of change and samples of their content are. */
+void same_files_check(const struct problem *problem, struct operand_state *state,
                       const struct comm *comm, struct error *err);
+
+/* Collective.  Likewise the files of a matrix that rank 0 has described, and that all ranks read:
+ * an output that is there already. */
+void same_files_check_matrix(const struct matrix_info *info, const struct comm *comm,
+                             struct error *err);

@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, PATIENCE, RANK, environment, run
-from matrices import read
+from launch import BUILD, FAULTY, PATIENCE, RANK, Process, environment, run
+from matrices import read, snapshot, wait_until
 
 pytestmark = [
     pytest.mark.skipif(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0,
@@ -28,12 +28,18 @@ exec "$@"
 SEEDS = 10 * int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
 
 
-def start(folder, ranks, *options):
-    """Run on so many ranks, of which rank R has folder/R as folder/here."""
+def begin(folder, ranks, *options, **env):
+    """Start so many ranks, of which rank R has folder/R as folder/here."""
     (folder / "here").mkdir(exist_ok=True)
-    return subprocess.run(
+    return Process(
         ["mpirun", "-n", str(ranks), "unshare", "-m", "sh", "-c", START, folder, BUILD / FAULTY, *map(str, options)],
-        env=environment(ranks, DGEMM_OOC_DEVICE="cpu"), capture_output=True, text=True, timeout=PATIENCE)
+        env=environment(ranks, DGEMM_OOC_DEVICE="cpu", **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def start(folder, ranks, *options):
+    with begin(folder, ranks, *options) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def contiguous(path, a, b):
@@ -181,6 +187,57 @@ def test_another_part_file(tmp_path, saved):
     assert done.returncode == 3 and "RESULT" not in done.stdout
     assert "does not see the C.h5.part that rank 0 writes" in done.stderr and "on rank 1 (" in done.stderr, done.stderr
     assert sorted(os.listdir(tmp_path / "0")) == ["input.h5"]
+
+
+def copy_for_rank_1(folder):
+    shutil.copytree(folder / "0", folder / "1", copy_function=shutil.copy2)
+
+
+@pytest.mark.parametrize("words", [["--check-only"], ["--verify", "full"]])
+def test_another_output_is_not_checked(tmp_path, words):
+    """Rank 1 reads the last rows of C, and these are wrong where rank 0 has them."""
+    prepare(tmp_path, 1, contiguous)
+    assert run("dgemm_ooc", tmp_path / "0/input.h5").returncode == 0
+    copy_for_rank_1(tmp_path)
+    with h5py.File(tmp_path / "0/input-C.h5", "r+") as file:
+        file["C"][M - 1, :] = 0
+    done = start(tmp_path, 2, "input.h5", *words)
+    assert done.returncode == 3 and "PASSED" not in done.stdout, done.stdout
+    assert "does not see the" in done.stderr and "input-C.h5" in done.stderr and "on rank 1 (" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("row", [0, M - 1])
+def test_another_part_file_is_not_resumed_from(tmp_path, row):
+    """All is multiplied, and C had not got its name.  What another node has there is wrong;
+    nothing is lost."""
+    prepare(tmp_path, 1, contiguous)
+    done = run(FAULTY, tmp_path / "0/input.h5", DGEMM_OOC_TEST_FAULTS="rename:eio@1")
+    assert done.returncode == 1 and "C is complete in it" in done.stderr
+    copy_for_rank_1(tmp_path)
+    with h5py.File(tmp_path / "1/input-C.h5.part", "r+") as file:
+        file["C"][row, :] = 0
+    before = snapshot(tmp_path / "1")
+    done = start(tmp_path, 2, "input.h5")
+    assert done.returncode == 3 and "RESULT" not in done.stdout, done.stdout + done.stderr
+    assert "does not see the" in done.stderr and "on rank 1 (" in done.stderr, done.stderr
+    assert snapshot(tmp_path / "1") == before
+    done = run("dgemm_ooc", tmp_path / "0/input.h5", "--restart", "require")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--verify", "full"]])
+def test_files_that_change_on_another_computer(tmp_path, words):
+    """Rank 0 sees no change of the copy that rank 1 reads."""
+    prepare(tmp_path, 2, contiguous)
+    (tmp_path / "out").mkdir()
+    with begin(tmp_path, 2, "input.h5", "-o", tmp_path / "out/C.h5", "--tile", "16x16x16", *words,
+               DGEMM_OOC_TEST_FAULTS="pread:delay%50") as process:
+        wait_until((tmp_path / "out/C.h5.part").exists, process)
+        other_content(tmp_path / "1")
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3 and "RESULT: C complete" not in out, out + err
+    assert "input.h5, which A and B are read from, changed while it was in use" in err and "on rank 1 (" in err, err
+    assert os.listdir(tmp_path / "out") == []
 
 
 def test_other_commands(tmp_path):
