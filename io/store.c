@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "error.h"
 #include "store_impl.h"
@@ -59,8 +58,10 @@ static int check_sign(const struct store *s, struct error *err)
 {
     const struct file_sign *sign = &s->info.sign;
     char found[SIGN_TEXT] = "";
-    ssize_t got = pread(s->descriptor, found, SIGN_TEXT - 1, (off_t)sign->at);
-    if (got == SIGN_TEXT - 1 && strcmp(found, sign->text) == 0)
+    const struct extent there = {.to = found, .offset = sign->at, .bytes = SIGN_TEXT - 1};
+    if (store_move(s, there, err))
+        return err->code;
+    if (strcmp(found, sign->text) == 0)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "this rank does not see the %s that rank 0 writes; is it on node-local "

@@ -39,6 +39,10 @@ static int check_matrix(const struct matrix_info *theirs, struct error *err)
     struct error why = {0};
     char how[sizeof why.text + 4];
     if (matfile_describe(theirs->file, theirs->dataset, &mine, &why)) {
+        if (why.code == EXIT_RUNTIME) { /* it is there, and cannot be read */
+            error_append(err, &why);
+            return err->code;
+        }
         snprintf(how, sizeof how, " (%s)", why.text);
         return complain(theirs->file, how, err);
     }
