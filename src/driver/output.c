@@ -266,7 +266,8 @@ int output_complete(const struct output *output, struct error *err)
     if (check_ours(output, err) == 0 && fsync(output->lock))
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot make %s durable: %s",
                   output->names.part, strerror(errno));
-    if (!err->code && lend(output, err) == 0)
+    if (!err->code && lend(output, err) == 0 &&
+        matfile_replace_text(&output->info, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
         matfile_replace_text(&output->info, MATFILE_MARK, MATFILE_MARK_YES, err);
     return lock_again(output, err);
 }

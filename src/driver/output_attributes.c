@@ -43,7 +43,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = options->verify ? MATFILE_CHECKSUM : NULL,
          .text = MATFILE_CHECKSUM_UNKNOWN,
          .fixed = true},
-        {.name = OUTPUT_SIGN, .text = "----------------", .fixed = true},
+        {.name = OUTPUT_SIGN, .text = OUTPUT_UNSIGNED, .fixed = true},
         {.name = MATFILE_MARK, .text = MATFILE_MARK_NO, .fixed = true},
     };
     int count = 0;

@@ -7,6 +7,7 @@
 
 /* The attribute that is the sign of the run that writes the file (matfile.h). */
 #define OUTPUT_SIGN "run"
+#define OUTPUT_UNSIGNED "----------------" /* before it, and when C is complete */
 
 enum { ATTRIBUTES = 20, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
