@@ -125,6 +125,9 @@ void session_warn_of_cpu(void);
  * which they may have caused, but for a stop. */
 int session_check_operands(struct session *session);
 
+/* Complain that what an earlier run has completed cannot be read. */
+void session_complain_unread(struct session *session, const struct error *why);
+
 /* Collective.  Read back what earlier runs have completed and compare it with what they wrote;
  * what is damaged is left to be done.  To be called before anything is multiplied. */
 int session_compare(struct session *session);

@@ -74,6 +74,13 @@ static double bytes_of(const struct reading *what)
     return elements * (double)scalar_size(what->type);
 }
 
+void session_complain_unread(struct session *s, const struct error *why)
+{
+    error_add(&s->err, why->code,
+              "C cannot be read back: %s; give --restart never to start from the beginning",
+              why->text);
+}
+
 /* Collective.  Read what is complete of C, and leave what is damaged of it to be done. */
 static int compare(struct session *s, const struct reading *what)
 {
@@ -88,9 +95,7 @@ static int compare(struct session *s, const struct reading *what)
     else if (bands_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;
     else if (why.code)
-        error_add(&s->err, why.code,
-                  "C cannot be read back: %s; give --restart never to start from the beginning",
-                  why.text);
+        session_complain_unread(s, &why);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
     r->compared_bytes = bytes_of(what);

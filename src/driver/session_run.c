@@ -103,6 +103,17 @@ static int take_output(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* Collective.  What is resumed from is read by all ranks. */
+static void compare_part(struct session *s)
+{
+    struct error why = {0};
+    same_files_check_matrix(&s->output.info, &s->comm, &why);
+    if (why.code == EXIT_RUNTIME)
+        session_complain_unread(s, &why);
+    else
+        error_append(&s->err, &why);
+}
+
 /* Collective.  The output that was taken. */
 static int open_output(struct session *s)
 {
@@ -117,7 +128,7 @@ static int open_output(struct session *s)
         return s->err.code;
     comm_share(&s->output.info, sizeof s->output.info, 0);
     if (s->resumed)
-        same_files_check_matrix(&s->output.info, &s->comm, &s->err);
+        compare_part(s);
     return comm_agree(&s->comm, &s->err);
 }
 

@@ -54,12 +54,13 @@ static bool sample_hash(const struct operand_file *file, int fd, uint64_t *sum)
 static void look_at(struct operand_file *file)
 {
     struct stat status;
-    int fd = open_file(file);
+    int fd = open_file(file), number = errno;
     if ((fd >= 0 ? fstat(fd, &status) : stat(file->name, &status)) == 0) {
         file->bytes = (uint64_t)status.st_size;
         file->changed = status.st_mtim;
     }
     file->sampled = sample_hash(file, fd, &file->content);
+    file->number = fd >= 0 ? errno : number;
     if (fd >= 0)
         close(fd);
 }

@@ -16,7 +16,8 @@ struct operand_file {
     int samples;
     uint64_t bytes;
     struct timespec changed;
-    bool sampled; /* `content` is valid; otherwise the file could not be read */
+    bool sampled; /* `content` is valid; otherwise the file could not be read, */
+    int number;   /* for this reason, an errno */
     uint64_t content;
 };
 

@@ -1,5 +1,6 @@
 #include "same_files.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,19 @@ static int check_matrix(const struct matrix_info *theirs, struct error *err)
     return 0;
 }
 
+static int check_read(const struct operand_state *mine, struct error *err)
+{
+    for (int i = 0; i < mine->count; i++) {
+        const struct operand_file *file = &mine->files[i];
+        if (!file->sampled && file->number == ENOENT)
+            return complain(file->name, " (it is not there)", err);
+        if (!file->sampled)
+            return error_add(err, EXIT_RUNTIME, "%s cannot be read: %s", file->name,
+                             strerror(file->number));
+    }
+    return 0;
+}
+
 /* Compare the files that this rank has found, in the order of their search, with rank 0's. */
 static int check_files(const struct operand_state *mine, const struct file_view *theirs, int count,
                        struct error *err)
@@ -94,6 +108,8 @@ static void compare(const struct operand_state *mine, const struct comm *comm, s
     for (int i = 0; comm->rank == 0 && i < count; i++)
         views[i] = view_of(&mine->files[i]);
     comm_share(views, (size_t)count * sizeof *views, 0);
+    if (!err->code)
+        check_read(mine, err);
     if (comm->rank > 0 && mine->count > 0 && !err->code)
         check_files(mine, views, count, err);
     free(views);
