@@ -82,10 +82,10 @@ static bool leads_nowhere(int number)
            number == ELOOP || number == ENAMETOOLONG || number == EISDIR;
 }
 
-/* The first failure of a system call, unless it says that there is no such file. */
+/* The first failure of a system call. */
 static void note(const char *name, const char *what, int number)
 {
-    if (number == 0 || leads_nowhere(number) || failure[0])
+    if (number == 0 || failure[0])
         return;
     failure_errno = number;
     snprintf(failure, sizeof failure, "%s cannot be %s: %s%s", name, what, strerror(number),
@@ -126,7 +126,7 @@ static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_
     errno = 0;
     if (f)
         f->real = H5FDopen(name, flags, of_real, limit);
-    if (f && !f->real)
+    if (f && !f->real && !leads_nowhere(errno))
         note(name, "opened", errno);
     H5Pclose(of_real);
     if (f && f->real) {

@@ -11,7 +11,7 @@ import pytest
 
 from launch import BUILD, FAULTY, run
 from matrices import output_of, part_of, read
-from test_same_files import LAYOUTS, matrices
+from test_same_files import LAYOUTS, matrices, virtual
 
 pytestmark = pytest.mark.skipif(not (BUILD / FAULTY).exists(), reason="the program with faults is not built: make test")
 ERRORS = [errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EACCES]
@@ -27,11 +27,11 @@ def prepare(tmp_path, layout):
     return here / "input.h5", a @ b, {"HDF5_VDS_PREFIX": str(here / "sources")}
 
 
-def fail_at(number, error, source, env, *options):
+def fail_at(number, error, source, env, *options, files=None):
     log = source.parent.parent / "done"
     log.unlink(missing_ok=True)
     done = run(FAULTY, source, *options, DGEMM_OOC_TEST_FAIL=f"{number}:{error}", DGEMM_OOC_TEST_DISTURBED="",
-               DGEMM_OOC_TEST_FILES=str(source.parent), DGEMM_OOC_TEST_DONE=str(log), **env)
+               DGEMM_OOC_TEST_FILES=str(files or source.parent), DGEMM_OOC_TEST_DONE=str(log), **env)
     return done, log.read_text().split() if log.exists() else None
 
 
@@ -56,6 +56,23 @@ def test_one_call_fails(tmp_path, layout):
             most = max(number, 20)
         for path in output_of(source), part_of(source):
             path.unlink(missing_ok=True)
+
+
+def test_a_read_of_a_source_fails(tmp_path):
+    """Whatever the reason: only an open may say that a name leads nowhere."""
+    source, c, env = prepare(tmp_path, virtual)
+    read_calls, number = 0, 0
+    while True:
+        number += 1
+        done, what = fail_at(number, errno.EACCES, source, env, files=source.parent / "sources")
+        if not what:
+            break
+        if what[0] == "pread":
+            read_calls += 1
+            assert_right_or_refused(done, (number, what), source, c)
+        for path in output_of(source), part_of(source):
+            path.unlink(missing_ok=True)
+    assert read_calls > 10
 
 
 def test_more_files_than_may_be_open(tmp_path):
