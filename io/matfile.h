@@ -64,8 +64,8 @@ struct matrix_info {
     bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
     double missing;
     struct file_sign sign; /* of a file that is written to; empty: none */
-    bool unfinished;  /* an output that is not complete: MATFILE_MARK says so */
-    char layout[128]; /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
+    bool unfinished;       /* an output that is not complete: MATFILE_MARK says so */
+    char layout[128];      /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */
 };
 
 /* Whether its elements are of this type, in either byte order. */

@@ -67,6 +67,18 @@ int file_sample(const char *name, struct stat *sample)
     return rc;
 }
 
+bool file_write(int descriptor, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t moved = write(descriptor, bytes, count);
+        if (moved < 0 && errno != EINTR)
+            return false;
+        bytes += moved > 0 ? moved : 0;
+        count -= moved > 0 ? (size_t)moved : 0;
+    }
+    return true;
+}
+
 /* Some file systems give all files one owner, or root's to nobody. */
 static bool is_mine(const char *name, const struct stat *status)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 struct statfs;
@@ -23,6 +24,10 @@ bool file_has_name(int descriptor, const char *name);
 
 /* Whether the file system of this status keeps its files in memory: tmpfs or ramfs. */
 bool file_is_in_memory(const struct statfs *status);
+
+/* Write all of the bytes where the descriptor is, in spite of short and interrupted calls.  False,
+ * with errno, where that fails. */
+bool file_write(int descriptor, const char *bytes, size_t count);
 
 /* A file that was made beside `name` a moment ago: its owner and its times are this process's user
  * and the time of day as the file system has them, which may be those of another computer. */

@@ -37,7 +37,7 @@ static void widen_threads(void)
     pthread_attr_destroy(&attributes);
 }
 
-int limits_raise(struct error *err)
+int rlimits_raise(struct error *err)
 {
     raise_to(RLIMIT_NOFILE, FILES_MOST);
     const rlim_t stack = raise_to(RLIMIT_STACK, STACK_WANTED);

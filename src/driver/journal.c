@@ -117,18 +117,6 @@ static json_t *parse_line(const char *line)
     return json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 }
 
-static bool write_all(int descriptor, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        ssize_t moved = write(descriptor, bytes, count);
-        if (moved < 0 && errno != EINTR)
-            return false;
-        bytes += moved > 0 ? moved : 0;
-        count -= moved > 0 ? (size_t)moved : 0;
-    }
-    return true;
-}
-
 static int append(struct journal *journal, json_t *line, struct error *err)
 {
     if (!lock_is_held()) {
@@ -145,7 +133,7 @@ static int append(struct journal *journal, json_t *line, struct error *err)
     struct stat before;
     if (length < 0 || fstat(journal->descriptor, &before))
         error_add(err, EXIT_RUNTIME, "cannot write the journal %s", journal->names->journal);
-    else if (!write_all(journal->descriptor, whole, (size_t)length) ||
+    else if (!file_write(journal->descriptor, whole, (size_t)length) ||
              fdatasync(journal->descriptor)) {
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
                   journal->names->journal, strerror(errno));

@@ -6,15 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "draw.h"
 #include "error.h"
 #include "file.h"
 #include "leftovers.h"
 #include "lock.h"
-#include "meter.h"
 #include "output_check.h"
 
 bool output_part_exists(const struct names *names)
@@ -231,10 +230,7 @@ static int lock_again(const struct output *output, struct error *err)
 static int sign(struct matrix_info *info, struct error *err)
 {
     struct file_sign *s = &info->sign;
-    uint64_t number;
-    while (getrandom(&number, sizeof number, 0) != sizeof number)
-        number = (uint64_t)(1e9 * clock_now());
-    snprintf(s->text, sizeof s->text, "%016" PRIx64, number);
+    snprintf(s->text, sizeof s->text, "%016" PRIx64, draw_random());
     if (matfile_replace_text(info, OUTPUT_SIGN, s->text, err))
         return err->code;
     return matfile_find_sign(info, s, err);

@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "advice.h"
 #include "device.h"
+#include "draw.h"
 #include "meter.h"
 #include "nodes.h"
 #include "quantity.h"
@@ -186,23 +186,21 @@ void session_end_startup(struct session *s, enum startup phase)
     s->startup_ended = now;
 }
 
-/* Rank 0: draw what no earlier run, and nobody who wrote the files, can have known. */
+/* 0 stands for none. */
 static void draw_check_seed(struct options *o)
 {
     while (o->check_seed == 0)
-        if (getrandom(&o->check_seed, sizeof o->check_seed, 0) != sizeof o->check_seed)
-            o->check_seed = (uint64_t)(1e9 * clock_now());
+        o->check_seed = draw_random();
 }
 
-/* Collective.  Complain of ranks that were asked for another product, as those of a task farm; any
- * rank's padding is that of rank 0, since arguments_parse begins with zeros. */
+/* Collective.  Complain on ranks that were asked for another product, as those of a task farm are.
+ * The padding of the options is alike, since arguments_parse begins with zeros. */
 static void compare_options(struct session *s)
 {
-    char *command = NULL;
-    struct options *first = malloc(sizeof *first);
     uint64_t bytes = strlen(s->record.command) + 1;
     comm_share(&bytes, sizeof bytes, 0);
-    command = malloc(bytes);
+    struct options *first = malloc(sizeof *first);
+    char *command = malloc(bytes);
     if (!first || !command)
         comm_abort(EXIT_RESOURCES);
     if (s->comm.rank == 0) {

@@ -27,11 +27,6 @@ static ssize_t read_sample(int fd, char sample[SAMPLE_BYTES], off_t offset)
     return (ssize_t)done;
 }
 
-static int open_file(const struct operand_file *file)
-{
-    return open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
-
 /* The hash of pieces from the first to the last byte of the file.  False where they cannot be
  * read. */
 static bool sample_hash(const struct operand_file *file, int fd, uint64_t *sum)
@@ -49,12 +44,12 @@ static bool sample_hash(const struct operand_file *file, int fd, uint64_t *sum)
     return fd >= 0 && got >= 0;
 }
 
-/* Look at the file for the first time.  It is opened before: a network file system may answer stat
- * from memory, but looks again when a file is opened. */
+/* Look at the file of this name.  It is opened before: a network file system may answer stat from
+ * memory, but looks again when a file is opened. */
 static void look_at(struct operand_file *file)
 {
     struct stat status;
-    int fd = open_file(file), number = errno;
+    int fd = open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK), number = errno;
     if ((fd >= 0 ? fstat(fd, &status) : stat(file->name, &status)) == 0) {
         file->bytes = (uint64_t)status.st_size;
         file->changed = status.st_mtim;
@@ -214,14 +209,11 @@ int operand_state_check(const struct operand_state *state, struct error *err)
 {
     for (int i = 0; i < state->count; i++) {
         const struct operand_file *file = &state->files[i];
-        uint64_t content = file->content;
+        struct operand_file now = *file;
         if (glance_at(file, err))
             return err->code;
-        int fd = open_file(file);
-        bool sampled = sample_hash(file, fd, &content);
-        if (fd >= 0)
-            close(fd);
-        if (file->sampled && sampled && content != file->content)
+        look_at(&now);
+        if (file->sampled && now.sampled && now.content != file->content)
             return complain(file,
                             "its size and time of change are what they were, its content "
                             "is not",

@@ -101,14 +101,8 @@ static bool has_room(const struct run *run, int fd)
 /* The other ranks find it when they open the file (store.h). */
 static bool write_sign(int fd, const struct file_sign *sign)
 {
-    const size_t length = strlen(sign->text);
-    for (size_t done = 0; done < length;) {
-        ssize_t put = pwrite(fd, sign->text + done, length - done, (off_t)(sign->at + done));
-        if (put < 0 && errno != EINTR)
-            return false;
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return true;
+    return lseek(fd, (off_t)sign->at, SEEK_SET) >= 0 &&
+           file_write(fd, sign->text, strlen(sign->text));
 }
 
 /* Rank 0: create the file of this checkpoint's sums.  For a new super-block it begins empty, so

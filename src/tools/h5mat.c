@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     struct error err = {0};
     static char program[] = "h5mat";
     file_fill_streams();
-    if (limits_raise(&err)) {
+    if (rlimits_raise(&err)) {
         error_print(&err, "h5mat");
         return err.code;
     }
