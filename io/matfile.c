@@ -21,10 +21,12 @@ enum {
     BASE_BYTES = 8 << 20,       /* metadata, conversion and sieve buffers */
     CALL_CHUNK_BYTES = 8 << 10, /* for each chunk of one call's selection */
     SLOT_BYTES = 8,
-    ENTRY_BYTES = 512,      /* for each chunk in the cache */
-    CHUNK_COPIES = 3,       /* of one chunk, while its filters are undone */
-    SOURCE_BYTES = 4 << 20, /* for each source of a virtual dataset */
-    RECORD_BYTES = 128,     /* for each chunk in the file, up to ... */
+    ENTRY_BYTES = 512,        /* for each chunk in the cache */
+    CHUNK_COPIES = 3,         /* of one chunk, while its filters are undone */
+    FILE_BYTES = 640 << 10,   /* for each file that a virtual dataset is drawn from, */
+    SOURCE_BYTES = 112 << 10, /* and each dataset */
+    SOURCE_SLOTS = 521,
+    RECORD_BYTES = 128, /* for each chunk in the file, up to ... */
     RECORDS_MAX = 32 << 20,
 };
 
@@ -87,10 +89,25 @@ size_t matfile_list_overhead(const struct matrix_info *info)
     return BASE_BYTES + records_bytes(info);
 }
 
+/* The sources of a virtual dataset share the size of one cache. */
+static size_t source_cache_bytes(const struct matfile_sources *sources)
+{
+    return min_u64(sources->row_bytes, CACHE_MAX / max_u64((uint64_t)sources->datasets, 1));
+}
+
+static size_t sources_overhead(const struct matfile_sources *s)
+{
+    uint64_t cache = source_cache_bytes(s), chunks = (uint64_t)s->chunks;
+    return (size_t)s->files * FILE_BYTES +
+           (size_t)s->datasets * (SOURCE_BYTES + cache + cache / 2 /* fragmentation */) +
+           CHUNK_COPIES * s->chunk_bytes + min_u64(chunks, CALL_CHUNKS) * CALL_CHUNK_BYTES +
+           min_u64(chunks, (uint64_t)(s->files + 1) * (RECORDS_MAX / RECORD_BYTES)) * RECORD_BYTES;
+}
+
 size_t matfile_read_overhead(const struct matrix_info *info)
 {
     if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
-        return BASE_BYTES + (size_t)info->sources * SOURCE_BYTES;
+        return BASE_BYTES + sources_overhead(&info->sources);
     size_t slots = cache_slots(info), cache = cache_bytes(info);
     uint64_t entries = min_u64(slots, cache / info->chunk_bytes + 1);
     return BASE_BYTES + cache + cache / 2 /* fragmentation */ + CHUNK_COPIES * info->chunk_bytes +
@@ -101,6 +118,8 @@ size_t matfile_read_overhead(const struct matrix_info *info)
 static hid_t dataset_access(const struct matrix_info *info, bool write)
 {
     hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    if (info->sources.chunks > 0) /* the sources inherit it */
+        H5Pset_chunk_cache(access, SOURCE_SLOTS, source_cache_bytes(&info->sources), 1.0);
     if (info->chunk_bytes == 0 || info->rows == 0 || info->cols == 0)
         return access;
     /* No cache when writing, so that a full disk is reported by the call that filled it. */
@@ -138,6 +157,18 @@ static void fill(const struct matfile *m, enum scalar type, void *to, int64_t el
             ((float *)to)[i] = m->fill_float[i % 2];
 }
 
+/* The sources that a read of a virtual dataset needs are there, for this process too: from now on a
+ * name that leads nowhere is an error where it has led to a file. */
+static int check_sources(const struct matfile *m, struct error *err)
+{
+    struct matfile_sources found;
+    if (h5_check_sources(m->dataset, &m->info, &found, err) == 0 &&
+        memcmp(&found, &m->info.sources, sizeof found) != 0)
+        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" is drawn from other datasets than before",
+                  m->info.file, m->info.dataset);
+    return err->code;
+}
+
 static int open_dataset(struct matfile *m, bool write, struct error *err)
 {
     m->file = h5_open_file(m->info.file, write ? H5_WRITE : H5_READ, err);
@@ -151,8 +182,10 @@ static int open_dataset(struct matfile *m, bool write, struct error *err)
                        m->info.dataset, h5_why());
     else if (!write)
         find_gaps(m);
+    if (!rc && m->info.sources.datasets > 0)
+        rc = check_sources(m, err);
     h5_close(access);
-    return rc;
+    return h5_settle(rc, m->info.file, err);
 }
 
 static int open_matfile(const struct matrix_info *info, bool write, struct matfile **file,

@@ -33,6 +33,13 @@ struct file_sign {
     char text[SIGN_TEXT];
 };
 
+/* The sources of a virtual dataset, direct and indirect, all of which may be open at a time. */
+struct matfile_sources {
+    int64_t datasets, files;         /* files: others than that of the virtual dataset */
+    int64_t chunks;                  /* of all of them */
+    uint64_t chunk_bytes, row_bytes; /* the largest chunk, and the largest row of chunks */
+};
+
 /* What a matrix file holds.  Plain data: may be sent between ranks.
  *
  * A complex matrix is described as the real one that its bytes are: of twice the columns, a real
@@ -58,7 +65,7 @@ struct matrix_info {
     struct chunk_pipeline pipeline;  /* their filters; all of them when by_chunks */
     double fill;                     /* the value of chunks that were never written, */
     int64_t fill_integer;            /* exactly, if elements are integers up to int64 */
-    int64_t sources;                 /* source datasets of a virtual one; 0 when not virtual */
+    struct matfile_sources sources;  /* of a virtual one */
     char netcdf[160]; /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */
     bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
@@ -115,8 +122,8 @@ int matfile_each_source(const struct matrix_info *info, matfile_source *visit, v
 /* Whether both are the same dataset, by whatever names. */
 bool matfile_is_same(const struct matrix_info *a, const struct matrix_info *b);
 
-/* Whether the matrix is read from `file`. */
-bool matfile_draws_on(const struct matrix_info *info, const char *file);
+/* Whether the matrix is read from `file`.  Complains where that cannot be found out. */
+bool matfile_draws_on(const struct matrix_info *info, const char *file, struct error *err);
 
 /* Find out what kind of object a name in a file denotes, if any. */
 enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };

@@ -170,6 +170,7 @@ int matfile_get_attributes(const struct matrix_info *info, struct matfile_value 
         h5_read_attribute(dataset, values);
     h5_close(dataset);
     h5_close(file);
+    rc = h5_settle(rc, info->file, err);
     h5_leave();
     return rc;
 }

@@ -92,6 +92,7 @@ static int locate_all(hid_t dataset, const struct matrix_info *info, struct matf
                 rc = check_within(info, chunks - 1, err);
                 found++;
             }
+    rc = h5_settle(rc, info->file, err);
     if (!rc && (status < 0 || found != written))
         rc = error_add(err, EXIT_INPUT,
                        "%s: dataset \"%s\" is damaged or cut short: %llu of its %llu chunks were "

@@ -220,6 +220,8 @@ static int compare_vector(hid_t file, const struct matrix_info *of,
     hid_t dataset = H5Lexists(file, vector->dataset, H5P_DEFAULT) > 0
                         ? H5Dopen2(file, vector->dataset, H5P_DEFAULT)
                         : -1;
+    if (dataset < 0 && h5_failure()[0])
+        return h5_settle(0, of->file, err);
     if (dataset < 0)
         return error_add(err, EXIT_VERIFY, "%s: there is no dataset \"%s\" of the %s", of->file,
                          vector->dataset, vector->statistic);
@@ -246,6 +248,7 @@ int matfile_compare_vector(const struct matrix_info *of, const struct matfile_ve
     hid_t file = h5_open_file(of->file, H5_READ, err);
     int rc = file < 0 ? err->code : compare_vector(file, of, vector, err);
     h5_close(file);
+    rc = h5_settle(rc, of->file, err);
     h5_leave();
     return rc;
 }

@@ -149,7 +149,6 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
 {
     int rc = 0;
     size_t sources = 0;
-    int64_t found = 0;
     hid_t plist = H5Dget_create_plist(dataset);
     H5D_layout_t layout = H5Pget_layout(plist);
     int external = H5Pget_external_count(plist);
@@ -162,15 +161,14 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
         rc = check_storage(dataset, info, err);
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
-        rc = h5_check_sources(dataset, info, &found, err);
-        info->sources = found > (int64_t)sources ? found : (int64_t)sources;
+        rc = h5_check_sources(dataset, info, &info->sources, err);
         h5_append(text, size, "virtual of %zu source%s", sources, sources == 1 ? "" : "s");
         *reason = "put together from others";
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,
                   external > 1 ? "s" : "");
         *reason = "external storage";
-        rc = h5_check_sources(dataset, info, &found, err);
+        rc = h5_check_sources(dataset, info, &info->sources, err);
     } else {
         h5_append(text, size, "contiguous");
         rc = check_storage(dataset, info, err);

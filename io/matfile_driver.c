@@ -7,10 +7,13 @@
  *
  * Where a source of a virtual dataset cannot be opened, read or locked, the library takes it for
  * one that is not there, and gives fill values without an error.  So the drivers note failed calls.
+ * A name that leads nowhere is no failure, since the library tries several, unless it has led to a
+ * file before.
  *
  * The driver "locate" records the addresses of raw data instead of reading it
  * (matfile_chunks.c). */
 #include <errno.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +49,9 @@ static haddr_t located;
 static matfile_source *visit_opened; /* may be null */
 static void *visit_context;
 static char refused[PATH_MAX + 64];
-static char failure[PATH_MAX + 128];
+static char failure[PATH_MAX + 256];
 static int failure_errno;
+static void *opened; /* a tree of the names of all files that were ever opened */
 
 const char *h5_refused(void)
 {
@@ -76,10 +80,34 @@ void h5_forget_failure(void)
 }
 
 /* Where the library searches for a file, it tries names that lead nowhere, and goes on. */
-static bool leads_nowhere(int number)
+bool h5_leads_nowhere(int number)
 {
     return number == ENOENT || number == ENOTDIR || number == EACCES || number == EPERM ||
            number == ELOOP || number == ENAMETOOLONG || number == EISDIR;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void remember(const char *name)
+{
+    char *copy = tfind(name, &opened, by_name) ? NULL : strdup(name);
+    if (copy && !tsearch(copy, &opened, by_name))
+        free(copy);
+}
+
+static const char *remedy(int number, const char *what)
+{
+    if (number == EMFILE)
+        return "; raise their number (ulimit -n)";
+    if (number == EAGAIN && strcmp(what, "locked") == 0)
+        return ": close it in the program that writes it, or set HDF5_USE_FILE_LOCKING=FALSE if "
+               "nothing writes it";
+    if (h5_lock_unsupported(number) && strcmp(what, "locked") == 0)
+        return ": set HDF5_USE_FILE_LOCKING=FALSE where its file system has no locks";
+    return "";
 }
 
 /* The first failure of a system call. */
@@ -89,7 +117,14 @@ static void note(const char *name, const char *what, int number)
         return;
     failure_errno = number;
     snprintf(failure, sizeof failure, "%s cannot be %s: %s%s", name, what, strerror(number),
-             number == EMFILE ? "; raise their number (ulimit -n)" : "");
+             remedy(number, what));
+}
+
+/* Of a call that finds the file: only a name that has led to one may not lead nowhere. */
+static void note_unless_nowhere(const char *name, const char *what, int number)
+{
+    if (!h5_leads_nowhere(number) || tfind(name, &opened, by_name))
+        note(name, what, number);
 }
 
 void h5_visit_opened(matfile_source *visit, void *context)
@@ -112,8 +147,13 @@ haddr_t h5_located(void)
 static bool is_plain(const char *name)
 {
     struct stat status;
-    if (stat(name, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
-        return true; /* the library itself reports what does not exist, and directories */
+    if (stat(name, &status)) {
+        const int number = errno;
+        note_unless_nowhere(name, "examined", number);
+        return h5_leads_nowhere(number); /* the library itself reports what does not exist */
+    }
+    if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) /* and directories */
+        return true;
     snprintf(refused, sizeof refused, "%s is a device or pipe, not a file", name);
     return false;
 }
@@ -126,13 +166,14 @@ static H5FD_t *plain_open(const char *name, unsigned flags, hid_t access, haddr_
     errno = 0;
     if (f)
         f->real = H5FDopen(name, flags, of_real, limit);
-    if (f && !f->real && !leads_nowhere(errno))
-        note(name, "opened", errno);
+    if (f && !f->real)
+        note_unless_nowhere(name, "opened", errno);
     H5Pclose(of_real);
     if (f && f->real) {
         if (visit_opened)
             visit_opened(name, visit_context);
         f->name = strdup(name);
+        remember(name);
         return &f->base;
     }
     free(f);
@@ -212,7 +253,7 @@ static herr_t plain_lock(H5FD_t *file, hbool_t writing)
 {
     errno = 0;
     herr_t status = H5FDlock(real_of(file), writing);
-    if (status < 0 && !h5_lock_unsupported(errno))
+    if (status < 0)
         note(name_of(file), "locked", errno);
     return status;
 }

@@ -44,6 +44,13 @@ void h5_leave(void)
     pthread_mutex_unlock(&library);
 }
 
+int h5_settle(int rc, const char *file, struct error *err)
+{
+    if (rc || !h5_failure()[0])
+        return rc;
+    return error_add(err, h5_failure_code(EXIT_INPUT), "%s: %s", file, h5_failure());
+}
+
 static herr_t take_innermost(unsigned depth, const H5E_error2_t *entry, void *context)
 {
     (void)context;
@@ -264,8 +271,10 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
     if (check_plain_file(file, mode != H5_READ, err))
         return -1;
     hid_t id = try_open(file, mode, true);
-    if (id < 0 && h5_lock_unsupported(why_errno))
+    if (id < 0 && h5_lock_unsupported(why_errno)) {
+        h5_forget_failure();
         id = try_open(file, mode, false);
+    }
     if (id >= 0)
         return id;
     if (why_errno == EAGAIN)

@@ -72,6 +72,13 @@ const char *h5_failure(void);
 int h5_failure_code(int otherwise);
 void h5_forget_failure(void);
 
+/* The end of a use of the library: rc, or if that is 0 the complaint about a noted failure, which
+ * the library has made something else of. */
+int h5_settle(int rc, const char *file, struct error *err);
+
+/* Whether this errno says that a name leads to no file that could be opened.  Pure. */
+bool h5_leads_nowhere(int number);
+
 /* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
 void h5_visit_opened(matfile_source *visit, void *context);
 
@@ -117,9 +124,9 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 /* Bytes of the largest type of real numbers. */
 enum { H5_ELEMENT_MAX = 16 };
 
-/* Check the files of a virtual or external dataset, recursively.  Complains about those that cannot
- * be read; *found becomes the number of source datasets, direct and indirect. */
-int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
+/* Check the files of a virtual or external dataset, recursively, and say what they are.  Complains
+ * about those that cannot be read, and (EXIT_RESOURCES) about more than may be open. */
+int h5_check_sources(hid_t dataset, const struct matrix_info *info, struct matfile_sources *found,
                      struct error *err);
 
 /* Parts of h5_describe: h5_extents sets rows and cols, as HDF5 counts them; h5_type sets elements,

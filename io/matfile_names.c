@@ -109,6 +109,8 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
                        "%s: \"%s\" is a %s, not a dataset; give the path of one; %s", info->file,
                        info->dataset, H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
                        list_datasets(file, text, sizeof text));
+    else if (h5_failure()[0])
+        rc = h5_settle(0, info->file, err);
     else if (h5_refused()[0] || !h5_first_missing(file, info->dataset, missing))
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
                        info->dataset, reason);
@@ -141,6 +143,7 @@ int matfile_describe(const char *file, const char *dataset, struct matrix_info *
     hid_t id = h5_open_file(file, H5_READ, err);
     int rc = id < 0 ? err->code : describe_name(id, info, err);
     h5_close(id);
+    rc = h5_settle(rc, file, err);
     h5_leave();
     return rc;
 }
@@ -152,7 +155,9 @@ static herr_t visit_dataset(hid_t dataset, const char *path, struct walk *walk)
     char name[MATFILE_NAME_MAX + 1];
     snprintf(name, sizeof name, "/%s", path);
     if (!set_names(&info, walk->file, name, &problem))
-        h5_describe(dataset, &info, &problem);
+        h5_settle(h5_describe(dataset, &info, &problem), info.file, &problem);
+    if (problem.code)
+        h5_forget_failure(); /* it is told */
     walk->visit(&info, &problem, walk->context);
     return 0;
 }
@@ -168,6 +173,7 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     if (!rc && walk.unfinished)
         rc = error_add(err, EXIT_INPUT, "%s: %s", file, too_deep);
     h5_close(id);
+    rc = h5_settle(rc, file, err);
     h5_leave();
     return rc;
 }
@@ -187,8 +193,9 @@ int matfile_lookup(const char *file, const char *name, enum matfile_object *obje
         h5_close(found);
     }
     h5_close(id);
+    int rc = h5_settle(id < 0 ? err->code : 0, file, err);
     h5_leave();
-    return id < 0 ? err->code : 0;
+    return rc;
 }
 
 /* Normalise a path: without leading, trailing and repeated slashes. */
@@ -273,6 +280,7 @@ int matfile_others(const char *file, const char *dataset, char *text, size_t siz
     if (!rc)
         list_apart(id, &walk);
     h5_close(id);
+    rc = h5_settle(rc, file, err);
     h5_leave();
     return rc;
 }

@@ -3,19 +3,25 @@
  *
  * While it reads a virtual dataset, the library opens its sources recursively, endlessly where one
  * is drawn from itself; so all of them are checked before. */
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "error.h"
 #include "matfile_impl.h"
+#include "quantity.h"
 
 enum {
     DEPTH_MAX = 16,        /* levels of virtual datasets */
     SOURCES_MAX = 1 << 16, /* in all */
+    DESCRIPTORS = 64,      /* that the program needs for all else */
 };
 
 struct search {
@@ -25,6 +31,8 @@ struct search {
     struct error *err;
     hid_t kept;    /* the file of the last source, kept open: likely that of the next one too */
     int64_t count; /* datasets visited */
+    struct matfile_sources found;
+    void *files; /* a tree of those that are in found.files, by their status */
 };
 
 /* A dataset on the path from the matrix to the one that is visited. */
@@ -49,6 +57,49 @@ static int refuse(const struct search *s, const char *why, const char *name)
 {
     return error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\" %s%s", s->info->file, s->info->dataset,
                      why, name);
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct stat *x = a, *y = b;
+    if (x->st_dev != y->st_dev)
+        return x->st_dev < y->st_dev ? -1 : 1;
+    return x->st_ino < y->st_ino ? -1 : x->st_ino > y->st_ino;
+}
+
+/* Count a file, once. */
+static void count_file(struct search *s, const struct stat *status)
+{
+    if (tfind(status, &s->files, by_file))
+        return;
+    struct stat *copy = malloc(sizeof *copy);
+    if (copy)
+        *copy = *status;
+    if (copy && tsearch(copy, &s->files, by_file))
+        s->found.files++;
+    else
+        error_add(s->err, EXIT_RESOURCES, "no memory for the sources of %s", s->info->file);
+}
+
+/* Add a source to what all of them are; it has any number of dimensions, of any size. */
+static void count_dataset(struct search *s, hid_t dataset, hid_t plist, size_t element_bytes)
+{
+    const double most = (double)(1ULL << 60);
+    hsize_t extents[H5S_MAX_RANK], sides[H5S_MAX_RANK];
+    hid_t space = H5Dget_space(dataset);
+    int rank = H5Sget_simple_extent_dims(space, extents, NULL);
+    double chunk = (double)element_bytes, row = 1, rows = 1;
+    h5_close(space);
+    s->found.datasets++;
+    if (H5Pget_layout(plist) != H5D_CHUNKED || H5Pget_chunk(plist, H5S_MAX_RANK, sides) != rank)
+        return;
+    for (int i = 0; i < rank; i++) {
+        chunk *= (double)sides[i];
+        *(i > 0 ? &row : &rows) *= ceil((double)extents[i] / (double)sides[i]);
+    }
+    s->found.chunks += (int64_t)fmin(rows * row, most / SOURCES_MAX);
+    s->found.chunk_bytes = max_u64(s->found.chunk_bytes, (uint64_t)fmin(chunk, most));
+    s->found.row_bytes = max_u64(s->found.row_bytes, (uint64_t)fmin(chunk * row, most));
 }
 
 static bool is_same(const struct source_step *a, const struct source_step *b)
@@ -96,6 +147,8 @@ static bool follow(struct named *n, const char *path, const struct stat *status)
     struct source_step step = {n->from, path, n->dataset, *status, n->from->depth + 1};
     h5_close(access);
     n->found |= dataset >= 0;
+    if (file >= 0)
+        count_file(s, status);
     if (dataset >= 0)
         look_at(s, dataset, &step);
     else if (h5_refused()[0])
@@ -115,8 +168,13 @@ static bool try_path(struct named *n, const char *path)
     struct stat status;
     if (s->err->code)
         return true;
-    if (stat(path, &status))
-        return false;
+    if (stat(path, &status)) {
+        if (h5_leads_nowhere(errno))
+            return false;
+        error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\": %s cannot be examined: %s",
+                  s->info->file, s->info->dataset, path, strerror(errno));
+        return true;
+    }
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         refuse(s, "leads to a device or pipe: ", path);
         return true;
@@ -276,6 +334,8 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
     hid_t plist = H5Dget_create_plist(dataset);
     int external = H5Pget_external_count(plist);
+    if (step->before)
+        count_dataset(s, dataset, plist, H5Tget_size(whole));
     if (H5Tget_size(type) > H5_ELEMENT_MAX)
         refuse(s, "has elements of more bytes than any number: is it damaged?", "");
     else if (step->before && h5_is_unfinished(dataset))
@@ -290,6 +350,19 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     return s->err->code;
 }
 
+/* The library keeps the sources that it has read open until the virtual dataset is closed. */
+static void check_limit(const struct search *s)
+{
+    struct rlimit limit;
+    const uint64_t files = (uint64_t)s->found.files + DESCRIPTORS;
+    if (!s->err->code && getrlimit(RLIMIT_NOFILE, &limit) == 0 && files > limit.rlim_cur)
+        error_add(s->err, EXIT_RESOURCES,
+                  "%s: dataset \"%s\" is drawn from %" PRId64 " files, but %" PRIu64
+                  " may be open here: Too many open files; raise their number (ulimit -n) to "
+                  "%" PRIu64,
+                  s->info->file, s->info->dataset, s->found.files, (uint64_t)limit.rlim_cur, files);
+}
+
 static int look_at_all(struct search *s, hid_t dataset)
 {
     char holder[PATH_MAX];
@@ -297,20 +370,23 @@ static int look_at_all(struct search *s, hid_t dataset)
     ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");
-    stat(holder, &first.status);
+    if (stat(holder, &first.status))
+        return error_add(s->err, EXIT_INPUT, "%s cannot be examined: %s", holder, strerror(errno));
     s->kept = -1;
     look_at(s, dataset, &first);
     h5_close(s->kept);
+    check_limit(s);
+    tdestroy(s->files, free);
     return s->err->code;
 }
 
-int h5_check_sources(hid_t dataset, const struct matrix_info *info, int64_t *found,
+int h5_check_sources(hid_t dataset, const struct matrix_info *info, struct matfile_sources *found,
                      struct error *err)
 {
     struct search search = {.info = info, .err = err};
     look_at_all(&search, dataset);
-    *found = search.count - 1;
-    return err->code;
+    *found = search.found;
+    return h5_settle(err->code, info->file, err);
 }
 
 int matfile_each_source(const struct matrix_info *info, matfile_source *visit, void *context,
@@ -330,6 +406,7 @@ int matfile_each_source(const struct matrix_info *info, matfile_source *visit, v
     h5_close(dataset);
     h5_close(file);
     h5_visit_opened(NULL, NULL);
+    h5_settle(err->code, info->file, err);
     h5_leave();
     return err->code;
 }
@@ -347,12 +424,14 @@ static void compare(const char *file, void *context)
                      status.st_ino == wanted->status.st_ino;
 }
 
-bool matfile_draws_on(const struct matrix_info *info, const char *file)
+bool matfile_draws_on(const struct matrix_info *info, const char *file, struct error *err)
 {
     struct wanted wanted = {.found = false};
-    struct error ignored = {0};
-    if (stat(file, &wanted.status))
-        return false;
-    matfile_each_source(info, compare, &wanted, &ignored);
+    struct error own = {0}; /* the search ends at the first complaint, and `err` may have some */
+    if (stat(file, &wanted.status) == 0)
+        matfile_each_source(info, compare, &wanted, &own);
+    else if (!h5_leads_nowhere(errno))
+        error_add(&own, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));
+    error_append(err, &own);
     return wanted.found;
 }

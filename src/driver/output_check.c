@@ -80,7 +80,7 @@ struct guarded {
     const struct problem *problem; /* null where the operands could not be described */
 };
 
-static bool is_input(const struct guarded *g, const char *file)
+static bool is_input(const struct guarded *g, const char *file, struct error *err)
 {
     const struct options *options = g->options;
     const struct problem *p = g->problem;
@@ -88,7 +88,7 @@ static bool is_input(const struct guarded *g, const char *file)
                  (options_add_c(options) && file_is_same(file, options->c.file)) ||
                  (options->machine[0] && file_is_same(file, options->machine));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
-        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file);
+        found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file, err);
     return found;
 }
 
@@ -120,7 +120,7 @@ static void check_part(const struct guarded *g, const char *part, struct error *
         why = why_not_left(g->names, part, &status);
     if (S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
-    else if (is_input(g, part))
+    else if (is_input(g, part, err))
         error_add(err, EXIT_INPUT,
                   "%s, the temporary name of C, is one of the inputs; choose "
                   "another with --output",
@@ -142,7 +142,7 @@ static void check_name(const struct guarded *g, const char *name, struct error *
     if (lstat(name, &status))
         return;
     const char *why = name == g->names->lock ? NULL : why_not_left(g->names, name, &status);
-    if (is_input(g, name))
+    if (is_input(g, name, err))
         error_add(err, EXIT_INPUT,
                   "%s, which the run needs for itself, is one of the inputs; choose another "
                   "with --output",
@@ -184,7 +184,7 @@ static bool is_replaceable(const struct beside *file)
 
 static void check_temporary(const struct guarded *g, const struct beside *file, struct error *err)
 {
-    const char *is = is_input(g, file->temporary)                           ? "one of the inputs"
+    const char *is = is_input(g, file->temporary, err)                      ? "one of the inputs"
                      : file_is_same_name(file->temporary, g->names->output) ? "the output"
                                                                             : NULL;
     if (is)
@@ -204,7 +204,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     struct stat status;
     if (atomic_file_is_stdout(path))
         return;
-    const bool input = is_input(g, path);
+    const bool input = is_input(g, path, err);
     const bool output = file_is_same(path, names->output) || file_is_same_name(path, names->output);
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs; choose another name", what,
@@ -336,7 +336,7 @@ int output_check(const struct names *names, const struct options *options, const
     struct stat status, target;
     if (lstat(file, &status) == 0) {
         bool leads = S_ISLNK(status.st_mode) && stat(file, &target) == 0;
-        if (is_input(&g, file))
+        if (is_input(&g, file, err))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
         else if (leads ? !S_ISREG(target.st_mode)

@@ -1,6 +1,7 @@
 """Calls of the system that fail once, also inside of the HDF5 library, which takes some of them for files that are not
 there: a run ends with the right C, or with a complaint and without a C."""
 import errno
+import itertools
 import os
 import random
 import resource
@@ -15,7 +16,8 @@ from test_same_files import LAYOUTS, matrices, virtual
 
 pytestmark = pytest.mark.skipif(not (BUILD / FAULTY).exists(), reason="the program with faults is not built: make test")
 ERRORS = [errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EACCES]
-CASES = 8 * int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
+SEEDS = int(os.environ.get("DGEMM_OOC_TEST_SEEDS", "1"))
+CASES = 8 * SEEDS
 
 
 def prepare(tmp_path, layout):
@@ -79,6 +81,23 @@ def test_a_read_of_a_source_fails(tmp_path):
     assert read_calls > 10
 
 
+@pytest.mark.parametrize("error", [errno.ENOENT, errno.EACCES, errno.ENOLCK, errno.EAGAIN, errno.EMFILE, errno.EIO],
+                         ids=errno.errorcode.get)
+def test_a_call_on_a_source_fails(tmp_path, error):
+    """As if the source was gone, unreadable or locked at that moment: with seeds, at every moment."""
+    source, c, env = prepare(tmp_path, virtual)
+    part, failed = source.parent / "sources/part1.h5", 0
+    for number in itertools.count(1, 1 if SEEDS > 1 else 6):
+        done, what = fail_at(number, error, source, env, files=part)
+        if not what:  # there are fewer calls
+            break
+        assert_right_or_refused(done, what, source, c)
+        assert done.returncode == 0 or "part1.h5" in done.stderr, (number, what, done.stderr)
+        failed += done.returncode != 0
+        output_of(source).unlink(missing_ok=True)
+    assert number > 1 and failed
+
+
 def test_more_files_than_may_be_open(tmp_path):
     """The library gives fill values for sources that it cannot open."""
     count, rows = 90, 2
@@ -95,7 +114,9 @@ def test_more_files_than_may_be_open(tmp_path):
         file["B"] = b[:, :30]
     few = run("dgemm_ooc", source, wrapper=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
     assert few.returncode == 4 and "Too many open files; raise their number (ulimit -n)" in few.stderr
-    assert not output_of(source).exists()
+    assert "90 files, but 64 may be open here" in few.stderr and not output_of(source).exists()
+    same = run("h5mat", "diff", f"{source}:/A", f"{source}:/A", wrapper=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
+    assert same.returncode == 4 and "ulimit -n" in same.stderr
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 200:  # the program raises its own
         enough = run("dgemm_ooc", source, wrapper=["sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh"])
         assert enough.returncode == 0, enough.stderr

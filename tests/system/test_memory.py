@@ -110,6 +110,32 @@ def test_chunks_are_counted(tmp_path, device, ranks, chunks, options):
     assert_kept(multiply(source, *limits(options, device), ranks=ranks, device=device))
 
 
+@pytest.mark.parametrize("count, shape, stored, most", [
+    (1, (2000, 4000), {"chunks": (2000, 4000), "compression": 1}, 320),  # of 61 MiB: decoded into the cache, once
+    (8, (1000, 500), {"chunks": (1000, 250), "compression": 1}, 90),
+    (300, (4, 300), {}, 260),
+    (300, (4, 300), {"chunks": (2, 100)}, 300),
+], ids=["a large chunk", "chunks", "many files", "many files of chunks"])
+def test_sources_of_a_virtual_dataset_are_counted(tmp_path, count, shape, stored, most):
+    """What they need is not more than it may be, and enough.  `most` is in MiB."""
+    small, source = tmp_path / "small.h5", tmp_path / "input.h5"
+    operands(small, 1, 1, 1)
+    layout = h5py.VirtualLayout((count * shape[0], shape[1]), "f8")
+    for i in range(count):
+        with h5py.File(tmp_path / f"s{i}.h5", "w") as file:
+            file.create_dataset("X", data=whole(shape, seed=i), dtype="f8", **stored)
+        layout[i * shape[0]:(i + 1) * shape[0]] = h5py.VirtualSource(f"s{i}.h5", "X", shape)
+    with h5py.File(source, "w") as file:
+        file.create_virtual_dataset("A", layout)
+        file["B"] = whole((shape[1], 100), seed=count)
+    refused = run("dgemm_ooc", source, "--host-memory", "10M")
+    assert refused.returncode == 4, refused.stderr
+    needed = int(re.search("give at least --host-memory ([0-9]+)K", refused.stderr)[1]) << 10
+    assert needed <= most << 20
+    limit = needed + (8 << 20)  # with tiles that are not the smallest, which take long
+    assert peak_of(source, "--host-memory", limit) - peak_of(small) <= limit
+
+
 def test_many_threads_do_not_take_the_memory(tmp_path):
     """Each thread has its own buffers; with little memory, fewer threads compute."""
     operands(tmp_path / "input.h5", 500, 400, 300)
