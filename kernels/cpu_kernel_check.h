@@ -135,11 +135,9 @@ static double NAME(square_chain)(const REAL *m, int64_t along, int64_t k)
     return sum;
 }
 
-/* A block of op(M) that stays in L1 for the products and the squares. */
-static void NAME(project_block)(const struct project *p, struct range rows, struct range k)
+static void NAME(project_classes)(const struct project *p, const REAL *m, int64_t across,
+                                  int64_t along, struct range rows, struct range k)
 {
-    int64_t across = p->trans ? 1 : p->ld, along = p->trans ? p->ld : 1;
-    const REAL *m = (const REAL *)p->matrix + rows.begin * across + k.begin * along;
     const double *x = p->x + k.begin * p->classes;
     double *y = p->y + rows.begin * p->classes;
     switch (p->classes) {
@@ -151,7 +149,23 @@ static void NAME(project_block)(const struct project *p, struct range rows, stru
     case 32: NAME(project_rows)(m, across, along, k.count, rows.count, 32, x, y); break;
     default: NAME(project_rows)(m, across, along, k.count, rows.count, CLASSES_MAX, x, y); break;
     }
-    for (int64_t i = 0; i < rows.count; i++)
+}
+
+/* A block of op(M) that stays in L1 for the products and the squares. */
+static void NAME(project_block)(const struct project *p, struct range rows, struct range k)
+{
+    int64_t across = p->trans ? 1 : p->ld, along = p->trans ? p->ld : 1;
+    const REAL *m = (const REAL *)p->matrix + rows.begin * across + k.begin * along;
+    if (p->absolute) {
+        double sizes[FREIVALDS_CHAIN * FREIVALDS_CHAIN] = {0};
+        for (int64_t i = 0; i < rows.count; i++)
+            for (int64_t s = 0; s < k.count; s++)
+                sizes[i * k.count + s] = fabs((double)m[i * across + s * along]);
+        JOIN(project_classes, double)(p, sizes, k.count, 1, rows, k);
+    } else {
+        NAME(project_classes)(p, m, across, along, rows, k);
+    }
+    for (int64_t i = 0; i < rows.count && p->squares; i++)
         p->squares[rows.begin + i] += NAME(square_chain)(m + i * across, along, k.count);
 }
 

@@ -18,6 +18,7 @@
  * operation, and stay the caller's. */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,12 @@ enum {
     PROJECT_STEPS = 256,  /* and its steps of k, at least */
     PROJECT_BLOCKS = 512, /* thread blocks that fill a GPU */
 };
+
+/* An upper bound on the norm, given a sum of `count` squares that may have underflowed. */
+INDEX_MAP double freivalds_norm(double squares, double count)
+{
+    return sqrt(squares + count * 0x1p-1022);
+}
 
 /* Columns with larger elements are left out, like those with NaN or Inf: squares might overflow. */
 #define FREIVALDS_LARGEST 0x1p480
@@ -98,19 +105,20 @@ struct retire {
 
 /* y += op(M) x for all classes: y[i * classes + c] += sum over k of op(M)[i][k] x[k * classes + c];
  * and squares[i] += the sum of op(M)[i][k]^2, NaN if one of them is NaN or infinite.  M is stored
- * rows x cols. */
+ * rows x cols.  With `absolute`, y += |op(M)| x instead. */
 struct project {
     enum scalar type;
     bool trans;
     bool from_zero; /* y starts from 0 */
     bool begin;     /* squares start from 0: a group begins */
+    bool absolute;
     int64_t rows, cols;
     const void *matrix;
     int64_t ld;
     int classes;
     const double *x;
-    double *y, *squares;
-    double *partial; /* workspace of project_partials doubles; unused on the CPU */
+    double *y, *squares; /* squares: may be null */
+    double *partial;     /* workspace of project_partials doubles; unused on the CPU */
     bool exact;      /* M holds integers; x and y are uint64_t, and there are no squares */
 };
 
@@ -132,16 +140,24 @@ static inline int64_t project_depth(int64_t rows, int64_t steps)
     return freivalds_parts(depth, FREIVALDS_CHAIN) * FREIVALDS_CHAIN;
 }
 
+/* An upper bound on the columns of a class. */
+INDEX_MAP int64_t freivalds_width(int64_t cols, int deal, int classes)
+{
+    return freivalds_parts(freivalds_parts(cols, deal), classes) * deal;
+}
+
 /* The size of project's workspace, in doubles, for at most so many rows and steps.  Pure. */
 size_t project_partials(int64_t rows, int64_t steps, int classes);
 
 /* norms[c] += the sum over k < steps of squares[k * classes + c]; with `begin`, norms start from
- * 0. */
+ * 0.  roots[k * classes + c] becomes the norm of `width` elements with these squares; it may be in
+ * their place. */
 struct norms {
     int64_t steps;
     int classes;
+    double width;
     const double *squares;
-    double *norms;
+    double *norms, *roots;
     bool begin;
 };
 
@@ -181,6 +197,8 @@ struct judge {
     int tag;                   /* if *found < tag, no column was left out */
     const double *row_squares; /* of project; null: the group is a sum of `steps` products, and
                                 * `before` the sum of all their squares */
+    const double *reach;       /* rows x classes, in this group: |op(A)| times the norms of the rows
+                                * of op(B) */
     const double *norms;
     const float *peaks; /* of the GEMM kernel (gemm.h), where deal is PEAK_ROWS; or null */
     int64_t peaks_ld;

@@ -202,7 +202,7 @@ void project_cpu(const struct project *p, int threads)
         return;
     }
     int64_t rows = p->trans ? p->cols : p->rows, steps = p->trans ? p->rows : p->cols;
-    if (p->begin)
+    if (p->squares && p->begin)
         memset(p->squares, 0, (size_t)rows * sizeof *p->squares);
     if (p->from_zero)
         memset(p->y, 0, (size_t)rows * (size_t)p->classes * sizeof *p->y);
@@ -217,8 +217,11 @@ void norms_cpu(const struct norms *n)
 {
     for (int c = 0; c < n->classes; c++) {
         double sum = n->begin ? 0 : n->norms[c];
-        for (int64_t k = 0; k < n->steps; k++)
-            sum += n->squares[k * n->classes + c];
+        for (int64_t k = 0; k < n->steps; k++) {
+            const double squares = n->squares[k * n->classes + c];
+            n->roots[k * n->classes + c] = freivalds_norm(squares, n->width);
+            sum += squares;
+        }
         n->norms[c] = sum;
     }
 }

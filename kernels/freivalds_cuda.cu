@@ -279,8 +279,11 @@ __global__ void __launch_bounds__(NORM_THREADS) norms_kernel(const norms n)
     const int t = threadIdx.x, c = blockIdx.x;
     double sum = 0;
 #pragma unroll 8
-    for (int64_t k = t; k < n.steps; k += NORM_THREADS)
-        sum += n.squares[k * n.classes + c];
+    for (int64_t k = t; k < n.steps; k += NORM_THREADS) {
+        const double squares = n.squares[k * n.classes + c];
+        n.roots[k * n.classes + c] = freivalds_norm(squares, n.width);
+        sum += squares;
+    }
     part[t] = sum;
     for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
         __syncthreads();

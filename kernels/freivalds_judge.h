@@ -10,31 +10,31 @@
  * 1. Rounding of the product.  In `steps` steps an element goes from s_0 to s_1, with the error e.
  *    Sums of exact products p_t in any order satisfy |e| <= steps u (|s_0| + sum |p_t|), without
  *    higher-order terms (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013: their induction
- *    only requires that partial sums are floating-point numbers, so it covers fused steps).  By
- *    Cauchy-Schwarz ||sum |p_t||| <= ||a|| ||B||_F =: ab, so
+ *    only requires that partial sums are floating-point numbers, so it covers fused steps).  With
+ *    b_t, row t of B, ||sum |p_t||| <= sum |a_t| ||b_t|| =: ab, so
  *        ||e|| <= steps u (||s_0|| + ab).
  *    A running sum rounds each s_t once: ||e|| <= u sum ||s_t||.  Each s_t is s_0 plus the first
- *    terms, and also s_1 minus the last terms.  The norms of these are at most f g ab and
- *    sqrt(1 - f^2) sqrt(1 - g^2) ab, where f and g are the fractions of ||a|| and ||B||_F in the
- *    first terms; since f g + sqrt(1 - f^2) sqrt(1 - g^2) <= 1, the smaller of the two is at most
- *    ab / 2.  So
+ *    terms, and also s_1 minus the last terms.  The norms of these are at most f ab and
+ *    (1 - f) ab, where f is the fraction of ab in the first terms, and the smaller of the two is at
+ *    most ab / 2.  So
  *        ||e|| <= steps u (max(||s_0||, ||s_1||) + ab / 2 + 3 steps u (max(...) + ab)),
  *    where the last term covers the errors of s_t and s_1 themselves as long as steps u <= 0.01.
  *    (What a column added before it was left out is missing from s_1, but is at most ab; the choice
  *    of LAMBDA leaves room for it.)
  *    Where the kernel reports the peak of ||s_t|| after every q steps, all of this holds for each
- *    run of q steps with the peak in place of the maximum; the products of the groups' norms sum
- *    to at most ab (Cauchy-Schwarz again), so
+ *    run of q steps with the peak in place of the maximum, and the runs' ab sum to that of all
+ *    steps, so
  *        ||e|| <= steps u peak (1 + 3 q u) + q u ab (1/2 + 3 q u).
  *    A product in residues is a running sum of blocks of k in place of single products: rounded
  *    once a block, so `steps` is the number of blocks in all of this; but a block has an error
- *    before it is added, the norm of which ozaki_bound.c bounds by `inputs` ab.
+ *    before it is added, the norm of which ozaki_bound.c bounds by `inputs` ||a|| ||B||_F.
  * 2. The weights have random signs, drawn independently of the data, and magnitudes of at most 1:
  *    |sum w_j e_j| <= LAMBDA ||e|| except with probability 2 exp(-LAMBDA^2 / 2) (Hoeffding), which
  *    is less than 2e-26 for LAMBDA = 11, and less than 1e-12 for 5e13 comparisons.
  * 3. z and y are computed in double with at most `roundings` roundings per term; their error is
  *    roundings v sqrt(w) (||s_0|| + ||s_1|| + ab), since sum |w_j s_j| <= sqrt(w) ||s|| and
- *    sum_p |a_p| sum_j |w_j b_pj| <= sqrt(w) ab.
+ *    sum_p |a_p| sum_j |w_j b_pj| <= sqrt(w) ab.  What underflows there is less than what
+ *    freivalds_norm adds to each ||b_t||.
  * 4. Subnormal numbers: each step adds at most half of the smallest number.
  *
  * 5. What is promised.  d_j, the error of one element in one group, fault and rounding together, is
@@ -47,8 +47,9 @@
  *    take the largest of a row's classes in each group.
  *
  * So |z - y| is at most LAMBDA times the bounds of 1 and 4, evidence_error, and that of 3: together
- * evidence_limit.  A right s_1 has ||s_1|| <= 2 (||s_0|| + ab), so that to cap it there changes
- * nothing for a right product.  Where the product is scale op(A) op(B), so is ab. */
+ * evidence_limit.  A right s_1 has ||s_1|| <= 2 (||s_0|| + ab) and the errors before it is rounded,
+ * so that to cap it there changes nothing for a right product.  Where the product is
+ * scale op(A) op(B), so are ab and ||a|| ||B||_F. */
 #pragma once
 
 #include <float.h>
@@ -70,6 +71,7 @@
 /* What is known of the elements of one row and class in a group of steps. */
 struct evidence {
     double before, after; /* sums of squares: ||s_0||^2 and ||s_1||^2 */
+    double reach;         /* ab, without the scale */
     double row, columns;  /* ||a||^2 and ||B||_F^2 */
     double scale, steps, rounded, inputs, roundings, width;
     double peak; /* the largest norm of the running sums at every PEAK_STEPS; infinite: unknown */
@@ -81,33 +83,31 @@ JUDGES double evidence_smallest(const struct evidence *e)
     return e->is_float ? 0x1p-149 : 0x1p-1074;
 }
 
-/* An upper bound on the norm, given a sum of `count` squares that may have underflowed. */
-JUDGES double norm_of(double squares, double count)
-{
-    return sqrt(squares + count * 0x1p-1022);
-}
-
-/* ||a|| ||B||_F, without and with the scale. */
-JUDGES double evidence_sum(const struct evidence *e)
-{
-    return norm_of(e->row, e->steps) * norm_of(e->columns, e->steps * e->width);
-}
-
+/* ab */
 JUDGES double evidence_product(const struct evidence *e)
 {
-    return e->scale * evidence_sum(e);
+    return e->scale * e->reach;
+}
+
+/* The errors before sums are rounded. */
+JUDGES double evidence_inputs(const struct evidence *e)
+{
+    return e->inputs == 0 ? 0
+                          : e->inputs * e->scale * freivalds_norm(e->row, e->steps) *
+                                freivalds_norm(e->columns, e->steps * e->width);
 }
 
 /* ||s_0||, and ||s_1|| capped at what correct sums can reach, so that a wrong sum does not raise
  * its own limit. */
 JUDGES double evidence_before(const struct evidence *e)
 {
-    return norm_of(e->before, e->width);
+    return freivalds_norm(e->before, e->width);
 }
 
 JUDGES double evidence_after(const struct evidence *e)
 {
-    return fmin(norm_of(e->after, e->width), 2 * (evidence_before(e) + evidence_product(e)));
+    return fmin(freivalds_norm(e->after, e->width),
+                2 * (evidence_before(e) + evidence_product(e) + evidence_inputs(e)));
 }
 
 /* The bound on ||e||. */
@@ -118,10 +118,11 @@ JUDGES double evidence_error(const struct evidence *e)
     const double ends = fmax(before, evidence_after(e));
     const double any = reach * (before + ab);
     const double running = reach * (ends + ab / 2 + 3 * reach * (ends + ab));
+    const double inputs = evidence_inputs(e);
     const double group = PEAK_STEPS * u, peak = fmin(e->peak, 2 * (before + ab));
     const double by_peak = reach * peak * (1 + 3 * group) + group * ab * (0.5 + 3 * group);
     const double least = e->running && reach <= 0.01 ? fmin(any, fmin(running, by_peak)) : any;
-    return least + e->inputs * ab * (1 + reach) +
+    return least + inputs * (1 + reach) +
            fmax(1.0, e->scale) * e->rounded * sqrt(e->width) * evidence_smallest(e);
 }
 
@@ -129,9 +130,7 @@ JUDGES double evidence_error(const struct evidence *e)
 JUDGES double evidence_limit(const struct evidence *e)
 {
     const double v = 0x1p-53;
-    const double sizes =
-        evidence_before(e) + evidence_after(e) + evidence_product(e) +
-        e->scale * e->width * norm_of(e->row, e->steps) * sqrt(e->steps) * 0x1p-1020;
+    const double sizes = evidence_before(e) + evidence_after(e) + evidence_product(e);
     return FREIVALDS_LAMBDA * evidence_error(e) + e->roundings * v * sqrt(e->width) * sizes;
 }
 
@@ -147,7 +146,7 @@ JUDGES double evidence_slope(const struct evidence *e)
 JUDGES bool evidence_overflows(const struct evidence *e)
 {
     const double largest = e->is_float ? FLT_MAX : DBL_MAX;
-    return !(evidence_before(e) + fmax(1.0, e->scale) * evidence_sum(e) < largest / 2);
+    return !(evidence_before(e) + fmax(1.0, e->scale) * e->reach < largest / 2);
 }
 
 /* The verdict on a row, accumulated over classes. */
@@ -252,13 +251,6 @@ JUDGES void keep_left_out(const struct judge *j)
     j->counts[1] = count_left_out(j, LEFT_OUT_NOT_FINITE);
 }
 
-/* An upper bound on the columns of a class. */
-JUDGES double class_width(const struct judge *j)
-{
-    const int64_t deals = freivalds_parts(j->cols, j->deal);
-    return (double)(freivalds_parts(deals, j->classes) * j->deal);
-}
-
 /* The peak norm of class c in row i. */
 JUDGES double peak_of(const struct judge *j, int64_t i, int c)
 {
@@ -296,6 +288,7 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     struct evidence e;
     e.before = j->from_zero ? 0 : j->before[at] * (sums ? j->steps : 1);
     e.after = j->squares[at];
+    e.reach = sums ? 0 : j->reach[at];
     e.row = sums ? 0 : j->row_squares[i];
     e.columns = sums ? 0 : j->norms[c];
     e.scale = j->scale;
@@ -303,7 +296,7 @@ JUDGES void judge_one(const struct judge *j, int64_t i, int c, struct row_verdic
     e.rounded = j->rounded;
     e.inputs = j->inputs;
     e.roundings = j->roundings;
-    e.width = class_width(j);
+    e.width = (double)freivalds_width(j->cols, j->deal, j->classes);
     e.peak = j->peaks ? peak_of(j, i, c) : INFINITY;
     e.is_float = j->type == SCALAR_FLOAT;
     e.running = j->running;

@@ -109,7 +109,7 @@ struct project_sums {
         return threadIdx.x / 32 / SHAPE::WARPS_DOWN * 8 * EIGHTS;
     }
 
-    __device__ __forceinline__ void multiply(const typename SHAPE::pieces &from)
+    __device__ __forceinline__ void multiply(const typename SHAPE::pieces &from, bool absolute)
     {
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -121,6 +121,7 @@ struct project_sums {
                 a[e] = from.a[TRANS ? p : i][TRANS ? i : p];
                 square[e % 2] = fma(a[e], a[e], square[e % 2]);
                 odd[e % 2] |= !(fabs(a[e]) <= DBL_MAX);
+                a[e] = absolute ? fabs(a[e]) : a[e];
             }
 #pragma unroll
             for (int e = 0; e < EIGHTS; e++) {
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, SHAPE::BLOCKS)
         __syncthreads(); /* this stage is full, and all threads have read the one before it */
         copier.copy(p, ring[(stage + STAGES - 1) % STAGES]);
         cp_async_commit();
-        sums.multiply(ring[stage]);
+        sums.multiply(ring[stage], p.absolute);
         if ((k + DEPTH) % FREIVALDS_CHAIN == 0 || k + DEPTH >= length)
             sums.end_chain();
     }
@@ -210,6 +211,8 @@ __global__ void __launch_bounds__(THREADS_ADDING)
     if (at >= sums + rows)
         return;
     const bool square = at >= sums;
+    if (square && !p.squares)
+        return;
     const int64_t i = square ? at - sums : at, pitch = square ? rows : sums;
     const double *from = p.partial + (square ? parts * sums : 0) + i;
     double sum = 0;

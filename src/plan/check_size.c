@@ -9,7 +9,8 @@ enum {
     CLASS_COLUMNS = 256, /* and where there are more */
     GROUP_LEAST = 512,   /* steps that are compared together */
     WIDE = 1 << 15,      /* columns of a tile, above which these are fewer */
-    ROW_SUMS = 5,        /* of each class of a row: y, before, z, squares, odd */
+    ROW_SUMS = 6,        /* of each class of a row: y, before, z, squares, odd, reach */
+    STEP_SUMS = 3,       /* of each class of a step: op(B) x, its squares, their roots */
 };
 
 static int rounded_classes(int64_t cols)
@@ -68,7 +69,7 @@ size_t check_device_bytes(const struct problem *p, int64_t rows, int64_t cols, i
                           bool has_peaks)
 {
     size_t classes = (size_t)check_classes(p, cols), parts = check_parts(slab);
-    size_t numbers = 2 * ((size_t)cols + 1) + 2 * (size_t)slab * classes +
+    size_t numbers = 2 * ((size_t)cols + 1) + STEP_SUMS * (size_t)slab * classes +
                      (size_t)check_passes(p) * parts * classes + ROW_SUMS * (size_t)rows * classes +
                      (size_t)rows + project_partials(rows, slab, (int)classes) +
                      2 * check_verdicts(rows);

@@ -179,7 +179,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
                             .weights = c->weights + first,
                             .left_out = c->left_out + first,
                             .sums = c->t,
-                            .squares = c->t + c->plan->slab * c->classes,
+                            .squares = c->t_squares,
                             .found = found_of(c),
                             .tag = ++c->tag};
     struct retire retire = {.type = c->problem->type,
@@ -217,9 +217,13 @@ int check_columns(struct check *c, const struct block *rows, struct error *err)
     if (sketch_columns(c, skip, c->passed, end, err))
         return err->code;
     for (int64_t first = 0; first < k && !c->problem->exact; first += part) {
-        const double *squares = c->t + (c->plan->slab + first) * c->classes;
-        struct norms norms = {min_i64(part, k - first), c->classes, squares,
-                              norms_of(c, skip, first / part), first > 0 || c->begins};
+        struct norms norms = {.steps = min_i64(part, k - first),
+                              .classes = c->classes,
+                              .width = (double)freivalds_width(end, c->deal, c->classes),
+                              .squares = c->t_squares + first * c->classes,
+                              .norms = norms_of(c, skip, first / part),
+                              .roots = c->t_roots + first * c->classes,
+                              .begin = first > 0 || c->begins};
         if (dev->norms(dev, &norms, err))
             return err->code;
     }
@@ -303,6 +307,7 @@ static int judge_rows(struct check *c, const struct group_end *end, const void *
     judge.odd += at;
     judge.verdicts += end->skip;
     judge.row_squares = c->problem->exact ? NULL : c->row_squares + end->skip;
+    judge.reach = c->reach + at;
     judge.norms = norms_of(c, end->skip, end->part);
     judge.cols = columns_of(c, end->skip, end->rows);
     judge.steps = (double)end->steps;
@@ -343,7 +348,13 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
                               .y = c->y + skip * c->classes,
                               .squares = c->row_squares + skip,
                               .partial = c->parts};
-    if (dev->project(dev, &project, err))
+    struct project reach = project;
+    reach.absolute = true;
+    reach.from_zero = project.begin;
+    reach.x = c->t_roots + product->first * c->classes;
+    reach.y = c->reach + skip * c->classes;
+    reach.squares = NULL;
+    if (dev->project(dev, &project, err) || (!project.exact && dev->project(dev, &reach, err)))
         return err->code;
     bool split = check_part(c, c->plan->slab) < c->plan->slab; /* each part is a group */
     struct group_end end = {skip, rows, split ? product->first / c->group_steps : 0,

@@ -46,9 +46,11 @@ struct check {
     /* On the device. */
     double *weights;           /* a column */
     int *left_out;             /* of each column; then the newest slab that left columns out */
-    double *t;                 /* op(B) x, and its squares: steps of a slab x classes, twice */
+    double *t, *t_squares;     /* steps of a slab x classes: op(B) x, squares of op(B), */
+    double *t_roots;           /* and their roots */
     double *y, *before;        /* tile rows x classes: expected, and squares when the group began */
     double *z, *squares, *odd; /* likewise: of the accumulators */
+    double *reach;             /* likewise: |op(A)| t_roots, in the group */
     double *row_squares, *norms;
     double *parts;       /* of sums, for project to work with */
     float *peaks;        /* of each group, tile rows each; null where the algorithm reports none */

@@ -19,12 +19,15 @@ static void carve_memory(struct check *c, double *memory, bool has_peaks)
     size_t classes = (size_t)c->classes, sums = (size_t)plan->tile_rows * classes;
     c->weights = carve(&memory, (size_t)plan->tile_cols);
     c->left_out = (int *)carve(&memory, (size_t)plan->tile_cols + 2);
-    c->t = carve(&memory, 2 * (size_t)plan->slab * classes);
+    c->t = carve(&memory, (size_t)plan->slab * classes);
+    c->t_squares = carve(&memory, (size_t)plan->slab * classes);
+    c->t_roots = carve(&memory, (size_t)plan->slab * classes);
     c->y = carve(&memory, sums);
     c->before = carve(&memory, sums);
     c->z = carve(&memory, sums);
     c->squares = carve(&memory, sums);
     c->odd = carve(&memory, sums);
+    c->reach = carve(&memory, sums);
     c->row_squares = carve(&memory, (size_t)plan->tile_rows);
     c->norms = carve(&memory, (size_t)check_passes(c->problem) * classes * check_parts(plan->slab));
     c->parts = carve(&memory, project_partials(plan->tile_rows, plan->slab, c->classes));

@@ -26,8 +26,9 @@ struct full_check {
     double *numbers;           /* all that follow, carved up by allocate */
     double *weights, *scratch; /* n */
     double *scaled;            /* n: x by alpha or beta, where these are complex */
-    double *t, *t_squares;     /* k x classes: op(B) x */
+    double *t, *t_squares;     /* k x classes: op(B) x; squares of op(B), then their roots */
     double *row_squares;       /* m: of op(A) */
+    double *reach;             /* m x classes: |op(A)| by these roots */
     double *y, *before, *odd0; /* m x classes: alpha op(A) t + beta C0 x; C0's squares, and ... */
     double *z, *squares, *odd; /* m x classes: of C; one behind the other, as these three are */
     double *norms, *verdicts;
@@ -49,7 +50,7 @@ struct sweep {
     bool standardizes;    /* elements become what was multiplied, first */
     enum operand operand; /* of a factor: likewise, if it is embedded; C otherwise */
     struct sketch sketch;
-    struct project project;
+    struct project project, reach;
 };
 
 /* This rank's share of the rows, in whole chunks. */
@@ -63,17 +64,16 @@ static struct block share_of(const struct matrix_info *info, const struct comm *
     return (struct block){row, 0, min_i64(end * unit, info->rows) - row, info->cols};
 }
 
-static void project_part(const struct sweep *s, const struct block *part, const void *memory,
+static void project_part(struct project p, const struct block *part, const void *memory,
                          int threads)
 {
-    struct project p = s->project;
     int64_t in = p.trans ? part->row : part->col, out = p.trans ? part->col : part->row;
     p.rows = part->rows;
     p.cols = p.ld = part->cols;
     p.matrix = memory;
     p.x += in * p.classes;
     p.y += out * p.classes;
-    p.squares += out;
+    p.squares += p.squares ? out : 0;
     project_cpu(&p, threads);
 }
 
@@ -101,9 +101,10 @@ static void add_part(const struct full_check *f, const struct sweep *s, const st
     const struct lower_half half = {s->share.cols, problem_width(f->problem),
                                     problem_is_hermitian(f->problem)};
     void *numbers = embed_part(f, s, stored, memory);
-    if (s->projects)
-        project_part(s, part, numbers, threads);
-    else if (s->lower)
+    if (s->projects) {
+        project_part(s->project, part, numbers, threads);
+        project_part(s->reach, part, numbers, threads);
+    } else if (s->lower)
         sketch_lower_part(&s->sketch, &half, part, numbers, threads);
     else
         sketch_part(&s->sketch, part, numbers, threads);
@@ -177,8 +178,9 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                             .context = s,
                             .add = sweep_add,
                             .add_round = sweep_add_round};
-    s->project.type = s->sketch.type = held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
-    s->project.classes = s->sketch.classes = f->classes;
+    s->project.type = s->reach.type = s->sketch.type =
+        held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
+    s->project.classes = s->reach.classes = s->sketch.classes = f->classes;
     s->sketch.deal = (int)problem_width(p);
     if (pass_open(&s->pass, f->part_memory, err) == 0 && s->is_c)
         store_forget(s->pass.store);
@@ -270,18 +272,21 @@ static int multiply_a(struct full_check *f, struct error *err)
     const struct problem *p = f->problem;
     double alpha;
     scale_weights(f, p->alpha, p->alpha_i, &alpha);
+    const double width = (double)freivalds_width(p->n, (int)problem_width(p), f->classes);
+    norms_cpu(&(struct norms){
+        p->k, f->classes, width, f->t_squares, f->norms, f->t_squares, true});
     struct sweep sweep = {
         .projects = true,
         .standardizes = p->standard.axis != AXIS_NONE,
-        .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares}};
+        .project = {.trans = p->trans[0], .x = f->t, .y = f->y, .squares = f->row_squares},
+        .reach = {.trans = p->trans[0], .absolute = true, .x = f->t_squares, .y = f->reach}};
     if (sweep_matrix(f, &p->matrix[OPERAND_A], OPERAND_A, &sweep, err))
         return err->code;
     comm_sum_vector(f->y, p->m * f->classes);
     comm_sum_vector(f->row_squares, p->m);
+    comm_sum_vector(f->reach, p->m * f->classes);
     for (int64_t i = 0; i < p->m * f->classes; i++)
         f->y[i] *= alpha;
-    struct norms norms = {p->k, f->classes, f->t_squares, f->norms, true};
-    norms_cpu(&norms);
     return 0;
 }
 
@@ -346,6 +351,7 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
                           .found = &(int){1},
                           .tag = 1,
                           .row_squares = f->row_squares,
+                          .reach = f->reach,
                           .norms = f->norms,
                           .verdicts = f->verdicts,
                           .counts = f->verdicts + VERDICTS * p->m,
@@ -413,8 +419,9 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
     f->t = carve(&next, p->k * f->classes);
     f->t_squares = carve(&next, p->k * f->classes);
     f->row_squares = carve(&next, p->m);
-    double **const sums_of[] = {&f->y, &f->before, &f->odd0, &f->z, &f->squares, &f->odd};
-    for (int i = 0; i < 6; i++)
+    double **const sums_of[] = {&f->y,       &f->before, &f->odd0, &f->z,
+                                &f->squares, &f->odd,    &f->reach};
+    for (int i = 0; i < 7; i++)
         *sums_of[i] = carve(&next, sums);
     f->norms = carve(&next, f->classes);
     f->verdicts = next;

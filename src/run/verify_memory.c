@@ -16,7 +16,7 @@ enum { CLASS_COLUMNS = 16 }; /* the least, where there is more than one class */
 size_t verify_numbers(const struct problem *p, int classes)
 {
     size_t m = (size_t)p->m, k = (size_t)p->k, n = (size_t)p->n, each = (size_t)classes;
-    return 3 * n + m + 2 * k * each + 6 * m * each + each + check_verdicts(p->m);
+    return 3 * n + m + 2 * k * each + 7 * m * each + each + check_verdicts(p->m);
 }
 
 static size_t vector_bytes(const struct problem *p, int classes)

@@ -171,7 +171,7 @@ static void test_sketch(void **state)
 
 static void try_project(enum scalar type, int64_t rows, int64_t cols, int classes, int variant)
 {
-    bool trans = variant & TRANS, begin = variant & FACTOR;
+    bool trans = variant & TRANS, begin = variant & FACTOR, absolute = rows % 2 == 1;
     int64_t lines = trans ? cols : rows, steps = trans ? rows : cols;
     struct matrix m = random_rows(type, rows, cols, variant & MORE);
     struct numbers x = random_numbers((size_t)(steps * classes));
@@ -182,6 +182,7 @@ static void try_project(enum scalar type, int64_t rows, int64_t cols, int classe
                         .trans = trans,
                         .from_zero = begin,
                         .begin = begin,
+                        .absolute = absolute,
                         .rows = rows,
                         .cols = cols,
                         .matrix = host_at(&m),
@@ -189,12 +190,12 @@ static void try_project(enum scalar type, int64_t rows, int64_t cols, int classe
                         .classes = classes,
                         .x = x.host,
                         .y = y.host,
-                        .squares = squares.host};
+                        .squares = absolute ? NULL : squares.host};
     struct project gpu = p;
     gpu.matrix = device_at(&m, 0, 0);
     gpu.x = x.device;
     gpu.y = y.device;
-    gpu.squares = squares.device;
+    gpu.squares = absolute ? NULL : squares.device;
     gpu.partial = partial.device;
     project_cpu(&p, 2);
     ok(devices[0]->project(devices[0], &gpu, &err));
@@ -281,12 +282,19 @@ static void test_norms(void **state)
         for (int begin = 0; begin < 2; begin++) {
             struct numbers squares = random_numbers((size_t)(333 * classes));
             struct numbers norms = random_numbers((size_t)classes);
-            struct norms n = {333, classes, squares.host, norms.host, begin};
-            struct norms gpu = {333, classes, squares.device, norms.device, begin};
+            struct numbers roots = random_numbers((size_t)(333 * classes));
+            for (int i = 0; i < 333 * classes; i++)
+                ((double *)squares.host)[i] = fabs(((double *)squares.host)[i]);
+            to_device(&squares);
+            struct norms n = {333, classes, 7, squares.host, norms.host, roots.host, begin};
+            struct norms gpu = {333,          classes,      7,    squares.device,
+                                norms.device, roots.device, begin};
             norms_cpu(&n);
             ok(devices[0]->norms(devices[0], &gpu, &err));
             finish(devices[0], STREAM_COMPUTE);
             assert_close(&norms, &norms, 333);
+            assert_close(&roots, &roots, 1);
+            numbers_free(&roots);
             numbers_free(&squares);
             numbers_free(&norms);
         }
@@ -303,6 +311,7 @@ enum {
     WEIGHTS,
     LEFT_OUT,
     FOUND,
+    REACH,
     ROW_SQUARES,
     NORMS,
     PEAKS,
@@ -315,6 +324,7 @@ static void judge_numbers(struct numbers n[PARTS], int classes)
     size_t sums = (size_t)(ROWS * classes);
     for (int i = Y; i <= ODD; i++)
         n[i] = random_numbers(sums);
+    n[REACH] = random_numbers(sums);
     n[WEIGHTS] = random_numbers(COLS);
     n[LEFT_OUT] = numbers_make(COLS, sizeof(int));
     n[FOUND] = numbers_make(1, sizeof(int));
@@ -334,6 +344,7 @@ static void draw_judged(struct numbers n[PARTS], int classes)
         z[i] = y[i] + (double[]){0, 1e-13, 1}[rand() % 3] * next_value(RANDOM, SCALAR_DOUBLE);
         before[i] = fabs(before[i]);
         squares[i] = fabs(squares[i]);
+        ((double *)n[REACH].host)[i] = rand() % 9;
         odd[i] = rand() % 9 ? 0 : rand() % 9 ? 1 : FREIVALDS_WRONG;
     }
     for (int i = 0; i < ROWS; i++) {
@@ -371,6 +382,7 @@ static struct judge judge_of(const struct numbers n[PARTS], int classes, int var
                           .found = at[FOUND],
                           .tag = variant & 2 ? 5 : 6,
                           .row_squares = variant & 4 ? at[ROW_SQUARES] : NULL,
+                          .reach = at[REACH],
                           .norms = at[NORMS],
                           .peaks = variant & 1 ? at[PEAKS] : NULL,
                           .peaks_ld = ROWS,
