@@ -97,7 +97,8 @@ FAULTY  := $(BUILD)/tests/faults/dgemm_ooc
 # Sanitizers have definitions of their own of what disturb.c defines.
 FAULTS  := $(patsubst %,$(BUILD)/%.o,$(filter-out $(if $(SANITIZE),%/disturb.c),$(wildcard tests/faults/*.c)))
 PRETENDED := computer_number comm_group machine_has_own_memory stalls_open pthread_cond_timedwait
-WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open ftruncate madvise malloc \
+WRAPPED := pread preadv pwrite write fallocate sync_file_range fdatasync fsync rename renameat2 link open stat lstat fstat access ftruncate \
+           madvise malloc \
            calloc aligned_alloc posix_memalign mmap pthread_create device_cpu_open $(PRETENDED)
 
 # Parsers under libFuzzer, if clang supports it: the parsers are recompiled for it, the rest is linked.

@@ -195,7 +195,7 @@ int matfile_check_finished(const struct matrix_info *info, struct error *err);
 
 /* Create `info->dataset` (rows, cols, and its type by matrix_set_type, complex and parts) in
  * `info->file`, and the groups of its path.  `new_file`: the file must not exist and is created
- * (never through a symbolic link); otherwise it is opened or created.  On success the file is
+ * (never through a symbolic link); otherwise it is opened.  On success the file is
  * closed again and `info` describes the dataset; a contiguous one is by_offset, to be written at
  * `offset`.  On failure what was created is removed.  `attributes` ends with a null name; may be
  * null. */

@@ -110,7 +110,10 @@ static int add_dataset(hid_t file, const struct matrix_info *info,
                        const struct matfile_attribute *attributes, struct error *err)
 {
     char missing[MATFILE_NAME_MAX];
-    if (!h5_first_missing(file, info->dataset, missing))
+    const htri_t absent = h5_first_missing(file, info->dataset, missing);
+    if (absent < 0)
+        return complain(info, "looking for", err);
+    if (!absent)
         return error_add(err, EXIT_INPUT, "%s already holds \"%s\": name another dataset",
                          info->file, info->dataset);
     int rc = make_dataset(file, info, layout, attributes, err);
@@ -122,12 +125,11 @@ static int add_dataset(hid_t file, const struct matrix_info *info,
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err)
 {
-    bool create = new_file || access(info->file, F_OK);
     enum h5_mode mode = layout->chunk_rows ? H5_WRITE : H5_WRITE_ALIGNED;
     if (h5_check_room(info->file, H5_ROOM, err))
         return err->code;
     h5_enter();
-    hid_t id = create ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
+    hid_t id = new_file ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
     int rc = id < 0 ? err->code : add_dataset(id, info, layout, attributes, err);
     if (id >= 0) {
         int close_rc = h5_close_written(id, info->file, err);
@@ -140,7 +142,7 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
         rc = matfile_describe(info->file, info->dataset, &made, err);
     if (!rc)
         *info = made;
-    else if (create && id >= 0)
+    else if (new_file && id >= 0)
         unlink(info->file);
     return rc;
 }
@@ -258,7 +260,9 @@ static int rename_in(hid_t id, const char *file, const char *from, const char *t
 {
     hid_t links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
-    bool ok = H5Lexists(id, to, H5P_DEFAULT) <= 0 || H5Ldelete(id, to, H5P_DEFAULT) >= 0;
+    char missing[MATFILE_NAME_MAX];
+    const htri_t absent = h5_first_missing(id, to, missing);
+    bool ok = absent > 0 || (absent == 0 && H5Ldelete(id, to, H5P_DEFAULT) >= 0);
     int rc = 0;
     if (!ok || H5Lmove(id, from, id, to, links, H5P_DEFAULT) < 0) {
         const char *why = h5_why();

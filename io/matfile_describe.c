@@ -216,19 +216,20 @@ static bool is_at(const char *file, const char *path, haddr_t address)
 }
 
 static bool is_behind_external_link(hid_t dataset, const struct matrix_info *info,
-                                    char file[PATH_MAX])
+                                    char file[PATH_MAX], struct error *err)
 {
     ssize_t length = H5Fget_name(dataset, file, PATH_MAX);
-    return length <= 0 || length >= PATH_MAX || !file_is_same(file, info->file);
+    return length <= 0 || length >= PATH_MAX || !file_is_same(file, info->file, err);
 }
 
 /* If the dataset is behind an external link, replace the names in `info` by those of the target, so
  * that its file is opened to move the bytes.  The library's path is not always valid in that file,
  * so it is tested. */
-static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info)
+static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_info *info,
+                                 struct error *err)
 {
     char file[PATH_MAX], path[MATFILE_NAME_MAX];
-    if (!is_behind_external_link(dataset, info, file))
+    if (!is_behind_external_link(dataset, info, file, err))
         return true;
     ssize_t path_length = H5Iget_name(dataset, path, sizeof path);
     if (path_length <= 0 || path_length >= (ssize_t)sizeof path || !is_at(file, path, address))
@@ -238,7 +239,7 @@ static bool follow_external_link(hid_t dataset, haddr_t address, struct matrix_i
     return true;
 }
 
-static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
+static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info, struct error *err)
 {
     char parts[2][MATFILE_PART_MAX];
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
@@ -256,16 +257,17 @@ static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info)
     haddr_t address = H5Dget_offset(dataset);
     if (address == HADDR_UNDEF || H5Dget_storage_size(dataset) != bytes)
         return "never written";
-    if (!follow_external_link(dataset, address, info))
+    if (!follow_external_link(dataset, address, info, err))
         return "behind an external link";
     info->offset = address;
     return NULL;
 }
 
-static const char *why_not_by_chunks(hid_t dataset, const struct matrix_info *info)
+static const char *why_not_by_chunks(hid_t dataset, const struct matrix_info *info,
+                                     struct error *err)
 {
     char file[PATH_MAX];
-    return is_behind_external_link(dataset, info, file) ? "behind an external link" : NULL;
+    return is_behind_external_link(dataset, info, file, err) ? "behind an external link" : NULL;
 }
 
 static int check_not_truncated(const struct matrix_info *info, struct error *err)
@@ -284,6 +286,8 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
 {
     char layout[sizeof info->layout] = "", type[H5_TYPE_TEXT];
     const char *reason = NULL;
+    const int before = err->complaints;
+    struct stat status;
     int rc = h5_extents(dataset, info, err);
     if (!rc)
         rc = h5_type(dataset, info, type, err);
@@ -294,11 +298,11 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     if (rc)
         return rc;
     if (!reason)
-        reason =
-            info->chunk_rows ? why_not_by_chunks(dataset, info) : why_not_by_offset(dataset, info);
+        reason = info->chunk_rows ? why_not_by_chunks(dataset, info, err)
+                                  : why_not_by_offset(dataset, info, err);
     info->by_offset = !reason && info->chunk_rows == 0;
     info->by_chunks = !reason && info->chunk_rows > 0;
-    info->file_bytes = h5_file_bytes(info->file);
+    info->file_bytes = file_leads(info->file, &status, err) ? (uint64_t)status.st_size : 0;
     h5_netcdf(dataset, info);
     info->unfinished = h5_is_unfinished(dataset);
     find_object(dataset, info);
@@ -309,5 +313,5 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
         h5_append(layout, sizeof layout, ": read as raw chunks%s",
                   info->pipeline.count ? ", decoded here" : "");
     memcpy(info->layout, layout, sizeof layout);
-    return check_not_truncated(info, err);
+    return err->complaints > before ? err->code : check_not_truncated(info, err);
 }

@@ -300,12 +300,6 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
     return -1;
 }
 
-uint64_t h5_file_bytes(const char *file)
-{
-    struct stat status;
-    return stat(file, &status) == 0 ? (uint64_t)status.st_size : 0;
-}
-
 int h5_check_room(const char *file, uint64_t bytes, struct error *err)
 {
     char place[PATH_MAX];

@@ -86,9 +86,6 @@ void h5_visit_opened(matfile_source *visit, void *context);
  * ends before. */
 int h5_read_bytes(int descriptor, void *to, size_t bytes, uint64_t offset);
 
-/* The size of a file; 0 if it does not exist. */
-uint64_t h5_file_bytes(const char *file);
-
 /* Complain (EXIT_RESOURCES) unless the file system has `bytes` bytes free.  Check this before
  * writing: if the disk fills up while the library writes metadata, it cannot roll back, and may
  * damage a file that was intact.  H5_ROOM covers the metadata of a dataset without chunks.  May be
@@ -114,9 +111,9 @@ hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX]);
  * of them.  To be closed. */
 hid_t h5_memory_type(const struct matrix_info *info, enum scalar type);
 
-/* Write the shortest prefix of a path that does not exist to `missing`; false if all of it
- * exists. */
-bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
+/* Write the shortest prefix of a path that does not exist to `missing`; 0 if all of it exists,
+ * negative if the library cannot tell. */
+htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
 
 /* Describe an open dataset in `info`, where file and dataset are set. */
 int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);

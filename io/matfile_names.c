@@ -73,16 +73,17 @@ static const char *list_datasets(hid_t file, char *text, size_t size)
     return walk.count || walk.unfinished ? text : "there is no two-dimensional dataset in it";
 }
 
-bool h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
+htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
 {
     for (size_t i = 1; i <= strlen(path); i++) {
         if (path[i] != '/' && path[i] != '\0')
             continue;
         snprintf(missing, MATFILE_NAME_MAX, "%.*s", (int)i, path);
-        if (H5Lexists(file, missing, H5P_DEFAULT) <= 0)
-            return true;
+        const htri_t there = H5Lexists(file, missing, H5P_DEFAULT);
+        if (there <= 0)
+            return there < 0 ? there : 1;
     }
-    return false;
+    return 0;
 }
 
 /* The hint for a missing dataset whose name is that of a file. */
@@ -111,7 +112,7 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
                        list_datasets(file, text, sizeof text));
     else if (h5_failure()[0])
         rc = h5_settle(0, info->file, err);
-    else if (h5_refused()[0] || !h5_first_missing(file, info->dataset, missing))
+    else if (h5_refused()[0] || h5_first_missing(file, info->dataset, missing) <= 0)
         rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
                        info->dataset, reason);
     else
@@ -189,7 +190,7 @@ int matfile_lookup(const char *file, const char *name, enum matfile_object *obje
         if (found >= 0 && H5Iget_type(found) == H5I_DATASET)
             *object = MATFILE_DATASET;
         else
-            *object = h5_first_missing(id, name, missing) ? MATFILE_NOTHING : MATFILE_OTHER;
+            *object = h5_first_missing(id, name, missing) > 0 ? MATFILE_NOTHING : MATFILE_OTHER;
         h5_close(found);
     }
     h5_close(id);

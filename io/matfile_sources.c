@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "error.h"
+#include "file.h"
 #include "matfile_impl.h"
 #include "quantity.h"
 
@@ -168,13 +169,8 @@ static bool try_path(struct named *n, const char *path)
     struct stat status;
     if (s->err->code)
         return true;
-    if (stat(path, &status)) {
-        if (h5_leads_nowhere(errno))
-            return false;
-        error_add(s->err, EXIT_INPUT, "%s: dataset \"%s\": %s cannot be examined: %s",
-                  s->info->file, s->info->dataset, path, strerror(errno));
-        return true;
-    }
+    if (!file_leads(path, &status, s->err))
+        return s->err->code;
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         refuse(s, "leads to a device or pipe: ", path);
         return true;
@@ -370,8 +366,8 @@ static int look_at_all(struct search *s, hid_t dataset)
     ssize_t length = H5Fget_name(dataset, holder, sizeof holder);
     if (length <= 0 || length >= (ssize_t)sizeof holder)
         return refuse(s, "is in a file whose name cannot be read", "");
-    if (stat(holder, &first.status))
-        return error_add(s->err, EXIT_INPUT, "%s cannot be examined: %s", holder, strerror(errno));
+    if (!file_leads(holder, &first.status, s->err))
+        return s->err->code;
     s->kept = -1;
     look_at(s, dataset, &first);
     h5_close(s->kept);
@@ -412,26 +408,24 @@ int matfile_each_source(const struct matrix_info *info, matfile_source *visit, v
 }
 
 struct wanted {
-    struct stat status;
+    const char *file;
     bool found;
+    struct error *err;
 };
 
 static void compare(const char *file, void *context)
 {
     struct wanted *wanted = context;
-    struct stat status;
-    wanted->found |= stat(file, &status) == 0 && status.st_dev == wanted->status.st_dev &&
-                     status.st_ino == wanted->status.st_ino;
+    wanted->found |= file_is_same(wanted->file, file, wanted->err);
 }
 
 bool matfile_draws_on(const struct matrix_info *info, const char *file, struct error *err)
 {
-    struct wanted wanted = {.found = false};
     struct error own = {0}; /* the search ends at the first complaint, and `err` may have some */
-    if (stat(file, &wanted.status) == 0)
+    struct wanted wanted = {.file = file, .err = &own};
+    struct stat status;
+    if (file_leads(file, &status, &own))
         matfile_each_source(info, compare, &wanted, &own);
-    else if (!h5_leads_nowhere(errno))
-        error_add(&own, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));
     error_append(err, &own);
     return wanted.found;
 }

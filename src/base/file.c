@@ -11,6 +11,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "error.h"
+
 void file_fill_streams(void)
 {
     int fd;
@@ -26,13 +28,30 @@ static bool is_same(const struct stat *x, const struct stat *y)
     return x->st_dev == y->st_dev && x->st_ino == y->st_ino;
 }
 
-bool file_is_same(const char *x, const char *y)
+static bool answer(const char *name, int rc, struct error *err)
 {
-    struct stat of_x, of_y;
-    return stat(x, &of_x) == 0 && stat(y, &of_y) == 0 && is_same(&of_x, &of_y);
+    if (rc && errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG)
+        error_add(err, EXIT_INPUT, "cannot tell whether %.400s exists: %s", name, strerror(errno));
+    return rc == 0;
 }
 
-bool file_is_same_name(const char *x, const char *y)
+bool file_exists(const char *name, struct stat *status, struct error *err)
+{
+    return answer(name, lstat(name, status), err);
+}
+
+bool file_leads(const char *name, struct stat *status, struct error *err)
+{
+    return answer(name, stat(name, status), err);
+}
+
+bool file_is_same(const char *x, const char *y, struct error *err)
+{
+    struct stat of_x, of_y;
+    return file_leads(x, &of_x, err) && file_leads(y, &of_y, err) && is_same(&of_x, &of_y);
+}
+
+bool file_is_same_name(const char *x, const char *y, struct error *err)
 {
     char dir_x[PATH_MAX], dir_y[PATH_MAX];
     const char *slash_x = strrchr(x, '/'), *slash_y = strrchr(y, '/');
@@ -40,7 +59,7 @@ bool file_is_same_name(const char *x, const char *y)
         return false;
     snprintf(dir_x, sizeof dir_x, "%s", x);
     snprintf(dir_y, sizeof dir_y, "%s", y);
-    return file_is_same(dirname(dir_x), dirname(dir_y));
+    return file_is_same(dirname(dir_x), dirname(dir_y), err);
 }
 
 bool file_is_in_memory(const struct statfs *status)

@@ -7,17 +7,24 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+struct error;
 struct statfs;
 
 /* Occupy the standard streams that are closed: a file that is opened later would take the place of
  * one, and what is printed would go there.  Printing fails, as it should. */
 void file_fill_streams(void);
 
+/* Whether there is a file of this name, which may be a link; and whether the name leads to a file.
+ * Only what the system knows not to be there is gone: where it cannot tell, that is a complaint
+ * (EXIT_INPUT), and false.  So it is with all that has an `err` here. */
+bool file_exists(const char *name, struct stat *status, struct error *err);
+bool file_leads(const char *name, struct stat *status, struct error *err);
+
 /* Whether two names lead to one file that exists. */
-bool file_is_same(const char *x, const char *y);
+bool file_is_same(const char *x, const char *y, struct error *err);
 
 /* Whether two paths are one name, however they are written, and whether or not it exists. */
-bool file_is_same_name(const char *x, const char *y);
+bool file_is_same_name(const char *x, const char *y, struct error *err);
 
 /* Whether `name` itself, which no link leads to, is the open file.  Also in a signal's handler. */
 bool file_has_name(int descriptor, const char *name);

@@ -16,9 +16,16 @@
 #include "lock.h"
 #include "output_check.h"
 
-bool output_part_exists(const struct names *names)
+bool output_part_exists(const struct names *names, struct error *err)
 {
-    return access(names->part, R_OK | W_OK) == 0;
+    struct stat status;
+    if (!file_exists(names->part, &status, err))
+        return false;
+    if (access(names->part, R_OK | W_OK))
+        error_add(err, EXIT_INPUT,
+                  "cannot read and write %s, which has what earlier runs have done: %s",
+                  names->part, strerror(errno));
+    return true;
 }
 
 /* NAME_mean and NAME_deviation, beside C of that name, which output_check has found to be short
@@ -141,15 +148,16 @@ static int find_part(struct output *output, const struct options *options, const
 
 /* Give the open file the mode and group of the file that it is to replace, which may be a private
  * one; `also`: bits that it needs meanwhile. */
-static void take_mode(int descriptor, const char *file, mode_t also)
+static int take_mode(int descriptor, const char *file, mode_t also, struct error *err)
 {
     struct stat status;
-    if (lstat(file, &status) || !S_ISREG(status.st_mode))
-        return;
+    if (!file_exists(file, &status, err) || !S_ISREG(status.st_mode))
+        return err->code;
     mode_t mode = (status.st_mode & 07777) | also;
     if (fchown(descriptor, (uid_t)-1, status.st_gid)) /* another group has no right to it */
         mode &= ~(mode_t)S_IRWXG;
     fchmod(descriptor, mode);
+    return 0;
 }
 
 static void close_part(struct output *output)
@@ -172,7 +180,9 @@ int output_create(struct output *output, const struct options *options, const st
 {
     const char *file = output->names.output, *part = output->names.part;
     struct stat status;
-    bool exists = lstat(file, &status) == 0;
+    bool exists = file_exists(file, &status, err);
+    if (err->code)
+        return err->code;
     if (exists && !options->force &&
         output->left != LEFT_MISPLACED) /* it has appeared since output_check */
         return output_complain_exists(file, false, err);
@@ -193,10 +203,9 @@ int output_create(struct output *output, const struct options *options, const st
         close_part(output); /* which is another run's, where it has a lock */
         return err->code;
     }
-    take_mode(output->lock, file, S_IRUSR | S_IWUSR);
     if (!resumed)
         register_leftovers(output);
-    return 0;
+    return take_mode(output->lock, file, S_IRUSR | S_IWUSR, err);
 }
 
 static bool is_ours(const struct output *output)
@@ -206,6 +215,9 @@ static bool is_ours(const struct output *output)
 
 static int check_ours(const struct output *output, struct error *err)
 {
+    struct stat status;
+    if (!file_exists(output->names.part, &status, err) && err->code)
+        return err->code;
     if (is_ours(output))
         return 0;
     return error_add(err, EXIT_RUNTIME, "%s is not this run's any more: another one has taken it",
@@ -276,8 +288,8 @@ int output_publish(struct output *output, const struct options *options, struct 
                             : "the same command, given again,";
     if (options->force && output_check_replaced(options, err))
         return error_add(err, EXIT_INPUT, "C is complete in %s; %s gives it its name", part, again);
-    if (options->force)
-        take_mode(output->lock, file, 0);
+    if (options->force && take_mode(output->lock, file, 0, err))
+        return err->code;
     int number = file_give_name(part, file, options->force);
     if (number == EEXIST)
         return error_add(

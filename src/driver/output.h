@@ -16,8 +16,8 @@ struct output {
     int lock;                            /* descriptor that holds the part file's lock; -1: none */
 };
 
-/* Whether there is a part file that this process may write. */
-bool output_part_exists(const struct names *names);
+/* Whether there is a part file.  Complains of one that this process may not read and write. */
+bool output_part_exists(const struct names *names, struct error *err);
 
 /* Create the part file and lock it; when `resumed`, take the one that an earlier run has left,
  * which must be of the same product and intact.  output_check has found nothing wrong before. */

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "error.h"
+#include "file.h"
 
 static void print_hash(uint64_t value, char text[HASH_TEXT])
 {
@@ -131,7 +132,7 @@ static bool is_hash(const char *text)
     return strlen(text) == HASH_TEXT - 1 && strspn(text, "0123456789abcdef") == HASH_TEXT - 1;
 }
 
-enum output_state output_state(const struct options *options, uint64_t identity)
+enum output_state output_state(const struct options *options, uint64_t identity, struct error *err)
 {
     enum { IDENTITY, PARTS, MARK, CHECKSUM };
     struct matfile_value values[] = {[IDENTITY] = {.name = "identity"},
@@ -141,9 +142,10 @@ enum output_state output_state(const struct options *options, uint64_t identity)
                                      {.name = NULL}};
     struct matrix_info info;
     struct error ignored = {0};
+    struct stat status;
     char text[HASH_TEXT];
     print_hash(identity, text);
-    if (access(options->output.file, R_OK) ||
+    if (!file_leads(options->output.file, &status, err) ||
         matfile_describe(options->output.file, options->output.dataset, &info, &ignored) ||
         matfile_get_attributes(&info, values, &ignored))
         return OUTPUT_OTHER;
@@ -316,7 +318,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         [CENTER] = {.name = "center"},       [SCALE] = {.name = "scale"},
         [MISSING] = {.name = "nan"},         {.name = NULL},
     };
-    if (access(o->output.file, F_OK) && errno == ENOENT)
+    struct stat status;
+    if (!file_leads(o->output.file, &status, err) && !err->code)
         return error_add(err, EXIT_INPUT,
                          "--check-only: there is no output %s; leave --check-only out to make it",
                          o->output.file);

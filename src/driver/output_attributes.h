@@ -37,7 +37,7 @@ enum output_state {
     OUTPUT_UNFINISHED, /* that product, but an earlier run has not completed it */
     OUTPUT_COMPLETE,   /* that product: its mark says so or, if there is none, its checksum */
 };
-enum output_state output_state(const struct options *options, uint64_t identity);
+enum output_state output_state(const struct options *options, uint64_t identity, struct error *err);
 
 /* An existing output, and the checksum in it. */
 struct recall {

@@ -84,9 +84,10 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
 {
     const struct options *options = g->options;
     const struct problem *p = g->problem;
-    bool found = file_is_same(file, options->a.file) || file_is_same(file, options->b.file) ||
-                 (options_add_c(options) && file_is_same(file, options->c.file)) ||
-                 (options->machine[0] && file_is_same(file, options->machine));
+    bool found = file_is_same(file, options->a.file, err) ||
+                 file_is_same(file, options->b.file, err) ||
+                 (options_add_c(options) && file_is_same(file, options->c.file, err)) ||
+                 (options->machine[0] && file_is_same(file, options->machine, err));
     for (int i = 0; p && i < OPERAND_COUNT && !found; i++)
         found = problem_reads(p, (enum operand)i) && matfile_draws_on(&p->matrix[i], file, err);
     return found;
@@ -95,11 +96,13 @@ static bool is_input(const struct guarded *g, const char *file, struct error *er
 /* Why a file that is in the place of one of the run's is not one that an earlier run has left; null
  * if it may be.  Runs make their journal first and remove it last. */
 static const char *why_not_left(const struct names *names, const char *name,
-                                const struct stat *status)
+                                const struct stat *status, struct error *err)
 {
     struct stat journal;
     const char *why = file_why_foreign(name, status);
-    if (why || status->st_size == 0 || lstat(names->journal, &journal) == 0)
+    const int before = err->complaints;
+    if (why || status->st_size == 0 || file_exists(names->journal, &journal, err) ||
+        err->complaints > before)
         return why;
     return "is there, and no run has left it: there is no journal beside it";
 }
@@ -110,14 +113,19 @@ static void check_part(const struct guarded *g, const char *part, struct error *
 {
     struct stat status;
     const char *why = NULL;
-    if (lstat(part, &status))
+    if (!file_exists(part, &status, err))
         return;
     int fd = open(part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && S_ISREG(status.st_mode))
+        error_add(err, EXIT_INPUT,
+                  "cannot tell whether another run is writing %s: %s; choose another output with "
+                  "--output",
+                  part, strerror(errno));
     const bool busy = fd >= 0 && lock_file(fd, LOCK_EX) == LOCK_BUSY;
     if (fd >= 0)
         close(fd);
     if (S_ISREG(status.st_mode) && status.st_nlink == 1 && !busy)
-        why = why_not_left(g->names, part, &status);
+        why = why_not_left(g->names, part, &status, err);
     if (S_ISLNK(status.st_mode))
         error_add(err, EXIT_INPUT, "%s is a symbolic link; remove it", part);
     else if (is_input(g, part, err))
@@ -139,9 +147,9 @@ static void check_part(const struct guarded *g, const char *part, struct error *
 static void check_name(const struct guarded *g, const char *name, struct error *err)
 {
     struct stat status;
-    if (lstat(name, &status))
+    if (!file_exists(name, &status, err))
         return;
-    const char *why = name == g->names->lock ? NULL : why_not_left(g->names, name, &status);
+    const char *why = name == g->names->lock ? NULL : why_not_left(g->names, name, &status, err);
     if (is_input(g, name, err))
         error_add(err, EXIT_INPUT,
                   "%s, which the run needs for itself, is one of the inputs; choose another "
@@ -152,7 +160,7 @@ static void check_name(const struct guarded *g, const char *name, struct error *
 }
 
 /* Whether a path is, or leads to, a file that a process has open, as /dev/stderr does. */
-static bool is_stream(const char *path)
+static bool is_stream(const char *path, struct error *err)
 {
     static const char streams[] = "/proc/";
     char copy[PATH_MAX], target[PATH_MAX] = "";
@@ -160,7 +168,10 @@ static bool is_stream(const char *path)
     if (readlink(path, target, sizeof target - 1) > 0 &&
         strncmp(target, streams, sizeof streams - 1) == 0)
         return true;
-    return realpath(dirname(copy), target) && strncmp(target, streams, sizeof streams - 1) == 0;
+    if (!realpath(dirname(copy), target) && errno != ENOENT && errno != ENOTDIR)
+        error_add(err, EXIT_INPUT, "cannot tell where the folder of %.400s is: %s", path,
+                  strerror(errno));
+    return strncmp(target, streams, sizeof streams - 1) == 0;
 }
 
 /* A file that the run writes beside its output. */
@@ -170,23 +181,27 @@ struct beside {
 };
 
 /* Whether its path is free, or is a link, which is replaced itself, or has an earlier one. */
-static bool is_replaceable(const struct beside *file)
+static bool is_replaceable(const struct beside *file, struct error *err)
 {
     char begin[256];
     int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    ssize_t length = read(fd, begin, sizeof begin - 1);
-    close(fd);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+        return true;
+    ssize_t length = fd < 0 ? -1 : read(fd, begin, sizeof begin - 1);
+    if (length < 0)
+        error_add(err, EXIT_INPUT, "cannot tell whether %.400s is a %s: %s; choose another name",
+                  file->path, file->what, strerror(errno));
+    if (fd >= 0)
+        close(fd);
     begin[length > 0 ? length : 0] = '\0';
-    return length == 0 || strstr(begin, file->mark);
+    return length <= 0 || strstr(begin, file->mark);
 }
 
 static void check_temporary(const struct guarded *g, const struct beside *file, struct error *err)
 {
-    const char *is = is_input(g, file->temporary, err)                      ? "one of the inputs"
-                     : file_is_same_name(file->temporary, g->names->output) ? "the output"
-                                                                            : NULL;
+    const char *is = is_input(g, file->temporary, err) ? "one of the inputs"
+                     : file_is_same_name(file->temporary, g->names->output, err) ? "the output"
+                                                                                 : NULL;
     if (is)
         error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s; choose another name",
                   file->temporary, file->what, is);
@@ -201,11 +216,12 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     const struct names *names = g->names;
     const char *what = file->what, *path = file->path;
     char copy[PATH_MAX];
-    struct stat status;
+    struct stat status, target;
     if (atomic_file_is_stdout(path))
         return;
     const bool input = is_input(g, path, err);
-    const bool output = file_is_same(path, names->output) || file_is_same_name(path, names->output);
+    const bool output =
+        file_is_same(path, names->output, err) || file_is_same_name(path, names->output, err);
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs; choose another name", what,
                   path);
@@ -213,19 +229,20 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output; choose another name", what, path);
     for (int i = 0; i < NAMES_BESIDE; i++)
-        if (file_is_same_name(path, names->beside[i]))
+        if (file_is_same_name(path, names->beside[i], err))
             error_add(err, EXIT_INPUT,
                       "the %s %s is a name that the run needs; choose another name", what, path);
-    if (lstat(path, &status) == 0 && (stat(path, &status) || !S_ISREG(status.st_mode)))
+    if (file_exists(path, &status, err) &&
+        (!file_leads(path, &target, err) || !S_ISREG(target.st_mode)))
         error_add(err, EXIT_INPUT,
                   "the %s %s exists and is not a regular file, nor leads to one; choose "
                   "another name",
                   what, path);
-    else if (is_stream(path))
+    else if (is_stream(path, err))
         error_add(err, EXIT_INPUT,
                   "the %s %s is an open stream and not a file; give - for standard output", what,
                   path);
-    else if (!input && !output && !is_replaceable(file))
+    else if (!input && !output && !is_replaceable(file, err))
         error_add(err, EXIT_INPUT,
                   "the %s %s exists and is no %s; choose another name, or remove that file", what,
                   path, what);
@@ -237,14 +254,14 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
 
 static void check_pair(const struct beside *x, const struct beside *y, struct error *err)
 {
-    if (file_is_same_name(x->path, y->path) ||
+    if (file_is_same_name(x->path, y->path, err) ||
         (atomic_file_is_stdout(x->path) && atomic_file_is_stdout(y->path)))
         error_add(err, EXIT_INPUT, "the %s %s is the %s; choose another name", y->what, y->path,
                   x->what);
-    if (file_is_same_name(x->path, y->temporary))
+    if (file_is_same_name(x->path, y->temporary, err))
         error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
                   x->what, x->path, y->what);
-    if (file_is_same_name(y->path, x->temporary))
+    if (file_is_same_name(y->path, x->temporary, err))
         error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
                   y->what, y->path, x->what);
 }
@@ -285,7 +302,9 @@ int output_check_replaced(const struct options *options, struct error *err)
     struct error why = {0};
     struct stat status;
     char others[1000];
-    if (lstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size == 0)
+    if (!file_exists(file, &status, err))
+        return err->code;
+    if (!S_ISREG(status.st_mode) || status.st_size == 0)
         return 0;
     if (matfile_others(file, options->output.dataset, others, sizeof others, &why))
         return error_add(err, EXIT_INPUT,
@@ -334,8 +353,8 @@ int output_check(const struct names *names, const struct options *options, const
     const struct guarded g = {names, options, p};
     const char *file = names->output, *why;
     struct stat status, target;
-    if (lstat(file, &status) == 0) {
-        bool leads = S_ISLNK(status.st_mode) && stat(file, &target) == 0;
+    if (file_exists(file, &status, err)) {
+        bool leads = S_ISLNK(status.st_mode) && file_leads(file, &target, err);
         if (is_input(&g, file, err))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);

@@ -142,17 +142,17 @@ static void look_back(struct session *s)
     if (operand_state_take(&s->operands, p, &s->err))
         return;
     journal_describe(&s->journal, names, o, p, &s->operands);
-    const enum output_state state = output_state(o, journal_identity(&s->journal));
+    const enum output_state state = output_state(o, journal_identity(&s->journal), &s->err);
     s->complete = state == OUTPUT_COMPLETE && !o->force && o->restart != RESTART_NEVER;
     if (s->complete) {
         output_check_beside(names, o, p, &s->err);
         return;
     }
     journal_read(&s->journal, o->restart, p, &s->progress, &s->err);
-    s->output.left = !s->progress.saved           ? LEFT_NOTHING
-                     : output_part_exists(names)  ? LEFT_PART
-                     : state == OUTPUT_UNFINISHED ? LEFT_MISPLACED
-                                                  : LEFT_NOTHING;
+    s->output.left = !s->progress.saved                   ? LEFT_NOTHING
+                     : output_part_exists(names, &s->err) ? LEFT_PART
+                     : state == OUTPUT_UNFINISHED         ? LEFT_MISPLACED
+                                                          : LEFT_NOTHING;
     if (s->output.left == LEFT_NOTHING) /* it was given its name, or away */
         s->progress = (struct progress){0};
     output_check(names, o, p, s->output.left, &s->err);

@@ -122,9 +122,10 @@ void session_conclude(struct session *s)
 /* Rank 0: a run that was killed as soon as the output was complete may have left the rest. */
 static void remove_rest(struct session *s)
 {
-    if (output_part_exists(&s->output.names)) /* of a run that is to replace this output */
+    struct error why = {0};
+    if (output_part_exists(&s->output.names, &why)) /* of a run that is to replace this output */
         return;
-    if (journal_open(&s->journal, true, &(struct error){0}) == 0)
+    if (why.code == 0 && journal_open(&s->journal, true, &why) == 0)
         remove_sums(&s->output.names);
     journal_close(&s->journal, false);
 }

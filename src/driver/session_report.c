@@ -80,13 +80,18 @@ int session_print_report(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
-/* Whether the report may replace what has its name: an earlier one. */
-static bool may_report(const struct session *s)
+/* Whether the report may replace what has its name: an earlier one.  A run that has failed has said
+ * why not. */
+static bool may_report(struct session *s)
 {
     const struct problem *known = s->described ? &s->problem : NULL;
-    struct error ignored = {0};
-    return s->options.report[0] &&
-           output_check_beside(&s->output.names, &s->options, known, &ignored) == 0;
+    struct error why = {0};
+    if (!s->options.report[0])
+        return false;
+    output_check_beside(&s->output.names, &s->options, known, &why);
+    if (!s->err.code)
+        error_append(&s->err, &why);
+    return why.code == 0;
 }
 
 void session_report(struct session *s)
@@ -101,9 +106,9 @@ void session_report(struct session *s)
 int session_show_report(const struct options *options, struct error *err)
 {
     static const struct names none;
-    if (file_is_same(options->from_report, options->html))
+    if (file_is_same(options->from_report, options->html, err))
         error_add(err, EXIT_INPUT, "the page %s is the report", options->html);
-    else if (output_check_beside(&none, options, NULL, err) == 0)
+    if (output_check_beside(&none, options, NULL, err) == 0)
         page_write_saved(options->from_report, options->html, err);
     error_print(err, "dgemm_ooc");
     return err->code;

@@ -454,7 +454,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
 {
     json_error_t where;
     char folder[PATH_MAX], path[2 * PATH_MAX + 8], names[512];
-    bool named = !strchr(options->machine, '/') && access(options->machine, F_OK) != 0;
+    struct stat status;
+    bool named = !strchr(options->machine, '/') && !file_leads(options->machine, &status, err);
     if (named && !find_folder(folder))
         return error_add(err, EXIT_USAGE,
                          "--machine %s: there is no such file, and the folder of machine files is "
@@ -462,7 +463,7 @@ int machine_read(const struct options *options, struct machine *m, struct error 
                          options->machine);
     if (named)
         snprintf(path, sizeof path, "%s/%s.json", folder, options->machine);
-    if (named && access(path, R_OK) != 0)
+    if (named && !file_leads(path, &status, err))
         return error_add(err, EXIT_USAGE,
                          "--machine %s: there is neither such a file nor a machine of that name; "
                          "name a file, or %s",

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "error.h"
+#include "file.h"
 
 enum { SAMPLES = 64, SOURCE_SAMPLES = 4, SAMPLE_BYTES = 4096 };
 
@@ -46,11 +47,11 @@ static bool sample_hash(const struct operand_file *file, int fd, uint64_t *sum)
 
 /* Look at the file of this name.  It is opened before: a network file system may answer stat from
  * memory, but looks again when a file is opened. */
-static void look_at(struct operand_file *file)
+static void look_at(struct operand_file *file, struct error *err)
 {
     struct stat status;
     int fd = open(file->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK), number = errno;
-    if ((fd >= 0 ? fstat(fd, &status) : stat(file->name, &status)) == 0) {
+    if ((fd >= 0 && fstat(fd, &status) == 0) || file_leads(file->name, &status, err)) {
         file->bytes = (uint64_t)status.st_size;
         file->changed = status.st_mtim;
     }
@@ -86,7 +87,7 @@ static void add_file(const char *name, void *context)
     }
     struct operand_file *file = &files[state->count++];
     *file = (struct operand_file){.name = copy, .operands = t->operand, .samples = t->samples};
-    look_at(file);
+    look_at(file, t->err);
 }
 
 int operand_state_take(struct operand_state *state, const struct problem *p, struct error *err)
@@ -210,10 +211,15 @@ int operand_state_check(const struct operand_state *state, struct error *err)
     for (int i = 0; i < state->count; i++) {
         const struct operand_file *file = &state->files[i];
         struct operand_file now = *file;
+        char how[200];
         if (glance_at(file, err))
             return err->code;
-        look_at(&now);
-        if (file->sampled && now.sampled && now.content != file->content)
+        look_at(&now, err);
+        if (file->sampled && !now.sampled) {
+            snprintf(how, sizeof how, "it cannot be read any more (%s)", strerror(now.number));
+            return complain(file, how, err);
+        }
+        if (file->sampled && now.content != file->content)
             return complain(file,
                             "its size and time of change are what they were, its content "
                             "is not",

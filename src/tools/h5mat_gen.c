@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "file.h"
 #include "h5mat.h"
 #include "h5mat_grid.h"
 #include "h5mat_pattern.h"
@@ -192,14 +193,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static int name_matrix(struct gen *g, struct error *err)
 {
+    struct stat status;
     int rc = matname_split(g->name, "/A", g->info.file, g->dataset, err);
     if (rc)
         return rc;
     if (snprintf(g->info.dataset, sizeof g->info.dataset, "%s.part", g->dataset) >=
         (int)sizeof g->info.dataset)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", g->dataset);
-    g->new_file = access(g->info.file, F_OK) != 0;
-    return 0;
+    g->new_file = !file_leads(g->info.file, &status, err);
+    return err->code;
 }
 
 /* What is in the way is only removed on demand, and only once the new one is whole. */

@@ -26,7 +26,7 @@ static const char *const call_names[CALL_COUNT] = {
     "malloc",    "mmap",        "thread", "alloc",  "pin",       "event",
     "record",    "wait",        "sync",   "copy",   "gemm",      "combine",
     "mirror",    "standardize", "embed",  "sketch", "retire",    "project",
-    "norms",     "judge",       "link",
+    "norms",     "judge",       "link",   "stat",
 };
 
 static const struct {
@@ -39,6 +39,7 @@ static const struct {
     {"eagain", EAGAIN},         {"efault", EFAULT},   {"emfile", EMFILE},
     {"eopnotsupp", EOPNOTSUPP}, {"edquot", EDQUOT},   {"einval", EINVAL},
     {"eperm", EPERM},           {"bit", FAULT_BIT},   {"residue", FAULT_RESIDUE},
+    {"estale", ESTALE},         {"eacces", EACCES},
 };
 
 static struct rule rules[RULES_MAX];
@@ -160,6 +161,12 @@ static bool is_due_file(int descriptor)
     char link[64], name[PATH_MAX] = "";
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     return !wanted || (readlink(link, name, sizeof name - 1) > 0 && strstr(name, wanted));
+}
+
+int fault_of_path(enum call call, const char *path)
+{
+    const char *wanted = getenv("DGEMM_OOC_TEST_FAULT_FILE");
+    return !wanted || strstr(path, wanted) ? fault_of(call) : 0;
 }
 
 int fault_of_file(enum call call, int descriptor)

@@ -9,7 +9,8 @@
  *                              of the calls, which the seed selects
  *   DGEMM_OOC_TEST_SEED        the seed, a number
  *   DGEMM_OOC_TEST_FAULT_RANK  the only rank with faults; by default all ranks have them
- *   DGEMM_OOC_TEST_FAULT_FILE  calls on a descriptor count only if this is in the file's name
+ *   DGEMM_OOC_TEST_FAULT_FILE  calls on a descriptor, and stat, count only if this is in the file's
+ *                              name
  *   DGEMM_OOC_TEST_FAULT_LOG   a file to which each fault appends a line, and each rank at exit
  *                              "CALL COUNT" for every kind of call that it made
  *
@@ -56,6 +57,7 @@ enum call {
     CALL_NORMS,
     CALL_JUDGE,
     CALL_LINK, /* in the file system */
+    CALL_STAT, /* stat, lstat, fstat, access: what is asked of a file */
     CALL_COUNT
 };
 
@@ -73,6 +75,7 @@ enum {
 /* Count a call and return its fault: 0 for none, one of the above, or an errno. */
 int fault_of(enum call call);
 int fault_of_file(enum call call, int descriptor);
+int fault_of_path(enum call call, const char *path);
 
 /* A pseudo-random number, determined by the seed, the number of calls of this kind so far, and
  * `which`. */

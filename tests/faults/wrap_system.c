@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -147,6 +148,30 @@ NEXT(int, ftruncate, int, off_t);
 int __wrap_ftruncate(int fd, off_t bytes)
 {
     return fails(fault_of_file(CALL_FTRUNCATE, fd)) ? -1 : __real_ftruncate(fd, bytes);
+}
+
+NEXT(int, stat, const char *, struct stat *);
+int __wrap_stat(const char *path, struct stat *to)
+{
+    return fails(fault_of_path(CALL_STAT, path)) ? -1 : __real_stat(path, to);
+}
+
+NEXT(int, lstat, const char *, struct stat *);
+int __wrap_lstat(const char *path, struct stat *to)
+{
+    return fails(fault_of_path(CALL_STAT, path)) ? -1 : __real_lstat(path, to);
+}
+
+NEXT(int, fstat, int, struct stat *);
+int __wrap_fstat(int fd, struct stat *to)
+{
+    return fails(fault_of_file(CALL_STAT, fd)) ? -1 : __real_fstat(fd, to);
+}
+
+NEXT(int, access, const char *, int);
+int __wrap_access(const char *path, int mode)
+{
+    return fails(fault_of_path(CALL_STAT, path)) ? -1 : __real_access(path, mode);
 }
 
 NEXT(int, madvise, void *, size_t, int);
