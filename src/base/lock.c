@@ -84,14 +84,15 @@ static void print_owner(const struct owner *o, char text[TEXT_BYTES])
              o->since, o->boot, o->space, o->started);
 }
 
-/* What the file says; of one that is being written, perhaps nothing. */
-static void read_owner(const char *name, struct owner *o)
+/* False where print_owner would not have written this text. */
+static bool parse_owner(const char *text, struct owner *o)
 {
-    char text[TEXT_BYTES];
-    *o = (struct owner){.host = "?", .since = "?", .boot = "?"};
-    if (read_text(name, text) > 0)
-        sscanf(text, "%d %127s %31s %63s %" SCNu64 " %" SCNu64, &o->process, o->host, o->since,
-               o->boot, &o->space, &o->started);
+    char again[TEXT_BYTES];
+    if (sscanf(text, "%d %127s %31s %63s %" SCNu64 " %" SCNu64, &o->process, o->host, o->since,
+               o->boot, &o->space, &o->started) != 6)
+        return false;
+    print_owner(o, again);
+    return o->process > 0 && strcmp(text, again) == 0;
 }
 
 /* Whether the file holds: of a process that can be seen from here, as long as that lives. */
@@ -100,7 +101,7 @@ static bool holds(const char *name, const struct owner *o, const struct stat *st
     const struct owner me = this_owner();
     struct stat sample;
     uint64_t started;
-    if (o->process > 0 && o->space == me.space && strcmp(o->boot, me.boot) == 0)
+    if (o->space == me.space && strcmp(o->boot, me.boot) == 0)
         return read_process(o->process, &started) && (!started || started == o->started);
     return file_sample(name, &sample) ||
            sample.st_mtim.tv_sec - status->st_mtim.tv_sec < LOCK_STALE_SECONDS;
@@ -114,23 +115,32 @@ enum lock_state lock_file(int descriptor, int operation)
     return LOCK_TAKEN;
 }
 
-/* Complain of a file that holds; one that holds no more has an owner, who may be unknown. */
+/* Complain of a file that holds, or is no lock; one that holds no more has an owner. */
 static int look(const char *name, struct owner *owner, struct error *err)
 {
     struct stat status;
+    char text[TEXT_BYTES];
     *owner = (struct owner){0};
-    if (lstat(name, &status))
-        return 0;
+    if (!file_exists(name, &status, err))
+        return err->code;
     if (!S_ISREG(status.st_mode))
         return error_add(err, EXIT_INPUT, "%s is a link, or no regular file; remove it", name);
-    read_owner(name, owner);
-    bool held = holds(name, owner, &status);
-    if (held && owner->process == 0)
+    const ssize_t length = read_text(name, text);
+    if (length < 0 && errno == ENOENT) /* its run has just ended */
+        return 0;
+    if (length < 0)
+        return error_add(err, EXIT_INPUT, "cannot read %s: %s", name, strerror(errno));
+    if (length == 0)
         return error_add(err, EXIT_INPUT,
-                         "another run is at work on this output, or was until %d s ago (%s); try "
-                         "again in %d s, or choose another with --output",
-                         LOCK_STALE_SECONDS, name, LOCK_STALE_SECONDS);
-    if (held)
+                         "%s is empty: another run is just beginning, or died as it began; try "
+                         "again in a minute, and remove it if it is still empty",
+                         name);
+    if (!parse_owner(text, owner))
+        return error_add(err, EXIT_INPUT,
+                         "%s is no lock of a run; move it away, or choose another output with "
+                         "--output",
+                         name);
+    if (holds(name, owner, &status))
         return error_add(err, EXIT_INPUT,
                          "another run is at work on this output: process %d on %s, since %s (%s, "
                          "which stays valid for %d s after its run has died); wait for its end, or "
@@ -150,21 +160,18 @@ int lock_look(const char *name, struct error *err)
 static void remove_stale(const char *name, const struct owner *stale)
 {
     char away[PATH_MAX + 32], before[TEXT_BYTES], now[TEXT_BYTES];
-    struct owner owner;
     snprintf(away, sizeof away, "%s.%d", name, (int)getpid());
     if (rename(name, away))
         return;
-    read_owner(away, &owner);
     print_owner(stale, before);
-    print_owner(&owner, now);
-    if (strcmp(before, now) == 0)
-        fprintf(
-            stderr,
+    if (read_text(away, now) < 0 || strcmp(before, now) != 0) {
+        file_give_name(away, name, false);
+        return;
+    }
+    fprintf(stderr,
             "dgemm_ooc: %s was left by a run that has died (process %d on %s, since %s); this run "
             "takes it over\n",
             name, stale->process, stale->host, stale->since);
-    else
-        file_give_name(away, name, false);
     unlink(away);
 }
 
