@@ -2,14 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "file.h"
-#include "names.h"
+#include "leftovers.h"
 
 static int standard_output = -1; /* where it goes, when it is reserved */
+static char temporary[PATH_MAX]; /* the name of the file that is open; one is at a time */
 
 bool atomic_file_is_stdout(const char *path)
 {
@@ -35,38 +37,37 @@ static int complain(const char *path, const char *what, struct error *err)
 
 static int open_temporary(const char *path)
 {
-    char temporary[TEMPORARY_MAX];
+    temporary[0] = '\0';
     if (atomic_file_is_stdout(path))
         return fcntl(standard_output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    names_temporary(path, temporary);
-    int fd = file_open_own(temporary, O_CREAT);
-    if (fd < 0 || ftruncate(fd, 0) == 0) /* only now is it known to be no file of anybody else */
-        return fd;
-    close(fd);
-    return -1;
+    int fd = file_make_beside(path, temporary);
+    if (fd >= 0)
+        leftovers_add(temporary, fd);
+    return fd;
 }
 
 FILE *atomic_file_open(const char *path, const char *what, struct error *err)
 {
     int fd = open_temporary(path);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file)
-        complain(path, what, err);
-    if (!file && fd >= 0)
+    if (file)
+        return file;
+    complain(path, what, err);
+    if (fd >= 0) {
         close(fd);
-    return file;
+        unlink(temporary);
+    }
+    return NULL;
 }
 
 int atomic_file_close(FILE *file, const char *path, const char *what, struct error *err)
 {
-    char temporary[TEMPORARY_MAX];
     if (!file)
         return err->code;
     bool failed = ferror(file) || fflush(file); /* errno is of the flush, or of what was before */
     failed |= fclose(file) != 0;
     if (atomic_file_is_stdout(path))
         return failed ? complain(path, what, err) : 0;
-    names_temporary(path, temporary);
     if (!failed && rename(temporary, path) == 0)
         return 0;
     complain(path, what, err);

@@ -1,7 +1,7 @@
 /* Files that people and other programs read after a run: report, trace, page.  Each is written
- * under a temporary name (names.h) and renamed when it is complete, so that nobody reads half of
- * one.  A link with the final name is replaced itself.  Such a file may also go to standard
- * output. */
+ * under a name that nothing had and renamed when it is complete, so that nobody reads half of one,
+ * and no other file is touched.  One is open at a time.  A link with the final name is replaced
+ * itself.  Such a file may also go to standard output. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -11,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "draw.h"
 #include "error.h"
 
 void file_fill_streams(void)
@@ -73,11 +75,25 @@ bool file_has_name(int descriptor, const char *name)
     return fstat(descriptor, &opened) == 0 && lstat(name, &named) == 0 && is_same(&opened, &named);
 }
 
+/* Unlike mkostemp, with the mode that the user's files have. */
+int file_make_beside(const char *name, char *made)
+{
+    enum { ATTEMPTS = 100 };
+    int fd = -1;
+    for (int i = 0; i < ATTEMPTS && (i == 0 || errno == EEXIST) && fd < 0; i++) {
+        if (snprintf(made, PATH_MAX, "%s.%06" PRIx64, name, draw_random() >> 40) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    }
+    return fd;
+}
+
 int file_sample(const char *name, struct stat *sample)
 {
-    char made[PATH_MAX + 8];
-    snprintf(made, sizeof made, "%s.XXXXXX", name);
-    int fd = mkostemp(made, O_CLOEXEC);
+    char made[PATH_MAX];
+    int fd = file_make_beside(name, made);
     int rc = fd < 0 ? -1 : fstat(fd, sample);
     if (fd >= 0) {
         unlink(made);
@@ -138,7 +154,8 @@ int file_give_name(const char *part, const char *name, bool replace)
         return rename(part, name) ? errno : 0;
     if (renameat2(AT_FDCWD, part, AT_FDCWD, name, RENAME_NOREPLACE) == 0)
         return 0;
-    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+    /* EPERM: of a container that forbids the calls which it does not know. */
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP && errno != EPERM)
         return errno;
     if (link(part, name) == 0) {
         unlink(part);
@@ -147,6 +164,8 @@ int file_give_name(const char *part, const char *name, bool replace)
     /* A file system with neither: what comes between these two calls is replaced. */
     if (errno == EEXIST || lstat(name, &there) == 0)
         return EEXIST;
+    if (errno != ENOENT)
+        return errno;
     return rename(part, name) ? errno : 0;
 }
 

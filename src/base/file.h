@@ -44,6 +44,11 @@ int file_sample(const char *name, struct stat *sample);
  * made; null: it may.  A link, symbolic or hard, is elsewhere too. */
 const char *file_why_foreign(const char *name, const struct stat *status);
 
+/* Make a new file beside `name`, whose name nothing had, open to be written.  The descriptor, or -1
+ * with errno.  `made` has room for PATH_MAX bytes. */
+enum { FILE_BESIDE_BYTES = 7 }; /* that its name is longer */
+int file_make_beside(const char *name, char *made);
+
 /* Open a file that may be taken for one that a run of this user has made.  The descriptor, or -1
  * with errno: EMLINK for a link or what is no regular file, EPERM for another user's. */
 int file_open_own(const char *name, int flags);

@@ -4,7 +4,7 @@
 /* Register a file by its name, of less than PATH_MAX bytes; at most LEFTOVERS_MAX.  With a
  * descriptor, which must stay open, the file is removed only if it still has this name;
  * -1: none. */
-enum { LEFTOVERS_MAX = 4 };
+enum { LEFTOVERS_MAX = 7 };
 void leftovers_add(const char *name, int descriptor);
 
 /* Remove the registered files, the first one last, if this process still holds its run's lock

@@ -1,23 +1,39 @@
 #include "names.h"
 
-#include <stdbool.h>
+#include <libgen.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "error.h"
-
-#define TEMPORARY ".part"
+#include "file.h"
 
 int names_make(struct names *names, const char *output, struct error *err)
 {
-    static const char *const endings[NAMES_BESIDE] = {TEMPORARY, TEMPORARY ".sums0",
-                                                      TEMPORARY ".sums1", ".journal", ".lock"};
-    bool fit = snprintf(names->output, PATH_MAX, "%s", output) < PATH_MAX;
-    for (int i = 0; i < NAMES_BESIDE; i++)
-        fit &= snprintf(names->beside[i], PATH_MAX, "%s%s", output, endings[i]) < PATH_MAX;
-    return fit ? 0 : error_add(err, EXIT_INPUT, "the path %.60s... is too long", output);
+    static const char *const endings[NAMES_BESIDE] = {".part", ".part.sums0", ".part.sums1",
+                                                      ".journal", ".lock"};
+    size_t longest = 0;
+    snprintf(names->output, PATH_MAX, "%s", output);
+    for (int i = 0; i < NAMES_BESIDE; i++) {
+        snprintf(names->beside[i], PATH_MAX, "%s%s", output, endings[i]);
+        longest = strlen(endings[i]) > longest ? strlen(endings[i]) : longest;
+    }
+    return names_check_length(output, longest + FILE_BESIDE_BYTES, err);
 }
 
-int names_temporary(const char *file, char temporary[TEMPORARY_MAX])
+int names_check_length(const char *path, size_t more, struct error *err)
 {
-    return snprintf(temporary, TEMPORARY_MAX, "%s" TEMPORARY, file);
+    char copy[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strlen(path) + more >= PATH_MAX)
+        return error_add(err, EXIT_INPUT, "the path %.60s... is too long; choose a shorter one",
+                         path);
+    snprintf(copy, sizeof copy, "%s", path);
+    const long most = pathconf(dirname(copy), _PC_NAME_MAX);
+    if (most < 0 || strlen(name) + more <= (size_t)most)
+        return 0;
+    return error_add(err, EXIT_INPUT,
+                     "the name %.60s... is too long: it may have %ld characters here, since the "
+                     "run makes files whose names are longer",
+                     name, most - (long)more);
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <limits.h>
+#include <stddef.h>
 
 struct error;
 
 enum {
-    NAMES_BESIDE = 5,            /* beside the output; of them, */
-    NAMES_LARGE = 3,             /* the first ones, which hold elements of C */
-    TEMPORARY_MAX = PATH_MAX + 8 /* bytes of a temporary name */
+    NAMES_BESIDE = 5, /* beside the output; of them, */
+    NAMES_LARGE = 3   /* the first ones, which hold elements of C */
 };
 
 /* Plain data. */
@@ -29,6 +29,5 @@ struct names {
 /* Make the names for an output.  Complains (EXIT_INPUT) where one of them is too long. */
 int names_make(struct names *names, const char *output, struct error *err);
 
-/* The name that a file has until it is complete.  Returns its length; from PATH_MAX on, the system
- * accepts no such name. */
-int names_temporary(const char *file, char temporary[TEMPORARY_MAX]);
+/* Complain (EXIT_INPUT) where the system has no names that are so many bytes longer than this. */
+int names_check_length(const char *path, size_t more, struct error *err);

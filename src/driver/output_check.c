@@ -177,7 +177,6 @@ static bool is_stream(const char *path, struct error *err)
 /* A file that the run writes beside its output. */
 struct beside {
     const char *what, *path, *mark; /* `mark`: what its first bytes have, and those of no other */
-    char temporary[TEMPORARY_MAX];
 };
 
 /* Whether its path is free, or is a link, which is replaced itself, or has an earlier one. */
@@ -197,19 +196,6 @@ static bool is_replaceable(const struct beside *file, struct error *err)
     return length <= 0 || strstr(begin, file->mark);
 }
 
-static void check_temporary(const struct guarded *g, const struct beside *file, struct error *err)
-{
-    const char *is = is_input(g, file->temporary, err) ? "one of the inputs"
-                     : file_is_same_name(file->temporary, g->names->output, err) ? "the output"
-                                                                                 : NULL;
-    if (is)
-        error_add(err, EXIT_INPUT, "%s, the temporary name of the %s, is %s; choose another name",
-                  file->temporary, file->what, is);
-    else if (strlen(file->temporary) >= PATH_MAX)
-        error_add(err, EXIT_INPUT, "the path %.60s... is too long; choose a shorter one",
-                  file->path);
-}
-
 /* Complain where the file cannot be written, or only at the loss of another file. */
 static void check_beside(const struct guarded *g, const struct beside *file, struct error *err)
 {
@@ -225,7 +211,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs; choose another name", what,
                   path);
-    check_temporary(g, file, err);
+    names_check_length(path, FILE_BESIDE_BYTES, err);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output; choose another name", what, path);
     for (int i = 0; i < NAMES_BESIDE; i++)
@@ -258,12 +244,6 @@ static void check_pair(const struct beside *x, const struct beside *y, struct er
         (atomic_file_is_stdout(x->path) && atomic_file_is_stdout(y->path)))
         error_add(err, EXIT_INPUT, "the %s %s is the %s; choose another name", y->what, y->path,
                   x->what);
-    if (file_is_same_name(x->path, y->temporary, err))
-        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
-                  x->what, x->path, y->what);
-    if (file_is_same_name(y->path, x->temporary, err))
-        error_add(err, EXIT_INPUT, "the %s %s is the temporary name of the %s; choose another name",
-                  y->what, y->path, x->what);
 }
 
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err)
@@ -281,11 +261,10 @@ int output_check_beside(const struct names *names, const struct options *options
                         const struct problem *p, struct error *err)
 {
     const struct guarded g = {names, options, p};
-    struct beside files[] = {{"report", options->report, "\"program\": \"dgemm_ooc", ""},
-                             {"trace", options->trace, "\"traceEvents\"", ""},
-                             {"page", options->html, "<!-- The page of a run.", ""}};
+    struct beside files[] = {{"report", options->report, "\"program\": \"dgemm_ooc"},
+                             {"trace", options->trace, "\"traceEvents\""},
+                             {"page", options->html, "<!-- The page of a run."}};
     for (int i = 0; i < 3; i++) {
-        names_temporary(files[i].path, files[i].temporary);
         if (!files[i].path[0])
             continue;
         check_beside(&g, &files[i], err);

@@ -9,8 +9,8 @@
  *                              of the calls, which the seed selects
  *   DGEMM_OOC_TEST_SEED        the seed, a number
  *   DGEMM_OOC_TEST_FAULT_RANK  the only rank with faults; by default all ranks have them
- *   DGEMM_OOC_TEST_FAULT_FILE  calls on a descriptor, and stat, count only if this is in the file's
- *                              name
+ *   DGEMM_OOC_TEST_FAULT_FILE  calls on a file count only if this is in its name, which is the old
+ *                              one where it gets another
  *   DGEMM_OOC_TEST_FAULT_LOG   a file to which each fault appends a line, and each rank at exit
  *                              "CALL COUNT" for every kind of call that it made
  *

@@ -116,21 +116,22 @@ int __wrap_fsync(int fd)
 NEXT(int, rename, const char *, const char *);
 int __wrap_rename(const char *from, const char *to)
 {
-    return fails(fault_of(CALL_RENAME)) ? -1 : __real_rename(from, to);
+    return fails(fault_of_path(CALL_RENAME, from)) ? -1 : __real_rename(from, to);
 }
 
 NEXT(int, renameat2, int, const char *, int, const char *, unsigned);
 int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
                      unsigned flags)
 {
-    return fails(fault_of(CALL_RENAME)) ? -1
-                                        : __real_renameat2(from_folder, from, to_folder, to, flags);
+    return fails(fault_of_path(CALL_RENAME, from))
+               ? -1
+               : __real_renameat2(from_folder, from, to_folder, to, flags);
 }
 
 NEXT(int, link, const char *, const char *);
 int __wrap_link(const char *from, const char *to)
 {
-    return fails(fault_of(CALL_LINK)) ? -1 : __real_link(from, to);
+    return fails(fault_of_path(CALL_LINK, from)) ? -1 : __real_link(from, to);
 }
 
 int __real_open(const char *, int, ...);
@@ -141,7 +142,7 @@ int __wrap_open(const char *name, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    return fails(fault_of(CALL_OPEN)) ? -1 : __real_open(name, flags, mode);
+    return fails(fault_of_path(CALL_OPEN, name)) ? -1 : __real_open(name, flags, mode);
 }
 
 NEXT(int, ftruncate, int, off_t);

@@ -417,12 +417,6 @@ def test_paper_is_a_name_of_the_output(source, option, name):
 
 
 @beside
-def test_part_of_a_paper_is_the_output(source, option):
-    assert_refused(source.parent, source, option, source.with_name("x"), "-o",
-                   source.with_name("x.part"), says=["x.part", PAPERS[option], "is the output; choose another name"])
-
-
-@beside
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")
     os.mkfifo(path)
@@ -436,13 +430,6 @@ def test_paper_cannot_be_written(source, option):
                    says=[PAPERS[option], "no/where.json"])
 
 
-@beside
-def test_part_of_a_paper_is_an_input(source, option):
-    other = source.rename(source.with_name("x.part"))
-    assert_refused(source.parent, other, option, source.with_name("x"),
-                   says=["x.part", PAPERS[option], "is one of the inputs; choose another name"])
-
-
 @pytest.mark.parametrize("one, other", [*itertools.combinations(PAPERS, 2)])
 def test_paper_is_another(source, one, other):
     path = source.parent / "x.json"
@@ -450,13 +437,6 @@ def test_paper_is_another(source, one, other):
                    says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}; choose another name"])
     assert_refused(source.parent, source, one, path, other, f"{source.parent}/./x.json",
                    says=[f"the {PAPERS[other]}", f"is the {PAPERS[one]}; choose another name"])
-
-
-@pytest.mark.parametrize("one, other", [*itertools.permutations(PAPERS, 2)])
-def test_paper_is_the_part_of_another(source, one, other):
-    assert_refused(source.parent, source, one, source.with_name("x"), other,
-                   source.with_name("x.part"),
-                   says=[f"the {PAPERS[other]}", f"temporary name of the {PAPERS[one]}"])
 
 
 @pytest.mark.parametrize("dataset", [".", "A//", "/"])

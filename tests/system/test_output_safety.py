@@ -22,6 +22,8 @@ from test_bad_input import INPUT, assert_refused
 RUNTIME, STOPPED = 1, 75
 SLOW = ["--tile", "40x40x16"]
 SOMEBODY = 12345
+UMASK = os.umask(0)
+os.umask(UMASK)
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
 
@@ -142,6 +144,47 @@ def test_a_paper_replaces_no_data(source, option, content):
     for _ in range(2):
         done = run("dgemm_ooc", source, "--force", option, path)
         assert done.returncode == 0 and path.stat().st_size > 100, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+def test_a_paper_touches_no_file_beside_it(source, option):
+    """Browsers, too, name unfinished files .part."""
+    path = source.with_name("mine")
+    others = [source.with_name(name) for name in ("mine.part", "mine.tmp", "mine~", "mine.XXXXXX", "mine.000000")]
+    for other in others:
+        other.write_text("precious")
+    for _ in range(2):
+        done = run("dgemm_ooc", source, option, path, "--force")
+        assert done.returncode == 0, done.stderr
+        assert [other.read_text() for other in others] == ["precious"] * len(others)
+        assert path.stat().st_mode & 0o777 == 0o666 & ~UMASK
+    assert names(source) == {"input.h5", "input-C.h5", "mine", *(other.name for other in others)}
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+def test_a_paper_of_the_name_of_an_output_at_work(source, option):
+    """Its .part is C of the other run."""
+    other = source.with_name("other.h5")
+    shutil.copy2(source, other)
+    with start_late(source, *SLOW, "-o", source.with_name("c.h5")) as process:
+        part = source.with_name("c.h5.part")
+        wait_until(lambda: part.exists() and part.stat().st_blocks, process)
+        done = run("dgemm_ooc", other, option, source.with_name("c.h5"))
+        assert done.returncode == 0, done.stderr
+        assert part.exists() and part.stat().st_size > 8 * 300 * 200
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == INPUT and "has appeared during the run" in err, err
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+@pytest.mark.parametrize("fault", ["open:eacces@1", "rename:eio@1"])
+def test_a_paper_that_cannot_be_written_leaves_nothing(source, faulty, option, fault):
+    """Whichever call fails."""
+    path = source.with_name("mine")
+    path.touch()
+    done = faulty(fault, option, path, file="/mine.")
+    assert done.returncode == 1 and "cannot write the" in done.stderr, done.stderr
+    assert names(source) == {"input.h5", "input-C.h5", "mine", "log"} and not path.stat().st_size
 
 
 def lead(path, target, name):
@@ -346,8 +389,9 @@ RENAMES = {"renameat2": "rename:delay@1", "link": "rename:einval@1", "neither": 
 def faulty(source):
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
-    return lambda faults, *options: run(FAULTY, source, *options, DGEMM_OOC_TEST_FAULTS=faults,
-                                        DGEMM_OOC_TEST_FAULT_LOG=str(source.with_name("log")))
+    return lambda faults, *options, file="": run(
+        FAULTY, source, *options, DGEMM_OOC_TEST_FAULTS=faults, DGEMM_OOC_TEST_FAULT_FILE=file,
+        DGEMM_OOC_TEST_FAULT_LOG=str(source.with_name("log")))
 
 
 @pytest.mark.parametrize("how", RENAMES)
@@ -381,6 +425,40 @@ def test_a_name_that_cannot_be_given(source, reference, faulty, fault):
     done = run("dgemm_ooc", source)
     assert done.returncode == 0 and "Restart     100.0 % is done" in done.stdout, done.stderr
     assert_whole(source, reference)
+
+
+def test_a_name_where_calls_are_forbidden(source, reference, faulty):
+    """As by containers that forbid all calls which they do not know; link gives the name."""
+    done = faulty("rename:eperm@1")
+    assert done.returncode == 0, done.stderr
+    source.with_name("log").unlink()
+    assert_whole(source, reference)
+
+
+# Names that are as long as the system has them, or longer.
+
+def test_a_name_for_which_there_is_no_room(source, reference):
+    most = os.pathconf(source.parent, "PC_NAME_MAX") - len(".part.sums0") - len(".123456")
+    right, wrong = (source.with_name("x" * (most + more - 3) + ".h5") for more in (0, 1))
+    assert_refused(source.parent, source, "-o", wrong, says=["is too long", f"may have {most} characters here"])
+    with start_late(source, *SLOW, "--checkpoint", "0.05s", "-o", right) as process:
+        journal = right.with_name(right.name + ".journal")
+        wait_until(lambda: journal.exists() and '"left"' in journal.read_text(), process)
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == STOPPED
+    done = run("dgemm_ooc", source, "-o", right)
+    assert done.returncode == 0 and "Restart" in done.stdout, done.stderr
+    np.testing.assert_array_equal(read(right), reference[1])
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace", "--html"])
+def test_a_paper_for_whose_name_there_is_no_room(source, option):
+    most = os.pathconf(source.parent, "PC_NAME_MAX") - len(".123456")
+    assert_refused(source.parent, source, option, source.with_name("x" * (most + 1)),
+                   says=["is too long", f"may have {most} characters here"])
+    assert run("dgemm_ooc", source, option, source.with_name("x" * most)).returncode == 0
+    assert source.with_name("x" * most).stat().st_size
 
 
 # Permissions of replaced files.
