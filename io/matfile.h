@@ -127,7 +127,11 @@ bool matfile_draws_on(const struct matrix_info *info, const char *file, struct e
 
 /* Find out what kind of object a name in a file denotes, if any. */
 enum matfile_object { MATFILE_NOTHING, MATFILE_DATASET, MATFILE_OTHER };
-int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
+struct matfile_found {
+    enum matfile_object object;
+    char missing[MATFILE_NAME_MAX]; /* the first part of the path that is not there, of NOTHING */
+};
+int matfile_lookup(const char *file, const char *name, struct matfile_found *found,
                    struct error *err);
 
 /* List in `text` what a file holds besides this dataset, what belongs to it
@@ -250,9 +254,17 @@ int matfile_write(struct matfile *file, enum scalar type, const struct block *bl
 /* Flush HDF5's buffers and sync the file to disk. */
 int matfile_sync(struct matfile *file, struct error *err);
 
-/* Rename a dataset, replacing one that has the new name, and sync the file; remove a dataset, if it
- * exists, and ignore errors.  h5mat uses these to publish complete datasets only. */
-int matfile_rename(const char *file, const char *from, const char *to, struct error *err);
+/* What h5mat does with a dataset that matfile_create has made, and that is still there under its
+ * name.  Another one of that name is left alone.
+ * matfile_rename: give it another name, and sync the file.  A dataset that has this name is
+ * replaced on demand; anything else that has it is a complaint.
+ * matfile_retract: take away the dataset; the groups of its path that nothing else is in, up to the
+ * one that was `missing` before; and, where nothing was (an empty text), the file, if nothing else
+ * is in it. */
+int matfile_rename(const struct matrix_info *made, const char *to, bool replace, struct error *err);
+int matfile_retract(const struct matrix_info *made, const char *missing, struct error *err);
+
+/* Remove a dataset, if it exists, and ignore errors. */
 void matfile_remove(const char *file, const char *dataset);
 
 /* "HDF5 1.10.8", or "HDF5 1.10.8, parallel".  Static storage. */

@@ -105,11 +105,10 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
     return rc;
 }
 
-static int add_dataset(hid_t file, const struct matrix_info *info,
-                       const struct matfile_layout *layout,
-                       const struct matfile_attribute *attributes, struct error *err)
+static int add_dataset(hid_t file, struct matrix_info *info, const struct matfile_layout *layout,
+                       const struct matfile_attribute *attributes, char missing[MATFILE_NAME_MAX],
+                       struct error *err)
 {
-    char missing[MATFILE_NAME_MAX];
     const htri_t absent = h5_first_missing(file, info->dataset, missing);
     if (absent < 0)
         return complain(info, "looking for", err);
@@ -119,31 +118,37 @@ static int add_dataset(hid_t file, const struct matrix_info *info,
     int rc = make_dataset(file, info, layout, attributes, err);
     if (rc && H5Lexists(file, missing, H5P_DEFAULT) > 0)
         H5Ldelete(file, missing, H5P_DEFAULT);
+    h5_identify(file, info);
     return rc;
 }
 
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err)
 {
+    char missing[MATFILE_NAME_MAX];
     enum h5_mode mode = layout->chunk_rows ? H5_WRITE : H5_WRITE_ALIGNED;
     if (h5_check_room(info->file, H5_ROOM, err))
         return err->code;
     h5_enter();
     hid_t id = new_file ? create_file(info->file, mode, err) : h5_open_file(info->file, mode, err);
-    int rc = id < 0 ? err->code : add_dataset(id, info, layout, attributes, err);
+    int rc = id < 0 ? err->code : add_dataset(id, info, layout, attributes, missing, err);
     if (id >= 0) {
         int close_rc = h5_close_written(id, info->file, err);
         rc = rc ? rc : close_rc;
     }
+    if (rc && new_file && id >= 0)
+        unlink(info->file);
     h5_leave();
 
     struct matrix_info made;
-    if (!rc)
-        rc = matfile_describe(info->file, info->dataset, &made, err);
+    struct error ignored = {0};
+    if (rc)
+        return rc;
+    rc = matfile_describe(info->file, info->dataset, &made, err);
     if (!rc)
         *info = made;
-    else if (new_file && id >= 0)
-        unlink(info->file);
+    else /* others may have added to it */
+        matfile_retract(info, new_file ? "" : missing, &ignored);
     return rc;
 }
 
@@ -255,35 +260,91 @@ int matfile_compare_vector(const struct matrix_info *of, const struct matfile_ve
     return rc;
 }
 
-static int rename_in(hid_t id, const char *file, const char *from, const char *to,
-                     struct error *err)
+static bool is_there(hid_t file, const struct matrix_info *made)
 {
-    hid_t links = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(links, 1);
-    char missing[MATFILE_NAME_MAX];
-    const htri_t absent = h5_first_missing(id, to, missing);
-    bool ok = absent > 0 || (absent == 0 && H5Ldelete(id, to, H5P_DEFAULT) >= 0);
-    int rc = 0;
-    if (!ok || H5Lmove(id, from, id, to, links, H5P_DEFAULT) < 0) {
-        const char *why = h5_why();
-        rc = error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: renaming \"%s\" to \"%s\" failed: %s",
-                       file, from, to, why);
-    }
-    h5_close(links);
-    return rc ? rc : h5_sync(id, file, err);
+    struct matrix_info now = *made;
+    h5_identify(file, &now);
+    return matfile_is_same(&now, made);
 }
 
-int matfile_rename(const char *file, const char *from, const char *to, struct error *err)
+static int rename_in(hid_t file, const struct matrix_info *made, const char *to, bool replace,
+                     struct error *err)
 {
-    if (h5_check_room(file, H5_ROOM, err))
+    char missing[MATFILE_NAME_MAX];
+    const enum matfile_object there = h5_lookup(file, to, missing);
+    if (!is_there(file, made))
+        return error_add(err, EXIT_RUNTIME, "%s: another program has removed or replaced \"%s\"",
+                         made->file, made->dataset);
+    if (there == MATFILE_OTHER || (there == MATFILE_DATASET && !replace))
+        return error_add(err, EXIT_INPUT, "%s: another program has made a \"%s\" meanwhile",
+                         made->file, to);
+    hid_t links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    bool ok = there == MATFILE_NOTHING || H5Ldelete(file, to, H5P_DEFAULT) >= 0;
+    if (!ok || H5Lmove(file, made->dataset, file, to, links, H5P_DEFAULT) < 0) {
+        const char *why = h5_why();
+        error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: renaming \"%s\" to \"%s\" failed: %s",
+                  made->file, made->dataset, to, why);
+    }
+    h5_close(links);
+    return err->code ? err->code : h5_sync(file, made->file, err);
+}
+
+int matfile_rename(const struct matrix_info *made, const char *to, bool replace, struct error *err)
+{
+    if (h5_check_room(made->file, H5_ROOM, err))
         return err->code;
     h5_enter();
-    hid_t id = h5_open_file(file, H5_WRITE, err);
-    int rc = id < 0 ? err->code : rename_in(id, file, from, to, err);
+    hid_t id = h5_open_file(made->file, H5_WRITE, err);
+    int rc = id < 0 ? err->code : rename_in(id, made, to, replace, err);
     if (id >= 0) {
-        int close_rc = h5_close_written(id, file, err);
+        int close_rc = h5_close_written(id, made->file, err);
         rc = rc ? rc : close_rc;
     }
+    h5_leave();
+    return rc;
+}
+
+static herr_t stop_at_attribute(hid_t object, const char *name, const H5A_info_t *info,
+                                void *context)
+{
+    (void)object, (void)name, (void)info, (void)context;
+    return 1;
+}
+
+static bool is_empty(hid_t file, const char *path)
+{
+    H5G_info_t info;
+    hid_t group = H5Gopen2(file, path, H5P_DEFAULT);
+    bool empty = group >= 0 && H5Gget_info(group, &info) >= 0 && info.nlinks == 0 &&
+                 H5Aiterate2(group, H5_INDEX_NAME, H5_ITER_INC, NULL, stop_at_attribute, NULL) == 0;
+    h5_close(group);
+    return empty;
+}
+
+/* The file is removed while it is open: meanwhile nobody adds to it. */
+static void retract_from(hid_t file, const struct matrix_info *made, const char *missing)
+{
+    char path[MATFILE_NAME_MAX];
+    snprintf(path, sizeof path, "%s", made->dataset);
+    bool gone = is_there(file, made) && H5Ldelete(file, path, H5P_DEFAULT) >= 0;
+    for (char *slash; gone && (slash = strrchr(path, '/')) && slash > path;) {
+        *slash = '\0';
+        if (strlen(path) < strlen(missing) || !is_empty(file, path))
+            break;
+        H5Ldelete(file, path, H5P_DEFAULT);
+    }
+    if (gone && !missing[0] && is_empty(file, "/"))
+        unlink(made->file);
+}
+
+int matfile_retract(const struct matrix_info *made, const char *missing, struct error *err)
+{
+    h5_enter();
+    hid_t id = h5_open_file(made->file, H5_WRITE, err);
+    if (id >= 0)
+        retract_from(id, made, missing);
+    int rc = id < 0 ? err->code : h5_close_written(id, made->file, err);
     h5_leave();
     return rc;
 }

@@ -204,6 +204,15 @@ static void find_object(hid_t dataset, struct matrix_info *info)
     memcpy(&info->object[2], address, sizeof info->object[2]);
 }
 
+void h5_identify(hid_t file, struct matrix_info *info)
+{
+    hid_t dataset = H5Dopen2(file, info->dataset, H5P_DEFAULT);
+    memset(info->object, 0, sizeof info->object);
+    if (dataset >= 0)
+        find_object(dataset, info);
+    h5_close(dataset);
+}
+
 static bool is_at(const char *file, const char *path, haddr_t address)
 {
     struct error ignored = {0};

@@ -115,6 +115,13 @@ hid_t h5_memory_type(const struct matrix_info *info, enum scalar type);
  * negative if the library cannot tell. */
 htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX]);
 
+/* What kind of object a name denotes: OTHER, too, if the library cannot tell.  `missing`: of
+ * NOTHING, as above. */
+enum matfile_object h5_lookup(hid_t file, const char *name, char missing[MATFILE_NAME_MAX]);
+
+/* Find which object `info->dataset` is now, for matfile_is_same. */
+void h5_identify(hid_t file, struct matrix_info *info);
+
 /* Describe an open dataset in `info`, where file and dataset are set. */
 int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err);
 

@@ -179,20 +179,23 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     return rc;
 }
 
-int matfile_lookup(const char *file, const char *name, enum matfile_object *object,
+enum matfile_object h5_lookup(hid_t file, const char *name, char missing[MATFILE_NAME_MAX])
+{
+    hid_t found = H5Oopen(file, name, H5P_DEFAULT);
+    const bool dataset = found >= 0 && H5Iget_type(found) == H5I_DATASET;
+    h5_close(found);
+    if (dataset)
+        return MATFILE_DATASET;
+    return h5_first_missing(file, name, missing) > 0 ? MATFILE_NOTHING : MATFILE_OTHER;
+}
+
+int matfile_lookup(const char *file, const char *name, struct matfile_found *found,
                    struct error *err)
 {
-    char missing[MATFILE_NAME_MAX];
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
-    if (id >= 0) {
-        hid_t found = H5Oopen(id, name, H5P_DEFAULT);
-        if (found >= 0 && H5Iget_type(found) == H5I_DATASET)
-            *object = MATFILE_DATASET;
-        else
-            *object = h5_first_missing(id, name, missing) > 0 ? MATFILE_NOTHING : MATFILE_OTHER;
-        h5_close(found);
-    }
+    if (id >= 0)
+        found->object = h5_lookup(id, name, found->missing);
     h5_close(id);
     int rc = h5_settle(id < 0 ? err->code : 0, file, err);
     h5_leave();

@@ -67,15 +67,15 @@ int output_compare_statistics(const struct matrix_info *c, const struct statisti
                               const struct problem *p, bool may_be_alone, struct error *err)
 {
     struct matfile_vector vectors[2];
-    enum matfile_object object = MATFILE_DATASET;
+    struct matfile_found found = {.object = MATFILE_DATASET};
     struct error ignored = {0};
     if (p->standard.axis == AXIS_NONE)
         return 0;
     describe_vectors(c, statistics, p, vectors);
     for (int i = 0; i < 2; i++) {
         if (may_be_alone)
-            matfile_lookup(c->file, vectors[i].dataset, &object, &ignored);
-        if (object != MATFILE_NOTHING)
+            matfile_lookup(c->file, vectors[i].dataset, &found, &ignored);
+        if (found.object != MATFILE_NOTHING)
             matfile_compare_vector(c, &vectors[i], err);
     }
     return err->code;

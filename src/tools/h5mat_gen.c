@@ -31,6 +31,7 @@ struct gen {
     struct matfile_layout layout;
     bool force;
     bool new_file;
+    struct matfile_found part; /* what had the name of what is being made, in a file that existed */
     struct store *store;     /* contiguous */
     struct matfile *matfile; /* chunked */
 };
@@ -205,28 +206,30 @@ static int name_matrix(struct gen *g, struct error *err)
 }
 
 /* What is in the way is only removed on demand, and only once the new one is whole. */
-static int check_free(const struct gen *g, struct error *err)
+static int check_free(struct gen *g, struct error *err)
 {
-    enum matfile_object there, part;
+    struct matfile_found there;
+    const char *file = g->info.file, *part = g->info.dataset;
     if (g->new_file)
         return 0;
-    if (matfile_lookup(g->info.file, g->dataset, &there, err) ||
-        matfile_lookup(g->info.file, g->info.dataset, &part, err))
+    if (matfile_lookup(file, g->dataset, &there, err) || matfile_lookup(file, part, &g->part, err))
         return err->code;
-    if (there == MATFILE_OTHER)
-        return error_add(err, EXIT_INPUT, "%s: \"%s\" is not a dataset; name another", g->info.file,
+    if (there.object == MATFILE_OTHER)
+        return error_add(err, EXIT_INPUT,
+                         "%s: \"%s\" is not a dataset, or its path leads through one; name another",
+                         file, g->dataset);
+    if (there.object == MATFILE_DATASET && !g->force)
+        return error_add(err, EXIT_INPUT, "%s already holds \"%s\"; --force replaces it", file,
                          g->dataset);
-    if (there == MATFILE_DATASET && !g->force)
-        return error_add(err, EXIT_INPUT, "%s already holds \"%s\"; --force replaces it",
-                         g->info.file, g->dataset);
-    if (part != MATFILE_NOTHING && !g->force)
+    if (g->part.object != MATFILE_NOTHING && !g->force)
         return error_add(err, EXIT_INPUT,
                          "%s holds an unfinished \"%s\": another h5mat is at work on it, or one "
                          "was killed; --force removes it",
-                         g->info.file, g->info.dataset);
-    if (part != MATFILE_NOTHING)
-        matfile_remove(g->info.file, g->info.dataset);
-    return 0;
+                         file, part);
+    if (g->part.object == MATFILE_NOTHING)
+        return 0;
+    matfile_remove(file, part);
+    return matfile_lookup(file, part, &g->part, err);
 }
 
 static int make_block(void *context, int64_t index, const struct block *block, void *buffer,
@@ -262,6 +265,18 @@ static int write_all(struct gen *g, struct error *err)
     return rc;
 }
 
+/* Others may have added to the file meanwhile. */
+static void retract(const struct gen *g, struct error *err)
+{
+    struct error why = {0};
+    if (matfile_retract(&g->info, g->part.missing, &why) == 0)
+        return;
+    error_append(err, &why);
+    error_add(err, err->code,
+              "what was made of \"%s\" stays there; --force, the next time, removes it",
+              g->info.dataset);
+}
+
 static int make_matrix(struct gen *g, struct error *err)
 {
     int rc = check_free(g, err);
@@ -271,11 +286,9 @@ static int make_matrix(struct gen *g, struct error *err)
         return rc;
     rc = write_all(g, err);
     if (!rc)
-        rc = matfile_rename(g->info.file, g->info.dataset, g->dataset, err);
-    if (rc && g->new_file)
-        unlink(g->info.file);
-    else if (rc)
-        matfile_remove(g->info.file, g->info.dataset);
+        rc = matfile_rename(&g->info, g->dataset, g->force, err);
+    if (rc)
+        retract(g, err);
     return rc;
 }
 

@@ -185,7 +185,7 @@ def test_gen_keeps_what_is_there():
     assert np.array_equal(load("x.h5"), np.ones((4, 6)))
     gen("x.h5:/g/C", 2, 2)
     assert "is not a dataset" in gen("x.h5:/g", 2, 2, "--force", code=INPUT)
-    assert "failed" in gen("x.h5:/B/C", 2, 2, code=INPUT)
+    assert "leads through one" in gen("x.h5:/B/C", 2, 2, code=INPUT)
     with h5py.File("x.h5", "r") as f:
         assert sorted(f) == ["A", "B", "g"]
 
@@ -258,8 +258,103 @@ def test_gen_interrupted(number):
     assert code == 1
     with h5py.File("x.h5", "r") as f:
         assert np.array_equal(f["A"], before)
-        assert list(f["g"]) == []
+        assert list(f) == ["A"]
     assert os.path.getsize("x.h5") < 2**22
+
+
+def begin(name, *options):
+    """Start a gen of a contiguous matrix in a file of few others, and stop it when it has begun to write elements."""
+    file, path = name.split(":")
+    process = subprocess.Popen([BUILD / "h5mat", "gen", name, "--rows", "6000", "--cols", "6000", *options],
+                               stderr=subprocess.PIPE, text=True)
+    while not os.path.exists(file) or os.stat(file).st_blocks < 2**12:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert f"{path[1:]}.part" in everything(file)
+    return process
+
+
+def end(process, *numbers):
+    for number in [*numbers, signal.SIGCONT]:
+        process.send_signal(number)
+    _, text = process.communicate(timeout=PATIENCE)
+    return process.returncode, text
+
+
+def everything(name):
+    found = []
+    with h5py.File(name, "r") as f:
+        f.visit(found.append)
+    return found
+
+
+ADDED = {  # by others; and what is there afterwards
+    "dataset": (lambda f: f.create_dataset("mine", data=[1, 2, 3]), ["mine"]),
+    "group": (lambda f: f.create_group("mine"), ["mine"]),
+    "attribute": (lambda f: f.attrs.update(mine=1), []),
+    "attribute of a group": (lambda f: f["x"].attrs.update(mine=1), ["x"]),
+    "group in a group": (lambda f: f.create_group("x/mine"), ["x", "x/mine"]),
+    "dataset beside it": (lambda f: f.create_dataset("x/y/mine", data=[1, 2, 3]), ["x", "x/y", "x/y/mine"])}
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_gen_interrupted_keeps_what_others_added(what):
+    add, left = ADDED[what]
+    with begin("x.h5:/x/y/A") as process:
+        with h5py.File("x.h5", "r+") as f:
+            add(f)
+        code, text = end(process, signal.SIGINT)
+    assert code == 1 and f"stopped by signal {signal.SIGINT:d}" in text
+    assert everything("x.h5") == left
+
+
+def test_gen_interrupted_keeps_the_groups_that_were_there():
+    gen("x.h5:/B", 20, 20)
+    with h5py.File("x.h5", "r+") as f:
+        f.create_group("x")
+    with begin("x.h5:/x/y/z/A") as process:
+        assert end(process, signal.SIGTERM)[0] == 1
+    assert everything("x.h5") == ["B", "x"]
+    gen("x.h5:/x/y/A", 3, 3)
+    assert everything("x.h5") == ["B", "x", "x/y", "x/y/A"]
+
+
+def test_gen_interrupted_leaves_a_file_that_others_have_open():
+    with begin("x.h5:/A") as process:
+        with h5py.File("x.h5", "r+"):
+            code, text = end(process, signal.SIGINT)
+    assert code == 1 and '"/A.part" stays there' in text
+    assert everything("x.h5") == ["A.part"]
+    gen("x.h5:/A", 3, 3, "--force")
+    assert everything("x.h5") == ["A"]
+
+
+@pytest.mark.parametrize("numbers", [[], [signal.SIGINT]])
+def test_gen_neither_names_nor_removes_what_others_have_put_in_its_place(numbers):
+    with begin("x.h5:/A") as process:
+        with h5py.File("x.h5", "r+") as f:
+            f["mine"] = [1, 2, 3]
+            del f["A.part"]
+            f.move("mine", "A.part")
+        code, text = end(process, *numbers)
+    assert code == 1 and ("has removed or replaced" in text or numbers), text
+    with h5py.File("x.h5", "r") as f:
+        assert list(f) == ["A.part"] and list(f["A.part"]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("options, other", [([], "dataset"), (["--force"], "group")])
+def test_gen_does_not_replace_what_has_appeared(options, other):
+    with begin("x.h5:/A", *options) as process:
+        with h5py.File("x.h5", "r+") as f:
+            if other == "group":
+                f["A/mine"] = [1, 2, 3]
+            else:
+                f["A"] = [1, 2, 3]
+        code, text = end(process)
+    assert code == INPUT and 'has made a "/A" meanwhile' in text
+    assert everything("x.h5") == (["A", "A/mine"] if other == "group" else ["A"])
 
 
 def test_gen_killed():

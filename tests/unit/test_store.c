@@ -235,7 +235,7 @@ static void test_failed_creation(void **state)
     struct error err = {0};
     static const struct matfile_attribute twice[] = {{.name = "x"}, {.name = "x"}, {.name = NULL}};
     struct matrix_info info = matrix("failed.h5", 5, 5, SCALAR_DOUBLE);
-    enum matfile_object object;
+    struct matfile_found found;
     unlink("failed.h5");
     assert_int_equal(matfile_create(&info, true, &contiguous, twice, &err), EXIT_INPUT);
     complained(&err, EXIT_INPUT, "failed.h5: writing the attributes");
@@ -246,30 +246,39 @@ static void test_failed_creation(void **state)
     err = (struct error){0};
     assert_int_equal(matfile_create(&info, false, &contiguous, twice, &err), EXIT_INPUT);
     err = (struct error){0};
-    succeed(matfile_lookup("failed.h5", "/g/new", &object, &err), &err);
-    assert_int_equal(object, MATFILE_NOTHING);
+    succeed(matfile_lookup("failed.h5", "/g/new", &found, &err), &err);
+    assert_int_equal(found.object, MATFILE_NOTHING);
 }
 
 static void test_rename(void **state)
 {
     (void)state;
     struct error err = {0};
-    enum matfile_object object;
-    make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
+    struct matfile_found found;
+    struct matrix_info made = make("renamed.h5", 5, 6, SCALAR_DOUBLE, &contiguous);
     struct matrix_info other = matrix("renamed.h5", 2, 2, SCALAR_FLOAT);
     snprintf(other.dataset, sizeof other.dataset, "/B");
     succeed(matfile_create(&other, false, &contiguous, NULL, &err), &err);
-    succeed(matfile_rename("renamed.h5", "/g/A", "/B", &err), &err);
+    assert_int_equal(matfile_rename(&made, "/B", false, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "has made a \"/B\" meanwhile");
+    assert_int_equal(matfile_rename(&made, "/g", true, &err), EXIT_INPUT);
+    complained(&err, EXIT_INPUT, "has made a \"/g\" meanwhile");
+    err = (struct error){0};
+    succeed(matfile_rename(&made, "/B", true, &err), &err);
+    assert_int_equal(matfile_rename(&made, "/D", true, &err), EXIT_RUNTIME);
+    complained(&err, EXIT_RUNTIME, "has removed or replaced \"/g/A\"");
+    err = (struct error){0};
+    succeed(matfile_retract(&made, "", &err), &err);
     succeed(matfile_describe("renamed.h5", "/B", &other, &err), &err);
     assert_int_equal(other.cols, 6);
     read_blocks(&other, SCALAR_DOUBLE, STORE_AUTO);
-    succeed(matfile_lookup("renamed.h5", "/g/A", &object, &err), &err);
-    assert_int_equal(object, MATFILE_NOTHING);
-    succeed(matfile_lookup("renamed.h5", "/g", &object, &err), &err);
-    assert_int_equal(object, MATFILE_OTHER);
+    succeed(matfile_lookup("renamed.h5", "/g/A", &found, &err), &err);
+    assert_int_equal(found.object, MATFILE_NOTHING);
+    succeed(matfile_lookup("renamed.h5", "/g", &found, &err), &err);
+    assert_int_equal(found.object, MATFILE_OTHER);
     matfile_remove("renamed.h5", "/B");
-    succeed(matfile_lookup("renamed.h5", "/B", &object, &err), &err);
-    assert_int_equal(object, MATFILE_NOTHING);
+    succeed(matfile_lookup("renamed.h5", "/B", &found, &err), &err);
+    assert_int_equal(found.object, MATFILE_NOTHING);
 }
 
 static void test_other_sizes(void **state)
