@@ -80,7 +80,7 @@ void h5_forget_failure(void)
 }
 
 /* Where the library searches for a file, it tries names that lead nowhere, and goes on. */
-bool h5_leads_nowhere(int number)
+static bool leads_nowhere(int number)
 {
     return number == ENOENT || number == ENOTDIR || number == EACCES || number == EPERM ||
            number == ELOOP || number == ENAMETOOLONG || number == EISDIR;
@@ -123,7 +123,7 @@ static void note(const char *name, const char *what, int number)
 /* Of a call that finds the file: only a name that has led to one may not lead nowhere. */
 static void note_unless_nowhere(const char *name, const char *what, int number)
 {
-    if (!h5_leads_nowhere(number) || tfind(name, &opened, by_name))
+    if (!leads_nowhere(number) || tfind(name, &opened, by_name))
         note(name, what, number);
 }
 
@@ -150,7 +150,7 @@ static bool is_plain(const char *name)
     if (stat(name, &status)) {
         const int number = errno;
         note_unless_nowhere(name, "examined", number);
-        return h5_leads_nowhere(number); /* the library itself reports what does not exist */
+        return leads_nowhere(number); /* the library itself reports what does not exist */
     }
     if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) /* and directories */
         return true;

@@ -77,7 +77,6 @@ void h5_forget_failure(void);
 int h5_settle(int rc, const char *file, struct error *err);
 
 /* Whether this errno says that a name leads to no file that could be opened.  Pure. */
-bool h5_leads_nowhere(int number);
 
 /* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
 void h5_visit_opened(matfile_source *visit, void *context);
