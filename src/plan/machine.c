@@ -4,7 +4,6 @@
 #include <glob.h>
 #include <libgen.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "control_group.h"
 #include "error.h"
 #include "file.h"
 #include "options.h"
@@ -81,21 +81,6 @@ void machine_measured(struct machine *m, const void *member)
 bool machine_has_own_memory(const struct machine *m)
 {
     return m->gpu;
-}
-
-int machine_threads(int cpus)
-{
-    const char *wanted = getenv("OMP_NUM_THREADS");
-    if (wanted && atoi(wanted) > 0)
-        return atoi(wanted);
-    return cpus > 1 ? cpus : 1;
-}
-
-int machine_cpus(void)
-{
-    cpu_set_t set;
-    int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
 }
 
 /* FLOPs per multiprocessor and clock of the fastest unit for the type. */
@@ -234,10 +219,11 @@ static void apply_limits(const struct options *options, struct machine *m)
 void machine_probe(const struct options *options, int ranks, int local_ranks, int cpus,
                    const struct device_info *device, int sharing, struct machine *m)
 {
+    const int quota = (int)ceil_div(control_group_cpus(), local_ranks);
     *m = (struct machine){.gpu = device != NULL,
                           .ranks = ranks,
                           .ranks_per_node = local_ranks,
-                          .threads = machine_threads(cpus),
+                          .threads = machine_threads(cpus, local_ranks),
                           .network_bytes_per_s = 10e9};
     assume_disk_rates(options, m);
     m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);
@@ -251,8 +237,9 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
         assume_gpu_rates(device, m);
         share_gpu_rates(sharing, m);
     } else {
-        snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank", m->threads,
-                 m->threads == 1 ? "" : "s");
+        snprintf(m->name, sizeof m->name, "CPU, %d thread%s a rank%s", m->threads,
+                 m->threads == 1 ? "" : "s",
+                 m->threads == quota && quota < cpus ? ", by the control group's CPU quota" : "");
         assume_cpu_rates(cpus, m);
     }
     apply_limits(options, m);

@@ -107,8 +107,9 @@ bool machine_has_own_memory(const struct machine *machine);
 /* FLOP/s of a GPU's fastest unit for the type, at its highest clock. */
 double machine_gpu_peak(const struct device_info *info, enum scalar type);
 
-/* Threads of a rank with so many CPUs: OMP_NUM_THREADS where that is set, otherwise one a CPU. */
-int machine_threads(int cpus);
+/* Threads of one of `ranks` ranks of this computer, with so many CPUs: OMP_NUM_THREADS where that
+ * is set, otherwise one a CPU, as far as the quota of the control groups allows. */
+int machine_threads(int cpus, int ranks);
 
 /* CPUs that this process is bound to. */
 int machine_cpus(void);

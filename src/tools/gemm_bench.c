@@ -20,7 +20,7 @@ static bool is_for_gpu(const struct bench_choice *choice)
 static int open_device(const struct bench_choice *choice, struct device **dev, struct error *err)
 {
     if (!is_for_gpu(choice))
-        return device_cpu_open(machine_threads(machine_cpus()), dev, err);
+        return device_cpu_open(machine_threads(machine_cpus(), 1), dev, err);
     if (device_gpu_count() == 0)
         return error_add(err, EXIT_RESOURCES, "no GPU here that %s could run on: %s",
                          choice->rival ? choice->rival : choice->algorithm->name,

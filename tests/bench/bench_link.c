@@ -90,7 +90,7 @@ static json_t *link_json(struct link *link)
 static int link_open(struct link *link, bool cpu)
 {
     if (cpu || device_gpu_count() == 0)
-        device_cpu_open(machine_threads(machine_cpus()), &link->dev, &link->err);
+        device_cpu_open(machine_threads(machine_cpus(), 1), &link->dev, &link->err);
     else
         device_gpu_open(GPU, ALGORITHM_NAIVE, &link->dev, &link->err);
     for (int i = 0; i < 2 && link->err.code == 0; i++)

@@ -204,6 +204,35 @@ def test_limits_of_control_groups(tmp_path, in_group, place, files, limit):
     assert planned == limit << 19 if limit else planned > 512 << 19
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+@pytest.mark.parametrize("place, files, cpus", [
+    ("0::/job/task", {"job/cpu.max": "100000 100000", "job/task/cpu.max": "max 100000"}, 1),
+    ("0::/job/task", {"job/cpu.max": "max 100000", "job/task/cpu.max": "25000 50000"}, 1),
+    ("0::/job", {"job/cpu.max": "110000 100000"}, 2),
+    ("0::/job", {"job/cpu.max": "max 100000"}, None),
+    ("4:cpu,cpuacct:/job\n0::/", {"cpu/cpu.cfs_quota_us": -1, "cpu/job/cpu.cfs_quota_us": 50000,
+                                  "cpu/cpu.cfs_period_us": 100000, "cpu/job/cpu.cfs_period_us": 100000}, 1),
+    ("3:cpuset:/job\n4:cpu:/other", {"cpu/job/cpu.cfs_quota_us": 50000, "cpu/job/cpu.cfs_period_us": 100000}, None),
+    ("4:cpu:/job", {"cpu/job/cpu.cfs_quota_us": -1, "cpu/job/cpu.cfs_period_us": 100000}, None)])
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_quotas_of_control_groups(tmp_path, in_group, place, files, cpus, more):
+    """There are no more threads than CPUs that may be busy, but for a user's OMP_NUM_THREADS."""
+    source, report, groups = tmp_path / "input.h5", tmp_path / "report.json", tmp_path / "groups"
+    operands(source, 50, 40, 30)
+    (tmp_path / "place").write_text(place + "\n")
+    for name, value in files.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(f"{value}\n")
+    here = len(os.sched_getaffinity(0))
+    for given, threads in ("", min(cpus or here, here)), ("3", 3):
+        done = run("dgemm_ooc", source, "--force", "--report", report, *more, OMP_NUM_THREADS=given,
+                   wrapper=[*in_group, groups, tmp_path / "place"])
+        assert done.returncode == 0, done.stderr
+        machine = json.loads(report.read_text())["machine"]
+        assert machine["threads"] == threads
+        assert ("CPU quota" in machine["name"]) == (not given and threads < here)
+
+
 def test_limits_beyond_the_memory_are_refused(tmp_path, in_group):
     """The complaint states the memory and the largest value; a dry run prints a warning."""
     source, groups = tmp_path / "input.h5", tmp_path / "groups"

@@ -1,55 +1,36 @@
-/* How much memory of the host there is to be had. */
+/* How much of the host there is to be had: CPUs and memory. */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "control_group.h"
 #include "error.h"
 #include "machine.h"
 #include "options.h"
 #include "proc.h"
 #include "quantity.h"
 
-/* The least that a control group and those around it allow.  Where the process sees its own as the
- * root, as in most containers, `group` is "/" or leads to none. */
-static uint64_t group_limit(const char *root, char *group, const char *file)
+int machine_threads(int cpus, int ranks)
 {
-    uint64_t least = UINT64_MAX, limit;
-    char path[4608];
-    for (;;) {
-        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
-        if (proc_number(path, "", &limit) && limit < least)
-            least = limit;
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            return least;
-        *slash = '\0';
-    }
+    const char *wanted = getenv("OMP_NUM_THREADS");
+    if (wanted && atoi(wanted) > 0)
+        return atoi(wanted);
+    cpus = (int)min_i64(cpus, ceil_div(control_group_cpus(), ranks));
+    return cpus > 1 ? cpus : 1;
 }
 
-/* What the process's control groups allow, of version 2 ("0::/path") or 1 ("4:memory:/path"). */
-static uint64_t groups_limit(void)
+int machine_cpus(void)
 {
-    uint64_t least = UINT64_MAX;
-    char line[4096];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        char *path = strchr(line, '/'), *memory = strstr(line, "memory");
-        line[strcspn(line, "\n")] = '\0';
-        uint64_t limit = UINT64_MAX;
-        if (path && strncmp(line, "0::", 3) == 0)
-            limit = group_limit("/sys/fs/cgroup", path, "memory.max");
-        else if (path && memory && memory < path)
-            limit = group_limit("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
-        least = limit < least ? limit : least;
-    }
-    if (file)
-        fclose(file);
-    return least;
+    cpu_set_t set;
+    int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
 }
 
 uint64_t machine_host_memory(void)
 {
-    uint64_t bytes = (uint64_t)4 << 30, limit = groups_limit(), kib;
+    uint64_t bytes = (uint64_t)4 << 30, limit = control_group_memory(), kib;
     if (proc_number("/proc/meminfo", "MemAvailable", &kib))
         bytes = kib * 1024;
     return limit < bytes ? limit : bytes;
@@ -72,7 +53,7 @@ static void check_limit(const char *by, size_t limit, int ranks, const char *own
 int machine_check_memory(const struct options *o, int local_ranks, const struct device_info *device,
                          int sharing, const struct machine *m, struct error *err)
 {
-    uint64_t group = groups_limit(), total = UINT64_MAX, kib;
+    uint64_t group = control_group_memory(), total = UINT64_MAX, kib;
     if (proc_number("/proc/meminfo", "MemTotal", &kib))
         total = kib * 1024;
     check_limit(o->host_memory ? "--host-memory" : "host_memory_bytes of --machine", m->host_memory,
