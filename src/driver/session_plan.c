@@ -70,7 +70,7 @@ static bool is_better_halved(struct session *s, const struct attempt *whole,
 }
 
 /* Plan the first piece, a triangle as a whole or halved. */
-static void plan_first(struct session *s, struct work *left, struct attempt *attempt)
+static void plan_only(struct session *s, struct work *left, struct attempt *attempt)
 {
     struct piece *first = &left->pieces[0];
     struct error why = {0};
@@ -80,7 +80,12 @@ static void plan_first(struct session *s, struct work *left, struct attempt *att
         plan_piece(s, first, attempt, &why);
     }
     error_append(&s->err, &why);
-    if (s->comm.rank == 0 && !why.code)
+}
+
+static void plan_first(struct session *s, struct work *left, struct attempt *attempt)
+{
+    plan_only(s, left, attempt);
+    if (s->comm.rank == 0 && !s->err.code)
         simulate(&attempt->problem, &s->hardware.machine, &attempt->request, &attempt->plan,
                  &attempt->predicted);
 }
@@ -92,6 +97,25 @@ void session_plan(struct session *s)
         verify_fits(&s->problem, &s->hardware.machine, &s->err);
 }
 
+/* Seconds that all of what is left may take; infinity where it does not fit, or would be in very
+ * many pieces. */
+static double seconds_of_all(struct session *s)
+{
+    const struct error before = s->err; /* what rank 0 has found to be wrong stays */
+    struct attempt part;
+    double seconds = 0;
+    int pieces = 0;
+    s->err = (struct error){0};
+    for (struct work left = s->progress.left; left.count > 0 && !s->err.code && pieces < PIECES_MAX;
+         work_drop(&left), pieces++) {
+        plan_only(s, &left, &part);
+        seconds += part.plan.roofline_s + (left.count > 1 ? piece_seconds : 0);
+    }
+    const bool fits = !s->err.code && pieces < PIECES_MAX;
+    s->err = before;
+    return fits ? seconds : INFINITY;
+}
+
 /* A new symmetric product is made as a general one where that is clearly faster, as where little
  * but the writing of C takes time: of the general one it goes on beside the products of later
  * tiles.  Likewise where it would be in very many pieces.  (Not of complex matrices: neither rates
@@ -99,23 +123,68 @@ void session_plan(struct session *s)
 static void choose_symmetry(struct session *s)
 {
     const struct piece all = {.block = {0, 0, s->problem.m, s->problem.n}};
-    const struct error before = s->err; /* what rank 0 has found to be wrong stays */
-    struct attempt part;
+    struct attempt general;
     struct error cannot = {0};
-    double seconds = 0;
-    int pieces = 0;
-    s->err = (struct error){0};
-    for (struct work left = s->progress.left; left.count > 0 && !s->err.code && pieces < PIECES_MAX;
-         work_drop(&left), pieces++) {
-        plan_first(s, &left, &part);
-        seconds += part.plan.roofline_s + (left.count > 1 ? piece_seconds : 0);
-    }
+    const double seconds = seconds_of_all(s);
     s->problem.symmetric = false;
-    plan_piece(s, &all, &part, &cannot);
-    s->problem.symmetric = !s->err.code && pieces < PIECES_MAX &&
-                           (cannot.code || part.plan.roofline_s > clearly * seconds);
-    s->err = before;
+    plan_piece(s, &all, &general, &cannot);
+    s->problem.symmetric =
+        isfinite(seconds) && (cannot.code || general.plan.roofline_s > clearly * seconds);
     work_begin(&s->progress.left, &s->problem);
+}
+
+/* So many times as much memory as the smallest plan needs, where the limits are less; but no more
+ * than there would be without them. */
+static struct machine with_memory(const struct machine *m, const struct plan *least, double times)
+{
+    struct machine more = *m;
+    const size_t host = m->host_unlimited ? m->host_unlimited : m->host_memory;
+    const size_t device = m->device_unlimited ? m->device_unlimited : m->device_memory;
+    if (least->host_bytes > m->host_memory)
+        more.host_memory = (size_t)fmin(times * (double)least->host_bytes, (double)host);
+    if (least->device_bytes > m->device_memory)
+        more.device_memory = (size_t)fmin(times * (double)least->device_bytes, (double)device);
+    return more;
+}
+
+static double seconds_with_memory(struct session *s, const struct machine *machine)
+{
+    struct machine *m = &s->hardware.machine;
+    const struct machine given = *m;
+    *m = *machine;
+    const double seconds = seconds_of_all(s);
+    *m = given;
+    return seconds;
+}
+
+/* The limits are too small, and with the least that can do the product may take days: say then with
+ * how little it takes not much longer than with any.  Rank 0. */
+static void advise_memory(struct session *s)
+{
+    static const double times[] = {1, 1.25, 1.5, 2, 3, 4, 6, 8, 16}, any = INFINITY;
+    static const double much = 1.5, seconds_more = 2; /* than with any */
+    const size_t steps = sizeof times / sizeof *times;
+    const struct machine *m = &s->hardware.machine;
+    const struct plan least = s->attempt.plan;
+    struct machine more = with_memory(m, &least, any);
+    const double most = much * seconds_with_memory(s, &more) + seconds_more;
+    double seconds = INFINITY;
+    size_t tried = 0;
+    while (tried < steps && (isinf(seconds) || seconds > most)) {
+        more = with_memory(m, &least, times[tried++]);
+        seconds = seconds_with_memory(s, &more);
+    }
+    if (tried == 1 || isinf(seconds) || seconds > most)
+        return;
+    const bool host = more.host_memory > m->host_memory;
+    const bool device = more.device_memory > m->device_memory;
+    char limits[2][64] = {"", ""};
+    if (host)
+        snprintf(limits[0], sizeof limits[0], " --host-memory %zuM", (more.host_memory >> 20) + 1);
+    if (device)
+        snprintf(limits[1], sizeof limits[1], " --gpu-memory %zuM", (more.device_memory >> 20) + 1);
+    error_add(&s->err, EXIT_RESOURCES, "with%s%s%s it may take %s; with less, longer", limits[0],
+              host && device ? " and" : "", limits[1], quantity_time(seconds));
 }
 
 void session_plan_all(struct session *s)
@@ -123,7 +192,10 @@ void session_plan_all(struct session *s)
     if (s->problem.symmetric && !s->problem.complex && s->options.symmetric == SYMMETRIC_AUTO &&
         !s->progress.saved)
         choose_symmetry(s);
+    const bool fine = !s->err.code;
     session_plan(s);
+    if (fine && s->err.code == EXIT_RESOURCES && s->comm.rank == 0)
+        advise_memory(s);
     s->record.predicted = s->attempt.predicted;
     struct work others = s->progress.left;
     for (work_drop(&others); others.count > 0 && !s->err.code; work_drop(&others)) {

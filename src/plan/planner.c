@@ -305,7 +305,7 @@ static void search_grids(const struct query *q, struct plan *plan, struct plan *
     search_smaller_grids(q, plan, best);
 }
 
-/* The smallest plan does not fit: say what it needs. */
+/* The smallest plan does not fit: say what it needs, which is left in `plan`. */
 static int complain_memory(const struct query *q, struct plan *plan, struct error *err)
 {
     const struct machine *machine = q->machine;
@@ -324,23 +324,20 @@ static int complain_memory(const struct query *q, struct plan *plan, struct erro
         plan_try_triangle(q, plan, &none);
     }
     plan_fits(q, plan);
-    plan_roofline(q, plan);
-    const char *takes = quantity_time(plan->roofline_s);
     if (plan->device_bytes > machine->device_memory)
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %s of device memory on each rank, the limit is %s; give at "
-            "least --gpu-memory %zuK, with which it may take %s, and less with more",
+            "least --gpu-memory %zuK",
             quantity_bytes((double)plan->device_bytes),
-            quantity_bytes((double)machine->device_memory), (plan->device_bytes + 1023) / 1024,
-            takes);
+            quantity_bytes((double)machine->device_memory), (plan->device_bytes + 1023) / 1024);
     if (plan->host_bytes > machine->host_memory)
         error_add(
             err, EXIT_RESOURCES,
             "the smallest plan needs %s of host memory on each rank, the limit is %s; give at "
-            "least --host-memory %zuK, with which it may take %s, and less with more",
+            "least --host-memory %zuK",
             quantity_bytes((double)plan->host_bytes), quantity_bytes((double)machine->host_memory),
-            (plan->host_bytes + 1023) / 1024, takes);
+            (plan->host_bytes + 1023) / 1024);
     return err->code;
 }
 
