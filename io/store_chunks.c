@@ -251,7 +251,7 @@ static int allocate(struct entry *entry, size_t room, struct error *err)
     entry->memory = malloc(2 * room);
     entry->work.inflater = libdeflate_alloc_decompressor();
     if (!entry->memory || !entry->work.inflater)
-        return error_add(err, EXIT_RESOURCES, "no memory for chunks of %zu bytes", room);
+        return error_no_memory(err, "chunks");
     entry->work.data = entry->memory;
     entry->work.spare = entry->memory + room;
     return 0;

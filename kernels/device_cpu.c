@@ -278,7 +278,7 @@ static int cpu_event_create(struct device *dev, struct event **event, struct err
 {
     (void)dev;
     *event = calloc(1, sizeof **event);
-    return *event ? 0 : error_add(err, EXIT_RESOURCES, "no memory for an event");
+    return *event ? 0 : error_no_memory(err, "an event");
 }
 
 /* Blocks while queued operations refer to the event. */
@@ -332,7 +332,7 @@ static int cpu_alloc(struct device *dev, size_t bytes, void **memory, struct err
     (void)dev;
     *memory = NULL;
     if (posix_memalign(memory, ALIGNMENT, bytes) != 0)
-        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+        return error_no_memory(err, "tiles and panels");
     return 0;
 }
 
@@ -435,7 +435,7 @@ int device_cpu_open(int threads, struct device **dev, struct error *err)
     *dev = NULL;
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
-        return error_add(err, EXIT_RESOURCES, "no memory for the CPU device");
+        return error_no_memory(err, "the CPU device");
     cpu->base = cpu_functions;
     cpu->threads = threads;
     describe(&cpu->base.info, threads);

@@ -27,7 +27,7 @@ int checksum_open(struct checksum *c, enum scalar type, int64_t cols, struct err
     *c = (struct checksum){.words = (int64_t)(scalar_size(type) / sizeof(word)),
                            .weights = malloc(checksum_bytes(type, cols))};
     if (!c->weights)
-        return error_add(err, EXIT_RESOURCES, "no memory for the checksum of C");
+        return error_no_memory(err, "the checksum of C");
     for (int64_t i = 0; i < cols * c->words; i++)
         c->weights[i] = weight_of(i);
     return 0;

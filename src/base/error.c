@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "memory_limits.h"
+
 /* Whether `line` is one of the lines of `text`. */
 static bool has_line(const char *text, const char *line)
 {
@@ -63,16 +65,19 @@ void error_append(struct error *err, const struct error *more)
 
 int error_no_memory(struct error *err, const char *what)
 {
-    return error_add(err, EXIT_RESOURCES, "no host memory is left for %s; lower --host-memory",
-                     what);
+    char text[MEMORY_LIMITS_TEXT];
+    return error_add(err, EXIT_RESOURCES, "no host memory is left for %s; lower --host-memory%s",
+                     what, memory_limits_remedy(text));
 }
 
 int error_no_thread(struct error *err, const char *what, int status)
 {
+    char text[MEMORY_LIMITS_TEXT];
+    memory_limits_remedy(text);
     return error_add(err, EXIT_RESOURCES,
                      "cannot start a thread for %s: %s; see ulimit -u, the processes and threads "
-                     "that a user may have",
-                     what, strerror(status));
+                     "that a user may have%s%s",
+                     what, strerror(status), text[0] ? "; lower --host-memory" : "", text);
 }
 
 void error_print(const struct error *err, const char *program)

@@ -1,14 +1,19 @@
 #include "rlimits.h"
 
+#include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 
 #include "error.h"
+#include "memory_limits.h"
 
 enum {
     FILES_MOST = 1 << 17,   /* some libraries walk through all */
     STACK_LEAST = 1 << 20,  /* bytes */
     STACK_WANTED = 8 << 20, /* the system's default */
+    LEFT_LEAST = 80 << 20,  /* bytes: with less, libraries crash instead of failing */
 };
 
 /* Raise the soft limit to `wanted`, or as far as is allowed.  Returns what it is then. */
@@ -24,28 +29,43 @@ static rlim_t raise_to(__rlimit_resource_t what, rlim_t wanted)
     return limit.rlim_cur;
 }
 
-/* Later threads have by default what the limit was when the process started. */
-static void widen_threads(void)
+static bool is_limited(void)
+{
+    return memory_limits_left() < UINT64_MAX;
+}
+
+/* Later threads have by default what the limit was when the process started, which is too little
+ * or, where addresses are limited, too much: mostly 8 MiB each, and a heap of 64 MiB. */
+static void fit_threads(void)
 {
     pthread_attr_t attributes;
     size_t bytes = 0;
+    if (is_limited())
+        mallopt(M_ARENA_MAX, 1);
     if (pthread_getattr_default_np(&attributes))
         return;
     pthread_attr_getstacksize(&attributes, &bytes);
-    if (bytes < STACK_LEAST && pthread_attr_setstacksize(&attributes, STACK_LEAST) == 0)
+    if ((bytes < STACK_LEAST || is_limited()) &&
+        pthread_attr_setstacksize(&attributes, STACK_LEAST) == 0)
         pthread_setattr_default_np(&attributes);
     pthread_attr_destroy(&attributes);
 }
 
 int rlimits_raise(struct error *err)
 {
+    char text[MEMORY_LIMITS_TEXT];
     raise_to(RLIMIT_NOFILE, FILES_MOST);
     const rlim_t stack = raise_to(RLIMIT_STACK, STACK_WANTED);
-    widen_threads();
-    if (stack >= STACK_LEAST)
-        return 0;
-    return error_add(err, EXIT_RESOURCES,
-                     "a stack may have only %llu KiB here, and %d are needed: raise the limit "
-                     "(ulimit -s)",
-                     (unsigned long long)stack >> 10, STACK_LEAST >> 10);
+    fit_threads();
+    if (stack < STACK_LEAST)
+        error_add(err, EXIT_RESOURCES,
+                  "a stack may have only %llu KiB here, and %d are needed: raise the limit "
+                  "(ulimit -s)",
+                  (unsigned long long)stack >> 10, STACK_LEAST >> 10);
+    if (memory_limits_left() < LEFT_LEAST)
+        error_add(err, EXIT_RESOURCES,
+                  "a limit leaves this process only %" PRIu64 " MiB beside its libraries, and at "
+                  "least %d are needed: do without it,%s",
+                  memory_limits_left() >> 20, LEFT_LEAST >> 20, memory_limits_remedy(text));
+    return err->code;
 }

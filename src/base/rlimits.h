@@ -5,5 +5,6 @@ struct error;
 
 /* At the start, before any thread: raise the limit of open files as far as is allowed, since a
  * virtual dataset may have thousands, and give the stacks of this and of later threads, libraries'
- * too, enough.  Complains (EXIT_RESOURCES) where they may not have that. */
+ * too, enough; where addresses are limited, no more, and one heap to all threads.  Complains
+ * (EXIT_RESOURCES) where stacks may not have that, or libraries would have too little memory. */
 int rlimits_raise(struct error *err);

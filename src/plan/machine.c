@@ -226,7 +226,7 @@ void machine_probe(const struct options *options, int ranks, int local_ranks, in
                           .threads = machine_threads(cpus, local_ranks),
                           .network_bytes_per_s = 10e9};
     assume_disk_rates(options, m);
-    m->host_memory = (size_t)(machine_host_memory() / 2 / (uint64_t)local_ranks);
+    m->host_memory = (size_t)machine_usual_memory(local_ranks);
     m->device_memory = m->host_memory;
     machine_measured(m, &m->host_memory);
     machine_measured(m, &m->device_memory);

@@ -59,6 +59,10 @@ double machine_usual_link(int compute_capability);
  * process allow it. */
 uint64_t machine_host_memory(void);
 
+/* What each of so many ranks on this computer takes of it by default: half of that, and of what the
+ * limits of this process leave, since stacks and libraries need some, too. */
+uint64_t machine_usual_memory(int local_ranks);
+
 /* Complain (EXIT_RESOURCES) about limits, given as options or in a machine file, that are beyond
  * what the `local_ranks` ranks of this computer can have together; `sharing` of them use `device`
  * (null: the CPU). */

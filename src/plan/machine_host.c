@@ -8,6 +8,7 @@
 #include "control_group.h"
 #include "error.h"
 #include "machine.h"
+#include "memory_limits.h"
 #include "options.h"
 #include "proc.h"
 #include "quantity.h"
@@ -36,6 +37,26 @@ uint64_t machine_host_memory(void)
     return limit < bytes ? limit : bytes;
 }
 
+uint64_t machine_usual_memory(int local_ranks)
+{
+    const uint64_t share = machine_host_memory() / (uint64_t)local_ranks,
+                   left = memory_limits_left();
+    return (left < share ? left : share) / 2;
+}
+
+/* A limit beyond what this process may have. */
+static void check_own(const char *by, size_t limit, struct error *err)
+{
+    const uint64_t left = memory_limits_left();
+    char text[MEMORY_LIMITS_TEXT];
+    if (limit > left)
+        error_add(err, EXIT_RESOURCES,
+                  "%s of %s is more than a limit of this process leaves (%s): give at most "
+                  "%" PRIu64 "M,%s",
+                  by, quantity_bytes((double)limit), quantity_bytes((double)left), left / 2 >> 20,
+                  memory_limits_remedy(text));
+}
+
 /* A limit for each of `ranks` ranks that share `total` bytes. */
 static void check_limit(const char *by, size_t limit, int ranks, const char *owner, uint64_t total,
                         struct error *err)
@@ -56,8 +77,10 @@ int machine_check_memory(const struct options *o, int local_ranks, const struct 
     uint64_t group = control_group_memory(), total = UINT64_MAX, kib;
     if (proc_number("/proc/meminfo", "MemTotal", &kib))
         total = kib * 1024;
-    check_limit(o->host_memory ? "--host-memory" : "host_memory_bytes of --machine", m->host_memory,
-                local_ranks, group < total ? "the memory control group" : "this computer",
+    const char *by = o->host_memory ? "--host-memory" : "host_memory_bytes of --machine";
+    check_own(by, m->host_memory, err);
+    check_limit(by, m->host_memory, local_ranks,
+                group < total ? "the memory control group" : "this computer",
                 group < total ? group : total, err);
     if (device)
         check_limit(o->gpu_memory ? "--gpu-memory" : "device_memory_bytes of --machine",

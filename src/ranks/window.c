@@ -10,6 +10,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "memory_limits.h"
 
 size_t window_pages(size_t bytes)
 {
@@ -51,6 +52,7 @@ int window_open(struct window *window, const struct comm *comm, size_t bytes, st
 {
     struct address address = {.process = getpid(), .descriptor = -1};
     int descriptor = -1;
+    char text[MEMORY_LIMITS_TEXT];
     bool shared = comm->node_size > 1;
     *window = (struct window){.bytes = bytes};
     if (shared && comm->node_rank == 0)
@@ -70,8 +72,9 @@ int window_open(struct window *window, const struct comm *comm, size_t bytes, st
     if (!comm_node_all(comm, window->memory != NULL))
         err->code = ERROR_ELSEWHERE;
     if (!window->memory && (created || comm->node_rank == 0))
-        error_add(err, EXIT_RESOURCES, "the ranks of a node cannot share %zu bytes of memory: %s",
-                  bytes, strerror(reason));
+        error_add(err, EXIT_RESOURCES,
+                  "the ranks of a node cannot share %zu bytes of memory: %s; lower --host-memory%s",
+                  bytes, strerror(reason), memory_limits_remedy(text));
     if (descriptor >= 0)
         close(descriptor);
     if (window->memory)

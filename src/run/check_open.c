@@ -59,7 +59,7 @@ int check_open(struct check *c, const struct problem *p, const struct plan *plan
     size_t bytes = check_host_bytes(plan->tile_rows, plan->tile_cols);
     void *host = aligned_alloc(4096, bytes);
     if (!host)
-        return error_add(err, EXIT_RESOURCES, "cannot allocate %zu bytes of host memory", bytes);
+        return error_no_memory(err, "the check");
     memset(host, 0, bytes);
     if (device->pin(device, host, bytes, err)) {
         free(host);

@@ -106,8 +106,7 @@ static int open_slots(struct outlet *o, struct error *err)
     size_t bytes = o->mover.slot_bytes * (size_t)o->count;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return error_add(err, EXIT_RESOURCES,
-                         "cannot allocate %zu bytes of host memory for staging", bytes);
+        return error_no_memory(err, "parts of C on their way to its file");
     madvise(memory, bytes, MADV_HUGEPAGE);
     o->memory = memory;
     while (o->opened < o->count) {

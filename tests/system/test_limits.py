@@ -1,5 +1,8 @@
 """Limits of the system that the process itself has (ulimit): each is met with a sentence, or not at all."""
+import itertools
+import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -38,22 +41,53 @@ def test_small_stacks(source, program, words):
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
-@pytest.mark.parametrize("threads, step", [(2, 40_000), (64, 200_000)])
-def test_few_addresses(source, threads, step):
-    """With two threads the program's own cannot be started, with many libgomp's, which ends the process then: each
-    time with a sentence, and nothing is left."""
+@pytest.mark.parametrize("threads", ["2", "64"])
+def test_few_addresses(source, threads):
+    """Libraries would crash with too few, and libgomp ends the process where it can start no thread: each time with
+    a sentence, and nothing is left.  The range starts where the libraries, CUDA's too, can just be loaded."""
     path, a, b, _ = source
-    said = set()
-    for kilobytes in range(200_000, 1_000_000, step):
-        done = limited(path, f"ulimit -v {kilobytes}", OMP_NUM_THREADS=str(threads))
+    least = next(kilobytes for kilobytes in itertools.count(20_000, 4_000)
+                 if "loading shared libraries" not in limited(path, f"ulimit -v {kilobytes}", "--version").stderr)
+    ended, said = set(), ""
+    for more in (*range(0, 120_000, 10_000), *range(130_000, 500_000, 40_000), 2_000_000):
+        done = limited(path, f"ulimit -v {least + more}", OMP_NUM_THREADS=threads, OMP_STACKSIZE="8M")
+        ended.add(done.returncode)
+        said += done.stderr
         if done.returncode == 0:
             np.testing.assert_allclose(read(output_of(path)), product(a, b), rtol=1e-12, atol=1e-12)
             output_of(path).unlink()
+        else:
+            assert done.returncode == 4 and "dgemm_ooc: " in done.stderr, (more, done.returncode, done.stderr)
+        assert os.listdir(path.parent) == ["input.h5"], more
+    assert ended == {0, 4} and "libraries, and at least" in said
+    assert (threads == "64") == ("libgomp: Thread creation failed" in said) == (ENDED in said)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
+@pytest.mark.parametrize("option", ["v", "d"])
+def test_limits_of_addresses_are_counted(tmp_path, option):
+    """Without a limit of its own a run plans with what they leave; where that is too little, it names them."""
+    path, report = tmp_path / "input.h5", tmp_path / "report.json"
+    a, b, _ = operands(path, 3000, 1500, 4000)
+    ended = []
+    for kilobytes in (150_000, 250_000, 350_000, 450_000, 600_000, 1_000_000):
+        done = limited(path, f"ulimit -{option} {kilobytes}", "--force", "--report", report, OMP_NUM_THREADS="2")
+        ended.append(done.returncode)
+        if done.returncode == 0:
+            assert json.loads(report.read_text())["machine"]["host_memory_bytes"] < kilobytes << 9
         elif "error while loading shared libraries" not in done.stderr:
-            assert done.returncode == 4 and "dgemm_ooc: " in done.stderr, (kilobytes, done.returncode, done.stderr)
-            said.add(ENDED in done.stderr)
-        assert os.listdir(path.parent) == ["input.h5"], kilobytes
-    assert (threads == 64) in said
+            assert done.returncode == 4 and f"ulimit -{option}" in done.stderr, (kilobytes, done.stderr)
+    assert ended[-1] == 0
+    np.testing.assert_allclose(read(output_of(path)), product(a, b), rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
+def test_more_memory_than_addresses_is_refused(source):
+    limit = "ulimit -v 1200000"
+    done = limited(source[0], limit, "--host-memory", "1190M", OMP_NUM_THREADS="2")
+    assert done.returncode == 4 and "--host-memory of 1.16 GiB is more than a limit of this process leaves" in done.stderr
+    most = re.search("give at most ([0-9]+M), or raise ulimit -v, which is 1200000 KiB$", done.stderr, re.M)[1]
+    assert limited(source[0], limit, "--host-memory", most, OMP_NUM_THREADS="2").returncode == 0
 
 
 def test_a_library_that_aborts(source):
