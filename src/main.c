@@ -44,7 +44,10 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGPIPE, SIG_IGN); /* and so is a log that nobody reads, at the end */
     const struct options *o = &session.options;
-    rlimits_raise(&session.err);
+    if (rlimits_raise(&session.err)) { /* MPI would crash */
+        error_print(&session.err, "dgemm_ooc");
+        return session.err.code;
+    }
     const bool wrong = arguments_parse(argc, argv, !speaks, &session.options, &session.err);
     if (wrong && (launcher_size() == 1 || o->from_report[0] || o->dry_run)) {
         if (speaks)

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from launch import PATIENCE, SANITIZED, run
+from launch import BUILD, PATIENCE, SANITIZED, run
 from matrices import at_work, operands, output_of, product, read, start_late
 
 ENDED = "dgemm_ooc: a library has ended this process"
@@ -22,6 +22,12 @@ def source(tmp_path):
 
 def limited(source, limits, *options, **env):
     return run("dgemm_ooc", source, *options, wrapper=["sh", "-c", f'{limits}; exec "$@"', "sh"], **env)
+
+
+def loadable(source):
+    """Kilobytes of addresses with which the libraries, CUDA's too, can just be loaded."""
+    return next(kilobytes for kilobytes in itertools.count(20_000, 4_000)
+                if "loading shared libraries" not in limited(source, f"ulimit -v {kilobytes}", "--version").stderr)
 
 
 def test_small_stacks_that_may_grow(source):
@@ -44,10 +50,9 @@ def test_small_stacks(source, program, words):
 @pytest.mark.parametrize("threads", ["2", "64"])
 def test_few_addresses(source, threads):
     """Libraries would crash with too few, and libgomp ends the process where it can start no thread: each time with
-    a sentence, and nothing is left.  The range starts where the libraries, CUDA's too, can just be loaded."""
+    a sentence, and nothing is left."""
     path, a, b, _ = source
-    least = next(kilobytes for kilobytes in itertools.count(20_000, 4_000)
-                 if "loading shared libraries" not in limited(path, f"ulimit -v {kilobytes}", "--version").stderr)
+    least = loadable(path)
     ended, said = set(), ""
     for more in (*range(0, 120_000, 10_000), *range(130_000, 500_000, 40_000), 2_000_000):
         done = limited(path, f"ulimit -v {least + more}", OMP_NUM_THREADS=threads, OMP_STACKSIZE="8M")
@@ -61,6 +66,16 @@ def test_few_addresses(source, threads):
         assert os.listdir(path.parent) == ["input.h5"], more
     assert ended == {0, 4} and "libraries, and at least" in said
     assert (threads == "64") == ("libgomp: Thread creation failed" in said) == (ENDED in said)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
+def test_mpi_is_not_started_with_what_it_crashes_with(source):
+    path = source[0]
+    for more in 0, 10_000, 20_000:
+        done = run("/bin/sh", "-c", f'ulimit -v {loadable(path) + more}; exec "$@"', "sh", BUILD / "dgemm_ooc", path,
+                   ranks=2)
+        assert done.returncode == 4 and "and at least 80 are needed" in done.stderr, (more, done.stderr)
+    assert os.listdir(path.parent) == ["input.h5"]
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
