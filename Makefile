@@ -137,7 +137,7 @@ help:
 	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
 	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"
 	@echo "make test-cluster  a Slurm of four nodes, MPICH (test-mpich) and clang (check-clang)"
-	@echo "make soak       kill runs and flip bits at random, KILLS=400 and FLIPS=1000 times"
+	@echo "make soak       random runs that are killed, damaged or misled, KILLS=400 FLIPS=1000 FILES=200 times and more"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
 	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
@@ -343,11 +343,17 @@ check-clang:
 fuzz: $(FUZZERS)
 	@DGEMM_OOC_BUILD=$(BUILD) $(PYTHON) tests/fuzz/fuzz.py $(FUZZ)
 
-# Runs that are killed at random and resumed, and bit flips.  Takes long; SOAK="--seed 2 --json FILE", or --help.
-KILLS ?= 400
-FLIPS ?= 1000
+# Random products that are killed and resumed, and other disturbances (tests/soak).  Takes long; SOAK="--seed 2", or --help.
+KILLS    ?= 400
+FLIPS    ?= 1000
+FILES    ?= 200
+CALLS    ?= 400
+DISKS    ?= 100
+MEMORY   ?= 100
+VERDICTS ?= 200
 soak: all $(FAULTY)
-	@status=0; for campaign in "kills --count $(KILLS)" "flips --count $(FLIPS)"; do \
+	@status=0; for campaign in "kills --count $(KILLS)" "flips --count $(FLIPS)" "files --count $(FILES)" "calls --count $(CALLS)" \
+	  "disks --count $(DISKS)" "memory --count $(MEMORY)" "verdicts --count $(VERDICTS)"; do \
 	  DGEMM_OOC_BUILD=$(BUILD) $(TESTPYTHON) tests/soak/soak.py $$campaign $(SOAK) || status=1; \
 	done; exit $$status
 

@@ -25,7 +25,18 @@ def has_emulated_gpu():
 
 
 def tile_of(product, rows, cols, slab):
+    """Options that make small steps: a tile, or where that would make the product a general one, little memory."""
+    if product.mirrored:
+        return ["--gpu-memory", f"{max(160, 8 * product.element() * (rows * cols + (rows + cols) * slab) >> 10)}K"]
+    if product.parts > 1:  # the devices hold all of C
+        rows, cols = product.m, product.n
     return ["--tile", f"{min(rows, product.m)}x{min(cols, product.n)}x{slab}"]
+
+
+def ranks_for(scalars, ranks):
+    """The number of ranks, which must be a multiple of the parts of k."""
+    parts = int(scalars[scalars.index("--split-k") + 1].replace("off", "1")) if "--split-k" in scalars else 1
+    return -(-max(ranks, 1) // parts) * parts if parts > 1 else ranks
 
 
 def random_configuration(rng, product, checkpoint=True):
@@ -33,30 +44,38 @@ def random_configuration(rng, product, checkpoint=True):
     ranks = rng.choice([0, 0, 0, 1, 2, 3, 4])
     sides = [rng.choice([16, 24, 40, 100, size]) for size in (product.m, product.n)]
     options = tile_of(product, *sides, rng.choice([16, 48, 256 if product.k > 999 else 64]))
-    if ranks in (2, 4) and rng.random() < 0.4:
+    if ranks in (2, 4) and rng.random() < 0.4 and not product.mirrored and product.parts == 1:
         options += ["--grid", rng.choice({2: ["1x2", "2x1"], 4: ["2x2", "4x1", "1x4"]}[ranks])]
     if rng.random() < 0.2:
         options += ["--host-memory", rng.choice(["14M", "20M", "32M"])]
     if rng.random() < 0.4:
-        ways = set(WAYS) - {"auto"} - ({"direct"} if product.layout == "chunks" else set())
-        options += ["--io", rng.choice(sorted(ways))]
+        not_of = {"contiguous": {"auto"}, "chunks": {"auto", "direct"}}.get(product.layout, set(WAYS) - {"hdf5"})
+        options += ["--io", rng.choice(sorted(set(WAYS) - not_of))]
     if checkpoint:
         options += ["--checkpoint", rng.choice(["0.01s", "0.05s", "0.2s"])]
-    gpu = rng.random() < 0.15 and has_emulated_gpu()
+    gpu = rng.random() < 0.15 and has_emulated_gpu() and (product.kind != "residues" or product.k < 1000)
     return {"ranks": ranks, "options": options, "device": "gpu" if gpu else "cpu"}
+
+
+def apart(words, places):
+    """A launch in which each rank has a folder, variables and more options of its own."""
+    ranks = [["-n", "1", "-wdir", str(place["folder"]), "env", *(f"{k}={v}" for k, v in place["env"].items()),
+              *words, *place.get("options", [])] for place in places]
+    return ["mpirun", *[word for rank in ranks for word in [":", *rank]][1:]]
 
 
 class Run:
     """A process, or a launcher and its ranks, whose output goes to files."""
 
     def __init__(self, output, source, scalars, how, faults=None, **disturbances):
-        self.folder, self.hit, self.known = Path(source).parent, False, set()
+        self.folder, self.hit, self.known = Path(how.get("folder", Path(source).parent)), False, set()
         program = BUILD / (EMULATED if how["device"] == "gpu" else FAULTY)
-        env = environment(how["ranks"], DGEMM_OOC_DEVICE=how["device"], DGEMM_OOC_TEST_FILES=str(output),
-                          **disturbances, **(faults or {}))
-        self.ranks = how["ranks"]
+        self.ranks = ranks_for(scalars, how["ranks"])
+        env = environment(self.ranks, **{"DGEMM_OOC_DEVICE": how["device"], "DGEMM_OOC_TEST_FILES": str(output),
+                                         **disturbances, **(faults or {})})
         launcher = ["mpirun", "-n", str(self.ranks)] if self.ranks else []
-        self.words = [*launcher, str(program), str(source), *scalars, *how["options"], "-o", str(output)]
+        words = [str(program), str(source), *scalars, *how["options"], "-o", str(output)]
+        self.words = apart(words, how["places"]) if "places" in how else [*launcher, *how.get("wrapper", []), *words]
         name = f"said{time.monotonic_ns()}"
         self.said = [self.folder / f"{name}.out", self.folder / f"{name}.err"]
         self.started = time.monotonic()
@@ -205,8 +224,9 @@ def saved(output):
 
 def share_done(left, product):
     """The share of all multiplications that is done."""
-    rest = sum(piece["block"][2] * piece["block"][3] * (product.k - piece["k"]) for piece in left)
-    return 1 - rest / (product.m * product.n * product.k)
+    n, k = (size * (2 if product.dtype[0] == "c" else 1) for size in (product.n, product.k))  # of real numbers
+    rest = sum(piece["block"][2] * piece["block"][3] * (k - piece["k"]) for piece in left)
+    return 1 - rest / (product.m * n * k)
 
 
 def clean(folder):

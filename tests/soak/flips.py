@@ -12,10 +12,11 @@ import numpy as np
 
 from attempt import (FAILED_CHECK, PLAIN, Run, journal_of, part_of, random_configuration, saved, share_done,
                      tile_of)
-from kills import KILL, product_of
+from kills import KILL, UNSAVED, UNTILED, product_of
 from problem import difference
 
 TEN = ["sums in memory"] * 3 + ["part"] * 2 + ["saved sums", "journal or read", "C"]
+WITHOUT_SLABS = UNTILED | {"residues"}  # these are not saved within k at slabs of 16
 LATE = {"DGEMM_OOC_TEST_FAULTS": "gemm:delay%100,copy:delay%100"}  # leaves time for a checkpoint
 READ_ALL = """
 import h5py, sys
@@ -61,7 +62,7 @@ def verdict(case, product, output, end, source=None):
             return "same bits: found by the check, multiplied again"
         return "same bits: found by the restart comparison" if "damaged" in end.err else "same bits"
     wrong, case.size = difference(product, c, end.out, source)
-    checked = case.ended(Run(output, source, ["--check-only"], PLAIN))
+    checked = case.ended(Run(output, source, [*product.scalars(), "--check-only"], PLAIN))
     refused = ", and --check-only refuses it" if checked.code == FAILED_CHECK else ""
     if "PASSED" not in end.out:
         return f"not checked, and said so{refused}"
@@ -85,8 +86,10 @@ def memory(case):
     how = {**how, "device": "cpu", "ranks": rng.choice([0, 0, 0, 2])}
     if "--grid" in how["options"] or "--host-memory" in how["options"]:
         how["options"] = how["options"][:2]
-    rows, cols, slab = (int(x) for x in how["options"][1].split("x"))
-    steps = -(-product.m // rows) * -(-product.n // cols) * -(-product.k // slab)
+    steps = 8  # at least, where the plan is not given
+    if not product.mirrored:
+        rows, cols, slab = (int(x) for x in how["options"][1].split("x"))
+        steps = -(-product.m // rows) * -(-product.n // cols) * -(-product.k // slab)
     for number in (rng.randint(2, steps + 1), rng.randint(2, 2 + steps // 4), 2):
         end = case.ended(Run(output, source, product.scalars(), how, faults={
             "DGEMM_OOC_TEST_FAULTS": f"gemm:bit@{number}", "DGEMM_OOC_TEST_FAULT_RANK": "0",
@@ -181,7 +184,7 @@ def part(case):
 
 def saved_sums(case):
     """Flip a bit of a file of saved sums between two attempts, mostly the one that the journal refers to."""
-    product, output, rng = product_of(case, "deep"), case.folder / "out.h5", case.rng
+    product, output, rng = product_of(case, "deep", but=WITHOUT_SLABS), case.folder / "out.h5", case.rng
     product.copy(case.folder)
     left = save_something(case, product, output, within_k=True)
     if not left:
@@ -196,7 +199,7 @@ def saved_sums(case):
 
 def journal_or_read(case):
     """Flip a bit of the journal between two attempts, or of saved sums while they are read."""
-    product, output, rng = product_of(case, "deep", "small"), case.folder / "out.h5", case.rng
+    product, output, rng = product_of(case, "deep", "small", but=WITHOUT_SLABS), case.folder / "out.h5", case.rng
     product.copy(case.folder)
     left = save_something(case, product, output, within_k=True)
     if not left:
@@ -218,20 +221,28 @@ def journal_or_read(case):
 
 def finished(case):
     """Flip a bit of a complete C, which --check-only must detect."""
-    product, output, rng = product_of(case), case.folder / "out.h5", case.rng
+    product, output, rng = product_of(case, but=UNSAVED), case.folder / "out.h5", case.rng
     source = product.copy(case.folder)
     output.write_bytes((product.folder / "reference.h5").read_bytes())
     byte = data_offset(output) + rng.randrange(product.bits.nbytes)
     flip(output, byte, rng.randrange(8))
-    end = case.ended(Run(output, source, ["--check-only"], {**PLAIN, "ranks": rng.choice([0, 0, 2])}))
+    how = {**PLAIN, "ranks": rng.choice([0, 0, 2])}
+    end = case.ended(Run(output, source, [*product.scalars(), "--check-only"], how))
     if end.kind in ("hang", "orphan", "crash"):
         return end.kind
     return "found by the check" if end.code == FAILED_CHECK else f"WRONG: --check-only ends with {end.code}"
 
 
+def own_file(case):
+    """A product whose operands are in the file itself."""
+    while (product := product_of(case, "small", "tall", but=UNSAVED)).layout in ("virtual", "external"):
+        pass
+    return product
+
+
 def place_of_operand(case, product, source):
     """Choose a byte and a bit of an operand that the product reads."""
-    name = case.rng.choice("ABC" if product.beta else "AB")
+    name = case.rng.choice(product.names)
     with h5py.File(source, "r") as file:
         begin, size = file[name].id.get_offset() or 2048, file[name].nbytes  # chunked: after the header
     return begin + case.rng.randrange(min(size, source.stat().st_size - begin)), case.rng.randrange(8)
@@ -240,11 +251,12 @@ def place_of_operand(case, product, source):
 def operand(case, silent=False):
     """Flip a bit of an operand between two attempts or during a run, or overwrite all of A during a run.
     C must be the product of one version of the file, or the run must refuse."""
-    product, output, rng = product_of(case, "small", "tall"), case.folder / "out.h5", case.rng
+    product, output, rng = own_file(case), case.folder / "out.h5", case.rng
     source, old = product.copy(case.folder), case.folder / "old.h5"
     old.write_bytes(source.read_bytes())
     place, at_work = place_of_operand(case, product, source), rng.random() < 0.5
-    whole = at_work and not silent and product.layout == "contiguous" and rng.random() < 0.5
+    plain = product.layout == "contiguous" and product.dtype[0] == "f"
+    whole = at_work and not silent and plain and rng.random() < 0.5
     if at_work:
         how = {**PLAIN, "options": tile_of(product, 40, 40, 64), "ranks": rng.choice([0, 0, 2])}
         run = Run(output, source, product.scalars(), how, faults=LATE)

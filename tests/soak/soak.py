@@ -1,10 +1,11 @@
-"""Experiments that could refute "PASSED means right" and "nothing is lost": many runs that are killed at
-random, or in which random bits flip.
+"""Experiments that could refute "PASSED means right" and "nothing is lost": many random products whose runs are
+killed, have bits that flip, ranks that see different files, calls that fail, full disks, or little memory.
 
-    soak.py kills|flips [--count N] [--seed S] [--json FILE] [--only KIND] [--case I] [--keep DIRECTORY]
+    soak.py CAMPAIGN [--count N] [--seed S] [--json FILE] [--only KIND] [--case I] [--keep DIRECTORY]
 
 The random numbers of a case depend only on the seed and on its own number, so that --case I repeats one.  A
-table at the end counts the outcomes.  The exit status is 1 when any case was WRONG, hung or crashed.
+table at the end counts the outcomes.  The exit status is 1 when any case was WRONG, hung or crashed: its outcome, its
+command line and how to repeat it come last.
 """
 import argparse
 import collections
@@ -22,11 +23,17 @@ import traceback
 from pathlib import Path
 
 import attempt
+import calls
+import disks
+import files
 import flips
 import kills
+import memory
+import verdicts
 from problem import Products
 
-CAMPAIGNS = {"kills": kills, "flips": flips}
+CAMPAIGNS = {"kills": kills, "flips": flips, "files": files, "calls": calls, "disks": disks, "memory": memory,
+             "verdicts": verdicts}
 BAD = ("WRONG", "hang", "orphan", "crash", "error in the harness")
 
 
@@ -56,7 +63,8 @@ class Campaign:
     def __init__(self, name, options):
         self.name, self.options, self.seed = name, options, options.seed
         self.folder = Path(tempfile.mkdtemp(prefix=f"soak-{name}-", dir=options.directory))
-        self.products = Products(self.folder, self.seed, self.reference)
+        self.products = Products(self.folder, self.seed, self.reference,
+                                 values=getattr(CAMPAIGNS[name], "VALUES", ("normal",)))
 
     def reference(self, product):
         """The bits of C from an undisturbed run on one rank, whose file is kept."""
@@ -178,6 +186,8 @@ def main():
         Path(options.json).write_text(json.dumps(summary, indent=1) + "\n")
     for bad in summary["bad"]:
         only = f" --only {options.only}" if options.only else ""
+        command = bad["runs"][-1]["command"] if bad["runs"] else "no run"
+        print(f"{bad['outcome']}: {command}")
         print(f"repeat: soak.py {options.campaign} --seed {options.seed} --case {bad['case']}{only}")
     return 1 if summary["bad"] else 0
 
