@@ -34,36 +34,57 @@ static size_t begin(struct journal *journal, char *head, size_t room)
     return bytes;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+/* A product, and how its journals begin. */
+struct subject {
+    struct problem problem;
+    struct journal journal;
+    char head[LINE_MAX_BYTES];
+    size_t bytes;
+};
+
+/* Read a journal of this product that has one more line. */
+static void read_line(struct subject *s, const uint8_t *data, size_t bytes)
 {
     static const struct options options;
     static struct names names;
-    static struct journal journal;
     static char text[2 * LINE_MAX_BYTES];
-    static size_t head;
-    const struct problem problem = {.m = 100, .n = 90, .k = 80}; /* alpha 0: no operands */
     const struct operand_state none = {0};
     struct progress progress;
     struct error err = {0};
-    if (bytes >= LINE_MAX_BYTES)
-        return -1;
     if (names_make(&names, fuzz_file(data, 0), &err))
         abort();
-    if (!head) {
-        journal_describe(&journal, &names, &options, &problem, &none);
-        head = begin(&journal, text, LINE_MAX_BYTES);
+    if (!s->bytes) {
+        journal_describe(&s->journal, &names, &options, &s->problem, &none);
+        s->bytes = begin(&s->journal, s->head, sizeof s->head);
     }
-    size_t end = head + (size_t)sprintf(text + head, "%016" PRIx64 " ", XXH3_64bits(data, bytes));
+    memcpy(text, s->head, s->bytes);
+    size_t end =
+        s->bytes + (size_t)sprintf(text + s->bytes, "%016" PRIx64 " ", XXH3_64bits(data, bytes));
     memcpy(text + end, data, bytes);
     text[end + bytes] = '\n';
     FILE *file = fopen(names.journal, "w");
     if (!file || fwrite(text, 1, end + bytes + 1, file) != end + bytes + 1 || fclose(file))
         abort();
-    int rc = journal_read(&journal, RESTART_AUTO, &problem, &progress, &err);
+    int rc = journal_read(&s->journal, RESTART_AUTO, &s->problem, &progress, &err);
     unlink(names.journal);
     if (rc != err.code || (rc && !err.text[0]))
         abort();
     if (!rc)
-        check(&progress, &problem);
+        check(&progress, &s->problem);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct subject subjects[] = {
+        /* alpha 0: no operands */
+        {.problem = {.m = 100, .n = 90, .k = 80}},
+        {.problem = {.m = 100, .n = 100, .k = 80, .symmetric = true, .lower = true}},
+        {.problem = {.m = 100, .n = 200, .k = 160, .symmetric = true, .complex = true}},
+        {.problem = {.m = 100, .n = 100, .k = 80, .standard = {.axis = AXIS_ROWS}}},
+    };
+    if (bytes >= LINE_MAX_BYTES / 2)
+        return -1;
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        read_line(&subjects[i], data, bytes);
     return 0;
 }
