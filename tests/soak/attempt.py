@@ -17,6 +17,7 @@ PATIENCE = 120  # timeout of a run in seconds
 COMPLETE, FAILED_CHECK, NOT_CHECKED = 0, 5, 6
 REFUSALS = {1, 2, 3, 4, 5}
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
+MOUNTED = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"']
 PLAIN = {"ranks": 0, "options": [], "device": "cpu"}
 
 
@@ -58,9 +59,9 @@ def random_configuration(rng, product, checkpoint=True):
 
 
 def apart(words, places):
-    """A launch in which each rank has a folder, variables and more options of its own."""
-    ranks = [["-n", "1", "-wdir", str(place["folder"]), "env", *(f"{k}={v}" for k, v in place["env"].items()),
-              *words, *place.get("options", [])] for place in places]
+    """A launch in which each rank has variables, more options and, at the same path, a folder of its own."""
+    ranks = [["-n", "1", "env", *(f"{k}={v}" for k, v in place["env"].items()), *MOUNTED, str(place["folder"]),
+              str(place["at"]), *words, *place.get("options", [])] for place in places]
     return ["mpirun", *[word for rank in ranks for word in [":", *rank]][1:]]
 
 

@@ -239,7 +239,7 @@ def race(case):
     runs = []
     for i in range(3):
         how = random_configuration(rng, product)
-        how["options"] += ["--verify", verify] + ["--alpha=3.25"] * (other and i == 1)
+        how["options"] += ["--verify", verify] + ["--alpha=7"] * (other and i == 1)
         runs.append(Run(output, case.folder / "input.h5", product.scalars(), how,
                         **slow(rng), **always))
         runs[-1].other = other and i == 1
@@ -309,7 +309,7 @@ def is_of(case, product, output, complete, ends):
     made = {False} if np.array_equal(c, product.bits) else set()
     if any(run.other for run, _ in ends):
         path = case.folder / "other.h5"
-        end = case.ended(Run(path, case.folder / "input.h5", [*product.scalars(), "--alpha=3.25"], PLAIN))
+        end = case.ended(Run(path, case.folder / "input.h5", [*product.scalars(), "--alpha=7"], PLAIN))
         with h5py.File(path, "r") as file:
             made |= {True} if end.kind == "done" and np.array_equal(c, file["C"][()]) else set()
         path.unlink()

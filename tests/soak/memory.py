@@ -44,7 +44,8 @@ def smallest(case, ranks):
 
 
 def run_under(case, limit, verify):
-    """Run a product that is larger than the limit, or the least that it says it needs."""
+    """Run a product that is larger than the limit, or than a little more than it says it needs: with the least its
+    plan may take hours."""
     rng = case.rng
     product = Product(case.folder, rng.randrange(SHAPES), case.seed * 1000 + case.number, shape="large")
     ranks, output = rng.choice([0, 0, 2, 3]), case.folder / "out.h5"
@@ -55,7 +56,7 @@ def run_under(case, limit, verify):
         needs = re.search(r"give at least --host-memory (\d+)K", end.err)
         if not needs:
             break
-        limit = int(needs[1])
+        limit = int(int(needs[1]) * rng.uniform(1.15, 1.5))
     if end.kind == "done" and case.kind == "check only":
         how["options"] = ["--host-memory", f"{limit}K", "--check-only"]
         end, most = peak(case, output, product.source, product.scalars(), how)
