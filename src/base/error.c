@@ -32,7 +32,7 @@ bool error_is_disk_full(int number)
 
 int error_of_disk(int number, int otherwise)
 {
-    return error_is_disk_full(number) ? EXIT_RESOURCES : otherwise;
+    return error_is_disk_full(number) || number == EFBIG ? EXIT_RESOURCES : otherwise;
 }
 
 int error_add(struct error *err, int code, const char *format, ...)

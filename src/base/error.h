@@ -32,8 +32,8 @@ struct error {
 /* Whether a call on a file failed with this errno because the disk is full or a quota used up. */
 bool error_is_disk_full(int number);
 
-/* The exit code for a failed call on a file: EXIT_RESOURCES where the disk is full, otherwise
- * `otherwise`. */
+/* The exit code for a failed call on a file: EXIT_RESOURCES where the disk is full or the file may
+ * not grow (ulimit -f), otherwise `otherwise`. */
 int error_of_disk(int number, int otherwise);
 
 /* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */

@@ -69,14 +69,22 @@ int session_compare_statistics(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
+/* Tells how far rank 0 has come with what is before the product. */
+static struct ticker *open_ticker(struct session *s)
+{
+    struct ticker *ticker = &s->record.ticker; /* of the product, later */
+    if (s->comm.rank == 0)
+        ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
+    return ticker;
+}
+
 int session_read_statistics(struct session *s)
 {
     struct statistics *found = &s->statistics;
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
-    struct ticker *ticker = &s->record.ticker; /* of the product, later */
+    struct ticker *ticker = open_ticker(s);
     const struct pass_watch watch = {tell, ticker};
-    ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
     s->output.statistics = found;
     statistics_read(&s->problem, &s->hardware.machine, &s->comm, &watch, found, &s->err);
     ticker_hide(ticker);
@@ -100,9 +108,8 @@ static void tell_magnitude(void *context, double done)
 int session_measure(struct session *s)
 {
     struct magnitude found;
-    struct ticker *ticker = &s->record.ticker;
+    struct ticker *ticker = open_ticker(s);
     const struct pass_watch watch = {tell_magnitude, ticker};
-    ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
     magnitude_read(&s->problem, &s->hardware.machine, &s->comm, &watch, &found, &s->err);
     ticker_hide(ticker);
     if (session_check_operands(s))

@@ -46,6 +46,19 @@ def test_small_stacks(source, program, words):
     assert os.listdir(path.parent) == ["input.h5"]
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("layout", [[], ["--product", "cor"]])
+def test_files_that_may_not_grow(source, share, layout):
+    """A limit of the size of files is a lack of room, wherever C meets it."""
+    path = source[0]
+    assert run("dgemm_ooc", path, *layout, "--verify", "off").returncode == 0
+    size = int(output_of(path).stat().st_size * share)
+    output_of(path).unlink()
+    done = run("dgemm_ooc", path, *layout, wrapper=["prlimit", f"--fsize={size}"])
+    assert done.returncode == 4 and "File too large" in done.stderr and output_of(path).name in done.stderr, done.stderr
+    assert run("dgemm_ooc", path, *layout).returncode == 0
+
+
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer needs terabytes of addresses")
 @pytest.mark.parametrize("threads", ["2", "64"])
 def test_few_addresses(source, threads):

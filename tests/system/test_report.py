@@ -59,6 +59,14 @@ def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
     assert max(map(len, shown)) < 80
 
 
+def test_one_rank_shows_progress_where_statistics_come_first(source):
+    with start_late(source, "--product", "cov", "--gpu-memory", "100K", "--progress", "always", ranks=3) as process:
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    percents = [float(shown[1]) for line in err.split("\n") if (shown := LINE.match(line.removesuffix("\033[K")))]
+    assert len(percents) > 1 and percents == sorted(percents), err
+
+
 def test_progress_is_shown_at_most_four_times_a_second(source):
     done = run("dgemm_ooc", source, "--tile", "20x20x16", "--progress", "always", "--report",
                source.parent / "report.json")
