@@ -76,8 +76,6 @@ void h5_forget_failure(void);
  * the library has made something else of. */
 int h5_settle(int rc, const char *file, struct error *err);
 
-/* Whether this errno says that a name leads to no file that could be opened.  Pure. */
-
 /* From now on, call `visit` for every file that the library opens with our drivers; null: stop. */
 void h5_visit_opened(matfile_source *visit, void *context);
 

@@ -1,5 +1,6 @@
 """Random products of every kind, in files of every layout, their exact results, and the error of a complete C."""
 import copy
+import functools
 import random
 import re
 import shutil
@@ -198,8 +199,16 @@ class Product:
         z, size = standardized(self.stored("A", source).astype(wide), self.center, self.scale)
         return (*(turned(z, letter) for letter in self.trans), *(turned(size, letter) for letter in self.trans))
 
+    @functools.lru_cache(maxsize=None)
+    def of_source(self):
+        """The product of the operands as they were written."""
+        return self._multiply(self.source)
+
     def product(self, source=None):
         """alpha op(A) op(B) in higher precision, and the sum of the magnitudes of its terms."""
+        return self._multiply(source) if source else self.of_source()
+
+    def _multiply(self, source):
         a, b, size_a, size_b = self._factors(source)
         divisor = self.k - 1 if self.kind in ("cov", "cor") else 1
         alpha = self.alpha if self.kind == "integers" else np.dtype(self.dtype).type(self.alpha).astype(self._wide())

@@ -29,7 +29,9 @@ def test_disturbed(tmp_path, campaign, count):
 
 
 @pytest.mark.parametrize("campaign, count, kind", [
-    ("files", 3, "same"), ("files", 3, "options"), ("calls", 8, "program"), ("calls", 8, "library"), ("disks", 3, "error")])
+    ("files", 3, "same"), ("files", 3, "options"), ("files", 3, "content"), ("files", 3, "sources"),
+    ("calls", 8, "program"), ("calls", 8, "library"), ("disks", 3, "error"), ("memory", 2, "full"),
+    ("verdicts", 2, "plans")])
 def test_campaign(tmp_path, campaign, count, kind):
     summary, _ = soak(tmp_path, campaign, count, "--only", kind)
     assert summary["count"] == count and summary["runs"] >= count
