@@ -13,12 +13,13 @@
 static hid_t try_create(const char *file, enum h5_mode mode, bool locking, const char **why)
 {
     struct stat made;
+    const bool gone = lstat(file, &made) != 0 && errno == ENOENT;
     hid_t access = h5_file_access(mode, locking);
     H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110);
     hid_t id = H5Fcreate(file, H5F_ACC_EXCL, H5P_DEFAULT, access);
     if (id < 0) {
         *why = h5_why();
-        if (h5_errno() != EEXIST && lstat(file, &made) == 0 && made.st_size == 0)
+        if (gone && h5_errno() != EEXIST && lstat(file, &made) == 0 && made.st_size == 0)
             unlink(file);
     }
     H5Pclose(access);

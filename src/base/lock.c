@@ -159,10 +159,15 @@ int lock_look(const char *name, struct error *err)
  * the one that was found to hold no more. */
 static void remove_stale(const char *name, const struct owner *stale)
 {
-    char away[PATH_MAX + 32], before[TEXT_BYTES], now[TEXT_BYTES];
-    snprintf(away, sizeof away, "%s.%d", name, (int)getpid());
-    if (rename(name, away))
+    char away[PATH_MAX], before[TEXT_BYTES], now[TEXT_BYTES];
+    const int made = file_make_beside(name, away);
+    if (made < 0)
         return;
+    close(made);
+    if (rename(name, away)) {
+        unlink(away);
+        return;
+    }
     print_owner(stale, before);
     if (read_text(away, now) < 0 || strcmp(before, now) != 0) {
         file_give_name(away, name, false);

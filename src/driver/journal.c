@@ -323,6 +323,11 @@ static bool begins_like_journal(int fd)
     return right;
 }
 
+static void complain_unread(const char *path, const char *why, struct error *err)
+{
+    error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path, why);
+}
+
 /* Open the journal to be read.  Null where there is none, or after a complaint. */
 static FILE *open_to_read(struct journal *journal, struct error *err)
 {
@@ -330,9 +335,10 @@ static FILE *open_to_read(struct journal *journal, struct error *err)
     struct stat status;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd >= 0 && fstat(fd, &status) == 0 ? fdopen(fd, "r") : NULL;
-    if (fd < 0 && errno != ENOENT && errno != ENOTDIR) /* output_check complains of these */
-        error_add(err, EXIT_INPUT, "cannot read the journal %s: %s", path,
-                  errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    if (!file && errno != ENOENT && errno != ENOTDIR) /* output_check complains of these */
+        complain_unread(path, errno == ELOOP ? "it is a symbolic link" : strerror(errno), err);
+    if (!file && fd >= 0)
+        close(fd);
     if (!file)
         return NULL;
     why = file_why_foreign(path, &status);
@@ -362,6 +368,8 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
     if (file) {
         bool busy = lock_file(fileno(file), LOCK_SH) == LOCK_BUSY;
         read_lines(file, &lines);
+        if (ferror(file))
+            complain_unread(path, strerror(errno), err);
         journal->earlier = lines.progress.saved || lines.unknown;
         if (busy)
             complain_owner(path, lines.owner, err);

@@ -134,7 +134,10 @@ static int find_part(struct output *output, const struct options *options, const
     if (matfile_describe(part, options->output.dataset, info, &why))
         return error_add(err, EXIT_INPUT, "%s; give --restart never to start from the beginning",
                          why.text);
-    if (lstat(part, &status) || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
+    const bool there = file_exists(part, &status, err);
+    if (err->code)
+        return err->code;
+    if (!there || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
         info->rows != p->m || info->cols != p->n || info->complex != p->complex ||
         !info->by_offset || !matrix_holds(info, problem_held(p, OPERAND_C)) ||
         !output_attributes_match(info, attributes))

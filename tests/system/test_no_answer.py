@@ -1,8 +1,10 @@
 """A question about a file that the system does not answer is no answer: only what is known not to be there counts
 as gone.  The run ends with a complaint, and nothing is removed or begun anew."""
+import os
 import re
 import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -148,3 +150,24 @@ def test_what_is_in_a_folder_that_may_not_be_searched(source):
     source.parent.chmod(0o755)
     assert done.returncode in (2, INPUT) and "Permission denied" in done.stderr, done.stdout + done.stderr
     assert snapshot(source.parent) == before
+
+
+@pytest.fixture
+def unreadable(source):
+    """The journal is a file whose content the system does not give: there is no memory at that address."""
+    journal = journal_of(source)
+    try:
+        done = subprocess.run(["mount", "--bind", f"/proc/{os.getpid()}/mem", journal], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("no mount command")
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
+    yield journal
+    subprocess.run(["umount", "-l", journal], check=True)
+
+
+def test_a_journal_that_cannot_be_read_is_not_empty(source, unreadable):
+    part = digest(part_of(source))
+    done = run("dgemm_ooc", source)
+    assert done.returncode == INPUT and "cannot read the journal" in done.stderr, done.stdout + done.stderr
+    assert "Input/output error" in done.stderr and digest(part_of(source)) == part
