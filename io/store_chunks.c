@@ -90,7 +90,7 @@ static int chunks_open(struct store *s, struct error *err)
         c->entry_of = malloc((count + 1) * sizeof *c->entry_of);
     }
     if (!c || !c->table || !c->entry_of)
-        return error_add(err, EXIT_RESOURCES, "no memory for the index of %zu chunks", count);
+        return error_no_memory(err, "the index of chunks");
     memset(c->entry_of, -1, count * sizeof *c->entry_of);
     return matfile_list_chunks(&s->info, c->table, err);
 }

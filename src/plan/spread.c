@@ -150,7 +150,7 @@ int spread_probe(const struct problem *p, struct spread *spread, struct error *e
     *spread = (struct spread){0};
     struct samples *s = malloc(sizeof *s);
     if (!s)
-        return error_add(err, EXIT_RESOURCES, "no memory to look at the operands");
+        return error_no_memory(err, "a look at the operands");
     for (int i = 0; i < PIECES && (i == 0 || p->k > STEPS) && !err->code; i++) {
         int64_t step = begin_of(i, PIECES, p->k, STEPS);
         step -= step % problem_width(p);

@@ -82,7 +82,7 @@ static void add_file(const char *name, void *context)
     state->files = files ? files : state->files;
     char *copy = files ? strdup(name) : NULL;
     if (!copy) {
-        error_add(t->err, EXIT_RESOURCES, "no memory for the names of the operands' files");
+        error_no_memory(t->err, "the names of the operands' files");
         return;
     }
     struct operand_file *file = &files[state->count++];

@@ -69,7 +69,7 @@ int trace_open(struct trace *t, struct device *device, bool spans, struct timeli
     pthread_mutex_init(&t->lock, NULL);
     t->spans = spans ? malloc(TRACE_BYTES) : NULL;
     if (spans && !t->spans)
-        error_add(err, EXIT_RESOURCES, "no host memory for the trace");
+        error_no_memory(err, "the trace");
     for (int i = 0; i < 2 && !err->code; i++)
         device->event_create(device, &t->anchors[i].event, err);
     comm_barrier();
