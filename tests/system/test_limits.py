@@ -25,9 +25,10 @@ def limited(source, limits, *options, **env):
 
 
 def loadable(source):
-    """Kilobytes of addresses with which the libraries, CUDA's too, can just be loaded."""
+    """Kilobytes of addresses with which the libraries, CUDA's too, can just be loaded; with less, the system ends the
+    program before its start, by a signal, too."""
     return next(kilobytes for kilobytes in itertools.count(20_000, 4_000)
-                if "loading shared libraries" not in limited(source, f"ulimit -v {kilobytes}", "--version").stderr)
+                if limited(source, f"ulimit -v {kilobytes}", "--version").returncode == 4)
 
 
 def test_small_stacks_that_may_grow(source):
@@ -98,7 +99,7 @@ def test_limits_of_addresses_are_counted(tmp_path, option):
     path, report = tmp_path / "input.h5", tmp_path / "report.json"
     a, b, _ = operands(path, 3000, 1500, 4000)
     ended = []
-    for kilobytes in (150_000, 250_000, 350_000, 450_000, 600_000, 1_000_000):
+    for kilobytes in (150_000, 250_000, 350_000, 600_000):
         done = limited(path, f"ulimit -{option} {kilobytes}", "--force", "--report", report, OMP_NUM_THREADS="2")
         ended.append(done.returncode)
         if done.returncode == 0:
