@@ -95,9 +95,12 @@ int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, st
                      info->file);
 }
 
-/* Read a string of variable or fixed length. */
+/* Read a string of variable or fixed length.  One in a character set that does not exist is
+ * damaged, and is taken for an empty one. */
 static bool read_text(hid_t id, hid_t type, struct matfile_value *value)
 {
+    if (H5Tget_cset(type) > H5T_CSET_UTF8)
+        return true;
     char *text = NULL, fixed[sizeof value->text] = "";
     hid_t memory = H5Tcopy(H5T_C_S1);
     bool variable = H5Tis_variable_str(type) > 0;

@@ -90,7 +90,7 @@ bool output_attributes_match(const struct matrix_info *info,
     if (matfile_get_attributes(info, values, &ignored))
         return false;
     for (int i = 0; values[i].name; i++)
-        if (is_one_of(values[i].name, may_differ) ? !values[i].found
+        if (is_one_of(values[i].name, may_differ) ? !values[i].text[0]
                                                   : !is_as_made(&values[i], &attributes->list[i]))
             return false;
     return true;

@@ -234,6 +234,27 @@ def test_attributes_of_a_part_are_compared(tmp_path, words, changes):
     assert done.returncode == 0 and "Restart " in done.stdout, done.stderr
 
 
+def without_characters(path, name):
+    """Flip a bit of the character set of a text, so that it is none of HDF5's; h5py cannot read it then."""
+    content = bytearray(path.read_bytes())
+    variable_text = content.index(b"\x19\x01\x01", content.index(name.encode() + b"\0"))
+    content[variable_text + 2] ^= 2
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["formula", "identity", "B_dataset", "A_file", "program"])
+def test_texts_in_no_character_set_are_damaged(source, name):
+    interrupt(source, *SLOW)
+    kept = part_of(source).read_bytes()
+    without_characters(part_of(source), name)
+    refused(source, says="is not what its journal says, or is damaged")
+    part_of(source).write_bytes(kept)
+    assert run("dgemm_ooc", source).returncode == 0
+    without_characters(output_of(source), name)
+    done = run("dgemm_ooc", source, "--check-only")
+    assert name != "formula" or done.returncode == VERIFY and "attribute formula of C is damaged" in done.stderr, done
+
+
 @pytest.mark.parametrize("words, changes", [
     ([], {"formula": "C = alpha A^T B", "alpha": 2.0, "beta": "none"}),
     (COV, {"center": "none", "scale": "cols", "nan": "mine", "formula": "C = alpha A^X B"}),
