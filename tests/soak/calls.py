@@ -26,8 +26,8 @@ def run_with(case, call, how, **fault):
     source = product.copy(case.folder)
     how = {**random_configuration(case.rng, product), **how}
     rank = str(case.rng.randrange(how["ranks"])) if how["ranks"] else ""
-    verify = ["--verify", case.rng.choice(["online", "online", "full", "off"])]
-    end = case.ended(Run(output, source, product.scalars(), {**how, "options": [*how["options"], *verify]},
+    how["options"] += ["--verify", case.rng.choice(["online", "online", "full", "off"])]
+    end = case.ended(Run(output, source, product.scalars(), how,
                          DGEMM_OOC_TEST_FAULT_LOG=str(log), DGEMM_OOC_TEST_DONE=str(log),
                          DGEMM_OOC_TEST_DISTURBED=rank, DGEMM_OOC_TEST_FILES=str(case.folder),
                          **{"DGEMM_OOC_TEST_FAULT_RANK": rank} if rank else {}, **fault))
@@ -46,8 +46,10 @@ def run_with(case, call, how, **fault):
     named = call in OF_NO_FILE or any(word in end.err for word in (str(case.folder), "input", "out.h5"))
     case.notes[f"status {end.code}"] += 1
     if not named:
-        return f"WRONG: the message names no file: {end.reason()}"
-    after = refused_anyway(case, product, output, finish(case, product, output))
+        again = case.ended(Run(output, source, product.scalars(), how))
+        return f"refused anyway: exit {again.code}" if again.reason() == end.reason() else \
+            f"WRONG: the message names no file: {end.reason()}"
+    after = refused_anyway(case, product, output, finish(case, product, output, how=how))
     return after if after.startswith(("WRONG", "hang", "orphan", "crash")) else f"said so; then {after}"
 
 

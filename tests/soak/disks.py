@@ -33,10 +33,10 @@ def run_in(case, product, output, how, **soak):
     return "" if end.code == NO_ROOM else f"WRONG: status {end.code} of a full disk: {end.reason()}"
 
 
-def then_with_room(case, product, output, outcome):
+def then_with_room(case, product, output, outcome, how):
     if outcome:
         return outcome
-    return f"said so; then {finish(case, product, output)}"
+    return f"said so; then {finish(case, product, output, how=how)}"
 
 
 def disk(case):
@@ -48,9 +48,10 @@ def disk(case):
     if not mount(folder, max(size, 16 << 10)):
         return "skipped: no disk can be mounted"
     try:
-        outcome = run_in(case, product, folder / "out.h5", configuration(case, product))
+        how = configuration(case, product)
+        outcome = run_in(case, product, folder / "out.h5", how)
         subprocess.run(["mount", "-o", "remount,size=512M", folder], check=True)
-        return then_with_room(case, product, folder / "out.h5", outcome)
+        return then_with_room(case, product, folder / "out.h5", outcome, how)
     finally:
         subprocess.run(["umount", "-l", folder])
 
@@ -60,8 +61,9 @@ def limit(case):
     product = product_of(case, but=UNSAVED)
     product.copy(case.folder)
     size = max(product.bits.nbytes + case.rng.randint(-200 << 10, 2 << 20), 64 << 10)
-    how = {**configuration(case, product), "wrapper": ["prlimit", f"--fsize={size}"]}
-    return then_with_room(case, product, case.folder / "out.h5", run_in(case, product, case.folder / "out.h5", how))
+    how, output = configuration(case, product), case.folder / "out.h5"
+    outcome = run_in(case, product, output, {**how, "wrapper": ["prlimit", f"--fsize={size}"]})
+    return then_with_room(case, product, output, outcome, how)
 
 
 def error(case):
@@ -72,8 +74,8 @@ def error(case):
     fault = case.rng.choice(["enospc", "edquot"])
     faults = {"DGEMM_OOC_TEST_FAULTS": f"{call}:{fault}@{int(2 ** case.rng.uniform(0, 6))}+"}
     output = case.folder / "out.h5"
-    outcome = run_in(case, product, output, configuration(case, product), faults=faults)
-    return then_with_room(case, product, output, outcome)
+    how = configuration(case, product)
+    return then_with_room(case, product, output, run_in(case, product, output, how, faults=faults), how)
 
 
 KINDS = {"disk": disk, "limit": limit, "error": error}
