@@ -179,7 +179,7 @@ class Ended:
             return "stopped"
         if self.code in REFUSALS and self.reason():
             return "lost" if self.hit else "refused"
-        return "lost" if self.hit else "crash"
+        return "lost" if self.hit or (ranks and self.code < 0) else "crash"
 
     def _crashed(self, ranks):
         """Whether the program crashed.  A launcher that dies of a signal, as mpirun occasionally does, is only lost."""
