@@ -15,8 +15,8 @@ static bool is_url(const char *text, struct error *err)
     char scheme[PATH_MAX];
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+");
     snprintf(scheme, sizeof scheme, "%.*s", (int)length, text);
-    return length > 0 && strncmp(text + length, "://", 3) == 0 &&
-           !file_leads(text, &status, err) && !file_leads(scheme, &status, err);
+    return length > 0 && strncmp(text + length, "://", 3) == 0 && !file_leads(text, &status, err) &&
+           !file_leads(scheme, &status, err);
 }
 
 /* The index of the colon before the dataset; the length of the text if there is none. */

@@ -119,7 +119,7 @@ struct project {
     const double *x;
     double *y, *squares; /* squares: may be null */
     double *partial;     /* workspace of project_partials doubles; unused on the CPU */
-    bool exact;      /* M holds integers; x and y are uint64_t, and there are no squares */
+    bool exact;          /* M holds integers; x and y are uint64_t, and there are no squares */
 };
 
 /* length / part, rounded up. */

@@ -207,7 +207,7 @@ static void name_operand(struct parse *p, const char *text, const char *dataset,
     if (!dataset[0])
         usage_error(p, "an operand's name is empty; give a dataset of INPUT.h5, or FILE.h5:/path");
     else if (matname_split(text ? text : input, dataset, name->file, name->dataset, &err))
-        usage_error(p, "%s", err.text);
+        error_add(&p->err, err.code, "%s", err.text);
     else if (!text && snprintf(name->dataset, sizeof name->dataset, "%s", dataset) >=
                           (int)sizeof name->dataset)
         usage_error(p, "the dataset name %.40s... is too long", dataset);
@@ -230,7 +230,7 @@ static void name_output(struct parse *p, struct operand_name *output)
     if (strcmp(text, "-") == 0)
         usage_error(p, "--output -: C is a file, which is written in no order; name it");
     else if (matname_split(text, "C", output->file, output->dataset, &err))
-        usage_error(p, "--output: %s", err.text);
+        error_add(&p->err, err.code, "--output: %s", err.text);
     else if (p->output && strstr(output->file, ".h5:"))
         usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
     else if (output->file[strlen(output->file) - 1] == '/')
@@ -259,7 +259,7 @@ static bool check_input(struct parse *p)
     char file[PATH_MAX], dataset[MATFILE_NAME_MAX];
     struct error err = {0};
     if (matname_split(p->input, "A", file, dataset, &err))
-        usage_error(p, "%s", err.text);
+        error_add(&p->err, err.code, "%s", err.text);
     else if (strcmp(file, p->input) != 0)
         usage_error(p, "%s names a dataset, and INPUT.h5 is a file: give -a %s, and %s as INPUT.h5",
                     p->input, p->input, file);

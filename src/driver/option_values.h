@@ -16,7 +16,7 @@ struct parse {
     bool silent;
     const struct argp_option *option; /* that is being parsed, */
     bool from_environment;            /* of a variable */
-    struct error err;                 /* all that is wrong (EXIT_USAGE) */
+    struct error err;                 /* all that is wrong (arguments.h) */
 };
 
 /* Complain. */

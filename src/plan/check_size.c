@@ -1,7 +1,9 @@
 #include "check_size.h"
 
 #include "freivalds.h"
+#include "ozaki.h"
 #include "plan.h"
+#include "quantity.h"
 
 enum {
     FEW_CLASSES = 4,     /* that rows may not all be alike in, by chance */
@@ -48,6 +50,13 @@ int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks)
     if (has_peaks)
         return p->k_whole < 1 << 14 ? 4096 : 8192;
     return cols > WIDE ? GROUP_LEAST : 2 * GROUP_LEAST;
+}
+
+double check_roundings(const struct problem *p, bool running, int64_t steps, int64_t slabs)
+{
+    if (p->moduli > 0)
+        return (double)ceil_div(steps, OZAKI_BLOCK);
+    return (double)steps + (running ? 0 : 2 * (double)slabs + 1);
 }
 
 size_t check_verdicts(int64_t rows)

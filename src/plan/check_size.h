@@ -17,6 +17,10 @@ bool check_has_peaks(enum algorithm algorithm, enum scalar type, int64_t cols);
  * of so many columns. */
 int64_t check_group_steps(const struct problem *p, int64_t cols, bool has_peaks);
 
+/* How often an element is rounded in so many steps of k.  Kernels that do not keep one `running`
+ * sum add to C once more for each slab. */
+double check_roundings(const struct problem *p, bool running, int64_t steps, int64_t slabs);
+
 /* Groups of steps that a slab can have, at most. */
 size_t check_parts(int64_t slab);
 

@@ -7,7 +7,6 @@
 
 #include "device.h"
 #include "error.h"
-#include "ozaki.h"
 #include "quantity.h"
 #include "schedule.h"
 #include "tiles.h"
@@ -164,14 +163,13 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     bool trans = c->problem->trans[OPERAND_B];
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
     const enum scalar type = problem_held(c->problem, OPERAND_B);
-    size_t size = scalar_size(type);
     struct sketch sketch = {.type = type,
                             .exact = c->problem->exact,
                             .trans = trans,
                             .accumulate = first > 0,
                             .rows = trans ? end - first : b.rows,
                             .cols = trans ? b.cols : end - first,
-                            .matrix = (const char *)c->panel_b + (size_t)at * size,
+                            .matrix = (const char *)c->panel_b + (size_t)at * scalar_size(type),
                             .ld = c->plan->ld[OPERAND_B],
                             .classes = c->classes,
                             .deal = c->deal,
@@ -217,13 +215,14 @@ int check_columns(struct check *c, const struct block *rows, struct error *err)
     if (sketch_columns(c, skip, c->passed, end, err))
         return err->code;
     for (int64_t first = 0; first < k && !c->problem->exact; first += part) {
-        struct norms norms = {.steps = min_i64(part, k - first),
-                              .classes = c->classes,
-                              .width = (double)freivalds_width(end, c->deal, c->classes),
-                              .squares = c->t_squares + first * c->classes,
-                              .norms = norms_of(c, skip, first / part),
-                              .roots = c->t_roots + first * c->classes,
-                              .begin = first > 0 || c->begins};
+        const int64_t at = first * c->classes;
+        struct norms norms = {min_i64(part, k - first),
+                              c->classes,
+                              (double)freivalds_width(end, c->deal, c->classes),
+                              c->t_squares + at,
+                              norms_of(c, skip, first / part),
+                              c->t_roots + at,
+                              first > 0 || c->begins};
         if (dev->norms(dev, &norms, err))
             return err->code;
     }
@@ -255,24 +254,28 @@ int check_slab(struct check *c, int64_t slab, const void *panel_b, const void *a
     return problem_is_triangle(c->problem) ? 0 : check_columns(c, &c->tile, err);
 }
 
-static struct judge judge_of(const struct check *c)
+/* Of the tile's rows from row `skip` on. */
+static struct judge judge_of(const struct check *c, int64_t skip)
 {
+    const int64_t at = skip * c->classes;
     return (struct judge){.type = c->problem->type,
                           .exact = c->problem->exact,
                           .rows = c->tile.rows,
                           .cols = c->tile.cols,
                           .classes = c->classes,
                           .deal = c->deal,
-                          .y = c->y,
-                          .z = c->z,
-                          .before = c->before,
-                          .squares = c->squares,
-                          .odd = c->odd,
+                          .y = c->y + at,
+                          .z = c->z + at,
+                          .before = c->before + at,
+                          .squares = c->squares + at,
+                          .odd = c->odd + at,
+                          .reach = c->reach + at,
+                          .scale = 1,
                           .weights = c->weights,
                           .left_out = c->left_out,
                           .found = found_of(c),
                           .tag = c->first_tag,
-                          .verdicts = c->verdicts[c->turn],
+                          .verdicts = c->verdicts[c->turn] + skip,
                           .counts = c->verdicts[c->turn] + VERDICTS * c->tile.rows,
                           .stride = c->tile.rows};
 }
@@ -283,39 +286,21 @@ struct group_end {
     bool partial; /* other groups of the slab follow */
 };
 
-/* How often an element is rounded in so many steps.  Kernels that do not keep one running sum add
- * to C once more for each slab. */
-static double roundings_of(const struct check *c, int64_t steps)
-{
-    if (c->problem->moduli > 0)
-        return (double)ceil_div(steps, OZAKI_BLOCK);
-    return (double)steps + (c->running ? 0 : 2 * (double)c->slabs + 1);
-}
-
 /* Compare y with z, the sketch of the accumulators as they are. */
 static int judge_rows(struct check *c, const struct group_end *end, const void *acc,
                       struct error *err)
 {
-    int64_t at = end->skip * c->classes;
     bool first = !c->judged_before && end->part == 0;
-    struct judge judge = judge_of(c);
+    struct judge judge = judge_of(c, end->skip);
     judge.rows = end->rows;
-    judge.y += at;
-    judge.z += at;
-    judge.before += at;
-    judge.squares += at;
-    judge.odd += at;
-    judge.verdicts += end->skip;
     judge.row_squares = c->problem->exact ? NULL : c->row_squares + end->skip;
-    judge.reach = c->reach + at;
     judge.norms = norms_of(c, end->skip, end->part);
     judge.cols = columns_of(c, end->skip, end->rows);
     judge.steps = (double)end->steps;
-    judge.rounded = roundings_of(c, end->steps);
+    judge.rounded = check_roundings(c->problem, c->running, end->steps, c->slabs);
     judge.inputs = c->inputs;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, c->plan->slab, c->slabs);
     judge.saved = c->resumed ? c->rounded : 0;
-    judge.scale = 1;
     judge.running = c->running;
     judge.peaks = c->peaks ? c->peaks + end->skip : NULL;
     judge.peaks_ld = c->plan->tile_rows;
@@ -332,10 +317,10 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     struct device *dev = c->device;
     if (!c->on)
         return 0;
-    bool trans = c->problem->trans[OPERAND_A];
+    bool trans = c->problem->trans[OPERAND_A], exact = c->problem->exact;
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
     struct project project = {.type = problem_held(c->problem, OPERAND_A),
-                              .exact = c->problem->exact,
+                              .exact = exact,
                               .trans = trans,
                               .begin = c->begins || product->first > 0,
                               .from_zero = !c->expects && product->first == 0,
@@ -354,7 +339,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
     reach.x = c->t_roots + product->first * c->classes;
     reach.y = c->reach + skip * c->classes;
     reach.squares = NULL;
-    if (dev->project(dev, &project, err) || (!project.exact && dev->project(dev, &reach, err)))
+    if (dev->project(dev, &project, err) || (!exact && dev->project(dev, &reach, err)))
         return err->code;
     bool split = check_part(c, c->plan->slab) < c->plan->slab; /* each part is a group */
     struct group_end end = {skip, rows, split ? product->first / c->group_steps : 0,
@@ -486,8 +471,7 @@ int check_layers(struct check *c, int layers, bool left_out, const void *acc, st
         c->on = false;
         return 0;
     }
-    struct judge judge = judge_of(c);
-    judge.scale = 1;
+    struct judge judge = judge_of(c, 0);
     judge.steps = judge.rounded = layers;
     judge.roundings = freivalds_roundings(c->tile.cols, c->classes, 0, layers);
     judge.unknown_rows = true;

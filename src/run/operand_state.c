@@ -211,14 +211,13 @@ int operand_state_check(const struct operand_state *state, struct error *err)
     for (int i = 0; i < state->count; i++) {
         const struct operand_file *file = &state->files[i];
         struct operand_file now = *file;
-        char how[200];
         if (glance_at(file, err))
             return err->code;
         look_at(&now, err);
-        if (file->sampled && !now.sampled) {
-            snprintf(how, sizeof how, "it cannot be read any more (%s)", strerror(now.number));
-            return complain(file, how, err);
-        }
+        if (file->sampled && !now.sampled)
+            return error_add(err, EXIT_RUNTIME,
+                             "%s, which %s is read from, cannot be read any more: %s", file->name,
+                             operands_text(file->operands), strerror(now.number));
         if (file->sampled && now.content != file->content)
             return complain(file,
                             "its size and time of change are what they were, its content "

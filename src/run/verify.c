@@ -178,8 +178,7 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                             .context = s,
                             .add = sweep_add,
                             .add_round = sweep_add_round};
-    s->project.type = s->reach.type = s->sketch.type =
-        held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
+    s->project.type = s->reach.type = s->sketch.type = held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
     s->project.classes = s->reach.classes = s->sketch.classes = f->classes;
     s->sketch.deal = (int)problem_width(p);
     if (pass_open(&s->pass, f->part_memory, err) == 0 && s->is_c)
@@ -273,8 +272,7 @@ static int multiply_a(struct full_check *f, struct error *err)
     double alpha;
     scale_weights(f, p->alpha, p->alpha_i, &alpha);
     const double width = (double)freivalds_width(p->n, (int)problem_width(p), f->classes);
-    norms_cpu(&(struct norms){
-        p->k, f->classes, width, f->t_squares, f->norms, f->t_squares, true});
+    norms_cpu(&(struct norms){p->k, f->classes, width, f->t_squares, f->norms, f->t_squares, true});
     struct sweep sweep = {
         .projects = true,
         .standardizes = p->standard.axis != AXIS_NONE,

@@ -85,7 +85,8 @@ static struct bench prepare(enum scalar type, int64_t rows, int64_t cols, int cl
     void *matrix = memory_of((size_t)(rows * cols) * scalar_size(type));
     void *weights = memory_of((size_t)longest * 8), *left_out = memory_of((size_t)longest * 4 + 4);
     double *squares = memory_of(sums), *odd = memory_of(sums);
-    double *roots = memory_of(sums), *line = memory_of((size_t)longest * 8), *norm = memory_of((size_t)classes * 8);
+    double *roots = memory_of(sums), *line = memory_of((size_t)longest * 8);
+    double *norm = memory_of((size_t)classes * 8);
     double *verdicts = memory_of(((size_t)longest * VERDICTS + 2) * 8);
     struct bench b = {
         .sketch = {.type = type,
@@ -111,11 +112,8 @@ static struct bench prepare(enum scalar type, int64_t rows, int64_t cols, int cl
                     .y = memory_of(sums),
                     .squares = line,
                     .partial = memory_of(project_partials(longest, longest, classes) * 8)},
-        .norms = {.steps = cols,
-                  .classes = classes,
-                  .squares = squares,
-                  .norms = norm,
-                  .roots = roots}};
+        .norms = {
+            .steps = cols, .classes = classes, .squares = squares, .norms = norm, .roots = roots}};
     b.judge = (struct judge){.type = type,
                              .rows = rows,
                              .cols = cols,
@@ -150,8 +148,8 @@ static void release(const struct bench *b)
         (void *)b->sketch.matrix, (void *)b->sketch.weights, (void *)b->sketch.left_out,
         b->sketch.sums,           b->sketch.squares,         b->sketch.odd,
         b->sketch.found,          (void *)b->project.x,      b->project.y,
-        b->project.squares,       b->project.partial,        b->norms.norms, b->norms.roots,
-        b->judge.before,          b->judge.verdicts};
+        b->project.squares,       b->project.partial,        b->norms.norms,
+        b->norms.roots,           b->judge.before,           b->judge.verdicts};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         device->release(device, all[i]);
 }

@@ -287,8 +287,7 @@ static void test_norms(void **state)
                 ((double *)squares.host)[i] = fabs(((double *)squares.host)[i]);
             to_device(&squares);
             struct norms n = {333, classes, 7, squares.host, norms.host, roots.host, begin};
-            struct norms gpu = {333,          classes,      7,    squares.device,
-                                norms.device, roots.device, begin};
+            struct norms gpu = {333, classes, 7, squares.device, norms.device, roots.device, begin};
             norms_cpu(&n);
             ok(devices[0]->norms(devices[0], &gpu, &err));
             finish(devices[0], STREAM_COMPUTE);

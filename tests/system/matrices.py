@@ -172,5 +172,6 @@ def assert_whole(source, reference):
 
 
 def at_work(source, process):
-    """Wait until a part of C has been written."""
-    wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
+    """Wait until the files of the run are there, and a part of C has been written."""
+    journal = part_of(source).with_suffix(".journal")
+    wait_until(lambda: journal.exists() and part_of(source).exists() and part_of(source).stat().st_blocks, process)
