@@ -123,6 +123,15 @@ static int add_dataset(hid_t file, struct matrix_info *info, const struct matfil
     return rc;
 }
 
+/* Whether nobody has added to a new file, by a look that opens nothing. */
+static bool is_as_written(const char *file, const struct stat *written)
+{
+    struct stat now;
+    return lstat(file, &now) == 0 && now.st_ino == written->st_ino &&
+           now.st_dev == written->st_dev && now.st_size == written->st_size &&
+           memcmp(&now.st_mtim, &written->st_mtim, sizeof now.st_mtim) == 0;
+}
+
 int matfile_create(struct matrix_info *info, bool new_file, const struct matfile_layout *layout,
                    const struct matfile_attribute *attributes, struct error *err)
 {
@@ -137,6 +146,9 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
         int close_rc = h5_close_written(id, info->file, err);
         rc = rc ? rc : close_rc;
     }
+    struct stat written;
+    if (lstat(info->file, &written))
+        written.st_ino = 0;
     if (rc && new_file && id >= 0)
         unlink(info->file);
     h5_leave();
@@ -148,7 +160,9 @@ int matfile_create(struct matrix_info *info, bool new_file, const struct matfile
     rc = matfile_describe(info->file, info->dataset, &made, err);
     if (!rc)
         *info = made;
-    else /* others may have added to it */
+    else if (new_file && is_as_written(info->file, &written))
+        unlink(info->file);
+    else
         matfile_retract(info, new_file ? "" : missing, &ignored);
     return rc;
 }
