@@ -144,7 +144,8 @@ def test_sources_of_a_virtual_dataset_are_counted(tmp_path, count, shape, stored
     needed = int(re.search("give at least --host-memory ([0-9]+)K", refused.stderr)[1]) << 10
     assert needed <= most << 20
     limit = needed + (8 << 20)  # with tiles that are not the smallest, which take long
-    assert peak_of(source, "--host-memory", limit) - peak_of(small) <= limit
+    peak, least = (peak_and_rest(path, *options)[0] for path, *options in ((source, "--host-memory", limit), (small,)))
+    assert peak - least <= limit
 
 
 def test_many_threads_do_not_take_the_memory(tmp_path):
