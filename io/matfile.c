@@ -25,7 +25,7 @@ enum {
     CHUNK_COPIES = 3,         /* of one chunk, while its filters are undone */
     FILE_BYTES = 640 << 10,   /* for each file that a virtual dataset is drawn from, */
     SOURCE_BYTES = 112 << 10, /* and each dataset */
-    SOURCE_SLOTS = 521,
+    SOURCE_SLOTS = 521, /* of the table of its cache */
     RECORD_BYTES = 128, /* for each chunk in the file, up to ... */
     RECORDS_MAX = 32 << 20,
 };

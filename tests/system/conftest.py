@@ -1,4 +1,5 @@
 import shutil
+import subprocess
 
 import pytest
 
@@ -32,6 +33,33 @@ def gpu():
 def device(request):
     """Every device."""
     return request.getfixturevalue("gpu") if request.param == "gpu" else "cpu"
+
+
+@pytest.fixture
+def mount(tmp_path):
+    """Mounts something at a place in tmp_path until the test ends; where this user cannot, the test is skipped."""
+    places = []
+
+    def at(place, *words):
+        try:
+            done = subprocess.run(["mount", *words, place], capture_output=True, text=True)
+        except FileNotFoundError:
+            pytest.skip("no mount command")
+        if done.returncode:
+            pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
+        places.append(place)
+    yield at
+    for place in places:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path, mount):
+    """A file system of 20 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount(place, "-t", "tmpfs", "-o", "size=20m", "tmpfs")
+    return place
 
 
 @pytest.fixture(scope="session")

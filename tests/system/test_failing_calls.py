@@ -64,30 +64,13 @@ def test_one_call_fails(tmp_path, layout):
     assert failed >= CASES // 4
 
 
-def test_a_read_of_a_source_fails(tmp_path):
-    """Whatever the reason: only an open may say that a name leads nowhere."""
-    source, c, env = prepare(tmp_path, virtual)
-    read_calls, number = 0, 0
-    while True:
-        number += 1
-        done, what = fail_at(number, errno.EACCES, source, env, files=source.parent / "sources")
-        if not what:
-            break
-        if what[0] == "pread":
-            read_calls += 1
-            assert_right_or_refused(done, what, source, c)
-        for path in output_of(source), part_of(source):
-            path.unlink(missing_ok=True)
-    assert read_calls > 10
-
-
 @pytest.mark.parametrize("error", [errno.ENOENT, errno.EACCES, errno.ENOLCK, errno.EAGAIN, errno.EMFILE, errno.EIO],
                          ids=errno.errorcode.get)
 def test_a_call_on_a_source_fails(tmp_path, error):
-    """As if the source was gone, unreadable or locked at that moment: with seeds, at every moment."""
+    """As if the source was gone, unreadable or locked at that moment: at every moment, of some errors with seeds."""
     source, c, env = prepare(tmp_path, virtual)
     part, failed = source.parent / "sources/part1.h5", 0
-    for number in itertools.count(1, 1 if SEEDS > 1 else 6):
+    for number in itertools.count(1, 1 if SEEDS > 1 or error == errno.EACCES else 6):
         done, what = fail_at(number, error, source, env, files=part)
         if not what:  # there are fewer calls
             break

@@ -370,21 +370,6 @@ def test_gen_killed():
         assert sorted(f) == ["A", "B"]
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", place]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True)
-    except FileNotFoundError:
-        pytest.skip("no mount command")
-    if done.returncode:
-        pytest.skip(f"a small tmpfs cannot be mounted: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
 @pytest.mark.parametrize(
     "layout", [[], ["--chunk", "100x100"], ["--chunk", "512x512"], ["--gzip", "1"]])
 def test_gen_disk_full(small_disk, layout):

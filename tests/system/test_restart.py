@@ -176,8 +176,8 @@ def test_a_save_that_failed_leaves_nothing_to_a_signal_again(tmp_path):
     if not (BUILD / FAULTY).exists():
         pytest.skip("the program with faults is not built: make test")
     with start(FAULTY, source, *WHOLE, "--io", "buffered", "--checkpoint", "0.1s", "--host-memory", "16M",
-               DGEMM_OOC_TEST_FAULTS="pread:delay%5,pwrite:delay%100,write:enospc@3+") as process:
-        line = next(line for line in process.stderr if "No space left on device" in line)
+               DGEMM_OOC_TEST_FAULTS="gemm:delay%30,write:enospc@3+", DGEMM_OOC_TEST_FAULT_FILE=".journal") as process:
+        line = next(line for line in process.stderr if "cannot write the journal" in line)
         process.send_signal(signal.SIGTERM)
         next(line for line in process.stderr if "stopping (SIGTERM)" in line)
         process.send_signal(signal.SIGSTOP)

@@ -353,18 +353,6 @@ def test_room_of_saved_sums(tmp_path):
     assert 0 < min(most) and max(most) <= rows * cols * 8 + (64 << 10), most
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 20 MiB; skips if this user cannot mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", folder],
-                                      capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
 @pytest.mark.parametrize("ranks, filler", [(0, 0), (0, 7 << 20), (2, 7 << 20)])
 def test_a_disk_that_is_large_enough_for_c(tmp_path, small_disk, filler, ranks):
     """There is space for C and its checkpoints, or for C only."""

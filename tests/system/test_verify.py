@@ -48,6 +48,19 @@ def assert_read_back(report):
     assert full["elements_not_finite"] == full["elements_not_judged"] == 0
 
 
+@pytest.mark.parametrize("dtype, decades", [("f4", 2), ("f4", 3), ("f8", 6), ("f8", 8)])
+def test_units_that_cancel_weaken_no_check(tmp_path, device, dtype, decades):
+    """Columns of A in units of their own, and rows of B in the inverse ones."""
+    units = 10 ** (decades * random((200,), "f8", 3))
+    source, report = write(tmp_path / "input.h5", A=(random((300, 200), "f8", 1) * units).astype(dtype),
+                           B=(random((200, 100), "f8", 2) / units[:, None]).astype(dtype)), tmp_path / "report.json"
+    done = run("dgemm_ooc", source, "--verify", "full", "--report", report, DGEMM_OOC_DEVICE=device)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(report.read_text())
+    most = 0.1 if dtype == "f4" else 1e-9
+    assert 0 < found["detectable"] < most and 0 < found["full_check"]["detectable"] < most
+
+
 @pytest.mark.parametrize("dtype, trans, factors", KINDS)
 def test_every_kind(tmp_path, device, dtype, trans, factors):
     source, problem = tmp_path / "input.h5", dict(trans=trans, alpha=factors[0], beta=factors[1])
