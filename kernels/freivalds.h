@@ -172,6 +172,7 @@ enum verdict {
     VERDICT_RATIO,   /* the largest |z - y| / limit so far; infinite: certainly wrong */
     VERDICT_SIZE,    /* the largest error of an element that may have gone undetected, */
     VERDICT_ROUNDED, /* and what rounding may have added to it in all groups */
+    VERDICT_REACH,   /* what the norm of the row might be without cancellation; NaN: not known */
     VERDICT_CLASSES, /* the number of classes that were not judged: the maximum over groups */
     VERDICT_NORM,    /* of the product's elements in the classes of the latest comparison */
     VERDICT_STATE,   /* enum row_state */

@@ -309,6 +309,7 @@ __device__ __forceinline__ void merge(row_verdict &to, const row_verdict &other)
     to.rounded = fmax(to.rounded, other.rounded);
     to.norm = hypot(to.norm, other.norm);
     to.before = hypot(to.before, other.before);
+    to.reach = hypot(to.reach, other.reach);
     to.classes += other.classes;
     to.state = other.state > to.state ? other.state : to.state;
 }

@@ -153,7 +153,7 @@ JUDGES bool evidence_overflows(const struct evidence *e)
 struct row_verdict {
     double ratio, classes, norm;
     double size, rounded; /* in this group */
-    double before;        /* the norm of the sums it begins with */
+    double before, reach; /* the norm of the sums it begins with, and ab */
     enum row_state state;
 };
 
@@ -188,13 +188,14 @@ JUDGES void judge_class(const struct evidence *e, double y, double z, double odd
     row->size = fmax(row->size, (limit + off) / (FREIVALDS_LEAST_WEIGHT - evidence_slope(e)));
     row->rounded = fmax(row->rounded, evidence_error(e));
     row->before = hypot(row->before, sqrt(e->before));
+    row->reach = hypot(row->reach, evidence_product(e));
     row->norm = hypot(row->norm, norm_in_range(e->after, y, e->width));
 }
 
 /* The verdict on the row after the preceding groups. */
 JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
 {
-    struct row_verdict row = {0, 0, 0, 0, 0, 0, ROW_FINITE};
+    struct row_verdict row = {0, 0, 0, 0, 0, 0, 0, ROW_FINITE};
     if (!j->begin) {
         row.ratio = j->verdicts[VERDICT_RATIO * j->stride + i];
         row.state = (enum row_state)j->verdicts[VERDICT_STATE * j->stride + i];
@@ -204,13 +205,18 @@ JUDGES struct row_verdict row_before(const struct judge *j, int64_t i)
     return row;
 }
 
-/* Add this group's size and rounding to those of the groups before. */
+/* Add this group's size, rounding and reach to those of the groups before.  What sums that were
+ * saved have cancelled is not known. */
 JUDGES void row_keep_size(const struct judge *j, int64_t i, const struct row_verdict *row)
 {
     double *size = &j->verdicts[VERDICT_SIZE * j->stride + i];
     double *rounded = &j->verdicts[VERDICT_ROUNDED * j->stride + i];
+    double *reach = &j->verdicts[VERDICT_REACH * j->stride + i];
     if (j->begin)
         *size = *rounded = j->saved > 0 ? j->saved * row->before / sqrt((double)j->cols) : 0;
+    if (j->begin)
+        *reach = j->exact || j->unknown_rows ? (double)NAN : row->before;
+    *reach += row->reach;
     *size = j->exact ? row->size : fmax(*size + row->rounded, *rounded + row->size);
     *rounded += row->rounded;
 }

@@ -206,10 +206,11 @@ static bool read_progress(json_t *line, struct progress *progress)
     struct findings *f = &found.findings;
     int trusted, symmetric = 0;
     size_t i;
-    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F,F], s:F, s:i, s:b, s?b}", "left", &left,
-                    "checksums", &bands, "findings", &f->ratio, &f->detectable, &f->rounded,
-                    &f->rows, &f->weak, &f->not_finite, &f->not_judged, "seconds", &found.seconds,
-                    "layers", &found.layers, "trusted", &trusted, "symmetric", &symmetric) ||
+    if (json_unpack(line, "{s:o, s:o, s:[F,F,F,F,F,F,F,F,F], s:F, s:i, s:b, s?b}", "left", &left,
+                    "checksums", &bands, "findings", &f->ratio, &f->size, &f->alone, &f->rounded,
+                    &f->squares, &f->elements, &f->rows, &f->not_finite, &f->not_judged, "seconds",
+                    &found.seconds, "layers", &found.layers, "trusted", &trusted, "symmetric",
+                    &symmetric) ||
         json_array_size(left) > PIECES_MAX || !read_bands(bands, &found.bands))
         return false;
     json_array_foreach(left, i, piece) if (!read_piece(piece, &found.left.pieces[i])) return false;
@@ -226,11 +227,12 @@ int journal_save(struct journal *journal, const struct progress *progress, struc
     for (int i = 0; i < progress->left.count; i++)
         json_array_append_new(left, piece_json(&progress->left.pieces[i]));
     const struct findings *f = &progress->findings;
-    json_t *line = json_pack(
-        "{s:o, s:o, s:[f,f,f,f,f,f,f], s:f, s:i, s:b, s:b}", "left", left, "checksums",
-        bands_json(&progress->bands), "findings", f->ratio, f->detectable, f->rounded, f->rows,
-        f->weak, f->not_finite, f->not_judged, "seconds", progress->seconds, "layers",
-        progress->layers, "trusted", progress->trusted, "symmetric", progress->left.symmetric);
+    json_t *line =
+        json_pack("{s:o, s:o, s:[f,f,f,f,f,f,f,f,f], s:f, s:i, s:b, s:b}", "left", left,
+                  "checksums", bands_json(&progress->bands), "findings", f->ratio, f->size,
+                  f->alone, f->rounded, f->squares, f->elements, f->rows, f->not_finite,
+                  f->not_judged, "seconds", progress->seconds, "layers", progress->layers,
+                  "trusted", progress->trusted, "symmetric", progress->left.symmetric);
     if (append(journal, line, err) == 0)
         journal->saved = true;
     return err->code;

@@ -71,10 +71,11 @@ static json_t *finite_json(double value)
 /* What a check found, into `to`.  JSON has no number for what is infinite. */
 static json_t *with_findings(json_t *to, const struct findings *f)
 {
-    json_t *found = json_pack("{s:s?, s:s, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f),
-                              "finding", findings_sentence(f), "residual", finite_json(f->ratio),
-                              "detectable", finite_json(f->detectable), "elements_not_finite",
-                              f->not_finite, "elements_not_judged", f->not_judged);
+    json_t *found =
+        json_pack("{s:s?, s:s, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f), "finding",
+                  findings_sentence(f), "residual", finite_json(f->ratio), "detectable",
+                  finite_json(findings_detectable(f)), "elements_not_finite", f->not_finite,
+                  "elements_not_judged", f->not_judged);
     json_object_update_new(to, found);
     return to;
 }

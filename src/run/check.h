@@ -148,9 +148,9 @@ int check_now(struct check *check, const void *acc, struct error *err);
  * check_now. */
 bool check_left_out(const struct check *check);
 
-/* Three vectors on the device, of a number for each row of the tile, which are added up over
- * layers: the errors that may go unnoticed, what of them is rounding, and the classes that were not
- * judged. */
+/* Four vectors on the device, of a number for each row of the tile, which are added up over layers:
+ * the errors that may go unnoticed, what of them is rounding, the reach of the row, and the classes
+ * that were not judged. */
 double *check_sizes(const struct check *check);
 
 /* Compare the sum of the products of so many layers: `acc`, y, `before` and check_sizes have been

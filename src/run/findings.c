@@ -6,19 +6,29 @@
 #include "comm.h"
 #include "freivalds.h"
 
-/* `verdicts` of the row, `judged` elements of it; their norm may contain an undetected error. */
+/* What an error of so many typical elements is, where these may contain it: one of each `count`. */
+static double less_itself(double size, double count)
+{
+    return size <= 1 ? size / sqrt(1 - size * size / count) : size;
+}
+
+/* `verdicts` of the row, `judged` elements of it. */
 static void add_row(struct findings *f, const double *verdicts, int64_t stride, double judged)
 {
     const double norm = verdicts[VERDICT_NORM * stride];
     f->rows++;
     if (norm == 0) /* every product is 0 */
         return;
-    double size = verdicts[VERDICT_SIZE * stride] / norm * sqrt(judged);
+    const double size = verdicts[VERDICT_SIZE * stride] * sqrt(judged);
+    const double reach = verdicts[VERDICT_REACH * stride];
     f->rounded = fmax(f->rounded, verdicts[VERDICT_ROUNDED * stride] / norm * sqrt(judged));
-    if (size <= 1)
-        size /= sqrt(1 - size * size / judged);
-    f->detectable = fmax(f->detectable, size);
-    f->weak += !(size <= 1);
+    if (!(reach > 0)) {
+        f->alone = fmax(f->alone, less_itself(size / norm, judged));
+        return;
+    }
+    f->size = fmax(f->size, size / reach);
+    f->squares += judged * (norm / reach) * (norm / reach);
+    f->elements += judged;
 }
 
 /* What one row is of. */
@@ -131,47 +141,64 @@ int64_t findings_collect(struct findings *f, const double *verdicts, const struc
 void findings_merge(struct findings *to, const struct findings *other)
 {
     to->ratio = fmax(to->ratio, other->ratio);
-    to->detectable = fmax(to->detectable, other->detectable);
+    to->size = fmax(to->size, other->size);
+    to->alone = fmax(to->alone, other->alone);
     to->rounded = fmax(to->rounded, other->rounded);
     to->rows += other->rows;
-    to->weak += other->weak;
+    to->squares += other->squares;
+    to->elements += other->elements;
     to->not_finite += other->not_finite;
     to->not_judged += other->not_judged;
 }
 
 /* What is added up over the ranks, and what is the largest of any. */
 struct packed {
-    double counts[4], largest[3];
+    double sums[5], largest[4];
 };
 
 static struct packed pack(const struct findings *f)
 {
-    return (struct packed){{f->rows, f->weak, f->not_finite, f->not_judged},
-                           {f->ratio, f->detectable, f->rounded}};
+    return (struct packed){{f->squares, f->elements, f->rows, f->not_finite, f->not_judged},
+                           {f->ratio, f->size, f->alone, f->rounded}};
 }
 
 static struct findings unpack(const struct packed *p)
 {
-    return (struct findings){p->largest[0], p->largest[1], p->largest[2], p->counts[0],
-                             p->counts[1],  p->counts[2],  p->counts[3]};
+    return (struct findings){.ratio = p->largest[0],
+                             .size = p->largest[1],
+                             .alone = p->largest[2],
+                             .rounded = p->largest[3],
+                             .squares = p->sums[0],
+                             .elements = p->sums[1],
+                             .rows = p->sums[2],
+                             .not_finite = p->sums[3],
+                             .not_judged = p->sums[4]};
 }
 
 void findings_gather(struct findings *f)
 {
     struct packed all = pack(f);
-    comm_sum_vector(all.counts, 4);
-    comm_most_vector(all.largest, 3);
+    comm_sum_vector(all.sums, 5);
+    comm_most_vector(all.largest, 4);
     *f = unpack(&all);
 }
 
 bool findings_vote(const struct comm *comm, struct findings *f)
 {
     struct packed all = pack(f);
-    comm_vote_begin(all.counts, 4);
-    if (!comm_vote_end(comm, all.counts, 4) || !comm_vote_most(comm, all.largest, 3))
+    comm_vote_begin(all.sums, 5);
+    if (!comm_vote_end(comm, all.sums, 5) || !comm_vote_most(comm, all.largest, 4))
         return false;
     *f = unpack(&all);
     return true;
+}
+
+double findings_detectable(const struct findings *f)
+{
+    if (f->elements == 0)
+        return f->alone;
+    const double size = f->size / sqrt(f->squares / f->elements);
+    return fmax(f->alone, less_itself(size, fmax(f->elements / f->rows, 1)));
 }
 
 bool findings_any(const struct findings *f)
@@ -181,7 +208,7 @@ bool findings_any(const struct findings *f)
 
 bool findings_pass(const struct findings *f)
 {
-    return findings_any(f) && f->not_judged == 0 && f->detectable <= 1;
+    return findings_any(f) && f->not_judged == 0 && findings_detectable(f) <= 1;
 }
 
 const char *findings_verdict(const struct findings *f)
@@ -192,14 +219,15 @@ const char *findings_verdict(const struct findings *f)
 const char *findings_summary(const struct findings *f)
 {
     static char text[96];
+    const double size = findings_detectable(f);
     if (!findings_any(f))
         snprintf(text, sizeof text, "without a product to check");
     else if (f->not_judged > 0)
         snprintf(text, sizeof text, "but for %.0f elements that could not be", f->not_judged);
-    else if (f->detectable > 1)
-        snprintf(text, sizeof text, "only to %.2g times a typical element", f->detectable);
-    else if (f->detectable > 0)
-        snprintf(text, sizeof text, "to %.2g of a typical element", f->detectable);
+    else if (size > 1)
+        snprintf(text, sizeof text, "only to %.2g times a typical element", size);
+    else if (size > 0)
+        snprintf(text, sizeof text, "to %.2g of a typical element", size);
     else
         snprintf(text, sizeof text, "(every sum is %s)", f->rows > 0 ? "0" : "NaN or Inf");
     return text;
@@ -208,6 +236,7 @@ const char *findings_summary(const struct findings *f)
 const char *findings_sentence(const struct findings *f)
 {
     static char text[192];
+    const double size = findings_detectable(f);
     if (!findings_any(f))
         snprintf(text, sizeof text, "without a product to check");
     else if (f->not_judged > 0)
@@ -215,14 +244,12 @@ const char *findings_sentence(const struct findings *f)
             text, sizeof text,
             "%.0f elements could not be checked: numbers there overflow, or their squares would",
             f->not_judged);
-    else if (f->detectable > 1)
+    else if (size > 1)
         snprintf(text, sizeof text,
-                 "in %.0f of %.0f rows only an error of %.2g times a typical element would have "
-                 "been found",
-                 f->weak, f->rows, f->detectable);
-    else if (f->detectable > 0)
+                 "only an error of %.2g times a typical element would have been found", size);
+    else if (size > 0)
         snprintf(text, sizeof text, "an error of %.2g of a typical element would have been found",
-                 f->detectable);
+                 size);
     else
         snprintf(text, sizeof text, "every sum of products is %s, as it has to be",
                  f->rows > 0 ? "0" : "NaN or Inf");

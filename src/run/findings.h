@@ -2,11 +2,18 @@
  * merged over tiles, ranks and runs.
  *
  * In each row of a tile the check knows the largest error that one element may have without being
- * found for certain, rounding included.  It is divided by a typical element of that row: their root
- * mean square, less what such an error may have added to it.  The largest of these ratios is
- * reported.  In a symmetric product (triangle.h) the row is that of the elements that are
- * multiplied, up to the diagonal; what mirrors them above it, where it does, is as right as they
- * are, however small the other elements of its own row. */
+ * found for certain, rounding included.  It also knows the row's reach: a bound on the norm of its
+ * elements, which they would attain if no products cancelled.  Both have the units of the row and
+ * of its columns, so their quotient has none, and the largest quotient is that of C.  It is
+ * reported in typical elements: the root mean square of all elements of C, each divided by the
+ * reach of its row for one element.  So the report depends little on how rows are cut into tiles,
+ * and not on elements that are small by chance.
+ *
+ * Of integers, and of sums that an earlier run began, the reach is not known.  There a typical
+ * element is the root mean square of the row, less what the error may have added to it.
+ *
+ * In a symmetric product (triangle.h) the row is that of the elements that are multiplied, up to
+ * the diagonal; what mirrors them above it, where it does, is as right as they are. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,9 +23,12 @@ struct comm;
 
 struct findings {
     double ratio;      /* the largest difference, as a share of its limit */
-    double detectable; /* the largest undetectable error, in units of a typical element */
+    double size;       /* the largest undetectable error, by the reach for one element */
+    double alone;      /* likewise, in typical elements of its row, where the reach is not known */
     double rounded;    /* the largest rounding so far of sums that are saved, likewise */
-    double rows, weak; /* rows that were judged; of these, where `detectable` would be above 1 */
+    double squares;    /* of elements by their reach: their sum */
+    double elements;   /* how many these are */
+    double rows;       /* that were judged */
     double not_finite; /* elements that are NaN or Inf, as they have to be */
     double not_judged; /* elements that were not, since something near them overflows */
 };
@@ -45,6 +55,9 @@ void findings_merge(struct findings *to, const struct findings *other);
  * between nodes runs; it returns false when a rank has raised an error. */
 void findings_gather(struct findings *f);
 bool findings_vote(const struct comm *comm, struct findings *f);
+
+/* The largest error of an element that may have gone undetected, in typical elements. */
+double findings_detectable(const struct findings *f);
 
 /* Whether there was anything to check. */
 bool findings_any(const struct findings *f);

@@ -127,7 +127,7 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
     const struct matrix matrices[] = {
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
         {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}},
-        {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 3, tile->rows}}};
+        {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};
     climb(run, matrices, check->on ? 3 : 1, slots, err);
     for (int i = 0; i < 2 && !err->code; i++)
         run->device->sync(run->device, run->drain.c0_used[i], err);

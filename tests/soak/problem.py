@@ -278,20 +278,22 @@ def rounding(product, terms):
 
 
 def detectable(product, said, source=None):
-    """The error in each row that the run reports it would have detected (src/run/findings.h); infinite when
+    """The error of each element that the run reports it would have detected (src/run/findings.h); infinite when
     it reports that C was not checked."""
     found = re.search(r"RESULT: .*checked to ([\d.e+-]+) of a typical element: PASSED", said)
     if product.kind == "integers":
         return 0
     if not found:
         return np.inf
-    squares = magnitude(product.product(source)[0]) ** 2
-    typical = np.sqrt(squares.mean(axis=1))[:, np.newaxis]  # over a whole row, not one tile's part
+    sums, terms = product.product(source)
+    squares, reach, count = magnitude(sums) ** 2, terms**2, np.full((product.m, 1), product.n)
     if product.mirrored:  # of a row up to the diagonal; what is above is a copy of another row
-        lower = np.sqrt(np.tril(squares).sum(axis=1) / np.arange(1, product.m + 1))
-        typical = np.maximum(typical, lower[:, np.newaxis])
-        typical = np.maximum(typical, typical.T)
-    return 2 * float(found[1]) * typical
+        squares, reach, count = np.tril(squares), np.tril(reach), np.arange(1, product.m + 1)[:, np.newaxis]
+    reach = reach.sum(axis=1, keepdims=True) / count  # over a whole row, not one tile's part
+    rows = reach > 0
+    share = np.sum(squares / np.where(rows, reach, 1)) / np.sum(count * rows) if np.any(rows) else 0
+    typical = np.sqrt((share * np.maximum(reach, terms**2)).astype("f8"))
+    return 2 * float(found[1]) * (np.maximum(typical, typical.T) if product.mirrored else typical)
 
 
 def difference(product, c, said, source=None):

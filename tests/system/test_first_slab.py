@@ -68,7 +68,7 @@ def test_the_check_sees_all_peaks(tmp_path, gpu):
                    "tensor", "--check-seed", "7", "--report", report, DGEMM_OOC_DEVICE=gpu)
         assert done.returncode == NOT_CHECKED, done.stdout + done.stderr
         found[trans] = json.loads(report.read_text())["detectable"]
-    assert found["T"] == found["N"] > 500
+    assert found["T"] == found["N"] > 400
 
 
 def test_products_begin_while_op_a_comes(tmp_path):

@@ -33,6 +33,7 @@ struct bench {
     enum kind kind;
     void *a, *b, *acc; /* on the host */
     void *device_a, *device_b, *device_acc, *memory;
+    double *reach; /* of each row, as the newest check says (freivalds.h) */
 };
 
 /* A fault that is injected after `after` products of the row; -1: never. */
@@ -230,6 +231,7 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
     x.a = malloc(bytes_of(&x, m, k));
     x.b = malloc(bytes_of(&x, k, n));
     x.acc = malloc(bytes_of(&x, m, n));
+    x.reach = calloc((size_t)m, sizeof *x.reach);
     x.device_a = on_device(&x, bytes_of(&x, m, k));
     x.device_b = on_device(&x, bytes_of(&x, k, n));
     x.device_acc = on_device(&x, bytes_of(&x, m, n));
@@ -262,6 +264,7 @@ static inline void close_bench(struct bench *x)
     free(x->a);
     free(x->b);
     free(x->acc);
+    free(x->reach);
 }
 
 /* Injects the fault and returns by how much the element has changed. */
@@ -359,6 +362,9 @@ static inline bool passes(struct bench *x, const struct fault *fault, int64_t st
     struct work work = {.fault = fault, .strips = strips};
     open_check(x, (first_seed() << 32) + count++);
     bool passed = multiply(x, &work);
+    const double *verdicts = x->check.host + 2 * (x->plan.tile_cols + 1) + 1;
+    memcpy(x->reach, verdicts + VERDICT_REACH * x->problem.m,
+           (size_t)x->problem.m * sizeof(double));
     if (found)
         *found = x->check.findings;
     if (change)

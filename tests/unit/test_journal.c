@@ -40,7 +40,8 @@ static void close_journal(struct file *file)
 
 static struct progress random_progress(void)
 {
-    struct progress p = {.findings = {0.5, 1e-9, 90, 100, 3, 4, 5}, .seconds = 60, .layers = 1};
+    struct progress p = {
+        .findings = {0.5, 1e-9, 2e-9, 3e-9, 10, 90, 100, 4, 5}, .seconds = 60, .layers = 1};
     p.left.count = 2;
     p.left.pieces[0] = (struct piece){
         .block = {10, 20, 30, 40}, .k = 16, .place = 1, .hashed = true, .sum = 0xfedcba9876543210};
