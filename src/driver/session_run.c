@@ -202,7 +202,7 @@ static void compare_options(struct session *s)
     struct options *first = malloc(sizeof *first);
     char *command = malloc(bytes);
     if (!first || !command)
-        comm_abort(EXIT_RESOURCES);
+        comm_no_memory("the options of rank 0");
     if (s->comm.rank == 0) {
         *first = s->options;
         memcpy(command, s->record.command, bytes);

@@ -321,6 +321,14 @@ void comm_abort(int code)
     _exit(code);
 }
 
+void comm_no_memory(const char *what)
+{
+    int rank;
+    MPI_Comm_rank(all, &rank);
+    fprintf(stderr, "dgemm_ooc: rank %d has no memory for %s\n", rank, what);
+    comm_abort(EXIT_RESOURCES);
+}
+
 /* Start to reduce numbers of 64 bits. */
 static void start_vote(const void *numbers, int count, MPI_Datatype type, MPI_Op how)
 {
@@ -430,10 +438,8 @@ void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
 {
     MPI_Request request;
     void *everyones = malloc((size_t)comm->local_size * bytes);
-    if (!everyones) {
-        fprintf(stderr, "dgemm_ooc: rank %d has no memory for what others tell it\n", comm->rank);
-        comm_abort(EXIT_RESOURCES);
-    }
+    if (!everyones)
+        comm_no_memory("what others tell it");
     comm_lock();
     MPI_Iallgather(mine, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, computer, &request);
     complete(&request);

@@ -1,6 +1,6 @@
 /* The ranks, and what they decide together.  This folder and the exchange between nodes
  * (exchange.h) are the only users of MPI.  Only the main thread calls these functions, but for
- * comm_raised, comm_fail and comm_abort, which any thread may call. */
+ * comm_raised, comm_fail, comm_abort and comm_no_memory, which any thread may call. */
 #pragma once
 
 #include <stdbool.h>
@@ -84,6 +84,9 @@ void *comm_local_gather(const struct comm *comm, const void *mine, size_t bytes)
 
 /* End all ranks at once.  From any thread. */
 void comm_abort(int code) __attribute__((noreturn));
+
+/* Likewise, where there is no memory for `what`, and others wait for this rank. */
+void comm_no_memory(const char *what) __attribute__((noreturn));
 
 /* Send to, or receive from, one other rank; both ends give the same size.  Blocks. */
 void comm_send(const void *data, size_t bytes, int to);

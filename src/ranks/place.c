@@ -48,7 +48,7 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool binds)
         return chosen;
     struct claim *mine = calloc((size_t)gpus, sizeof *mine);
     if (!mine)
-        comm_abort(EXIT_RESOURCES);
+        comm_no_memory("the choice of a GPU");
     bool known = placing_open(&placing), by_default = comm_bound_by_default();
     for (int i = 0; known && i < gpus; i++)
         placing_claim(&placing, view.addresses[i], NULL, binds, by_default, &mine[i]);

@@ -90,8 +90,8 @@ void watch_begin(const struct comm *comm)
     struct process mine = this_process();
     struct error err = {0};
     if (stalls_open(comm, STALL_SECONDS, &err)) {
-        fprintf(stderr, "dgemm_ooc: rank %d has no memory to watch the others\n", comm->rank);
-        comm_abort(EXIT_RESOURCES);
+        fprintf(stderr, "dgemm_ooc: rank %d: %s\n", comm->rank, err.text);
+        comm_abort(err.code);
     }
     watch.processes = comm_local_gather(comm, &mine, sizeof mine);
     watch.count = comm->local_size;

@@ -377,7 +377,7 @@ static bool drop(struct exchange *x)
     size_t bytes = x->in->mover.slot_bytes;
     void *scratch = malloc(bytes);
     if (!scratch)
-        comm_abort(EXIT_RESOURCES);
+        comm_no_memory("a panel that nobody needs");
     MPI_Mrecv(scratch, (int)bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     free(scratch);
     x->came++;
@@ -389,7 +389,7 @@ static int64_t count_sent(struct exchange *x)
 {
     int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent), to_me;
     if (!sent || !x->passages || !x->requests || !x->done || !x->peers)
-        comm_abort(EXIT_RESOURCES);
+        comm_no_memory("the exchange of panels");
     for (int rank = 0; rank < x->comm->size; rank++)
         sent[rank] = x->peers[rank].sent;
     MPI_Reduce_scatter_block(sent, &to_me, 1, MPI_INT64_T, MPI_SUM, comm_world());

@@ -104,7 +104,7 @@ static void compare(const struct operand_state *mine, const struct comm *comm, s
     comm_share(&count, sizeof count, 0);
     struct file_view *views = calloc((size_t)count + 1, sizeof *views);
     if (!views)
-        comm_abort(EXIT_RESOURCES);
+        comm_no_memory("what rank 0 sees of the files");
     for (int i = 0; comm->rank == 0 && i < count; i++)
         views[i] = view_of(&mine->files[i]);
     comm_share(views, (size_t)count * sizeof *views, 0);

@@ -239,6 +239,15 @@ def test_a_wrong_tile_that_cannot_be_read_back(problem, counts):
     assert done.returncode == RUNTIME and "C cannot be read back" in done.stderr
 
 
+@pytest.mark.parametrize("number", range(2, 12))
+def test_a_rank_without_memory_says_so(problem, number):
+    """Also where the others wait for it, and it has to end them: some of these ends had no words."""
+    done = run(FAULTY, problem[0], *OPTIONS, "-o", problem[0].parent / "none.h5", ranks=3,
+               DGEMM_OOC_TEST_FAULTS=f"malloc:enomem@{number}")
+    assert done.returncode in (0, INPUT, RESOURCES)
+    assert done.returncode == 0 or re.search("^dgemm_ooc: ", done.stderr, re.M), done.stderr
+
+
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("call", ["pwrite:enospc", "pwrite:eio", "fdatasync:eio",
                                   "ftruncate:enospc", "sync:fail", "copy:fail",
