@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, EMULATED, FAULTY, WAYS, environment  # noqa: E402
 
 PATIENCE = 120  # timeout of a run in seconds
-COMPLETE, FAILED_CHECK, NOT_CHECKED = 0, 5, 6
+COMPLETE, NO_ROOM, FAILED_CHECK, NOT_CHECKED = 0, 4, 5, 6
+BAD = ("WRONG", "hang", "orphan", "crash", "error in the harness")  # how outcomes of such cases begin
 REFUSALS = {1, 2, 3, 4, 5}
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
 MOUNTED = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"']

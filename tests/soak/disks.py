@@ -2,10 +2,9 @@
 that there is no room, with status 4; with room the same command must complete."""
 import subprocess
 
-from attempt import Run, random_configuration
+from attempt import NO_ROOM, Run, random_configuration
 from kills import MORE, UNSAVED, finish, judge, mount, product_of
 
-NO_ROOM = 4
 UNFIT = {2, 3}  # of random options that do not go with the product
 MOST = 9 << 20  # beyond C: for sums, journal and what the HDF5 library takes
 

@@ -7,7 +7,7 @@ import subprocess
 import h5py
 import numpy as np
 
-from attempt import PLAIN, Run, tile_of
+from attempt import NO_ROOM, PLAIN, Run, tile_of
 from kills import FIXED, UNSAVED, product_of
 from problem import BESIDE
 
@@ -55,6 +55,8 @@ def judge(case, product, places, output, source=None, must=False):
     verify = ["--verify", case.rng.choice(["online", "online", "full"])]
     end = case.ended(Run(output, source, product.scalars(), {
         **PLAIN, "ranks": len(places), "options": [*tile, *verify], "places": places, "folder": case.folder}))
+    if end.kind == "refused" and end.code == NO_ROOM:
+        return "refused: too little memory for a plan"
     if end.kind == "refused":
         return f"{'WRONG: ' * must}refused: exit {end.code}, {end.reason()}"
     if end.kind != "done":

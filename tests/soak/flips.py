@@ -10,7 +10,7 @@ import time
 import h5py
 import numpy as np
 
-from attempt import (FAILED_CHECK, PLAIN, Run, journal_of, part_of, random_configuration, saved, share_done,
+from attempt import (BAD, FAILED_CHECK, PLAIN, Run, journal_of, part_of, random_configuration, saved, share_done,
                      tile_of)
 from kills import KILL, UNSAVED, UNTILED, product_of
 from problem import difference
@@ -179,7 +179,7 @@ def part(case):
     if where == "header" and end.kind == "done" and outcome.startswith("same bits"):
         same = attributes(output) == attributes(product.folder / "reference.h5")
         outcome = outcome if same else f"{outcome}, but its attributes are damaged"
-    return f"{where}: {outcome}" if not outcome.startswith("WRONG") else f"{outcome} ({where})"
+    return f"{outcome} ({where})" if outcome.startswith(BAD) else f"{where}: {outcome}"
 
 
 def saved_sums(case):
@@ -216,7 +216,7 @@ def journal_or_read(case):
     if not log.exists():
         return "no flip: fewer reads than expected"
     outcome = outcome_of(case, product, output, end)
-    return f"read: {outcome}".replace("read: WRONG", "WRONG: read")
+    return f"{outcome} (read)" if outcome.startswith(BAD) else f"read: {outcome}"
 
 
 def finished(case):
@@ -277,7 +277,7 @@ def operand(case, silent=False):
         end = case.ended(Run(output, source, product.scalars(), PLAIN))
     when = f"{'all of A ' * whole}while it runs" if at_work else "between attempts"
     outcome = version_of(case, product, output, end, old)
-    return f"{when}: {outcome}" if not outcome.startswith("WRONG") else f"{outcome} ({when})"
+    return f"{outcome} ({when})" if outcome.startswith(BAD) else f"{when}: {outcome}"
 
 
 def silent_operand(case):

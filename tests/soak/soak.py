@@ -34,7 +34,6 @@ from problem import Products
 
 CAMPAIGNS = {"kills": kills, "flips": flips, "files": files, "calls": calls, "disks": disks, "memory": memory,
              "verdicts": verdicts}
-BAD = ("WRONG", "hang", "orphan", "crash", "error in the harness")
 
 
 class Case:
@@ -85,7 +84,7 @@ class Campaign:
         except Exception:  # an error in the harness must not count as a success
             outcome = "error in the harness"
             case.say(traceback.format_exc())
-        if outcome.startswith(BAD):
+        if outcome.startswith(attempt.BAD):
             attempt.keep(case.folder, options.keep, f"{self.name}{self.seed}-{number}", "\n".join(case.text))
         shutil.rmtree(case.folder, ignore_errors=True)
         return case, outcome
@@ -97,7 +96,7 @@ class Campaign:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             for case, outcome in pool.map(self.run_case, numbers):
                 cases.append((case, outcome))
-                if outcome.startswith(BAD) or options.verbose:
+                if outcome.startswith(attempt.BAD) or options.verbose:
                     print(f"{self.name} {case.number} ({case.kind}): {outcome}", flush=True)
                 if options.verbose or (options.case is not None):
                     print("\n".join(case.text), flush=True)
@@ -142,9 +141,9 @@ def describe_bad(case, outcome):
 def summarize(campaign, cases, seconds):
     runs = [run for case, _ in cases for run in case.runs]
     notes = sum((case.notes for case, _ in cases), collections.Counter())
-    bad = [(case, outcome) for case, outcome in cases if outcome.startswith(BAD)]
+    bad = [(case, outcome) for case, outcome in cases if outcome.startswith(attempt.BAD)]
     sizes = [case.size for case, outcome in cases
-             if case.size is not None and not outcome.startswith(BAD)]
+             if case.size is not None and not outcome.startswith(attempt.BAD)]
     program = subprocess.run([attempt.BUILD / "dgemm_ooc", "--version"], capture_output=True, text=True)
     return {
         "schema": 1, "campaign": campaign.name, "program": program.stdout.splitlines()[0],
