@@ -68,7 +68,8 @@ struct matrix_info {
     struct matfile_sources sources;  /* of a virtual one */
     char netcdf[160]; /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */
-    bool has_missing; /* netCDF treats elements equal to `missing` as missing, by default */
+    const char *missing_by; /* "netCDF" or "R": elements equal to `missing` are missing there; null:
+                             * none are */
     double missing;
     struct file_sign sign; /* of a file that is written to; empty: none */
     bool unfinished;       /* an output that is not complete: MATFILE_MARK says so */

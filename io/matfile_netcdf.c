@@ -1,5 +1,5 @@
-/* The netCDF conventions for packed and missing elements, given by attributes of a dataset.  The
- * HDF5 library ignores them and reads elements as stored. */
+/* The conventions of netCDF for packed and missing elements, and of R for missing ones.  The HDF5
+ * library ignores them and reads elements as stored. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,6 +52,19 @@ static bool has_default_fill(hid_t dataset, const struct matrix_info *info, doub
     return same;
 }
 
+/* Whether rhdf5 says of integers that the least one stands for NA. */
+static bool may_hold_na(hid_t dataset)
+{
+    double mark = 0;
+    if (H5Aexists(dataset, "rhdf5-NA.OK") <= 0 || !read_number(dataset, "rhdf5-NA.OK", &mark))
+        return false;
+    hid_t type = H5Dget_type(dataset);
+    bool fits = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == sizeof(int32_t) &&
+                H5Tget_sign(type) == H5T_SGN_2;
+    h5_close(type);
+    return fits && mark != 0;
+}
+
 void h5_netcdf(hid_t dataset, struct matrix_info *info)
 {
     static const struct {
@@ -73,6 +86,12 @@ void h5_netcdf(hid_t dataset, struct matrix_info *info)
                       fabs(value - plain) < 1e-8 ? 17 : 9, value);
     }
     double fill[2];
-    info->has_missing = has_default_fill(dataset, info, fill);
-    info->missing = info->has_missing ? fill[0] : 0;
+    info->missing_by = NULL;
+    if (has_default_fill(dataset, info, fill)) {
+        info->missing_by = "netCDF";
+        info->missing = fill[0];
+    } else if (may_hold_na(dataset)) {
+        info->missing_by = "R";
+        info->missing = INT32_MIN;
+    }
 }

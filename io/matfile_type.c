@@ -60,12 +60,14 @@ static bool take_names(hid_t type, char parts[2][MATFILE_PART_MAX])
     return found;
 }
 
-/* The type of the members of a compound of two equal floats with such names, one behind the other;
- * negative where it is none. */
+/* The type of the members of a compound of two equal floats or integers with such names, one behind
+ * the other; negative where it is none. */
 static hid_t pair_of(hid_t type, char parts[2][MATFILE_PART_MAX])
 {
-    if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2 ||
-        H5Tget_member_class(type, 0) != H5T_FLOAT || H5Tget_member_class(type, 1) != H5T_FLOAT)
+    if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2)
+        return -1;
+    H5T_class_t class = H5Tget_member_class(type, 0);
+    if (class != H5T_FLOAT && class != H5T_INTEGER)
         return -1;
     hid_t real = H5Tget_member_type(type, 0), imaginary = H5Tget_member_type(type, 1);
     size_t size = H5Tget_size(real);

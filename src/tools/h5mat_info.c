@@ -45,23 +45,23 @@ static void print_matrix(const struct matrix_info *info)
            type_words[info->elements], bytes);
     printf("  layout: %.*s", length, info->layout);
     const bool integers = info->elements == ELEMENT_INTEGER;
-    const bool typed =
-        info->elements == ELEMENT_OTHER_REAL || (integers && info->element_bytes > 4);
+    const bool typed = info->elements == ELEMENT_OTHER_REAL ||
+                       (integers && (info->complex || info->element_bytes > 4));
+    const char *types = !typed          ? ""
+                        : info->complex ? ", with --type z or c"
+                                        : ", with --type d or s";
     if (typed && (info->by_offset || info->by_chunks))
-        printf("\n  read:   by HDF5 (converted), with --type d or s\n");
+        printf("\n  read:   by HDF5 (converted)%s\n", types);
     else if (info->by_offset)
         printf(", at offset %" PRIu64 "\n  read:   by offset\n", info->offset);
     else
-        printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5",
-               !typed          ? ""
-               : info->complex ? ", with --type z or c"
-                               : ", with --type d or s");
+        printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5", types);
     if (info->unfinished)
         printf("  state:  an unfinished output of dgemm_ooc, of which elements are missing\n");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
-    if (info->has_missing)
-        printf("  netCDF: elements equal to %g are missing\n", info->missing);
+    if (info->missing_by)
+        printf("  %s: elements equal to %.10g are missing\n", info->missing_by, info->missing);
 }
 
 static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)

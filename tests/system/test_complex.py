@@ -203,11 +203,36 @@ def test_refused(source, what):
 
 
 @pytest.mark.parametrize("kind", [[("i", "f8"), ("r", "f8")], [("r", "f8"), ("i", "f4")], [("a", "f8"), ("b", "f8")],
-                                  [("r", "i8"), ("i", "i8")], [("x", "f8"), ("y", "f8"), ("z", "f8")]], ids=str)
+                                  [("r", "i8"), ("i", "i4")], [("r", "i4"), ("i", "f4")], [("r", "S4"), ("i", "S4")],
+                                  [("a", "i4"), ("b", "i4")], [("x", "f8"), ("y", "f8"), ("z", "f8")]], ids=str)
 def test_other_compounds_are_refused(source, kind):
     write(source, A=np.zeros((4, 4), kind), B=np.zeros((4, 4), "c16"))
     done = run("dgemm_ooc", source)
     assert done.returncode == INPUT and "no complex numbers; store these as compounds of two floats" in done.stderr
+
+
+@pytest.mark.parametrize("part", ["i1", "u1", "i2", ">i2", "i4", "u4", "i8"])
+@pytest.mark.parametrize("way", [{}, {"chunks": (5, 7), "compression": 4, "fillvalue": None}], ids=["contiguous", "chunks"])
+@pytest.mark.parametrize("asked, want", [("z", "c16"), ("c", "c8")])
+def test_complex_integers(source, part, way, asked, want):
+    """They were refused, whatever --type said."""
+    a, b = np.abs(whole((12, 30), "f8", 1)), np.abs(whole((12, 30), "f8", 2))
+    stored = np.zeros(a.shape, [("r", part), ("i", part)])
+    stored["r"], stored["i"] = a, b
+    other = whole((30, 9), "c16", 3)
+    with h5py.File(source, "w") as file:
+        file.create_dataset("A", data=stored, **way)
+        file["B"] = other
+        file["C"] = stored[:, :9]
+    multiply(source, "--type", asked, "--beta", "2", "--verify", "full")
+    got = read(output_of(source))
+    assert got.dtype == np.dtype(want)
+    np.testing.assert_array_equal(got, (a + 1j * b) @ other + 2 * (a + 1j * b)[:, :9])
+    said = run("h5mat", "info", f"{source}:/A").stdout
+    assert "A: 12 x 30 complex integer" in said and "by HDF5 (converted), with --type z or c" in said
+    assert run("h5mat", "diff", f"{source}:/A", f"{source}:/A").returncode == 0
+    done = run("dgemm_ooc", source, "--force")
+    assert done.returncode == INPUT and "A holds integer elements; give --type z (or c)" in done.stderr
 
 
 def test_the_complex_type_of_a_newer_library(source):

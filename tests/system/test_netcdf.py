@@ -110,11 +110,31 @@ def filled(path, dtype, fill, marks=("_NCProperties",)):
                                          ("f4", "DIMENSION_LIST")])
 def test_elements_that_are_missing_by_default_are_noted(tmp_path, dtype, mark):
     source = filled(tmp_path / "input.h5", dtype, FILLS[dtype], [mark])
-    words = f"elements equal to {float(FILLS[dtype]):g} are missing"
+    words = f"elements equal to {float(FILLS[dtype]):.10g} are missing"
     assert f"netCDF: {words}" in info_of(source)
     done = run("dgemm_ooc", source, "--type", "d")
     assert done.returncode == 0 and f"{words} values of netCDF, multiplied as numbers" in done.stdout
     assert done.stdout.count("netCDF") == 1
+
+
+def of_r(path, dtype, mark):
+    with h5py.File(path, "w") as file:
+        file["A"], file["B"] = np.abs(A).astype(dtype), B
+        file["A"].attrs["rhdf5-NA.OK"] = mark
+    return path
+
+
+def test_what_r_takes_for_missing_is_noted(tmp_path):
+    """It was multiplied, and nothing was said."""
+    source, words = of_r(tmp_path / "input.h5", "i4", np.int32(1)), "elements equal to -2147483648 are missing"
+    assert f"R: {words}" in info_of(source)
+    done = run("dgemm_ooc", source, "--type", "d")
+    assert done.returncode == 0 and f"{words} values of R, multiplied as numbers" in done.stdout
+
+
+@pytest.mark.parametrize("dtype, mark", [("i4", 0), ("i4", "no number"), ("f8", 1), ("u4", 1), ("i2", 1)])
+def test_other_numbers_of_r_are_not(tmp_path, dtype, mark):
+    assert "missing" not in info_of(of_r(tmp_path / "input.h5", dtype, mark))
 
 
 @pytest.mark.parametrize("how", [("f8", DEFAULT, []), ("f8", 0), ("f8", 1e20), ("i1", -127), ("i4", -2147483648)],
