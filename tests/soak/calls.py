@@ -49,7 +49,7 @@ def run_with(case, call, how, **fault):
         again = case.ended(Run(output, source, product.scalars(), how))
         return f"refused anyway: exit {again.code}" if again.reason() == end.reason() else \
             f"WRONG: the message names no file: {end.reason()}"
-    after = refused_anyway(case, product, output, finish(case, product, output, how=how))
+    after = refused_anyway(case, product, output, finish(case, product, output, how=how), how=how)
     return after if after.startswith(("WRONG", "hang", "orphan", "crash")) else f"said so; then {after}"
 
 
