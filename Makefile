@@ -1,12 +1,14 @@
 # dgemm_ooc.  `make help` lists the targets; every variable below can be set on the command line.
 ,          := ,
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
-# A make that starts after setup is needed to see what setup has installed.
+# A make that starts after setup is needed to see what setup has installed: one, for all goals.
+GOALS := $(filter-out setup,$(MAKECMDGOALS))
 .PHONY: $(MAKECMDGOALS)
 setup:
-	@sh tests/setup.sh $(if $(filter check% coverage fuzz smoke soak test%,$(MAKECMDGOALS)),tests)
-$(filter-out setup,$(MAKECMDGOALS)): setup
-	@$(MAKE) --no-print-directory $@
+	@sh tests/setup.sh $(GOALS)
+	$(if $(GOALS),@$(MAKE) --no-print-directory $(GOALS))
+$(GOALS): setup
+	@:
 else
 
 VERSION    := 0.1.0
@@ -126,13 +128,13 @@ EMUFLAGS  := -std=c++17 -O3 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary \
+.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary settings \
         $(addsuffix -programs,check test mpich clang cluster)
 all: $(PROGRAMS)
 
 help:
 	@echo "make [all]      build $(PROGRAMS)"
-	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup test: those of tests, too"
+	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup test: those of test, and test"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
 	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"
@@ -149,11 +151,18 @@ help:
 
 MADE_WITH = $(MPICC) $(CXX) $(CLANG) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS) $(FUZZFLAGS)
 # Rebuild when the compilers or flags change, and print a summary of what was found where.
-$(BUILD)/flags: FORCE
+CHANGED := $(shell echo '$(MADE_WITH)' | cmp -s - $(BUILD)/flags || echo summary needs)
+# What was built is installed, and nothing else: sudo drops the environment, where nvcc or CFLAGS may come from.
+CHANGED := $(if $(and $(CHANGED),$(filter install,$(MAKECMDGOALS)),$(wildcard $(BUILD)/flags)),settings,$(CHANGED))
+$(BUILD)/flags: $(CHANGED)
 	@mkdir -p $(@D)
-	@echo '$(MADE_WITH)' | cmp -s - $@ || \
-	  { $(MAKE) --no-print-directory summary; $(MAKE) --no-print-directory needs && echo '$(MADE_WITH)' >$@; }
+	@echo '$(MADE_WITH)' >$@
 FORCE:
+
+settings:
+	@echo "make install: $(BUILD)/ was made with other settings (- then, + now):" >&2
+	@tr ' ' '\n' <$(BUILD)/flags >$(BUILD)/settings; echo '$(MADE_WITH)' | tr ' ' '\n' | diff -U0 $(BUILD)/settings - | sed -e 1,2d -e '/^@@/d' >&2; \
+	  rm $(BUILD)/settings; echo "Give the variables that make had, or run make first.  sudo drops those of the environment." >&2; exit 1
 
 # Report missing headers once, before the compiler does so for each file.
 NEEDED := mpi.h hdf5.h libdeflate.h xxhash.h jansson.h hwloc.h
@@ -163,6 +172,32 @@ needs:
 	@for h in $(NEEDED); do echo "#include <$$h>" | $(MPICC) $(FLAGS) -E -xc /dev/stdin >/dev/null 2>&1 || missing="$$missing $$h"; done; \
 	  test -z "$$missing" || \
 	  { echo "The compiler does not find$$missing: make setup installs all, or give HDF5_HOME= and CPPFLAGS=-I... LDFLAGS=-L..." >&2; exit 1; }
+
+# What some targets need beside, and the target of `make setup` that brings it: asked before anything is compiled.
+asked   = $(filter $(1),$(MAKECMDGOALS))
+header  = echo '\#include <$(1)>' | $(MPICC) -E -xc -
+lacking = @{ $(2); } >/dev/null 2>&1 || { echo "$(1) is missing: make setup $(3) installs it." >&2; exit 1; }
+NEEDS  := $(if $(call asked,check% coverage test test-programs test-clu% test-mpich test-gpu),needs-cmocka) \
+          $(if $(call asked,check check-clang coverage smoke soak test test-cluster test-mpich test-gpu),needs-pytest) \
+          $(if $(call asked,bench demo fuzz),needs-numpy) $(if $(call asked,bench),needs-openblas) \
+          $(if $(call asked,check-clang clang% fuzz),needs-clang) $(if $(call asked,deb),needs-debhelper) \
+          $(if $(call asked,test-gpu),needs-nvcc)
+.PHONY: $(NEEDS)
+$(BUILD)/flags deb clang-programs check-clang mpich-programs: | $(NEEDS)
+needs-cmocka:
+	$(call lacking,cmocka,$(call header,cmocka.h),test)
+needs-pytest:
+	$(call lacking,A Python with h5py$(,) NumPy and pytest,$(TESTPYTHON) -c "import h5py$(,) numpy$(,) pytest",test)
+needs-numpy:
+	$(call lacking,A Python with h5py and NumPy,$(PYTHON) -c "import h5py$(,) numpy",demo)
+needs-openblas:
+	$(call lacking,OpenBLAS,$(call header,cblas.h),bench)
+needs-clang:
+	$(call lacking,clang,command -v $(CLANG),fuzz)
+needs-debhelper:
+	$(call lacking,debhelper,command -v dh && command -v dpkg-buildpackage,deb)
+needs-nvcc:
+	@test $(CUDA) = 1 || { echo "nvcc is missing: install the CUDA Toolkit, and give CUDA_HOME= where it is." >&2; exit 1; }
 
 summary:
 	@echo "dgemm_ooc $(VERSION) in $(BUILD)/"

@@ -26,8 +26,8 @@ $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
 $(call $(1),644,$(docdir),README.md LICENSE)
 $(call $(1),644,$(docdir)/jobs,jobs/README.md)
 endef
-put  = $(if $(3),install -D -m $(1) -t $(DESTDIR)$(2) $(3))
-drop = rm -f $(addprefix $(DESTDIR)$(2)/,$(notdir $(3)))
+put  = $(if $(3),install -D -m $(1) -t "$(DESTDIR)$(2)" $(3))
+drop = @cd "$(DESTDIR)$(2)" 2>/dev/null && rm -f $(notdir $(3)) || true
 
 install: all $(PAGES) $(MODULE) $(SCRIPTS)
 	$(call installed,put)
@@ -35,8 +35,8 @@ install: all $(PAGES) $(MODULE) $(SCRIPTS)
 # Shared folders are kept, and so are the project's own if they contain other files.
 uninstall:
 	$(call installed,drop)
-	-rm -df $(addprefix $(DESTDIR),$(jobsdir)/machines $(jobsdir) $(modulesdir)/dgemm_ooc $(modulesdir) \
-	  $(datadir)/dgemm_ooc $(docdir)/jobs $(docdir))
+	-for d in "$(jobsdir)/machines" "$(jobsdir)" "$(modulesdir)/dgemm_ooc" "$(modulesdir)" "$(datadir)/dgemm_ooc" \
+	  "$(docdir)/jobs" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
 
 # The manual, which can be read before it is installed.
 all: $(PAGES)
@@ -51,7 +51,7 @@ $(MODULE): jobs/packages/modulefile.lua FORCE
 	$(FILL)
 $(SCRIPTS): $(BUILD)/jobs/%.sh: jobs/%.sh FORCE
 	@mkdir -p $(@D)
-	@rm -f $@; sed -e 's|^DGEMM_OOC=.*|DGEMM_OOC=$(datadir)/dgemm_ooc|' -e 's|^PROGRAM=.*|PROGRAM=$(bindir)/dgemm_ooc|' $< >$@
+	@rm -f $@; sed -e 's|^DGEMM_OOC=.*|DGEMM_OOC="$(datadir)/dgemm_ooc"|' -e 's|^PROGRAM=.*|PROGRAM="$(bindir)/dgemm_ooc"|' $< >$@
 
 dist:
 	@test -e .git || { echo "make dist: only in a git repository, of whose HEAD it makes the tarball" >&2; exit 1; }

@@ -79,7 +79,37 @@ def test_what_the_build_needs_is_missed_at_once(tmp_path, wrong, missing):
     done = subprocess.run(["make", "CUDA=0", f"BUILD={build}", f"{wrong}={nothing}"], cwd=ROOT, capture_output=True,
                           text=True)
     assert done.returncode and re.search(f"{missing.format(nothing)}.*make setup", done.stderr)
-    assert "  CC  " not in done.stdout and os.listdir(build) == []
+    assert "  CC  " not in done.stdout and not build.exists()
+
+
+@pytest.mark.parametrize("goal, wrong, says", [
+    ("check", "TESTPYTHON=false", "pytest is missing: make setup test"),
+    ("demo", "PYTHON=false", "NumPy is missing: make setup demo"),
+    ("check-clang", "CLANG=no-clang", "clang is missing: make setup fuzz"), ("test-gpu", "CUDA=0", "nvcc is missing")])
+def test_a_target_names_what_it_lacks(tmp_path, goal, wrong, says):
+    done = subprocess.run(["make", f"BUILD={tmp_path}/build", wrong, goal], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode and says in done.stderr
+
+
+def test_a_dry_run_of_make_writes_nothing(tmp_path):
+    out = make("-n", "CUDA=0", f"BUILD={tmp_path}/build", "CFLAGS=-O1")
+    assert "-O1" in out and not (tmp_path / "build").exists()
+
+
+def test_several_goals_are_one_make(tmp_path):
+    """Two that built at a time wrote the same files."""
+    out = make("-n", "CUDA=0", f"BUILD={tmp_path}/build", "setup", "all", "install")
+    assert out.count('echo "  CC      src/base/error.c"') == 1 and out.count("tests/setup.sh all install") == 1
+
+
+def test_what_was_built_is_installed(tmp_path):
+    """sudo drops the environment: with what is left another program was built, and installed."""
+    error = f"{tmp_path}/build/src/base/error.c.o"
+    make("CUDA=0", f"BUILD={tmp_path}/build", "CFLAGS=-O1 -g3", error)
+    done = subprocess.run(["make", "CUDA=0", f"BUILD={tmp_path}/build", f"PREFIX={tmp_path}/there", "CFLAGS=-O2",
+                           "install"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode and "other settings" in done.stderr and "\n--O1\n--g3\n+-O2\n" in done.stderr
+    assert "  CC  " not in done.stdout and not (tmp_path / "there").exists()
 
 
 def test_first_python_that_has_the_packages(tmp_path):

@@ -20,30 +20,31 @@ COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 
 
-def test_install_and_uninstall(tmp_path):
-    where = [f"DESTDIR={tmp_path}", "PREFIX=/opt/x", "mandir=/opt/man", *AS_BUILT]
+@pytest.mark.parametrize("name", ["x", "my x"])
+def test_install_and_uninstall(tmp_path, name):
+    where = [f"DESTDIR={tmp_path}", f"PREFIX=/opt/{name}", "mandir=/opt/man", *AS_BUILT]
     make("install", *where)
     jobs = [*ROOT.glob("jobs/*.sh"), *ROOT.glob("jobs/machines/*.json")]
     assert {str(p.relative_to(tmp_path / "opt")) for p in tmp_path.rglob("*") if p.is_file()} == {
-        *(f"x/bin/{name}" for name in PROGRAMS),
-        *(f"man/man1/{name}.1" for name in PROGRAMS),
-        *(f"x/share/bash-completion/completions/{name}" for name in PROGRAMS),
-        *(f"x/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
-        f"x/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
-        "x/share/doc/dgemm_ooc/README.md", "x/share/doc/dgemm_ooc/jobs/README.md",
-        "x/share/doc/dgemm_ooc/LICENSE"}
-    for name in PROGRAMS:
-        assert filecmp.cmp(BUILD / name, tmp_path / "opt/x/bin" / name, shallow=False)
-    multiplies(tmp_path / "opt/x/bin", tmp_path)
-    for script in tmp_path.glob("opt/x/share/dgemm_ooc/jobs/*[a-z].sh"):
+        *(f"{name}/bin/{program}" for program in PROGRAMS),
+        *(f"man/man1/{program}.1" for program in PROGRAMS),
+        *(f"{name}/share/bash-completion/completions/{program}" for program in PROGRAMS),
+        *(f"{name}/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
+        f"{name}/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
+        f"{name}/share/doc/dgemm_ooc/README.md", f"{name}/share/doc/dgemm_ooc/jobs/README.md",
+        f"{name}/share/doc/dgemm_ooc/LICENSE"}
+    for program in PROGRAMS:
+        assert filecmp.cmp(BUILD / program, tmp_path / f"opt/{name}/bin" / program, shallow=False)
+    multiplies(tmp_path / f"opt/{name}/bin", tmp_path)
+    for script in tmp_path.glob(f"opt/{name}/share/dgemm_ooc/jobs/*[a-z].sh"):
         lines = script.read_text().splitlines()
-        assert script.name == "common.sh" or {"DGEMM_OOC=/opt/x/share/dgemm_ooc",
-                                              "PROGRAM=/opt/x/bin/dgemm_ooc"} < set(lines)
+        assert script.name == "common.sh" or {f'DGEMM_OOC="/opt/{name}/share/dgemm_ooc"',
+                                              f'PROGRAM="/opt/{name}/bin/dgemm_ooc"'} < set(lines)
 
     make("uninstall", *where)
     assert {str(p.relative_to(tmp_path / "opt")) for p in (tmp_path / "opt").rglob("*")} == {
-        "x", "x/bin", "x/share", "x/share/doc", "x/share/bash-completion",
-        "x/share/bash-completion/completions", "man", "man/man1"}
+        name, f"{name}/bin", f"{name}/share", f"{name}/share/doc", f"{name}/share/bash-completion",
+        f"{name}/share/bash-completion/completions", "man", "man/man1"}
 
 
 def test_script(prefix):
@@ -138,7 +139,7 @@ def test_spack(monkeypatch, tmp_path, arches, settings, compiler):
     assert package.install_targets == [*common, "PREFIX=/spack/here", "install"]
     out = make("-n", f"BUILD={tmp_path}", *package.install_targets)
     assert "/spack/mpi/libexec/mpicc " in out and "-I/spack/hdf5/include" in out and compiler in out
-    assert re.search(r"install .*-t /spack/here/bin .*dgemm_ooc", out)
+    assert re.search(r'install .*-t "/spack/here/bin" .*dgemm_ooc', out)
 
 
 def test_apptainer(tmp_path):
@@ -154,4 +155,4 @@ def test_apptainer(tmp_path):
     assert all(f" {name}," in known for name in packages - {"build-essential"})
     words = re.search(r"make -C /opt/source (.*)", text)[1].split()[1:]
     out = make("-n", "CUDA=0", f"BUILD={tmp_path}", *words)
-    assert "mpicc.openmpi " in out and re.search(r"-t /opt/dgemm_ooc/bin .*dgemm_ooc", out)
+    assert "mpicc.openmpi " in out and re.search(r'-t "/opt/dgemm_ooc/bin" .*dgemm_ooc', out)
