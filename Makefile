@@ -28,10 +28,10 @@ HDF5       ?= $(firstword $(shell for p in hdf5-serial hdf5 hdf5-openmpi; do pkg
 MPICC      ?= $(if $(MPI_HOME),$(MPI_HOME)/bin/mpicc,mpicc)
 # The first Python of PATH that has these packages: a virtual environment that lacks them may come first.
 python_with = $(or $(shell IFS=:; for d in $$PATH /usr/bin; do \
-                "$$d/python3" -c "import $(1)" 2>/dev/null && echo "$$d/python3" && break; done),python3)
-PYTHON     ?= $(call python_with,h5py$(,) numpy)
+                "$$d/python3" -c "import $(1)" 2>/dev/null && echo "$$d/python3" && break; done),$(2))
+PYTHON     ?= $(call python_with,h5py$(,) numpy,python3)
 # The same for tests, which need pytest, too.
-TESTPYTHON ?= $(if $(filter file,$(origin PYTHON)),$(call python_with,h5py$(,) numpy$(,) pytest),$(PYTHON))
+TESTPYTHON ?= $(if $(filter file,$(origin PYTHON)),$(call python_with,h5py$(,) numpy$(,) pytest,$(PYTHON)),$(PYTHON))
 V          ?= 0
 MAKEFLAGS  += --no-builtin-rules
 Q          := $(if $(filter 1,$(V)),,@)

@@ -24,6 +24,8 @@ $(call $(1),644,$(jobsdir),$(wildcard $(SOURCED)))
 $(call $(1),644,$(jobsdir)/machines,$(wildcard jobs/machines/*.json))
 $(call $(1),644,$(modulesdir)/dgemm_ooc,$(MODULE))
 $(call $(1),644,$(docdir),README.md LICENSE)
+$(call $(1),644,$(docdir)/io,io/README.md)
+$(call $(1),644,$(docdir)/kernels,kernels/README.md)
 $(call $(1),644,$(docdir)/jobs,jobs/README.md)
 endef
 put  = $(if $(3),install -D -m $(1) -t "$(DESTDIR)$(2)" $(3))
@@ -36,7 +38,7 @@ install: all $(PAGES) $(MODULE) $(SCRIPTS)
 uninstall:
 	$(call installed,drop)
 	-for d in "$(jobsdir)/machines" "$(jobsdir)" "$(modulesdir)/dgemm_ooc" "$(modulesdir)" "$(datadir)/dgemm_ooc" \
-	  "$(docdir)/jobs" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
+	  "$(docdir)/io" "$(docdir)/kernels" "$(docdir)/jobs" "$(docdir)"; do rm -df "$(DESTDIR)$$d"; done
 
 # The manual, which can be read before it is installed.
 all: $(PAGES)

@@ -50,8 +50,8 @@ def test_tarball_builds_without_git_and_nvcc(unpacked, tmp_path):
 
 
 def test_from_the_tarball_to_the_page(unpacked):
-    """The five commands of the README; the build has been done already."""
-    text = (ROOT / "README.md").read_text()
+    """The five commands of jobs/README.md; the build has been done already."""
+    text = (ROOT / "jobs/README.md").read_text()
     commands, = re.findall(r"\n\n((?:    .*\n)+)\n", text[text.index("From a release"):])[:1]
     assert len(commands.splitlines()) == 5
     folder = unpacked[0]

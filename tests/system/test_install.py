@@ -31,8 +31,8 @@ def test_install_and_uninstall(tmp_path, name):
         *(f"{name}/share/bash-completion/completions/{program}" for program in PROGRAMS),
         *(f"{name}/share/dgemm_ooc/jobs/{path.relative_to(ROOT / 'jobs')}" for path in jobs),
         f"{name}/share/dgemm_ooc/modulefiles/dgemm_ooc/{VERSION}.lua",
-        f"{name}/share/doc/dgemm_ooc/README.md", f"{name}/share/doc/dgemm_ooc/jobs/README.md",
-        f"{name}/share/doc/dgemm_ooc/LICENSE"}
+        f"{name}/share/doc/dgemm_ooc/LICENSE", f"{name}/share/doc/dgemm_ooc/README.md",
+        *(f"{name}/share/doc/dgemm_ooc/{folder}/README.md" for folder in ("io", "kernels", "jobs"))}
     for program in PROGRAMS:
         assert filecmp.cmp(BUILD / program, tmp_path / f"opt/{name}/bin" / program, shallow=False)
     multiplies(tmp_path / f"opt/{name}/bin", tmp_path)

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "jobs", "tests", "tests/bench")]
+DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")]
+PLAIN = [ROOT / folder / "README.md" for folder in (".", "io", "kernels")]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-README_LINES = 200
+README_LINES, COLUMNS = 120, 100
+MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries
 
 
@@ -59,7 +61,24 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
 
 
-@pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "tests/bench/README.md"], ids=names)
+def sentences(text):
+    """Of paragraphs and lists, with code as one word and links without their targets."""
+    text = re.sub(r"```.*?```", "\n", text, flags=re.S)
+    text = re.sub(r"^(?:    |\||#).*", "\n", text, flags=re.M)
+    for paragraph in re.split(r"\n\s*\n|^- ", text, flags=re.M):
+        plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "X", " ".join(paragraph.split())))
+        yield from (sentence.split() for sentence in re.split(r"(?<=[.:?])\s+(?=[A-Z*\[])", plain) if sentence)
+
+
+@pytest.mark.parametrize("document", PLAIN, ids=names)
+def test_sentences_and_lines_are_short(document):
+    text = document.read_text()
+    lengths = sorted(len(words) for words in sentences(text))
+    assert lengths[len(lengths) // 2] <= MEDIAN and lengths[len(lengths) * 9 // 10] <= MOST
+    assert [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"] == []
+
+
+@pytest.mark.parametrize("document", [ROOT / "kernels/README.md", ROOT / "tests/bench/README.md"], ids=names)
 def test_what_the_check_finds_is_what_was_measured(document):
     """Rows of a k, and of another n than 1024 or what was said above the table: both types, made and read back."""
     table = json.loads((ROOT / "tests/bench/results/check-power.json").read_text())["rows"]
