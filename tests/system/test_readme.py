@@ -70,7 +70,7 @@ def test_first_hour(clone, device):
     (clone / "dgemm_ooc").symlink_to(".")
     section = README.split("\n## Install\n")[1].split("\n## What it multiplies\n")[0]
     typed = list(blocks(section))
-    assert len(typed) == 5 and max(len(block.splitlines()) for block in typed) <= 10
+    assert len(typed) == 4 and max(len(block.splitlines()) for block in typed) <= 10
     if device == "gpu" and not GPU:  # with an emulated one this takes a minute; half of k is still out of core
         typed = [re.sub(r"\b[1-3]000\b", lambda size: str(int(size[0]) // 2), block) for block in typed]
         assert "rand(1500, 1000)" in typed[2] and "rand(1000, 500)" in typed[2]
@@ -83,7 +83,8 @@ def test_first_hour(clone, device):
     results = re.findall("^RESULT: .*", done.stdout, re.M)
     size = r" [\d.e-]+ "  # of the error, which depends on the matrices
     assert len(results) == 2 and all(re.sub(size, " X ", line) == re.sub(size, " X ", shown) for line in results)
-    assert float(re.search(r"row 7 differs by ([\d.e-]+)", done.stdout)[1]) < 1e-9
+    with h5py.File(clone / "input.h5") as operands, h5py.File(clone / "input-C.h5") as file:
+        np.testing.assert_allclose(file["C"], operands["A"][:] @ operands["B"][:], rtol=1e-9)
 
 
 EXAMPLES = [line for document in DOCUMENTS for block in blocks(document) for line in block.splitlines()
