@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -17,13 +18,30 @@ static struct leftover {
 } leftovers[LEFTOVERS_MAX];
 static int count; /* grows after an entry is whole: a signal may come meanwhile */
 
+/* The entry of a file; the next free one if there is none. */
+static int find(const char *name)
+{
+    int at = 0;
+    while (at < count && strcmp(leftovers[at].name, name) != 0)
+        at++;
+    return at;
+}
+
 void leftovers_add(const char *name, int descriptor)
 {
-    if (count == LEFTOVERS_MAX)
+    const int at = find(name);
+    if (at == LEFTOVERS_MAX)
         return;
-    leftovers[count].descriptor = descriptor;
-    snprintf(leftovers[count].name, PATH_MAX, "%s", name);
-    count++;
+    leftovers[at].descriptor = descriptor;
+    snprintf(leftovers[at].name, PATH_MAX, "%s", name);
+    count += at == count;
+}
+
+void leftovers_forget(const char *name)
+{
+    const int at = find(name);
+    if (at < count)
+        leftovers[at].name[0] = '\0';
 }
 
 void leftovers_remove(void)

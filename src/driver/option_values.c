@@ -79,9 +79,10 @@ void parse_trans(const char *text, bool *trans, bool *conjugate, struct parse *p
 static int parse_count_or(const char *text, const char *remedy, struct parse *p)
 {
     int64_t value = 0;
-    if (!quantity_parse_extents(text, 1, &value) || value > 1 << 24)
+    const bool right = quantity_parse_extents(text, 1, &value) && value <= 1 << 24;
+    if (!right)
         bad_value(p, text, remedy);
-    return (int)value;
+    return right ? (int)value : 0;
 }
 
 int parse_count(const char *text, struct parse *p)

@@ -103,8 +103,11 @@ static int create_part(struct output *output, const struct options *options,
     snprintf(info->dataset, sizeof info->dataset, "%s", options->output.dataset);
     for (int i = 0; i < NAMES_LARGE; i++) /* of a run that was killed, as output_check has seen */
         unlink(output->names.beside[i]);
-    if (matfile_create(info, true, &layout, attributes->list, err))
+    leftovers_add(output->names.part, -1); /* a library may abort while it makes it */
+    if (matfile_create(info, true, &layout, attributes->list, err)) {
+        leftovers_forget(output->names.part);
         return err->code;
+    }
     if (output->statistics && add_statistics(output, p, err))
         unlink(output->names.part);
     return err->code;
@@ -203,7 +206,8 @@ int output_create(struct output *output, const struct options *options, const st
         error_add(err, EXIT_INPUT, "cannot take %s for this run: %s", part, strerror(errno));
         if (output->lock < 0 && !resumed)
             unlink(part);
-        close_part(output); /* which is another run's, where it has a lock */
+        leftovers_forget(part); /* which is another run's, where it has a lock */
+        close_part(output);
         return err->code;
     }
     if (!resumed)
