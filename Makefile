@@ -134,7 +134,7 @@ all: $(PROGRAMS)
 
 help:
 	@echo "make [all]      build $(PROGRAMS)"
-	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup test: those of test, and test"
+	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup GOAL: those of GOAL, too, and make GOAL"
 	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
 	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
 	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"

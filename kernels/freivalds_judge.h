@@ -212,10 +212,10 @@ JUDGES void row_keep_size(const struct judge *j, int64_t i, const struct row_ver
     double *size = &j->verdicts[VERDICT_SIZE * j->stride + i];
     double *rounded = &j->verdicts[VERDICT_ROUNDED * j->stride + i];
     double *reach = &j->verdicts[VERDICT_REACH * j->stride + i];
-    if (j->begin)
+    if (j->begin) {
         *size = *rounded = j->saved > 0 ? j->saved * row->before / sqrt((double)j->cols) : 0;
-    if (j->begin)
         *reach = j->exact || j->unknown_rows ? (double)NAN : row->before;
+    }
     *reach += row->reach;
     *size = j->exact ? row->size : fmax(*size + row->rounded, *rounded + row->size);
     *rounded += row->rounded;

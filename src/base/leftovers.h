@@ -3,7 +3,7 @@
 
 /* Register a file by its name, of less than PATH_MAX bytes; at most LEFTOVERS_MAX.  With a
  * descriptor, which must stay open, the file is removed only if it still has this name; -1: none,
- * as of a file that is about to be made.  To give a registered file another one, add it again. */
+ * as of a file that is about to be made.  Adding a file again gives it another descriptor. */
 enum { LEFTOVERS_MAX = 7 };
 void leftovers_add(const char *name, int descriptor);
 

@@ -6,7 +6,8 @@
 #include "comm.h"
 #include "freivalds.h"
 
-/* What an error of so many typical elements is, where these may contain it: one of each `count`. */
+/* The size of an error, where one of every `count` elements that were taken for typical may contain
+ * such an error itself. */
 static double less_itself(double size, double count)
 {
     return size <= 1 ? size / sqrt(1 - size * size / count) : size;

@@ -8,7 +8,8 @@ C = A B of square doubles, from one HDF5 file to another, in FOLDER.  The rivals
 CuPy where there is a GPU: they read A and B, multiply, and write C.  Each is a process of its own, and is timed from
 its start to its end.  Its memory is the largest resident set that the kernel has seen.  A rival that needs longer than
 the patience, by its time for the size before, is left out; so is one that has failed for want of memory.  Sizes are
-measured in rounds, and medians are drawn.  A row of each C is compared with NumPy's.
+measured in rounds, and medians are drawn.  Of sizes up to --compared a row of each program's first C is compared with
+NumPy's.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from launch import BUILD, ROOT  # noqa: E402
+from svg import STYLE, text  # noqa: E402
 
 RIVAL = """
 import h5py, sys, {module} as xp
@@ -43,17 +45,6 @@ with h5py.File(sys.argv[1]) as operands, h5py.File(sys.argv[2]) as file:
     numpy.testing.assert_allclose(file["C"][7], operands["A"][7] @ operands["B"][:], rtol=0, atol=1e-9)
 """
 WIDTH, HEIGHT, TOP, BOTTOM = 380, 300, 56, 44  # of a panel
-STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #24292f; }
-  .title { font-weight: 600; } .small { font-size: 11px; fill: #57606a; }
-  .axis { stroke: #d0d7de; } polyline { fill: none; stroke-width: 2; }
-  .s0 { stroke: #0969da; } .s1 { stroke: #bf8700; } .s2 { stroke: #8250df; }
-  .f0 { fill: #0969da; } .f1 { fill: #bf8700; } .f2 { fill: #8250df; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3; } .small { fill: #8d96a0; } .axis { stroke: #30363d; }
-    .s0 { stroke: #4493f8; } .s1 { stroke: #d29922; } .s2 { stroke: #a371f7; }
-    .f0 { fill: #4493f8; } .f1 { fill: #d29922; } .f2 { fill: #a371f7; }
-  }"""
 
 
 def ended(line):
@@ -114,10 +105,6 @@ def measure(args):
     for n in args.sizes:
         result["rows"].append(measure_size(args, result["rows"], n))
         args.output.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def text(x, y, words, kind="", anchor="start"):
-    return f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def panel(left, title, rows, key, unit, names):

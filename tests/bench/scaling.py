@@ -22,19 +22,11 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system")]
 from launch import BUILD, ROOT  # noqa: E402
 from matrices import sparse  # noqa: E402
+from svg import STYLE, text  # noqa: E402
 
 RANKS = [4**i for i in range(8)]
 GROWS = ["disk_read_bytes_per_s", "disk_write_bytes_per_s"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 110, 64, 60
-STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #24292f; }
-  .title { font-weight: 600; font-size: 15px; } .small { font-size: 11px; fill: #57606a; }
-  .axis { stroke: #d0d7de; } polyline { fill: none; stroke-width: 2; }
-  .s0 { stroke: #0969da; } .s1 { stroke: #bf8700; } .f0 { fill: #0969da; } .f1 { fill: #bf8700; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3; } .small { fill: #8d96a0; } .axis { stroke: #30363d; }
-    .s0 { stroke: #4493f8; } .s1 { stroke: #d29922; } .f0 { fill: #4493f8; } .f1 { fill: #d29922; }
-  }"""
 
 
 def simulate(folder, machine, ranks, n):
@@ -84,11 +76,6 @@ def x_of(ranks):
 
 def y_of(efficiency, most):
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * efficiency / most
-
-
-def text(x, y, words, kind="", anchor="start"):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">'
-            f"{escape(words)}</text>")
 
 
 def axes(rows, most):

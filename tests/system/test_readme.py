@@ -87,6 +87,48 @@ def test_first_hour(clone, device):
         np.testing.assert_allclose(file["C"], operands["A"][:] @ operands["B"][:], rtol=1e-9)
 
 
+def z_scores(a):
+    a = np.where(np.isnan(a), np.nanmean(a, 0), a)
+    return (a - a.mean(0)) / a.std(0, ddof=1)
+
+
+WHAT_IT_MULTIPLIES = [  # of A, B and C, square, as NumPy has it; in the order of the table
+    lambda a, b, c: 2 * a.T @ b.T + c, lambda a, b, c: a @ a.T, lambda a, b, c: np.cov(a),
+    lambda a, b, c: z_scores(a) @ z_scores(a).T, lambda a, b, c: a @ b, lambda a, b, c: a @ b]
+
+
+@pytest.mark.parametrize("number", range(len(WHAT_IT_MULTIPLIES)))
+def test_what_it_multiplies(tmp_path, number):
+    """The options of each row of the README's table make what the row says."""
+    rows = README.split("\n| C | options |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
+    assert len(rows) == len(WHAT_IT_MULTIPLIES)
+    options = re.match(r"`(--[^`]*)`|none", rows[number].split(" | ", 1)[1])
+    numbers, whole = np.random.default_rng(number), "integers" in rows[number]
+    a, b, c = (numbers.integers(-9, 9, (40, 40)).astype("i2" if whole else "f8") for _ in "ABC")
+    if "--nan mean" in rows[number]:
+        a[3, 7] = np.nan
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file.update({"A": a, "B": b, "C": c})
+    done = shell(f"dgemm_ooc input.h5 -q {options[1] or ''}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    want = WHAT_IT_MULTIPLIES[number](*(x.astype("f8") for x in (a, b, c)))
+    with h5py.File(tmp_path / "input-C.h5") as file:
+        np.testing.assert_allclose(file["C"], want, rtol=1e-9, atol=1e-9)
+        assert not whole or file["C"].dtype == np.int64
+
+
+@pytest.mark.parametrize("product, want", [("gram", lambda a: a.T @ a), ("cov", lambda a: np.cov(a, rowvar=False)),
+                                           ("cor", np.corrcoef)])
+def test_the_other_products_of_the_table(tmp_path, product, want):
+    a = np.random.default_rng(1).standard_normal((30, 40))
+    with h5py.File(tmp_path / "input.h5", "w") as file:
+        file["A"] = a
+    done = shell(f"dgemm_ooc input.h5 -q --product {product} {'' if product == 'cor' else '--transa T'}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(tmp_path / "input-C.h5") as file:
+        np.testing.assert_allclose(file["C"], want(a), rtol=1e-9, atol=1e-12)
+
+
 EXAMPLES = [line for document in DOCUMENTS for block in blocks(document) for line in block.splitlines()
             if "import h5py" not in block and "$PWD" not in block
             and re.match(r"(\./)?(dgemm_ooc|h5mat|gemm_bench|mpirun|srun) ", line)]
