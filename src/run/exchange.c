@@ -49,6 +49,10 @@ struct request {
     MPI_Request of_mpi;
 };
 
+struct status {
+    MPI_Status of_mpi;
+};
+
 struct peer {
     int64_t from, to; /* transfers that were entered */
     int64_t sent;     /* MPI's messages that were posted */
@@ -265,7 +269,7 @@ static int find_done(struct exchange *x)
     int done;
     comm_lock();
     MPI_Testsome(x->in->count * REQUESTS, &x->requests->of_mpi, &done, x->done,
-                 MPI_STATUSES_IGNORE);
+                 &x->statuses->of_mpi);
     comm_unlock();
     done = done == MPI_UNDEFINED ? 0 : done;
     for (int i = 0; i < done; i++)
@@ -338,8 +342,9 @@ int exchange_open(struct exchange *x, struct comm *comm, struct intake *in, stru
     x->passages = calloc((size_t)in->count, sizeof *x->passages);
     x->requests = calloc((size_t)in->count * REQUESTS, sizeof *x->requests);
     x->done = calloc((size_t)in->count * REQUESTS, sizeof *x->done);
+    x->statuses = calloc((size_t)in->count * REQUESTS, sizeof *x->statuses);
     x->peers = calloc((size_t)comm->size, sizeof *x->peers);
-    if (!x->passages || !x->requests || !x->done || !x->peers)
+    if (!x->passages || !x->requests || !x->done || !x->statuses || !x->peers)
         return error_no_memory(err, "the list of messages between nodes");
     for (int i = 0; i < in->count * REQUESTS; i++)
         x->requests[i].of_mpi = MPI_REQUEST_NULL;
@@ -433,6 +438,7 @@ void exchange_close(struct exchange *x)
     free(x->passages);
     free(x->requests);
     free(x->done);
+    free(x->statuses);
     free(x->peers);
     *x = (struct exchange){0};
 }

@@ -43,6 +43,7 @@ struct intake;
 struct passage; /* of a transfer through this rank */
 struct peer;
 struct request;
+struct status;
 struct trace;
 
 struct exchange {
@@ -55,7 +56,8 @@ struct exchange {
     bool has_next;
     struct passage *passages; /* one for each slot, */
     struct request *requests; /* its requests, */
-    int *done;                /* and room to say which are through */
+    int *done;                /* room to say which are through, */
+    struct status *statuses;  /* and how, which MPI tells in any case */
     int64_t passing;          /* passages at work */
     struct peer *peers;       /* all ranks */
     int64_t came;             /* MPI's messages so far */
