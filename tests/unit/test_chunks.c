@@ -70,13 +70,13 @@ static double random_value(void)
     return (double)(random_below(2001) - 1000) * scales[random_below(5)];
 }
 
-static void write_block(hid_t dataset, const struct block *b)
+static void write_block(hid_t dataset, const struct block *b, double largest)
 {
     hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col};
     hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols};
     double *data = malloc((size_t)(b->rows * b->cols) * sizeof *data + 1);
     for (int64_t i = 0; i < b->rows * b->cols; i++)
-        data[i] = random_value();
+        data[i] = fmax(-largest, fmin(random_value(), largest));
     hid_t here = H5Screate_simple(2, count, NULL), there = H5Dget_space(dataset);
     H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
     assert_true(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, here, there, H5P_DEFAULT, data) >= 0);
@@ -160,7 +160,7 @@ static struct matrix_info make(const char *name, const struct kind *kind, const 
     assert_true(dataset >= 0);
     for (int i = 0; i < 2; i++) {
         struct block b = random_block(ROWS, COLS);
-        write_block(dataset, &b);
+        write_block(dataset, &b, INFINITY);
     }
     if (!most || most[0] >= kind->chunk[0])
         write_masked(dataset, kind);
@@ -264,7 +264,8 @@ static void test_other_filters(void **state)
         H5Pset_deflate(plist, 1);
         hid_t dataset = H5Dcreate2(file, i ? "edges" : "scaled", H5T_NATIVE_DOUBLE, space,
                                    H5P_DEFAULT, plist, H5P_DEFAULT);
-        write_block(dataset, &whole);
+        /* HDF5 1.14.5 cannot read back what scaleoffset keeps as it is, since it is too large. */
+        write_block(dataset, &whole, i == 0 ? 1e9 : INFINITY);
         H5Dclose(dataset);
         H5Pclose(plist);
     }
