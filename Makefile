@@ -1,5 +1,9 @@
 # dgemm_ooc.  `make help` lists the targets; every variable below can be set on the command line.
 ,          := ,
+# One goal is made on all CPUs, unless -j says otherwise; several, one after the other.
+ifeq ($(MAKELEVEL)$(word 2,$(filter-out setup,$(MAKECMDGOALS))),0)
+MAKEFLAGS  += -j$(shell nproc)
+endif
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # A make that starts after setup is needed to see what setup has installed: one, for all goals.
 GOALS := $(filter-out setup,$(MAKECMDGOALS))
@@ -128,7 +132,7 @@ EMUFLAGS  := -std=c++17 -O3 -g -march=native -ftls-model=local-exec -fopenmp -ff
              -Wno-unknown-pragmas $(SANITIZERS)
 
 .PRECIOUS: $(BUILD)/%.c.o $(BUILD)/emulated/%.c.o $(BUILD)/emulated/%.o # objects of tests too
-.PHONY: all help demo needs smoke check check-clang test test-cluster test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary settings \
+.PHONY: all help demo needs smoke check check-clang test test-cluster test-fresh test-mpich soak coverage test-gpu fuzz sanitize-gpu bench clean summary settings \
         $(addsuffix -programs,check test mpich clang cluster)
 all: $(PROGRAMS)
 
@@ -139,6 +143,7 @@ help:
 	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
 	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"
 	@echo "make test-cluster  a Slurm of four nodes, MPICH (test-mpich) and clang (check-clang)"
+	@echo "make test-fresh  the README's commands on empty roots of Debian 12 and 13"
 	@echo "make soak       random runs that are killed, damaged or misled, KILLS=400 FLIPS=1000 FILES=200 times and more"
 	@echo "make coverage   the lines that the tests run"
 	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
@@ -178,7 +183,7 @@ asked   = $(filter $(1),$(MAKECMDGOALS))
 header  = echo '\#include <$(1)>' | $(MPICC) -E -xc -
 lacking = @{ $(2); } >/dev/null 2>&1 || { echo "$(1) is missing: make setup $(3) installs it." >&2; exit 1; }
 NEEDS  := $(if $(call asked,check% coverage test test-programs test-clu% test-mpich test-gpu),needs-cmocka) \
-          $(if $(call asked,check check-clang coverage smoke soak test test-cluster test-mpich test-gpu),needs-pytest) \
+          $(if $(call asked,check check-clang coverage smoke soak test test-cluster test-fresh test-mpich test-gpu),needs-pytest) \
           $(if $(call asked,bench demo fuzz),needs-numpy) $(if $(call asked,bench),needs-openblas) \
           $(if $(call asked,check-clang clang% fuzz),needs-clang) $(if $(call asked,deb),needs-debhelper) \
           $(if $(call asked,test-gpu),needs-nvcc)
@@ -352,12 +357,16 @@ check: check-programs
 
 test-programs: check-programs $(GPUTESTS) $(EMUTESTS) $(EMUPROGRAM) $(BENCHES) $(FAULTY) $(if $(FUZZABLE),$(FUZZERS))
 test: test-programs
-	@$(PYTEST) $(SPREAD) -m "not cluster" tests
+	@$(PYTEST) $(SPREAD) -m "not cluster and not fresh" tests
 
 # Tests of several nodes, another MPI and another compiler.
 cluster-programs: all $(FAULTY) mpich-programs clang-programs
 test-cluster: all $(FAULTY) test-mpich check-clang
 	@DGEMM_OOC_BUILD=$(BUILD) $(TESTPYTHON) -m pytest -q -m cluster tests/system
+
+# The README's commands on empty machines: HEAD, not what is built here.  Roots are kept in /var/tmp/dgemm_ooc-roots.
+test-fresh:
+	@PYTHONPATH=tests/system $(PYTEST) $(SPREAD:loadfile=loadgroup) -m fresh tests/fresh
 
 # Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
@@ -371,7 +380,7 @@ test-mpich: mpich-programs
 WITH_CLANG = +@OMPI_CC=$(CLANG) $(MAKE) --no-print-directory CUDA=0 CFLAGS="-O2 -g -Werror" BUILD=$(BUILD)-clang
 clang-programs:
 	$(WITH_CLANG) check-programs
-check-clang:
+check-clang: | $(if $(call asked,test-cluster),test-mpich)
 	$(WITH_CLANG) TRIALS=100% check
 
 # FUZZ="--seconds 600 file", or "--runs 1000000", or --help

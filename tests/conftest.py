@@ -29,7 +29,8 @@ unexpected = []  # skips that are not in EXPECTED_SKIPS
 def pytest_configure(config):
     for marker in ("gpu: computes on the GPU, where there is one",
                    "smoke: among the few that try everything once",
-                   "cluster: on nodes in network namespaces of their own"):
+                   "cluster: on nodes in network namespaces of their own",
+                   "fresh: on empty roots of Debian, into which packages are downloaded"):
         config.addinivalue_line("markers", marker)
 
 

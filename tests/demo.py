@@ -18,7 +18,7 @@ ROWS = slice(None, None, 25)
 def show(program, *args, ranks=0):
     line = command(program, *args, ranks=ranks)
     print("$", " ".join(line).replace(f"{BUILD}/", ""), flush=True)
-    code = subprocess.run(line, env=environment()).returncode
+    code = subprocess.run(line, env=environment(), stdin=subprocess.DEVNULL).returncode  # mpirun reads what was pasted next
     if code:
         sys.exit(code)
 

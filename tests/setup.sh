@@ -14,22 +14,33 @@ if echo "#include <mpi.h>" | mpicc -E -dM -xc - 2>/dev/null | grep -q "MPI_VERSI
 fi
 wanted="build-essential pkg-config $mpi libhdf5-dev libjansson-dev libdeflate-dev libxxhash-dev libhwloc-dev python3-h5py
         python3-numpy"
+units="libcmocka-dev python3-pytest python3-pytest-xdist"
 optional=""
+need_clang()
+{
+    # libFuzzer comes with clang, or as a package of its own: what counts is that it works.
+    echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
+        clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || optional="$optional clang libclang-rt-dev"
+}
 for goal; do
     case $goal in
-    check* | coverage | fuzz | smoke | soak | test* | deb | bench)
-        wanted="$wanted python3-pytest python3-pytest-xdist libcmocka-dev libopenblas-dev libhdf5-openmpi-dev mpich libmpich-dev iproute2
-                debhelper lintian mandoc bash-completion lmod shellcheck munge slurm-client slurmctld slurmd"
-        [ -n "$mpi" ] || wanted=$(echo "$wanted" | sed 's/libhdf5-openmpi-dev//')
-        # libFuzzer comes with clang, or as a package of its own: what counts is that it works.
-        echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
-            clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null || optional="clang libclang-rt-dev"
+    check | check-programs | smoke | coverage) wanted="$wanted $units" ;;
+    deb) wanted="$wanted $units debhelper" ;;
+    bench) wanted="$wanted libopenblas-dev" ;;
+    test-fresh) wanted="$wanted $units mmdebstrap" ;;
+    check* | fuzz) wanted="$wanted $units"; need_clang ;;
+    soak | test*)
+        wanted="$wanted $units libopenblas-dev mpich libmpich-dev iproute2 debhelper lintian mandoc bash-completion lmod shellcheck
+                munge slurm-client slurmctld slurmd mmdebstrap"
+        [ -z "$mpi" ] || wanted="$wanted libhdf5-openmpi-dev"
+        need_clang
         # In which the page of a run is looked at; not a package everywhere.
         command -v chromium >/dev/null || optional="$optional chromium"
-        break
         ;;
     esac
 done
+words() { tr -s ' \n' '\n\n' | sort -u; }
+wanted=$(echo "$wanted" | words) optional=$(echo "$optional" | words)
 # shellcheck disable=SC2086 # lists of words
 set -- $wanted $optional
 if [ -n "$list" ]; then
@@ -49,7 +60,7 @@ if [ -z "$missing$optional" ]; then
     exit 0
 fi
 if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-    echo "setup: only root can install, and there is no sudo.  Ask for: apt-get install$missing $optional" >&2
+    echo "setup: only root can install, and there is no sudo.  Ask for: apt-get install$missing" $optional >&2
     exit 1
 fi
 # A question of a package would be invisible, and wait for ever.
@@ -74,4 +85,12 @@ done
 [ -n "$missing" ] || { echo "setup: nothing is missing"; exit 0; }
 echo "setup: installing$missing"
 # shellcheck disable=SC2086 # a list of words
-$as_root apt-get -o DPkg::Lock::Timeout="$PATIENCE" install -y -qq $missing >"$log" || { tail "$log" >&2; exit 1; }
+$as_root apt-get -o DPkg::Lock::Timeout="$PATIENCE" install -y -q $missing >"$log" &
+apt=$!
+until [ ! -e "/proc/$apt" ]; do
+    sleep 1
+    waited=$((waited + 1))
+    [ $((waited % 5)) != 0 ] || echo "setup: $(grep -c '^Get:' "$log") packages fetched," \
+        "$(grep -c '^Unpacking' "$log") unpacked, $(grep -c '^Setting up' "$log") set up"
+done
+wait "$apt" || { tail "$log" >&2; exit 1; }

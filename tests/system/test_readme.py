@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
+from blocks import blocks, first_hour
 from launch import GPU, PATIENCE, ROOT, built, environment, run
 from matrices import operands, output_of
 
@@ -15,12 +16,6 @@ README = (ROOT / "README.md").read_text()
 DOCUMENTS = [README, *((ROOT / folder / "README.md").read_text()
                        for folder in ("src", "io", "kernels", "jobs", "tests", "tests/bench"))]
 PROGRAMS = "dgemm_ooc", "h5mat", "gemm_bench"
-
-
-def blocks(text):
-    """Indented blocks, as they would be typed."""
-    for block in re.findall(r"(?:^    .*\n)+", text, re.M):
-        yield re.sub(r"^    ", "", block, flags=re.M)
 
 
 def command(path, text):
@@ -69,7 +64,7 @@ def test_first_hour(clone, device):
         command(clone / f"bin/{name}", "exit 0")
     (clone / "dgemm_ooc").symlink_to(".")
     section = README.split("\n## Install\n")[1].split("\n## What it multiplies\n")[0]
-    typed = list(blocks(section))
+    typed = first_hour(README)
     assert len(typed) == 4 and max(len(block.splitlines()) for block in typed) <= 10
     if device == "gpu" and not GPU:  # with an emulated one this takes a minute; half of k is still out of core
         typed = [re.sub(r"\b[1-3]000\b", lambda size: str(int(size[0]) // 2), block) for block in typed]
