@@ -164,7 +164,7 @@ static int check_sources(const struct matfile *m, struct error *err)
     struct matfile_sources found;
     if (h5_check_sources(m->dataset, &m->info, &found, err) == 0 &&
         memcmp(&found, &m->info.sources, sizeof found) != 0)
-        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" is drawn from other datasets than before",
+        error_add(err, EXIT_INPUT, "%s: dataset \"%s\" has other source datasets than before",
                   m->info.file, m->info.dataset);
     return err->code;
 }

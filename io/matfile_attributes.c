@@ -91,8 +91,8 @@ int matfile_find_sign(const struct matrix_info *info, struct file_sign *sign, st
     }
     if (sign->at < info->file_bytes)
         return 0;
-    return error_add(err, EXIT_RUNTIME, "%s: what this run has just written to it is not there",
-                     info->file);
+    return error_add(err, EXIT_RUNTIME,
+                     "%s: what this run has just written to the file is not there", info->file);
 }
 
 /* Read a string of variable or fixed length.  One in a character set that does not exist is
@@ -153,7 +153,7 @@ int matfile_check_finished(const struct matrix_info *info, struct error *err)
         return 0;
     return error_add(err, EXIT_INPUT,
                      "%s is an unfinished output of dgemm_ooc, and elements of \"%s\" are missing: "
-                     "give the command that makes it once more",
+                     "give the command that makes it again",
                      info->file, info->dataset);
 }
 

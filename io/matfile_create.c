@@ -45,7 +45,7 @@ int h5_close_written(hid_t id, const char *file, struct error *err)
     if (H5Fclose(id) >= 0)
         return 0;
     const char *why = h5_why();
-    return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing it out failed: %s", file, why);
+    return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: writing the file failed: %s", file, why);
 }
 
 static int complain(const struct matrix_info *info, const char *what, struct error *err)
@@ -291,7 +291,7 @@ static int rename_in(hid_t file, const struct matrix_info *made, const char *to,
         return error_add(err, EXIT_RUNTIME, "%s: another program has removed or replaced \"%s\"",
                          made->file, made->dataset);
     if (there == MATFILE_OTHER || (there == MATFILE_DATASET && !replace))
-        return error_add(err, EXIT_INPUT, "%s: another program has made a \"%s\" meanwhile",
+        return error_add(err, EXIT_INPUT, "%s: another program has created \"%s\" meanwhile",
                          made->file, to);
     hid_t links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);

@@ -326,10 +326,11 @@ int h5_sync(hid_t file, const char *name, struct error *err)
     void *handle = NULL;
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0) {
         const char *text = h5_why();
-        return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: flushing it failed: %s", name, text);
+        return error_add(err, h5_exit_code(EXIT_RUNTIME), "%s: flushing the file failed: %s", name,
+                         text);
     }
     if (fsync(*(int *)handle))
         return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
-                         "%s: syncing it to disk failed: %s", name, strerror(errno));
+                         "%s: syncing the file to disk failed: %s", name, strerror(errno));
     return 0;
 }

@@ -331,8 +331,8 @@ static int posix_sync(struct store *s, struct error *err)
 {
     if (fdatasync(s->descriptor) == 0)
         return 0;
-    return error_add(err, error_of_disk(errno, EXIT_RUNTIME), "%s: syncing it to disk failed: %s",
-                     s->info.file, strerror(errno));
+    return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
+                     "%s: syncing the file to disk failed: %s", s->info.file, strerror(errno));
 }
 
 static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,

@@ -5,7 +5,7 @@
 
 const char *device_gpu_absence(void)
 {
-    return "this build has no GPU support (build it where nvcc is)";
+    return "this build has no GPU support (build with nvcc)";
 }
 
 static int no_gpu(struct error *err)

@@ -132,20 +132,20 @@ static int look(const char *name, struct owner *owner, struct error *err)
         return error_add(err, EXIT_INPUT, "cannot read %s: %s", name, strerror(errno));
     if (length == 0)
         return error_add(err, EXIT_INPUT,
-                         "%s is empty: another run is just beginning, or died as it began; try "
-                         "again in a minute, and remove it if it is still empty",
+                         "%s is empty: another run is starting, or died while it started; try "
+                         "again in a minute, and remove the file if it is still empty",
                          name);
     if (!parse_owner(text, owner))
-        return error_add(err, EXIT_INPUT,
-                         "%s is no lock of a run; move it away, or choose another output with "
-                         "--output",
-                         name);
+        return error_add(
+            err, EXIT_INPUT,
+            "%s is not a run's lock file; move it away, or choose another output with --output",
+            name);
     if (holds(name, owner, &status))
-        return error_add(err, EXIT_INPUT,
-                         "another run is at work on this output: process %d on %s, since %s (%s, "
-                         "which stays valid for %d s after its run has died); wait for its end, or "
-                         "choose another with --output",
-                         owner->process, owner->host, owner->since, name, LOCK_STALE_SECONDS);
+        return error_add(
+            err, EXIT_INPUT,
+            "another run is writing this output: process %d on %s, since %s (%s, valid for %d s "
+            "after its run has died); wait until it ends, or choose another with --output",
+            owner->process, owner->host, owner->since, name, LOCK_STALE_SECONDS);
     return 0;
 }
 
@@ -174,7 +174,7 @@ static void remove_stale(const char *name, const struct owner *stale)
         return;
     }
     fprintf(stderr,
-            "dgemm_ooc: %s was left by a run that has died (process %d on %s, since %s); this run "
+            "dgemm_ooc: %s belongs to a run that has died (process %d on %s, since %s); this run "
             "takes it over\n",
             name, stale->process, stale->host, stale->since);
     unlink(away);

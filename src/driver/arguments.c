@@ -22,74 +22,81 @@ static const struct argp_option option_table[] = {
     {0, 0, 0, 0, "Operands (NAME: a dataset of INPUT.h5, or FILE.h5:/path)", 1},
     {"a", 'a', "NAME", 0, "left operand (default A)", 0},
     {"b", 'b', "NAME", 0, "right operand (default B)", 0},
-    {"c", 'c', "NAME", 0, "the C that is added to, with --beta (default C)", 0},
+    {"c", 'c', "NAME", 0, "the C to add, with --beta (default C)", 0},
     {"output", 'o', "FILE.h5[:/path]", 0, "where C goes (default INPUT-C.h5:/C)", 0},
     {"alpha", KEY(alpha), "X", 0, "default 1", 0},
     {"beta", KEY(beta), "X", 0, "default 0", 0},
-    {"transa", KEY(trans_a), "N|T|C", 0, "op(A): A as it is, transposed, or that and conjugated",
-     0},
+    {"transa", KEY(trans_a), "N|T|C", 0,
+     "op(A): A as stored (N, the default), transposed (T) or conjugate transposed (C)", 0},
     {"transb", KEY(trans_b), "N|T|C", 0, "op(B)", 0},
     {"type", KEY(type), "d|s|z|c", 0,
-     "convert the operands to double or float, or complex numbers of them, while reading", 0},
+     "convert the operands while reading: to double (d), float (s), or complex numbers of doubles "
+     "(z) or floats (c)",
+     0},
     {0, 0, 0, 0, "Covariance, correlation, kinship (B is A, and one of them transposed)", 2},
     {"product", KEY(product), "cov|cor|gram", 0,
-     "covariances or correlations (divisor n - 1, as numpy.cov and corrcoef) or plain products of "
-     "the rows of A, or with --transa T of its columns",
+     "covariances or correlations (divisor n - 1, as in NumPy), or plain products, of the rows of "
+     "A; with --transa T of its columns",
      0},
     {"center", KEY(center), "none|rows|cols", 0,
-     "subtract the mean of each row or column of A, as its file has them", 0},
-    {"scale", KEY(scale), "none|rows|cols", 0, "divide by its standard deviation (divisor n - 1)",
-     0},
+     "subtract the mean of each row or column of A, as stored", 0},
+    {"scale", KEY(scale), "none|rows|cols", 0,
+     "divide each by its standard deviation (divisor n - 1)", 0},
     {"nan", KEY(missing), "error|mean|zero", 0,
-     "what NaN is then: not allowed (default), the mean of the others, or 0", 0},
+     "NaN in A: an error (default), or replaced by the mean of the others, or by 0", 0},
     {0, 0, 0, 0, "Machine", 3},
     {"algo", KEY(algorithm), "NAME", 0,
      "auto, naive, shared, register, vector, async, tensor, tma, cublas (or 0 to 7), cpu, or "
-     "ozaki[:N] "
-     "(in residues of N moduli, 6 to 18; default 14, floats 7, complex 15 and 8, or more)",
+     "ozaki[:N] (floating point from int8 products with N moduli, 6 to 18; default 14, floats 7, "
+     "complex 15 and 8, or more if needed)",
      0},
-    {"device", KEY(device), "auto|gpu|cpu", 0, "where to multiply", 0},
+    {"device", KEY(device), "auto|gpu|cpu", 0, "compute on a GPU or on the CPU", 0},
     {"gpu-memory", KEY(gpu_memory), "SIZE", 0,
-     "device memory to use, per rank (512M, 8G; default 95 % of what is free)", 0},
+     "limit of device memory, per rank (512M, 8G; default 95 % of the free memory)", 0},
     {"host-memory", KEY(host_memory), "SIZE", 0,
-     "host memory to use, per rank (default half of what is available, shared by the ranks)", 0},
-    {"no-bind", KEY(bind), 0, 0, "leave each rank's threads on the CPUs that they have", 0},
+     "limit of host memory, per rank (default half of the available memory, shared by the ranks)",
+     0},
+    {"no-bind", KEY(bind), 0, 0, "do not bind threads to CPUs", 0},
     {"io", KEY(io), "auto|direct|buffered|mapped|hdf5", 0, "how files are read and written", 0},
     {0, 0, 0, 0, "Plan", 4},
-    {"dry-run", 'n', 0, 0, "print the plan and a simulated run; needs no GPU, no launcher", 0},
+    {"dry-run", 'n', 0, 0, "print the plan and the predicted time; needs no GPU and no launcher",
+     0},
     {"ranks", KEY(ranks), "N", 0, "with --dry-run: plan for N ranks", 0},
-    {"ranks-per-node", KEY(ranks_per_node), "R", 0, "with --dry-run: R of them on a node", 0},
+    {"ranks-per-node", KEY(ranks_per_node), "R", 0, "with --dry-run: R ranks on a node", 0},
     {"machine", KEY(machine), "FILE.json", 0,
-     "rates and memories of the machine (or the name of one that comes with the program)", 0},
-    {"grid", KEY(grid_rows), "PxQ", 0, "force the grid of ranks over C's rows and columns", 0},
-    {"tile", KEY(tile_rows), "MxNxK", 0, "force the tile of C (MxN) and the slab of k", 0},
+     "plan for this machine (a file, or the name of a machine that is installed with the program)",
+     0},
+    {"grid", KEY(grid_rows), "PxQ", 0, "use this grid of ranks, over the rows and columns of C", 0},
+    {"tile", KEY(tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this slab of k", 0},
     {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
-     "take half of the products of A A^T, A^T A, A A^H, A^H A: the same bits but above the "
-     "diagonal "
-     "of complex ones (default auto: where faster, complex ones always); lower: C is 0 there",
+     "compute only half of A A^T, A^T A, A A^H, A^H A, and mirror it (default auto: where faster, "
+     "complex ones always); lower: C is 0 above the diagonal",
      0},
     {"split-k", KEY(layers), "auto|off|N", 0,
-     "parts of k for different ranks: another sum, other bits (default off; auto: as planned)", 0},
+     "divide k among groups of ranks, which changes the last bits of C (default off; auto: as the "
+     "planner finds best)",
+     0},
     {0, 0, 0, 0, "Run", 5},
     {"verify", KEY(verify), "off|online|full", 0,
-     "check the product as it is made (default online); full: and the files, read back", 0},
-    {"check-seed", KEY(check_seed), "N", 0, "seed of the check's random vectors (default: drawn)",
-     0},
-    {"check-only", KEY(check_only), 0, 0, "check an output that is there, as full does", 0},
+     "check C while it is computed (online, the default), or also read all files back (full)", 0},
+    {"check-seed", KEY(check_seed), "N", 0,
+     "seed of the check's random vectors (default: a random one)", 0},
+    {"check-only", KEY(check_only), 0, 0, "check an existing output, as --verify full does", 0},
     {"restart", KEY(restart), "auto|never|require|trust", 0,
-     "resume a run that was stopped or killed (trust: C is not read back first)", 0},
+     "resume a stopped or killed run (default auto; trust: without reading C back first)", 0},
     {"checkpoint", KEY(checkpoint_s), "TIME", 0,
-     "save at this interval (90s, 10m, 3h50m; default 15m)", 0},
+     "save a checkpoint at this interval (90s, 10m, 3h50m; default 15m)", 0},
     {"max-time", KEY(max_s), "TIME", 0,
-     "save, and stop before this is over (also 1-12:00:00; a plain number: seconds)", 0},
-    {"report", KEY(report), "FILE.json", 0, "write the report there as well (-: standard output)",
+     "save a checkpoint and stop before this time limit (also 1-12:00:00; a plain number: seconds)",
      0},
-    {"trace", KEY(trace), "FILE.json", 0, "write a timeline there, for Perfetto", 0},
-    {"html", KEY(html), "FILE.html", 0, "write a page there that shows the run", 0},
+    {"report", KEY(report), "FILE.json", 0,
+     "also write the report to this file, as JSON (-: standard output)", 0},
+    {"trace", KEY(trace), "FILE.json", 0, "write a timeline for Perfetto", 0},
+    {"html", KEY(html), "FILE.html", 0, "write a page that shows the run in a browser", 0},
     {"from-report", KEY(from_report), "FILE.json", 0,
-     "with --html: make the page of an earlier run from its report, without INPUT.h5", 0},
+     "with --html: make the page of an earlier run from its report; needs no INPUT.h5", 0},
     {"progress", KEY(progress), "auto|always|never", 0,
-     "progress display: a live line on a terminal, else a line a minute (always: live)", 0},
+     "progress display: a live line on a terminal, otherwise a line a minute (always: live)", 0},
     {"force", 'f', 0, 0, "replace an existing output", 0},
     {"quiet", 'q', 0, 0, "print the result line only, of a dry run the predicted time", 0},
     {"verbose", 'v', 0, 0, "print more: all ranks, each rank's times", 0},
@@ -121,17 +128,17 @@ static const char short_help[] =
     "  --transa=T, --transb=T multiply by the transpose of A, of B\n"
     "  --product=cov|cor|gram covariances, correlations, products of A's rows with\n"
     "                         each other; with --transa=T of its columns\n"
-    "  --gpu-memory=SIZE      device memory a rank may use (default 95 % of the free)\n"
-    "  --host-memory=SIZE     host memory a rank may use (default its share of half)\n"
-    "  -n, --dry-run          plan and predict, here or for --machine=FILE.json\n"
-    "  --verify=full          check not only the product but the files, read back\n"
-    "  --max-time=TIME        save and stop in time: 90s, 3h50m, 1-12:00:00\n"
-    "  --report=FILE.json     the report, for programs; --trace=FILE.json a timeline\n"
-    "  --html=FILE.html       a page that shows the run, for a browser\n"
+    "  --gpu-memory=SIZE      limit of device memory per rank (default 95 % of free)\n"
+    "  --host-memory=SIZE     limit of host memory per rank (default: shares half)\n"
+    "  -n, --dry-run          only plan and predict, here or for --machine=FILE.json\n"
+    "  --verify=full          check C, then read all files back and check them, too\n"
+    "  --max-time=TIME        save and stop before this: 90s, 3h50m, 1-12:00:00\n"
+    "  --report=FILE.json     a report for programs; --trace=FILE.json: a timeline\n"
+    "  --html=FILE.html       a page that shows the run in a browser\n"
     "  -q, -v                 less, or more; --progress=never: no progress display\n"
     "  --help-all, --version  all options; what it was built with\n"
     "\n"
-    "To resume a run that was stopped or killed, give the same command again.\n" ENVIRONMENT
+    "To resume a stopped or killed run, give the same command again.\n" ENVIRONMENT
         EXIT_STATUSES;
 
 static void parse_option(int key, char *arg, struct parse *p)

@@ -122,8 +122,8 @@ static int append(struct journal *journal, json_t *line, struct error *err)
     if (!lock_is_held()) {
         json_decref(line);
         return error_add(err, EXIT_RUNTIME,
-                         "another run has taken %s over, since this one gave no sign of life for "
-                         "%d s; it ends",
+                         "another run has taken over %s, since this one did not renew its lock for "
+                         "%d s; this run ends",
                          journal->names->lock, LOCK_STALE_SECONDS);
     }
     char *text = json_dumps(line, JSON_COMPACT), *whole = NULL;
@@ -138,8 +138,7 @@ static int append(struct journal *journal, json_t *line, struct error *err)
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
                   journal->names->journal, strerror(errno));
         if (ftruncate(journal->descriptor, before.st_size))
-            error_add(err, EXIT_RUNTIME, "cannot take back what was written to it: %s",
-                      strerror(errno));
+            error_add(err, EXIT_RUNTIME, "cannot undo the last write to it: %s", strerror(errno));
     }
     free(whole);
     free(text);
@@ -247,8 +246,8 @@ static bool complain_member(const char *path, const char *key, json_t *then, jso
     char *was = then ? json_dumps(then, JSON_ENCODE_ANY) : NULL,
          *is = now ? json_dumps(now, JSON_ENCODE_ANY) : NULL;
     error_add(err, EXIT_INPUT,
-              "%s is the journal of another product: %s was %s and is %s now; give "
-              "--restart never to discard what it has saved",
+              "%s is the journal of another product: %s was %s and is %s now; give --restart never "
+              "to discard its checkpoint",
               path, key, was ? was : "not there", is ? is : "not there");
     free(was);
     free(is);
@@ -276,15 +275,14 @@ static void complain_owner(const char *path, json_t *owner, struct error *err)
     const char *host, *since;
     int process;
     if (json_unpack(owner, "{s:s, s:i, s:s}", "host", &host, "process", &process, "since", &since))
-        error_add(
-            err, EXIT_INPUT,
-            "another run is at work on this output (%s is locked); wait for its end, or choose "
-            "another with --output",
-            path);
+        error_add(err, EXIT_INPUT,
+                  "another run is writing this output (%s is locked); wait until it ends, or "
+                  "choose another with --output",
+                  path);
     else
         error_add(err, EXIT_INPUT,
-                  "another run is at work on this output: process %d on %s, since %s (%s); wait "
-                  "for its end, or choose another with --output",
+                  "another run is writing this output: process %d on %s, since %s (%s); wait until "
+                  "it ends, or choose another with --output",
                   process, host, since, path);
 }
 
@@ -393,8 +391,8 @@ int journal_read(struct journal *journal, enum restart restart, const struct pro
                   "%s is damaged; give --restart never to start from the beginning", path);
     if (!progress->saved && restart == RESTART_REQUIRE)
         error_add(err, EXIT_INPUT,
-                  "--restart require: no run has saved anything in %s; leave --restart out to "
-                  "start from the beginning",
+                  "--restart require: there is no checkpoint in %s; leave --restart out to start "
+                  "from the beginning",
                   path);
     json_decref(lines.product);
     json_decref(lines.owner);
@@ -434,7 +432,7 @@ static int take(struct journal *journal, struct error *err)
     const char *path = journal->names->journal;
     enum lock_state state = lock_file(journal->descriptor, LOCK_EX);
     if (state == LOCK_UNSUPPORTED) {
-        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s stands in for its lock\n", path,
+        fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s is used as its lock file\n", path,
                 strerror(errno), journal->names->lock);
         if (lock_take(journal->names->lock, err))
             return err->code;
@@ -459,8 +457,8 @@ int journal_open(struct journal *journal, bool resumed, struct error *err)
         return err->code;
     if (fstat(journal->descriptor, &status) ||
         (journal->bytes >= 0 && status.st_size != journal->bytes))
-        return error_add(err, EXIT_INPUT,
-                         "another run has just been at work on %s; give the command again", path);
+        return error_add(err, EXIT_INPUT, "another run has just written %s; give the command again",
+                         path);
     journal->locked = true;
     file_sync_name(path); /* of the part file, too, which is beside it */
     if (!resumed && !journal->earlier)

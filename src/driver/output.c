@@ -22,8 +22,7 @@ bool output_part_exists(const struct names *names, struct error *err)
     if (!file_exists(names->part, &status, err))
         return false;
     if (access(names->part, R_OK | W_OK))
-        error_add(err, EXIT_INPUT,
-                  "cannot read and write %s, which has what earlier runs have done: %s",
+        error_add(err, EXIT_INPUT, "cannot read and write %s, the checkpoint of earlier runs: %s",
                   names->part, strerror(errno));
     return true;
 }
@@ -119,8 +118,8 @@ static int take_back(const struct output *output, struct error *err)
     const char *file = output->names.output, *part = output->names.part;
     int number = file_give_name(file, part, false);
     if (number)
-        return error_add(err, EXIT_INPUT, "cannot give the unfinished %s its name %s again: %s",
-                         file, part, strerror(number));
+        return error_add(err, EXIT_INPUT, "cannot rename the unfinished %s back to %s: %s", file,
+                         part, strerror(number));
     file_sync_name(part);
     return 0;
 }
@@ -145,8 +144,8 @@ static int find_part(struct output *output, const struct options *options, const
         !info->by_offset || !matrix_holds(info, problem_held(p, OPERAND_C)) ||
         !output_attributes_match(info, attributes))
         return error_add(err, EXIT_INPUT,
-                         "%s is not what its journal says, or is damaged; give --restart never "
-                         "to start from the beginning",
+                         "%s is damaged, or differs from its journal; give --restart never to "
+                         "start from the beginning",
                          part);
     /* Of a run that could not give it the output's name: what is damaged is written anew. */
     return info->unfinished ? 0 : matfile_replace_text(info, MATFILE_MARK, MATFILE_MARK_NO, err);
@@ -227,7 +226,8 @@ static int check_ours(const struct output *output, struct error *err)
         return err->code;
     if (is_ours(output))
         return 0;
-    return error_add(err, EXIT_RUNTIME, "%s is not this run's any more: another one has taken it",
+    return error_add(err, EXIT_RUNTIME,
+                     "%s does not belong to this run any more: another run has taken it",
                      output->names.part);
 }
 
@@ -279,7 +279,7 @@ int output_compare_part(const struct output *output, const struct problem *p, st
 int output_complete(const struct output *output, struct error *err)
 {
     if (check_ours(output, err) == 0 && fsync(output->lock))
-        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot make %s durable: %s",
+        error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot sync %s to disk: %s",
                   output->names.part, strerror(errno));
     if (!err->code && lend(output, err) == 0 &&
         matfile_replace_text(&output->info, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
@@ -294,22 +294,19 @@ int output_publish(struct output *output, const struct options *options, struct 
                             ? "the same command without --restart never"
                             : "the same command, given again,";
     if (options->force && output_check_replaced(options, err))
-        return error_add(err, EXIT_INPUT, "C is complete in %s; %s gives it its name", part, again);
+        return error_add(err, EXIT_INPUT, "C is complete in %s; %s renames it", part, again);
     if (options->force && take_mode(output->lock, file, 0, err))
         return err->code;
     int number = file_give_name(part, file, options->force);
     if (number == EEXIST)
-        return error_add(
-            err, EXIT_INPUT,
-            "the output %s has appeared during the run; C is complete in %s; %s gives "
-            "it its name once that file is out of the way, or with --force if it holds nothing "
-            "but C",
-            file, part, again);
+        return error_add(err, EXIT_INPUT,
+                         "the output %s has appeared during the run; C is complete in %s; %s "
+                         "renames it once that file is removed, or with --force if it holds only C",
+                         file, part, again);
     if (number)
         return error_add(err, error_of_disk(number, EXIT_RUNTIME),
-                         "cannot give %s its name %s: %s; C is complete in it; %s gives it its "
-                         "name",
-                         part, file, strerror(number), again);
+                         "cannot rename %s to %s: %s; C is complete in it; %s renames it", part,
+                         file, strerror(number), again);
     leftovers_keep();
     file_sync_name(file);
     close_part(output);

@@ -116,7 +116,7 @@ void output_compare_attributes(const struct recall *recall, const struct options
         if (is_one_of(values[i].name, decided) && values[i].found &&
             !is_as_made(&values[i], &expected.list[i]))
             error_add(err, EXIT_VERIFY,
-                      "%s: the attribute %s of C is damaged: this product has another",
+                      "%s: the attribute %s of C is damaged: it differs from this product's",
                       recall->info.file, values[i].name);
 }
 
@@ -226,7 +226,7 @@ static void recall_checksum(const struct matfile_value *value, struct recall *re
 {
     recall->has_checksum = value->found;
     if (value->found && !is_hash(value->text))
-        error_add(err, EXIT_VERIFY, "%s: the checksum that is recorded for C is damaged",
+        error_add(err, EXIT_VERIFY, "%s: the checksum recorded for C is damaged",
                   recall->info.file);
     else if (value->found)
         recall->checksum = strtoull(value->text, NULL, 16);
@@ -282,8 +282,8 @@ void output_compare_standard(const struct recall *recall, const struct problem *
     if (made->axis != now->axis || made->centers != now->centers || made->scales != now->scales ||
         (made->axis && made->missing != now->missing))
         error_add(err, EXIT_INPUT,
-                  "C was made with --center %s --scale %s --nan %s, not as it is asked for now: "
-                  "leave these options and --product out",
+                  "C was made with --center %s --scale %s --nan %s, not with the options given "
+                  "now: leave these and --product out",
                   axis_names[standard_center(made)], axis_names[standard_scale(made)],
                   missing_names[made->missing]);
     else if (recall->has_alpha && recall->alpha != p->alpha)

@@ -104,7 +104,7 @@ static const char *why_not_left(const struct names *names, const char *name,
     if (why || status->st_size == 0 || file_exists(names->journal, &journal, err) ||
         err->complaints > before)
         return why;
-    return "is there, and no run has left it: there is no journal beside it";
+    return "exists, but has no journal beside it, so no run left it";
 }
 
 /* The part file must not be a link, an input, another user's or of no run, or at work: a run that
@@ -152,8 +152,8 @@ static void check_name(const struct guarded *g, const char *name, struct error *
     const char *why = name == g->names->lock ? NULL : why_not_left(g->names, name, &status, err);
     if (is_input(g, name, err))
         error_add(err, EXIT_INPUT,
-                  "%s, which the run needs for itself, is one of the inputs; choose another "
-                  "with --output",
+                  "%s, a file that the run itself needs, is one of the inputs; choose another with "
+                  "--output",
                   name);
     else if (why)
         error_add(err, EXIT_INPUT, foreign, name, why);
@@ -217,13 +217,14 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     for (int i = 0; i < NAMES_BESIDE; i++)
         if (file_is_same_name(path, names->beside[i], err))
             error_add(err, EXIT_INPUT,
-                      "the %s %s is a name that the run needs; choose another name", what, path);
+                      "the %s %s is a file that the run itself needs; choose another name", what,
+                      path);
     if (file_exists(path, &status, err) &&
         (!file_leads(path, &target, err) || !S_ISREG(target.st_mode)))
-        error_add(err, EXIT_INPUT,
-                  "the %s %s exists and is not a regular file, nor leads to one; choose "
-                  "another name",
-                  what, path);
+        error_add(
+            err, EXIT_INPUT,
+            "the %s %s exists and is neither a regular file nor a link to one; choose another name",
+            what, path);
     else if (is_stream(path, err))
         error_add(err, EXIT_INPUT,
                   "the %s %s is an open stream and not a file; give - for standard output", what,
@@ -252,8 +253,8 @@ int output_check_dataset(const struct options *options, const struct problem *p,
         strlen(options->output.dataset) + strlen(OUTPUT_DEVIATION) < MATFILE_NAME_MAX)
         return 0;
     return error_add(err, EXIT_INPUT,
-                     "the dataset name %.40s... is too long for one that has %s behind it; choose "
-                     "a shorter one with --output",
+                     "the dataset name %.40s... is too long, since the run appends %s; choose a "
+                     "shorter one with --output",
                      options->output.dataset, OUTPUT_DEVIATION);
 }
 
@@ -287,13 +288,13 @@ int output_check_replaced(const struct options *options, struct error *err)
         return 0;
     if (matfile_others(file, options->output.dataset, others, sizeof others, &why))
         return error_add(err, EXIT_INPUT,
-                         "%s; --force replaces only what holds C and nothing else: choose another "
-                         "output with --output, or remove it yourself",
+                         "%s; --force replaces only a file with C and nothing else: choose another "
+                         "output with --output, or remove the file",
                          why.text);
     if (others[0])
         return error_add(err, EXIT_INPUT,
-                         "the output %s holds more than %s, which --force would remove as well: "
-                         "%s; choose another file with --output",
+                         "the output %s holds other objects than %s, which --force would remove, "
+                         "too: %s; choose another file with --output",
                          file, options->output.dataset, others);
     return 0;
 }
@@ -317,13 +318,13 @@ static void complain_taken(const struct names *names, const struct options *opti
 
 int output_complain_exists(const char *file, bool compared, struct error *err)
 {
-    return error_add(err, EXIT_INPUT,
-                     "the output %s exists; give --force to replace it, or choose another with "
-                     "--output%s",
-                     file,
-                     compared ? " (it was not made from these operands, as they are now, with "
-                                "these options)"
-                              : "");
+    return error_add(
+        err, EXIT_INPUT,
+        "the output %s exists; give --force to replace it, or choose another with "
+        "--output%s",
+        file,
+        compared ? " (it was made from other or since changed operands, or with other options)"
+                 : "");
 }
 
 int output_check(const struct names *names, const struct options *options, const struct problem *p,

@@ -45,15 +45,15 @@ static void suggest_residues(const struct session *s)
     if (other.err.code)
         return;
     if (100 * seconds > CLEARLY_PERCENT * s->record.predicted.wall_s)
-        printf("            --algo ozaki would gain nothing\n");
+        printf("            --algo ozaki would not be faster\n");
     else if (spread.moduli == 0)
-        printf(
-            "            --algo ozaki is not for these operands: their elements spread too far\n");
+        printf("            --algo ozaki does not suit these operands: their dynamic range is too "
+               "wide\n");
     else
-        printf("            --algo ozaki:%d: %s instead of %s; errors of a row proven below %.2g u "
-               "|a| |B|\n",
-               other.problem.moduli, quantity_time(seconds),
-               quantity_time(s->record.predicted.wall_s), problem_proven(&other.problem));
+        printf(
+            "            --algo ozaki:%d: %s instead of %s; error bound of a row: %.2g u |a| |B|\n",
+            other.problem.moduli, quantity_time(seconds), quantity_time(s->record.predicted.wall_s),
+            problem_proven(&other.problem));
     fflush(stdout);
 }
 

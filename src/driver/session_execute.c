@@ -30,7 +30,7 @@ static bool save_progress(struct session *s, const struct saved *saved, struct p
                           struct error *why)
 {
     if (!advance(&s->attempt, saved, now)) {
-        error_add(why, EXIT_RESOURCES, "what is left is in too many pieces to be saved");
+        error_add(why, EXIT_RESOURCES, "the rest of C is in too many pieces for a checkpoint");
         return false;
     }
     now->saved = true;
@@ -46,11 +46,11 @@ void session_warn_unsaved(const struct session *s, bool stops, const char *what,
 {
     const char *time = quantity_time(clock_now() - s->safe_s);
     if (stops)
-        fprintf(stderr, "dgemm_ooc: %s%s; the last %s are lost\n", what, why, time);
+        fprintf(stderr, "dgemm_ooc: %s%s; this loses the last %s\n", what, why, time);
     else
         fprintf(stderr,
-                "dgemm_ooc: %s%s; if the run is stopped now, the last %s are lost; it continues\n",
-                what, why, time);
+                "dgemm_ooc: %s%s; the run continues, but a stop now would lose the last %s\n", what,
+                why, time);
 }
 
 /* All ranks have saved: rank 0 writes down what is left now. */
@@ -76,7 +76,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
         s->safe_s = fmax(s->safe_s, saved->since);
     }
     if (saved->note[0])
-        session_warn_unsaved(s, saved->stops, "cannot save the sums at work: ", saved->note);
+        session_warn_unsaved(s, saved->stops, "cannot save the partial sums: ", saved->note);
     if (why.code && speaks)
         session_warn_unsaved(s, saved->stops, "", why.text);
     if (*known && speaks && !s->options.quiet)
@@ -99,13 +99,13 @@ static void when_stopping(void *context, double stop_s)
         return;
     ticker_hide(&s->record.ticker);
     stop_s = fmax(stop_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
-    fprintf(stderr, "dgemm_ooc: stopping (%s): this takes %s%s", stop_reason(),
+    fprintf(stderr, "dgemm_ooc: %s: saving a checkpoint, which takes %s%s", stop_reason(),
             stop_s < 1 ? "less than " : "about ", stop_s < 1 ? "a second" : quantity_time(stop_s));
     if (stop_can_be_urged())
-        fprintf(stderr,
-                "; a signal again, 2 seconds after the first, ends the run at once, and the last "
-                "%s are lost",
-                quantity_time(clock_now() - s->safe_s));
+        fprintf(
+            stderr,
+            ". Signal again, 2 seconds after the first, to quit at once; that loses the last %s",
+            quantity_time(clock_now() - s->safe_s));
     fputc('\n', stderr);
 }
 
@@ -148,8 +148,8 @@ static void discard_sums(struct session *s)
     struct piece *piece = &s->progress.left.pieces[0];
     if (s->comm.rank == 0)
         fprintf(stderr,
-                "dgemm_ooc: what was saved of C from row %" PRId64 ", column %" PRId64
-                " on is damaged; it is multiplied again\n",
+                "dgemm_ooc: the saved sums of C from row %" PRId64 ", column %" PRId64
+                " on are damaged; they are computed again\n",
                 piece->block.row, piece->block.col);
     piece->k = 0;
     session_plan(s);
@@ -281,7 +281,7 @@ static const char *how_wrong(double ratio)
     static char text[64];
     if (isinf(ratio)) /* wrong residues, or NaN where there can be none */
         return "cannot be right";
-    snprintf(text, sizeof text, "differs by %.3g times what rounding can do", ratio);
+    snprintf(text, sizeof text, "differs by %.3g times the bound of rounding errors", ratio);
     return text;
 }
 
@@ -304,7 +304,7 @@ static int requeue_failed(struct session *s)
             if (s->comm.rank == 0)
                 fprintf(stderr,
                         "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
-                        ") failed its check: it %s; it is multiplied again\n",
+                        ") failed its check: it %s; it is computed again\n",
                         rank, f.device, tile->row, tile->col, how_wrong(f.ratio));
             requeue(s, tile);
         }

@@ -18,8 +18,8 @@ void session_warn_of_cpu(void)
 {
     if (gpu_is_present("/sys/bus/pci/devices"))
         fprintf(stderr,
-                "dgemm_ooc: no GPU is used, though this computer has one: %s; --device cpu says "
-                "that none is wanted\n",
+                "dgemm_ooc: the GPU of this computer is not used: %s; give --device cpu if that is "
+                "what you want\n",
                 device_gpu_absence());
 }
 
@@ -30,8 +30,8 @@ static void warn_without_gpu(const struct comm *comm, bool have)
     int with = (int)comm_min((uint64_t)(have ? comm->rank : comm->size));
     if (comm->rank == without && with < comm->size)
         fprintf(stderr,
-                "dgemm_ooc: rank %d sees no GPU, others do: all compute on the CPU (--device gpu "
-                "would refuse that); %s\n",
+                "dgemm_ooc: rank %d sees no GPU, but other ranks do, so all compute on the CPU: "
+                "%s; give --device gpu to stop instead\n",
                 without, device_gpu_absence());
     else if (comm->rank == without)
         session_warn_of_cpu();
@@ -158,7 +158,8 @@ static void look_back(struct session *s)
     output_check(names, o, p, s->output.left, &s->err);
     if (s->progress.saved && o->layers && o->layers != s->progress.layers)
         error_add(&s->err, EXIT_INPUT,
-                  "what was saved is of --split-k %d; give that, or --restart never to start again",
+                  "the checkpoint was made with --split-k %d; give that, or --restart never to "
+                  "start again",
                   s->progress.layers);
     if (s->progress.saved)
         s->problem.symmetric = s->progress.left.symmetric; /* its pieces go on as they are */
@@ -174,15 +175,14 @@ int session_choose_moduli(const struct options *o, struct problem *p, struct err
     if (o->moduli == 0)
         p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;
     if (spread.moduli == 0)
-        fprintf(
-            stderr,
-            "dgemm_ooc: elements of A or B spread so far that even products of %d moduli may be "
-            "less accurate than sums of products: leave --algo at auto\n",
-            RESIDUES_MOST);
+        fprintf(stderr,
+                "dgemm_ooc: the dynamic range of A or B is so wide that even %d moduli may be less "
+                "accurate than plain sums of products; leave --algo at auto\n",
+                RESIDUES_MOST);
     else if (spread.moduli > p->moduli)
         fprintf(stderr,
-                "dgemm_ooc: %d moduli are few for these operands: in a sample errors reach %.2g "
-                "u |A| |B|, more than an eighth of what is proven of sums of products, %" PRId64
+                "dgemm_ooc: %d moduli are too few for the dynamic range of A and B: sampled errors "
+                "reach %.2g u |A| |B|, over an eighth of the bound of plain sums, %" PRId64
                 "; give --algo ozaki:%d, or ozaki\n",
                 p->moduli, spread.units, p->k, spread.moduli);
     return 0;
@@ -203,7 +203,7 @@ int session_prepare(struct session *s)
             output_check(&s->output.names, &s->options, NULL, LEFT_NOTHING, &s->err);
         if (s->options.io == STORE_MAPPED && s->comm.computers > 1) /* whole pages are written */
             error_add(&s->err, EXIT_USAGE,
-                      "--io mapped writes from one node only; leave --io at auto");
+                      "--io mapped works on one node only; leave --io at auto");
     }
     comm_share(&s->described, sizeof s->described, 0);
     comm_share(&s->problem, sizeof s->problem, 0);

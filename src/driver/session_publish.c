@@ -38,8 +38,8 @@ static int read_back(struct session *s)
     session_check_operands(s);
     if (s->err.code == EXIT_VERIFY && s->resumed)
         error_add(&s->err, EXIT_VERIFY,
-                  "an operand or C may have changed since an earlier run; what was saved is "
-                  "discarded, and the same command starts again");
+                  "an operand or C may have changed since an earlier run; the checkpoint is "
+                  "discarded, and the same command starts from the beginning");
     s->journal.saved &= s->err.code != EXIT_VERIFY;
     return s->err.code;
 }
@@ -55,11 +55,11 @@ static bool reads_back(const struct session *s)
     bool fits = comm_sum(verify_fits(&s->problem, &s->hardware.machine, &why) != 0) == 0;
     if (speaks && !fits)
         fprintf(stderr,
-                "dgemm_ooc: a change of an operand since an earlier run that kept its times is not "
-                "detected: %s\n",
+                "dgemm_ooc: no full check, so an operand that changed since an earlier run but "
+                "kept its times is not detected: %s\n",
                 why.code ? why.text : "another rank has no memory for the full check");
     if (speaks && fits && !s->options.quiet)
-        printf("            several runs had a part in C: the files are read back\n");
+        printf("            several runs computed parts of C, so the files are read back\n");
     return fits;
 }
 

@@ -15,8 +15,8 @@ static int64_t put_all_back(struct session *s)
     struct progress *progress = &s->progress;
     if (s->problem.lower)
         error_add(&s->err, EXIT_INPUT,
-                  "what is complete of C in %s is not what was written; give --restart never to "
-                  "start from the beginning",
+                  "the finished part of C in %s differs from what was written; give --restart "
+                  "never to start from the beginning",
                   s->output.info.file);
     if (s->err.code)
         return s->problem.m;
@@ -24,8 +24,8 @@ static int64_t put_all_back(struct session *s)
     progress->findings = (struct findings){0};
     work_begin(&progress->left, &s->problem);
     if (s->comm.rank == 0)
-        fprintf(stderr, "dgemm_ooc: what is complete of C is not what was written; all of C is "
-                        "multiplied again\n");
+        fprintf(stderr, "dgemm_ooc: the finished part of C differs from what was written; all of C "
+                        "is computed again\n");
     return s->problem.m;
 }
 
@@ -43,14 +43,14 @@ static int64_t put_back(struct session *s, const struct bands *now)
             continue;
         if (!work_put_back(&progress->left, &part))
             error_add(&s->err, EXIT_INPUT,
-                      "%s is damaged in too many places to be mended; give --restart never to "
+                      "%s is damaged in too many places to be repaired; give --restart never to "
                       "start from the beginning",
                       c->file);
         rows += part.rows;
         if (s->comm.rank == 0)
             fprintf(stderr,
-                    "dgemm_ooc: what is complete of C in rows %" PRId64 " to %" PRId64
-                    " is not what was written; it is multiplied again\n",
+                    "dgemm_ooc: the finished part of C in rows %" PRId64 " to %" PRId64
+                    " differs from what was written; it is computed again\n",
                     part.row, part.row + part.rows - 1);
     }
     return rows;
@@ -60,10 +60,11 @@ static int64_t put_back(struct session *s, const struct bands *now)
 static void warn_trusted(const struct options *o)
 {
     if (o->verify == VERIFY_OFF)
-        fprintf(stderr, "dgemm_ooc: what was saved is not compared with what was written: "
-                        "--verify off records no checksum\n");
+        fprintf(stderr, "dgemm_ooc: the finished part of C is not checked for damage: --verify off "
+                        "records no checksum\n");
     else
-        fprintf(stderr, "dgemm_ooc: what is complete of C is taken as it is (--restart trust)\n");
+        fprintf(stderr,
+                "dgemm_ooc: the finished part of C is not checked for damage (--restart trust)\n");
 }
 
 static double bytes_of(const struct reading *what)
@@ -90,7 +91,7 @@ static int compare(struct session *s, const struct reading *what)
     struct error why = {0};
     double begin = clock_now();
     if (what->count < 0)
-        error_add(&s->err, EXIT_INPUT, "what is complete of %s is in too many places",
+        error_add(&s->err, EXIT_INPUT, "the finished part of %s is in too many pieces",
                   what->info->file);
     else if (bands_read(what, &s->comm, &now, &why) == EXIT_STOPPED)
         s->err.code = EXIT_STOPPED;

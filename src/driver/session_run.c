@@ -28,11 +28,11 @@ static void print_plan(const struct session *s)
     plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
     simulate_print_time(&s->record.predicted);
     if (stop_s > STOP_SECONDS)
-        printf("Note        a stop takes about %s: send the signal to stop at least so long before "
-               "the end\n",
+        printf("Note        saving a checkpoint takes about %s: send the stop signal at least "
+               "that\n            long before the job ends\n",
                quantity_time(stop_s));
     if (s->options.max_s > 0)
-        printf("Time limit  %s (--max-time): the run saves and stops before it is over\n",
+        printf("Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",
                quantity_time(s->options.max_s));
 }
 
@@ -211,9 +211,8 @@ static void compare_options(struct session *s)
     comm_share(command, bytes, 0);
     if (memcmp(first, &s->options, sizeof *first) != 0)
         error_add(&s->err, EXIT_USAGE,
-                  "this rank was given another command line, or other DGEMM_OOC_ variables, than "
-                  "rank 0: \"%.500s\", not \"%.500s\"; all ranks work on one product: start a run "
-                  "for each",
+                  "this rank has another command line, or other DGEMM_OOC_ variables, than rank 0: "
+                  "\"%.500s\", not \"%.500s\"; all ranks work on one product: start a run for each",
                   s->record.command, command);
     free(command);
     free(first);

@@ -43,7 +43,7 @@ static void warn(const struct session *s)
                standard->missing == MISSING_MEAN ? "the mean" : "0");
     if (standard->scales)
         warn_of(s, &found->constant, "does not vary", "do not vary",
-                variables ? ": the deviation is 0, and C is NaN there; leave such variables out of "
+                variables ? ": the deviation is 0, and C is NaN there; remove such variables from "
                             "A, or do not scale: --product cov, or --center alone"
                           : ": the deviation is 0, and nothing is divided by it");
     warn_of(s, &found->infinite, "has infinite elements", "have infinite elements",
@@ -63,8 +63,8 @@ int session_compare_statistics(struct session *s)
     if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, NULL, &again, &s->err) == 0 &&
         !statistics_equal(&again, &s->statistics))
         error_add(&s->err, EXIT_VERIFY,
-                  "the means or deviations of A that a second reading gives are not those that "
-                  "were used");
+                  "reading A again gave other means or deviations than those used; A, its disk or "
+                  "the memory may be faulty");
     statistics_free(&again);
     return comm_agree(&s->comm, &s->err);
 }

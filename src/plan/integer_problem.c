@@ -104,13 +104,12 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
             "A and B are integers, which --algo auto multiplies exactly; leave --algo out, or "
             "give --type d to multiply doubles");
     else if (changes_a(o))
-        error_add(err, EXIT_INPUT,
-                  "A is %s, and centred or scaled it is not integers; give --type d",
+        error_add(err, EXIT_INPUT, "A is %s, but centring or scaling makes it real; give --type d",
                   scalar_name(a->integers));
     else if (end > OPERAND_C && !holds_integers(&p->matrix[OPERAND_C]))
         error_add(err, EXIT_INPUT,
-                  "A and B are integers and C is none up to int64, but would be added to; give "
-                  "--type d for a C of doubles");
+                  "A and B are integers, but C, which is added, is neither int64 nor a smaller "
+                  "integer; give --type d for a C of doubles");
     else
         return false;
     return true;

@@ -50,11 +50,12 @@ static void check_own(const char *by, size_t limit, struct error *err)
     const uint64_t left = memory_limits_left();
     char text[MEMORY_LIMITS_TEXT];
     if (limit > left)
-        error_add(err, EXIT_RESOURCES,
-                  "%s of %s is more than a limit of this process leaves (%s): give at most "
-                  "%" PRIu64 "M,%s",
-                  by, quantity_bytes((double)limit), quantity_bytes((double)left), left / 2 >> 20,
-                  memory_limits_remedy(text));
+        error_add(
+            err, EXIT_RESOURCES,
+            "%s of %s is more than this process's own limit leaves (%s): give at most %" PRIu64
+            "M,%s",
+            by, quantity_bytes((double)limit), quantity_bytes((double)left), left / 2 >> 20,
+            memory_limits_remedy(text));
 }
 
 /* A limit for each of `ranks` ranks that share `total` bytes. */

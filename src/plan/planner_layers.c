@@ -93,13 +93,14 @@ static int forced(const struct query *q, struct plan *plan, struct error *err)
 {
     const struct plan_request *request = q->request;
     if (!can_form(q, request->layers))
-        return error_add(err, EXIT_USAGE,
-                         "--split-k %d: %d rank%s (%d on a node) and a k of %" PRId64
-                         " do not make %d layers of equal ranks and of whole multiples of %" PRId64
-                         " steps; give another number, or leave it out",
-                         request->layers, q->machine->ranks, q->machine->ranks == 1 ? "" : "s",
-                         q->machine->ranks_per_node, q->p->k / problem_width(q->p), request->layers,
-                         problem_quantum(q->p) / problem_width(q->p));
+        return error_add(
+            err, EXIT_USAGE,
+            "--split-k %d: %d rank%s (%d on a node) and a k of %" PRId64
+            " cannot be divided into %d layers of equal ranks and whole multiples of %" PRId64
+            " steps; give another number, or leave it out",
+            request->layers, q->machine->ranks, q->machine->ranks == 1 ? "" : "s",
+            q->machine->ranks_per_node, q->p->k / problem_width(q->p), request->layers,
+            problem_quantum(q->p) / problem_width(q->p));
     if (!with_layers(q, request->layers, plan, err) && !err->code)
         return error_add(err, EXIT_RESOURCES,
                          "--split-k %d: the devices of a layer, %d of the %d ranks, cannot hold "

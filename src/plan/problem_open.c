@@ -25,7 +25,7 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
         return;
     int64_t other_k_a = p->trans[0] ? matfile_cols(a) : a->rows;
     int64_t other_k_b = p->trans[1] ? b->rows : matfile_cols(b);
-    const char *remedy = "no transposition of one of them would fit";
+    const char *remedy = "transposing does not help";
     char text[64];
     if (other_k_b == p->k) {
         snprintf(text, sizeof text, "--transb %s would fit", p->trans[1] ? "N" : "T");
@@ -40,7 +40,7 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
     }
     error_add(err, EXIT_INPUT,
               "op(A) is %" PRId64 "x%" PRId64 ", op(B) is %" PRId64 "x%" PRId64
-              ": inner sizes %" PRId64 " and %" PRId64 " differ; %s",
+              ": the inner dimensions %" PRId64 " and %" PRId64 " differ; %s",
               p->m, p->k, k_of_b, p->n, p->k, k_of_b, remedy);
 }
 
@@ -75,10 +75,10 @@ static void choose_complex(struct problem *p, const struct options *options, enu
         error_add(err, EXIT_USAGE,
                   "alpha or beta is complex, and the matrices are not; give --type z (or c)");
     if (p->complex && end > OPERAND_C && !c->complex)
-        error_add(err, EXIT_INPUT,
-                  "%s:%s is real, and the product that is added to it is not; store it as complex "
-                  "numbers",
-                  c->file, c->dataset);
+        error_add(
+            err, EXIT_INPUT,
+            "%s:%s is real, but the product to be added is complex; store it as complex numbers",
+            c->file, c->dataset);
 }
 
 /* The type of the product is that of the operands; a conversion only happens when asked for. */
@@ -151,9 +151,7 @@ static void set_symmetric(struct problem *p, const struct options *o, struct err
                   "lower half would stand for; leave it at auto");
     if (must && forced)
         error_add(err, EXIT_USAGE,
-                  "--symmetric %s does not go with --grid, --tile or --split-k: they are of the "
-                  "general product",
-                  word);
+                  "--symmetric %s cannot be combined with --grid, --tile or --split-k", word);
     if (p->lower && !problem_reads_ab(p))
         error_add(err, EXIT_USAGE,
                   "--symmetric lower: nothing is multiplied where alpha or k is 0; leave it at "

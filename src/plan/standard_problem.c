@@ -30,7 +30,7 @@ void standard_choose(const struct options *o, struct problem *p, struct error *e
         choose_named(o->product, p, err);
     if ((p->standard.axis || o->product != PRODUCT_PLAIN) && !problem_is_of_one_matrix(p))
         error_add(err, EXIT_INPUT,
-                  "--center, --scale and --product are for one matrix times its own transpose: %s",
+                  "--center, --scale and --product need one matrix times its own transpose: %s",
                   o->product != PRODUCT_PLAIN && o->given.b
                       ? "leave -b out"
                       : "give -b the dataset that A is, and either --transa T or --transb T");

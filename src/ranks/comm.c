@@ -110,9 +110,9 @@ static int refuse_singletons(struct comm *comm, int rank, int tasks, struct erro
     MPI_Get_library_version(library, &length);
     launcher_name_mpi(library, name, sizeof name);
     return error_add(err, EXIT_RESOURCES,
-                     "the launcher started %d tasks but MPI (%s) sees 1 rank in each; use the "
-                     "mpirun of that MPI or, with Slurm, %s; to run alone in the shell of a task, "
-                     "unset the variables that its launcher has set",
+                     "the launcher started %d tasks, but MPI (%s) sees each as a run of 1 rank; "
+                     "use the mpirun of that MPI or, with Slurm, %s; to run one rank inside a "
+                     "task, unset the launcher's variables",
                      tasks, name, launcher_srun(library));
 }
 
@@ -300,7 +300,7 @@ int comm_agree(struct comm *comm, struct error *err)
     int speaker = lowest % comm->size;
     if (comm->rank == speaker && lowest >= comm->size) {
         *err = (struct error){0};
-        error_add(err, EXIT_RUNTIME, "internal error: a rank ended the run without a complaint");
+        error_add(err, EXIT_RUNTIME, "internal error: a rank ended the run without a message");
     } else if (comm->rank == speaker && err->code != EXIT_STOPPED &&
                (speaker > 0 || (raisers > 0 && comm->size > 1))) {
         char host[MPI_MAX_PROCESSOR_NAME];

@@ -66,7 +66,6 @@ int nodes_form(struct comm *comm, struct error *err)
     MPI_Query_thread(&provided);
     if (provided < MPI_THREAD_SERIALIZED && comm->nodes > 1)
         error_add(err, EXIT_RESOURCES,
-                  "this MPI does not let a second thread use it, which several nodes need "
-                  "(MPI_THREAD_SERIALIZED)");
+                  "this MPI lacks MPI_THREAD_SERIALIZED, which runs on several nodes need");
     return comm_agree(comm, err);
 }

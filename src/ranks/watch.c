@@ -56,11 +56,10 @@ static void leave(int dead)
     while (speaker < watch.mine && is_dead(speaker))
         speaker++;
     if (speaker == watch.mine)
-        fprintf(
-            stderr,
-            "dgemm_ooc: rank %d (process %d) has died, perhaps killed for lack of memory; the run "
-            "ends, since the other ranks need it\n",
-            watch.first + dead, (int)watch.processes[dead].number);
+        fprintf(stderr,
+                "dgemm_ooc: rank %d (process %d) has died, perhaps killed for lack of memory; the "
+                "run ends, since it needs all ranks\n",
+                watch.first + dead, (int)watch.processes[dead].number);
     leftovers_remove();
     lock_abandon();
     comm_abort(EXIT_RUNTIME);
@@ -103,8 +102,8 @@ void watch_begin(const struct comm *comm)
     watch.watching = status == 0;
     if (status)
         fprintf(stderr,
-                "dgemm_ooc: rank %d cannot watch the others (%s): if one of them dies, the job may "
-                "have to be ended by hand\n",
+                "dgemm_ooc: rank %d cannot watch the others (%s): if one dies, you may have to end "
+                "the job yourself\n",
                 comm->rank, strerror(status));
 }
 

@@ -368,8 +368,8 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
                          again, tile->row, tile->col, c->device->info.name);
     return error_add(err, EXIT_VERIFY,
                      "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
-                     ", %" PRId64 ") differs by %.3g times what rounding can do; the device (%s) "
-                     "or its memory may be faulty",
+                     ", %" PRId64 ") differs by %.3g times the bound of rounding errors; the "
+                                  "device (%s) or its memory may be faulty",
                      again, tile->row + row, tile->row, tile->col, ratio, c->device->info.name);
 }
 

@@ -382,7 +382,7 @@ static bool drop(struct exchange *x)
     size_t bytes = x->in->mover.slot_bytes;
     void *scratch = malloc(bytes);
     if (!scratch)
-        comm_no_memory("a panel that nobody needs");
+        comm_no_memory("an unwanted panel");
     MPI_Mrecv(scratch, (int)bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     free(scratch);
     x->came++;

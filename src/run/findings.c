@@ -224,7 +224,7 @@ const char *findings_summary(const struct findings *f)
     if (!findings_any(f))
         snprintf(text, sizeof text, "without a product to check");
     else if (f->not_judged > 0)
-        snprintf(text, sizeof text, "but for %.0f elements that could not be", f->not_judged);
+        snprintf(text, sizeof text, "except %.0f elements", f->not_judged);
     else if (size > 1)
         snprintf(text, sizeof text, "only to %.2g times a typical element", size);
     else if (size > 0)
@@ -241,10 +241,9 @@ const char *findings_sentence(const struct findings *f)
     if (!findings_any(f))
         snprintf(text, sizeof text, "without a product to check");
     else if (f->not_judged > 0)
-        snprintf(
-            text, sizeof text,
-            "%.0f elements could not be checked: numbers there overflow, or their squares would",
-            f->not_judged);
+        snprintf(text, sizeof text,
+                 "%.0f elements could not be checked: they, or their squares, overflow",
+                 f->not_judged);
     else if (size > 1)
         snprintf(text, sizeof text,
                  "only an error of %.2g times a typical element would have been found", size);

@@ -163,8 +163,8 @@ static const char *operands_text(unsigned operands)
 static int complain(const struct operand_file *file, const char *how, struct error *err)
 {
     return error_add(err, EXIT_INPUT,
-                     "%s, which %s %s read from, changed while it was in use: %s; C would mix "
-                     "products of the old and the new data, so the run ends without it",
+                     "%s, which %s %s read from, changed while it was in use: %s; C would mix old "
+                     "and new data, so the run ends without C",
                      file->name, operands_text(file->operands),
                      file->operands & (file->operands - 1) ? "are" : "is", how);
 }
@@ -194,7 +194,7 @@ static int glance_at(const struct operand_file *file, struct error *err)
         return 0;
     time_text(&file->changed, was, sizeof was);
     time_text(&now.st_mtim, is, sizeof is);
-    snprintf(how, sizeof how, "its time of change was %s and is %s", was, is);
+    snprintf(how, sizeof how, "its modification time was %s and is %s", was, is);
     return complain(file, how, err);
 }
 
@@ -219,10 +219,9 @@ int operand_state_check(const struct operand_state *state, struct error *err)
                              "%s, which %s is read from, cannot be read any more: %s", file->name,
                              operands_text(file->operands), strerror(now.number));
         if (file->sampled && now.content != file->content)
-            return complain(file,
-                            "its size and time of change are what they were, its content "
-                            "is not",
-                            err);
+            return complain(
+                file, "its size and modification time are the same, but its content has changed",
+                err);
     }
     return 0;
 }

@@ -82,7 +82,7 @@ static int check_files(const struct operand_state *mine, const struct file_view 
             return complain(file->name, " (another content)", err);
         if (view.second != theirs[i].second || view.nanosecond != theirs[i].nanosecond)
             return complain(file->name,
-                            " (another time of change, which a copy has to keep, as cp -p does)",
+                            " (another modification time; copy files with cp -p, which keeps it)",
                             err);
     }
     return mine->count == count ? 0 : complain(mine->files[0].name, "'s sources", err);

@@ -174,12 +174,12 @@ static const char *line_name(const struct problem *p)
 /* Rank 0: a NaN was found where none may be. */
 static void complain_nan(const struct census *s, struct error *err)
 {
-    error_add(err, EXIT_INPUT,
-              "%s:%s is NaN in row %" PRId64 ", column %" PRId64
-              ", counted from 0; give --nan mean to take the mean of the others for what "
-              "is missing, or --nan zero",
-              s->info->file, s->info->dataset, (int64_t)s->nan / s->info->cols,
-              (int64_t)s->nan % s->info->cols);
+    error_add(
+        err, EXIT_INPUT,
+        "%s:%s is NaN in row %" PRId64 ", column %" PRId64
+        ", counted from 0; give --nan mean to replace NaN by the mean of the others, or --nan zero",
+        s->info->file, s->info->dataset, (int64_t)s->nan / s->info->cols,
+        (int64_t)s->nan % s->info->cols);
 }
 
 /* What is half of the largest number at most has differences that are numbers, too. */
@@ -194,8 +194,8 @@ static void complain_large(const struct census *s, int64_t line, double largest,
 {
     error_add(err, EXIT_INPUT,
               "%s:%s has an element of size %g in %s %" PRId64
-              ", counted from 0, which is so large that its difference from the mean may "
-              "overflow; divide the matrix by 4 or more",
+              ", counted from 0, which is so large that subtracting the mean may overflow; divide "
+              "the matrix by 4 or more",
               s->info->file, s->info->dataset, largest, line_name(s->problem), line);
 }
 

@@ -157,7 +157,7 @@ static void print_rank(FILE *file, int rank, const struct span *spans, int64_t c
     for (int64_t i = 0; i < kept; i++)
         print_span(file, rank, &spans[i]);
     if (count > kept)
-        fprintf(stderr, "dgemm_ooc: the trace leaves out the last %" PRId64 " spans of rank %d\n",
+        fprintf(stderr, "dgemm_ooc: the trace omits the last %" PRId64 " events of rank %d\n",
                 count - kept, rank);
 }
 

@@ -382,13 +382,13 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
     v->judged = true;
     if (v->has_expected && v->checksum != v->expected)
         error_add(err, EXIT_VERIFY,
-                  "C as it is read from %s is not what was written: its checksum is %016" PRIx64
+                  "C in %s differs from what was written: its checksum is %016" PRIx64
                   ", not %016" PRIx64,
                   c->file, v->checksum, v->expected);
     if (wrong >= 0)
         error_add(err, EXIT_VERIFY,
-                  "the full check failed: row %" PRId64 " of C in %s differs by %.3g times what "
-                  "rounding can do",
+                  "the full check failed: row %" PRId64
+                  " of C in %s differs by %.3g times the bound of rounding errors",
                   wrong, c->file, v->findings.ratio);
     return comm_agree(f->comm, err);
 }

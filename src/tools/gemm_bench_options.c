@@ -13,37 +13,37 @@ enum { KEY_LD_PAD = 0x100, KEY_TRANSFERS, KEY_CHECK, KEY_SWEEP, KEY_PHI, KEY_JSO
 
 static const struct argp_option option_table[] = {
     {"algo", 'a', "LIST", 0,
-     "naive,register,cublas or 0,2,7, or the path, with a /, of a library that exports products "
-     "by cuBLAS's names (default: all that run here)",
+     "naive,register,cublas or 0,2,7, or the path (with a /) of a library that exports cuBLAS's "
+     "functions (default: all that run here)",
      0},
-    {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as it is or transposed (default: all)", 0},
-    {"type", 'y', "LIST", 0, "s,d,c,z: float, double, complex numbers of them (default: s,d)", 0},
+    {"trans", 't', "LIST", 0, "NN,NT,TN,TT: A, then B, as stored or transposed (default: all)", 0},
+    {"type", 'y', "LIST", 0,
+     "s,d,c,z: float, double, complex of floats, complex of doubles (default: s,d)", 0},
     {"size", 's', "LIST", 0, "N or MxNxK (default 1024,2048,4096,8192; 512,1024 on the CPU)", 0},
-    {"ld-pad", KEY_LD_PAD, "P", 0, "elements between columns: 1 makes odd leading dimensions", 0},
+    {"ld-pad", KEY_LD_PAD, "P", 0, "pad the leading dimensions by P elements: 1 makes them odd", 0},
     {"phi", KEY_PHI, "PHI", 0, "elements are x exp(PHI g) with x uniform and g normal (default 0)",
      0},
     {"repeat", 'r', "R", 0, "measure R times (default 5)", 0},
-    {"transfers", KEY_TRANSFERS, 0, 0, "measure also with A, B and C copied in and C out", 0},
-    {"check", KEY_CHECK, 0, 0, "check every element at every size, and print the errors", 0},
-    {"sweep", KEY_SWEEP, 0, 0, "measure algorithms 0 to 3 in several shapes of a block", 0},
-    {"json", KEY_JSON, "FILE", 0, "write all that is printed there, for programs", 0},
+    {"transfers", KEY_TRANSFERS, 0, 0, "also measure with A, B and C copied in and C copied out",
+     0},
+    {"check", KEY_CHECK, 0, 0, "check all elements at all sizes, and print the errors", 0},
+    {"sweep", KEY_SWEEP, 0, 0, "measure algorithms 0 to 3 with several block shapes", 0},
+    {"json", KEY_JSON, "FILE", 0, "write the results as JSON", 0},
     {0, 0, 0, 0, 0, 0},
 };
 
 static const char doc[] =
     "Measure and check the GEMM kernels, C := op(A) op(B) + C of random data.\v"
-    "Each measured call is followed by one of cuBLAS, whose share is the median of the pairs: "
-    "beside "
-    "a slow kernel it runs cooler than alone, and faster.  "
-    "Complex products are those of real matrices that stand for them, but cuBLAS multiplies "
-    "complex "
-    "numbers, and has no row where B is transposed.  "
-    "A library that exports products by cuBLAS's names is measured as a rival: cublasDgemm and "
-    "cublasSgemm, on a handle of the cuBLAS that it is linked with.  It has no row for complex "
-    "numbers, and is judged as running sums are.  "
-    "Results are compared with a product in long double: up to 512^3 in full, beyond in some "
-    "columns, or in full with --check.  Units are those of u (|C| + |A||B|), with u the roundoff "
-    "of the type, in the largest error.  Exit codes: 0 done, 1 failure while running, 2 usage, "
+    "Each measured call is followed by a call of cuBLAS.  Its share is the median over these "
+    "pairs: beside a slow kernel cuBLAS runs cooler, and faster, than alone.  "
+    "Complex products are computed as real products of twice the size.  There cuBLAS multiplies "
+    "complex numbers, but is not measured where B is transposed.  "
+    "A library that exports cublasDgemm and cublasSgemm is measured as a rival.  It is linked with "
+    "the cuBLAS whose handle it gets.  Its complex products are not measured, and it is judged as "
+    "running sums are.  "
+    "Results are compared with a product in long double: up to 512^3 in full, above that in some "
+    "columns, or in full with --check.  The largest error is in units of u (|C| + |A||B|), with u "
+    "the roundoff of the type.  Exit codes: 0 done, 1 failure while running, 2 usage, "
     "4 no GPU or not enough memory, 5 a wrong product.";
 
 static void parse_algorithm(const char *word, struct bench_options *o, struct argp_state *state)

@@ -93,7 +93,7 @@ static int host_alloc(struct bench *b, void **memory, size_t bytes)
 {
     if (posix_memalign(memory, PAGE_BYTES, bytes) != 0) {
         *memory = NULL;
-        return error_add(b->err, EXIT_RESOURCES, "no %s of host memory",
+        return error_add(b->err, EXIT_RESOURCES, "cannot allocate %s of host memory",
                          quantity_bytes((double)bytes));
     }
     return b->options->transfers ? b->owner->pin(b->owner, *memory, bytes, b->err) : 0;

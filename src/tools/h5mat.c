@@ -22,11 +22,11 @@ static const char doc[] =
     "Make, describe and compare matrices in HDF5 files.\v"
     "Commands:\n"
     "  gen FILE.h5[:/path]                  make a matrix\n"
-    "  info FILE.h5[:/path]                 say what matrices there are\n"
-    "  diff FILE1.h5[:/path] FILE2.h5[:/path] compare two\n"
+    "  info FILE.h5[:/path]                 list the matrices of a file\n"
+    "  diff FILE1.h5[:/path] FILE2.h5[:/path] compare two matrices\n"
     "\n"
-    "h5mat COMMAND --help tells more.  Exit codes: 0 done, 1 failure while running, 2 usage, 3 bad "
-    "input, 4 not enough memory or disk, 5 the matrices differ.";
+    "h5mat COMMAND --help lists its options.  Exit codes: 0 done, 1 failed while running, 2 usage, "
+    "3 bad input, 4 not enough memory or disk, 5 the matrices differ.";
 
 struct command_line {
     const struct command *command;

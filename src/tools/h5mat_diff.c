@@ -385,10 +385,10 @@ int h5mat_diff(int argc, char **argv, struct error *err)
         .options = option_table,
         .parser = parse_option,
         .args_doc = "FILE1.h5[:/path] FILE2.h5[:/path]",
-        .doc = "Compare two matrices; the relative difference is relative to the first.  Of files "
-               "without a path the only matrices are compared, or all that have the same name.  A "
-               "NaN equals a NaN only.  Exit code 0: no difference over the tolerance, 5: there "
-               "is.",
+        .doc =
+            "Compare two matrices; relative differences are relative to the first.  Without paths, "
+            "the only matrices of the files are compared, or all matrices of the same name.  NaN "
+            "equals only NaN.  Exit code 0: no difference over the tolerance; 5: a difference.",
         .children = standard_options};
     static struct diff d;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &d);

@@ -53,7 +53,7 @@ static const struct argp_option option_table[] = {
     {"rows", KEY_ROWS, "M", 0, "rows of the matrix (needed)", 0},
     {"cols", KEY_COLS, "N", 0, "columns of the matrix (needed)", 0},
     {"type", KEY_TYPE, "TYPE", 0,
-     "d or s: double or single precision (default d); z or c: complex numbers of them; int8, "
+     "d or s: double or single precision (default d); z or c: complex numbers of these; int8, "
      "uint8, int16, uint16, int32 or uint32",
      0},
     {"pattern", KEY_PATTERN, "NAME", 0,
@@ -61,14 +61,16 @@ static const struct argp_option option_table[] = {
      "minor alleles of an individual (row) at a marker (column)",
      0},
     {"frequency", KEY_FREQUENCY, "F", 0,
-     "of the minor allele of every marker, 0 to 0.5 (default: each marker's own, uniform in "
-     "[0.05,0.5))",
+     "frequency of the minor allele at all markers, 0 to 0.5 (default: one for each marker, "
+     "uniform in [0.05,0.5))",
      0},
     {"missing", KEY_MISSING, "P", 0, "share of genotypes that are missing, NaN (default 0)", 0},
-    {"seed", KEY_SEED, "S", 0, "whole number; same seed and shape, same values (default 1)", 0},
+    {"seed", KEY_SEED, "S", 0,
+     "whole number; the same seed and shape give the same values (default 1)", 0},
     {"chunk", KEY_CHUNK, "RxC", 0, "store in chunks of R rows and C columns", 0},
     {"gzip", KEY_GZIP, "L", 0, "compress at level 1 to 9 (chunks of 1024x1024 if not given)", 0},
-    {"shuffle", KEY_SHUFFLE, 0, 0, "shuffle bytes before compressing (chunks as with --gzip)", 0},
+    {"shuffle", KEY_SHUFFLE, 0, 0, "shuffle the bytes before compression (chunks as with --gzip)",
+     0},
     {"force", 'f', 0, 0, "replace an existing dataset of that name", 0},
     {0},
 };
@@ -223,8 +225,8 @@ static int check_free(struct gen *g, struct error *err)
                          g->dataset);
     if (g->part.object != MATFILE_NOTHING && !g->force)
         return error_add(err, EXIT_INPUT,
-                         "%s holds an unfinished \"%s\": another h5mat is at work on it, or one "
-                         "was killed; --force removes it",
+                         "%s holds an unfinished \"%s\": another h5mat is writing it, or was "
+                         "killed; --force removes it",
                          file, part);
     if (g->part.object == MATFILE_NOTHING)
         return 0;
@@ -273,7 +275,7 @@ static void retract(const struct gen *g, struct error *err)
         return;
     error_append(err, &why);
     error_add(err, err->code,
-              "what was made of \"%s\" stays there; --force, the next time, removes it",
+              "the unfinished \"%s\" stays there; --force, the next time, removes it",
               g->info.dataset);
 }
 
@@ -307,8 +309,8 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .parser = parse_option,
         .args_doc = "FILE.h5[:/path]",
         .doc = "Make a matrix (/A where no path is given) in a new or an existing file.  Its "
-               "values depend on the pattern, the seed, the number of columns, the type and each "
-               "element's place alone.",
+               "values depend only on the pattern, the seed, the number of columns, the type and "
+               "the row and column of each element.",
         .children = standard_options};
     struct gen g = {
         .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},

@@ -57,7 +57,7 @@ static void print_matrix(const struct matrix_info *info)
     else
         printf("\n  read:  %s%s\n", how ? how + strlen(": read") : " by HDF5", types);
     if (info->unfinished)
-        printf("  state:  an unfinished output of dgemm_ooc, of which elements are missing\n");
+        printf("  state:  an unfinished output of dgemm_ooc; elements are missing\n");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
     if (info->missing_by)
@@ -85,12 +85,12 @@ static int list_all(const char *file, struct error *err)
 
 int h5mat_info(int argc, char **argv, struct error *err)
 {
-    static const struct argp argp = {
-        .parser = parse_option,
-        .args_doc = "FILE.h5[:/path]",
-        .doc = "Describe the matrices of a file, or one of them: shape, type, bytes, layout, "
-               "offset, and how dgemm_ooc would read it.",
-        .children = standard_options};
+    static const struct argp argp = {.parser = parse_option,
+                                     .args_doc = "FILE.h5[:/path]",
+                                     .doc =
+                                         "Describe the matrices of a file, or one of them: shape, "
+                                         "type, bytes, layout, offset, and how dgemm_ooc reads it.",
+                                     .children = standard_options};
     const char *name = NULL;
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &name);
 

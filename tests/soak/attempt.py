@@ -192,7 +192,7 @@ class Ended:
     def reason(self):
         """The start of its error message, without names and numbers."""
         for line in self.err.splitlines():
-            if line.startswith("dgemm_ooc: ") and not line.endswith("multiplied again"):
+            if line.startswith("dgemm_ooc: ") and not line.endswith("computed again"):
                 words = re.sub(r"/\S+", "FILE", line[11:]).split(":")[0]
                 return re.sub(r"\d[\d.]*", "N", words)[:60]
         return ""

@@ -153,7 +153,7 @@ BAD_MATRICES = {
                          ["20x30", "10x30", "--transb T"]),
     "shapes, A turned": (content(whole((30, 20))), ["30x20", "30x10", "--transa T"]),
     "shapes, both turned": (content(whole((30, 20)), whole((10, 30))), ["--transa T --transb T"]),
-    "shapes, hopeless": (content(whole((20, 31)), whole((32, 10))), ["no transposition"]),
+    "shapes, hopeless": (content(whole((20, 31)), whole((32, 10))), ["transposing does not help"]),
 }
 
 
@@ -421,7 +421,7 @@ def test_paper_is_a_name_of_the_output(source, option, name):
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")
     os.mkfifo(path)
-    assert_refused(source.parent, source, option, path, says=["is not a regular file", "; choose another name"])
+    assert_refused(source.parent, source, option, path, says=["is neither a regular file nor a link to one; choose another name"])
 
 
 @beside
@@ -489,7 +489,7 @@ def test_shapes_types_and_output_at_once(tmp_path):
     source = write(tmp_path / "input.h5", A=whole((4, 5), "i4"), B=whole((6, 7)), C=whole((2, 2)))
     output_of(source).touch()
     assert_refused(tmp_path, source, "--beta", 1, complaints=4, says=[
-        "integer", "inner sizes 5 and 6", "is 2x2", "exists"])
+        "integer", "the inner dimensions 5 and 6", "is 2x2", "exists"])
 
 
 @pytest.mark.parametrize("options, words", [

@@ -183,7 +183,7 @@ def test_fill_values_of_chunks_that_were_never_written(source):
 REFUSED = {
     "type d": (("c16", "c16", "c16"), ["--type", "d"], INPUT, "is complex; give --type z (or c)"),
     "precisions": (("c16", "c8", "c16"), [], INPUT, "give --type z (or c)"),
-    "real C": (("c16", "c16", "f8"), ["--beta", "1"], INPUT, "C is real, and the product that is added to it is not"),
+    "real C": (("c16", "c16", "f8"), ["--beta", "1"], INPUT, "C is real, but the product to be added is complex"),
     "complex alpha": (("f8", "f8", "f8"), ["--alpha", "2i"], USAGE, "the matrices are not; give --type z"),
     "symmetric": (("c16", "c16", "c16"), ["--symmetric", "on"], INPUT, "--symmetric on: op(B) is not the transpose"),
     "centred": (("c16", "c16", "c16"), ["--product", "cov"], INPUT, "are for real matrices"),

@@ -99,7 +99,7 @@ def meet(problem, faults, *options, ranks=0, seed=0, **env):
     assert snapshot(folder) == before, what
     said = [line for line in done.stderr.splitlines() if line.startswith("dgemm_ooc: ")]
     causes = [line for line in said if not line.startswith("dgemm_ooc: on rank ")
-              and not line.endswith("it is multiplied again")]
+              and not line.endswith("it is computed again")]
     assert bool(causes) == (done.returncode != 0), what
     assert len(causes) <= 1 or re.match("open:|malloc:", faults), what  # each file has its own complaint
     return done, lines
@@ -197,13 +197,13 @@ def test_a_flipped_bit_of_a_chunk_with_a_checksum_is_seen(problem, counts):
 
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_a_sum_that_the_device_gets_wrong_once(problem, counts, ranks):
-    """The tile is multiplied again."""
+    """The tile is computed again."""
     number = counts("buffered", ranks)["gemm"]
     for at in some(number - 1, ("gemm", ranks)):  # the first is not that of a tile
         done, _ = meet(problem, f"gemm:flip@{at + 1}", *CASES["buffered"], ranks=ranks,
                        DGEMM_OOC_TEST_FAULT_RANK="0")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert re.search(r"rank 0 .*failed its check.*; it is multiplied again", done.stderr)
+        assert re.search(r"rank 0 .*failed its check.*; it is computed again", done.stderr)
 
 
 def test_a_sum_of_floats_that_is_wrong_is_far_off(problem, tmp_path):

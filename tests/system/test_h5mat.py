@@ -353,7 +353,7 @@ def test_gen_does_not_replace_what_has_appeared(options, other):
             else:
                 f["A"] = [1, 2, 3]
         code, text = end(process)
-    assert code == INPUT and 'has made a "/A" meanwhile' in text
+    assert code == INPUT and 'has created "/A" meanwhile' in text
     assert everything("x.h5") == (["A", "A/mine"] if other == "group" else ["A"])
 
 

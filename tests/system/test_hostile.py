@@ -88,8 +88,8 @@ def test_a_hard_link_in_the_part_s_place_is_not_written_through(source):
 
 
 @pytest.mark.parametrize("name, says", [
-    ("input-C.h5.part", "no run has left it"), ("input-C.h5.part.sums0", "no run has left it"),
-    ("input-C.h5.part.sums1", "no run has left it"), ("input-C.h5.journal", "is no journal of a run")])
+    ("input-C.h5.part", "no run left it"), ("input-C.h5.part.sums0", "no run left it"),
+    ("input-C.h5.part.sums1", "no run left it"), ("input-C.h5.journal", "is no journal of a run")])
 @pytest.mark.parametrize("options", [[], ["--force"], ["--restart", "never"]], ids="".join)
 def test_a_file_of_the_user_in_the_place_of_one_of_the_run_s(source, name, says, options):
     """Browsers name unfinished downloads .part, too."""

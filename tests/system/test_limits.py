@@ -114,7 +114,7 @@ def test_limits_of_addresses_are_counted(tmp_path, option):
 def test_more_memory_than_addresses_is_refused(source):
     limit = "ulimit -v 1200000"
     done = limited(source[0], limit, "--host-memory", "1190M", OMP_NUM_THREADS="2")
-    assert done.returncode == 4 and "--host-memory of 1.16 GiB is more than a limit of this process leaves" in done.stderr
+    assert done.returncode == 4 and "--host-memory of 1.16 GiB is more than this process's own limit leaves" in done.stderr
     most = re.search("give at most ([0-9]+M), or raise ulimit -v, which is 1200000 KiB$", done.stderr, re.M)[1]
     assert limited(source[0], limit, "--host-memory", most, OMP_NUM_THREADS="2").returncode == 0
 

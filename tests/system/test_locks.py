@@ -47,13 +47,13 @@ def test_a_run_without_locks(source, reference, no_locks, number):
     done = run("dgemm_ooc", source, **no_locks(number))
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
-    assert len(said) == 1 and "cannot be locked" in said[0] and "input-C.h5.lock stands in" in said[0]
+    assert len(said) == 1 and "cannot be locked" in said[0] and "input-C.h5.lock is used as its lock" in said[0]
     assert_whole(source, reference)
 
 
 def test_ranks_without_locks(source, reference, without):
     done = run("dgemm_ooc", source, ranks=3, **without)
-    assert done.returncode == 0 and done.stderr.count("stands in") == 1, done.stderr
+    assert done.returncode == 0 and done.stderr.count("is used as its lock") == 1, done.stderr
     assert_whole(source, reference)
 
 
@@ -67,7 +67,7 @@ def test_one_run_comes_while_another_is_at_work(source, reference, no_locks, ver
         assert first.poll() is None
         first.communicate(timeout=PATIENCE)
     assert first.returncode == 0 and second.returncode == INPUT
-    assert f"another run is at work on this output: process {first.pid} on {socket.gethostname()}" \
+    assert f"another run is writing this output: process {first.pid} on {socket.gethostname()}" \
         in second.stderr
     assert_whole(source, reference)
 
@@ -103,7 +103,7 @@ def test_a_killed_run_s_lock_is_taken_over(source, reference, without, lock, sav
     assert lock.exists() and part_of(source).exists()
     done = run("dgemm_ooc", source, **without)
     assert done.returncode == 0, done.stderr
-    assert f"{lock} was left by a run that has died (process {process.pid} on " in done.stderr
+    assert f"{lock} belongs to a run that has died (process {process.pid} on " in done.stderr
     assert ("Restart " in done.stdout) == saved
     assert_whole(source, reference)
 
@@ -157,7 +157,7 @@ def test_what_a_lock_holds_for(source, reference, without, lock, text, age, hold
         assert done.returncode == 0 and "has died" in done.stderr, done.stderr
         assert_whole(source, reference)
         return
-    assert done.returncode == INPUT and "another run is at work on this output" in done.stderr
+    assert done.returncode == INPUT and "another run is writing this output" in done.stderr
     assert len(done.stderr.splitlines()) == 1 and lock.read_text() == text()
     assert names(source) == {"input.h5", "input-C.h5.lock"}
 
@@ -177,15 +177,15 @@ def test_a_lock_that_is_no_file(source, without, lock, plant):
     assert names(source) == {"input.h5", "input-C.h5.lock"}
 
 
+NO_LOCK = "is not a run's lock file"
 OWNER = f"4711 elsewhere then {ELSEWHERE} 1 1"
 
 
 @pytest.mark.parametrize("age", [0, 9999])
 @pytest.mark.parametrize("text, says", [
-    ("", "is empty: another run is just beginning, or died as it began"), ("my list of locks\n", "is no lock of a run"),
-    ("4711 elsewhere", "is no lock of a run"), (OWNER, "is no lock of a run"), (f"{OWNER}\nmore\n", "is no lock of a run"),
-    (f" {OWNER}\n", "is no lock of a run"), (f"0{OWNER}\n", "is no lock of a run"), (f"{OWNER[4:]}\n", "is no lock of a run"),
-    ("no such\n" * 1000, "is no lock of a run")])
+    ("", "is empty: another run is starting, or died while it started"), ("my list of locks\n", NO_LOCK),
+    ("4711 elsewhere", NO_LOCK), (OWNER, NO_LOCK), (f"{OWNER}\nmore\n", NO_LOCK), (f" {OWNER}\n", NO_LOCK),
+    (f"0{OWNER}\n", NO_LOCK), (f"{OWNER[4:]}\n", NO_LOCK), ("no such\n" * 1000, NO_LOCK)])
 @pytest.mark.parametrize("locks", [True, False])
 def test_a_file_that_is_no_lock_is_not_removed(source, no_locks, lock, locks, text, says, age):
     """However old it is.  One that is empty may be of a run that is about to write it."""
@@ -217,7 +217,7 @@ def test_a_run_whose_lock_was_taken_over_touches_nothing(source, without, lock, 
         sums.write_text("another's")
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == RUNTIME, err
-    assert ("has taken" if saved else "is not this run's any more") in err
+    assert ("has taken" if saved else "does not belong to this run any more") in err
     assert lock.read_text() == other and not output_of(source).exists()
     assert part_of(source).exists() and source.with_name("input-C.h5.journal").exists() and sums.exists()
 

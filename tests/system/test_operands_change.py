@@ -63,13 +63,13 @@ def overwrite_unnoticed(path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-CHANGES = {overwrite: r"its time of change was [\d-]+ [\d:.]+ and is [\d-]+ [\d:.]+;",
-           os.utime: r"its time of change was .* and is .*;",
-           replace: r"its (size was \d+ bytes and is|time of change was)",
+CHANGES = {overwrite: r"its modification time was [\d-]+ [\d:.]+ and is [\d-]+ [\d:.]+;",
+           os.utime: r"its modification time was .* and is .*;",
+           replace: r"its (size was \d+ bytes and is|modification time was)",
            truncate: r"its size was \d+ bytes and is \d+;",
            grow: r"its size was \d+ bytes and is \d+;",
            os.unlink: r"it cannot be found any more \(No such file or directory\)",
-           overwrite_unnoticed: r"its size and time of change are what they were, its content is not;"}
+           overwrite_unnoticed: r"its size and modification time are the same, but its content has changed;"}
 
 
 def begun(source):
@@ -204,9 +204,9 @@ def corrupted(tmp_path):
 def test_a_change_between_runs_that_no_sample_shows(corrupted, ranks):
     """The runs have read different operands, so C is a product of neither version."""
     done = run("dgemm_ooc", corrupted, ranks=ranks)
-    assert "several runs had a part in C: the files are read back" in done.stdout, done.stderr
+    assert "several runs computed parts of C, so the files are read back" in done.stdout, done.stderr
     assert done.returncode == VERIFY and "the full check failed" in done.stderr, done.stderr
-    assert done.stderr.count("the same command starts again") == 1 and "PASSED" not in done.stdout
+    assert done.stderr.count("the same command starts from the beginning") == 1 and "PASSED" not in done.stdout
     assert {path.name for path in corrupted.parent.iterdir()} == {"input.h5", "b.h5"}
     again = run("dgemm_ooc", corrupted, ranks=ranks)
     assert again.returncode == 0 and "read back" not in again.stdout, again.stderr

@@ -239,7 +239,7 @@ def test_spread_is_seen_at_either_end(tmp_path, where, of_a):
     wide *= np.exp(8 * rng.standard_normal(wide.shape))
     write(source, A=a, B=b)
     done = run("dgemm_ooc", source, "--algo", "ozaki:14", "--transb", "T", "-n")
-    assert "14 moduli are few" in done.stderr or "even products of 18" in done.stderr
+    assert "14 moduli are too few" in done.stderr or "even 18 moduli" in done.stderr
 
 
 def test_operands_that_no_number_of_moduli_suits(tmp_path):
@@ -335,7 +335,7 @@ def test_what_goes_wrong_on_the_device_is_found_and_multiplied_again(problem, fa
     done = run(FAULTY, source, "--algo", "ozaki", *scalars(**PROBLEM), "--tile", "20x20x8192", "-o", output,
                DGEMM_OOC_TEST_FAULTS=fault)
     assert done.returncode == 0 and said in done.stderr, done.stdout + done.stderr
-    assert "multiplied again" in done.stderr
+    assert "computed again" in done.stderr
     assert read(output).tobytes() == reference.tobytes()
     done = run(FAULTY, source, "--algo", "ozaki", *scalars(**PROBLEM), "--tile", "20x20x8192", "-o", output,
                "--force", DGEMM_OOC_TEST_FAULTS=fault + "+")
@@ -357,7 +357,7 @@ def test_flips_of_sums_pass_only_where_rounding_is_as_large(tmp_path, bit):
     assert (off <= found * np.sqrt((right ** 2).mean(axis=1))[:, None] * 1.5).all()
 
 
-@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki:14: 3"), (1e9, "--algo ozaki would gain nothing")])
+@pytest.mark.parametrize("read_rate, words", [(50e9, "--algo ozaki:14: 3"), (1e9, "--algo ozaki would not be faster")])
 def test_a_dry_run_says_what_it_would_take(tmp_path, read_rate, words):
     """Where a GPU's products are the limit, and where reading is."""
     with h5py.File(tmp_path / "input.h5", "w") as file:
@@ -377,7 +377,7 @@ def test_a_dry_run_looks_at_the_operands(tmp_path):
     """Where elements spread too far for residues, a dry run does not suggest these."""
     rates = json.loads((ROOT / "jobs/machines/h200-node.json").read_text())
     (tmp_path / "machine.json").write_text(json.dumps(rates | {"gemm_double_flops_per_s": 1e9, "ranks": 1}))
-    for phi, words in (0.5, "--algo ozaki:14: "), (9, "--algo ozaki is not for these operands"):
+    for phi, words in (0.5, "--algo ozaki:14: "), (9, "--algo ozaki does not suit these operands"):
         source = tmp_path / f"{phi}.h5"
         spread(source, phi)
         assert words in run("dgemm_ooc", source, "-n", "--machine", tmp_path / "machine.json").stdout

@@ -216,7 +216,7 @@ def test_what_can_be_known_before_is_said_before(tmp_path):
 @pytest.mark.parametrize("output, says", [
     ("c.h5", "the output {}/c.h5 exists; give --force to replace it"),
     ("input.h5/c.h5", "for a dataset of a file write {}/input.h5:/c.h5"),
-    (f"new.h5:/{'C' * 505}", "is too long for one that has _deviation behind it; choose a shorter one"),
+    (f"new.h5:/{'C' * 505}", "is too long, since the run appends _deviation; choose a shorter one"),
     ("new.h5:/group/.", "names no dataset; write FILE.h5:/path")], ids=["exists", "folder", "long", "nameless"])
 def test_an_output_that_cannot_be_is_refused_before_the_pass(tmp_path, output, says):
     """No element of A is read: the first one would be refused."""
@@ -247,7 +247,7 @@ def test_one_of_two_runs_is_refused_before_the_pass(tmp_path, a, words, ranks):
         second = run("dgemm_ooc", source, *words)
         assert names(source) == {"input.h5", journal.name}
         out, _ = first.communicate()
-    assert second.returncode == 3 and "another run is at work on this output: process " in second.stderr
+    assert second.returncode == 3 and "another run is writing this output: process " in second.stderr
     assert f"process {pids(first, 0)[0]} on" in second.stderr or ranks
     assert "Started" not in second.stdout and first.returncode == 0
     assert ("\nStatistics " in out or "\nLargest " in out) and names(source) == {"input.h5", "input-C.h5"}
@@ -390,8 +390,8 @@ def test_residues(tmp_path):
 
 @pytest.mark.parametrize("words, code, complaint", [
     ([], 0, ""),
-    (["--transb", "N"], 3, "are for one matrix times its own transpose"),
-    (["-b", "B"], 3, "are for one matrix times its own transpose"),
+    (["--transb", "N"], 3, "need one matrix times its own transpose"),
+    (["-b", "B"], 3, "need one matrix times its own transpose"),
     (["--center", "cols"], 2, "leave out --center and --scale"),
     (["--alpha", "2"], 2, "have their own alpha"),
     (["--product", "gram", "--center", "rows", "--scale", "cols"], 2, "both are of rows, or both of cols"),

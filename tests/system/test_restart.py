@@ -73,8 +73,8 @@ def assert_whole(source, expected):
 def test_stop_and_go_on(source, reference, number):
     code, _, err = stop(source, "--progress", "always", number=number)
     assert code == 75 and f"stopped by {number.name}" in err
-    urged = "" if number == signal.SIGUSR2 else "; a signal again, .* ends the run at once, and .* are lost"
-    says = rf"^dgemm_ooc: stopping \({number.name}\): this takes (less than a second|about [\d.]+ s){urged}$"
+    urged = "" if number == signal.SIGUSR2 else r"\. Signal again, .* to quit at once; that loses .*"
+    says = rf"^dgemm_ooc: {number.name}: saving a checkpoint, which takes (less than a second|about [\d.]+ s){urged}$"
     lines = re.split(r"\n(?:\x1b\[K)?", err)  # the progress line has been cleared; \r is read as \n
     assert sum(bool(re.search(says, line)) for line in lines) == 1, err
     done = done_percent(err)
@@ -85,7 +85,7 @@ def test_stop_and_go_on(source, reference, number):
 
 def test_a_stop_of_several_ranks_is_said_once(source):
     _, _, err = stop(source, ranks=2)
-    assert err.count("dgemm_ooc: stopping (") == 1 and err.index("stopping (") < err.index("stopped by")
+    assert err.count(": saving a checkpoint") == 1 and err.index(": saving a checkpoint") < err.index("stopped by")
 
 
 def test_a_stop_of_ranks_that_are_slower_than_planned(source):
@@ -179,13 +179,13 @@ def test_a_save_that_failed_leaves_nothing_to_a_signal_again(tmp_path):
                DGEMM_OOC_TEST_FAULTS="gemm:delay%30,write:enospc@3+", DGEMM_OOC_TEST_FAULT_FILE=".journal") as process:
         line = next(line for line in process.stderr if "cannot write the journal" in line)
         process.send_signal(signal.SIGTERM)
-        next(line for line in process.stderr if "stopping (SIGTERM)" in line)
+        next(line for line in process.stderr if "SIGTERM: saving" in line)
         process.send_signal(signal.SIGSTOP)
         time.sleep(2.1)
         for number in signal.SIGTERM, signal.SIGCONT:
             process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
-    assert "it continues" in line and process.returncode == -signal.SIGTERM, err
+    assert "the run continues" in line and process.returncode == -signal.SIGTERM, err
     assert list(tmp_path.iterdir()) == [source]
 
 
@@ -250,7 +250,7 @@ def test_damaged_sums_are_not_used(deep, tmp_path):
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte[0] ^ 1]))
     done = run("dgemm_ooc", source, *LONGER_SLABS)
-    assert done.returncode == 0 and "is damaged; it is multiplied again" in done.stderr
+    assert done.returncode == 0 and "are damaged; they are computed again" in done.stderr
     assert_whole(source, deep[1])
 
 
@@ -355,7 +355,7 @@ def test_a_finished_run_says_so(source, reference):
     assert output_of(source).stat().st_mtime_ns == before.st_mtime_ns
     done = run("dgemm_ooc", source, *SCALARS, "--alpha", "2")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
-    assert "not made from these operands, as they are now, with these options" in done.stderr
+    assert "made from other or since changed operands, or with other options" in done.stderr
     done = run("dgemm_ooc", source, *SCALARS, "--restart", "never")
     assert done.returncode == 3 and "exists; give --force" in done.stderr
     assert "not made of these" not in done.stderr
@@ -406,7 +406,7 @@ def test_a_run_that_has_not_said_who_it_is(source):
     with open(source.with_name("input-C.h5.journal"), "w") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         done = run("dgemm_ooc", source, *SCALARS)
-    assert done.returncode == 3 and "another run is at work on this output (" in done.stderr
+    assert done.returncode == 3 and "another run is writing this output (" in done.stderr
     assert "is locked)" in done.stderr and "process" not in done.stderr
 
 
@@ -415,7 +415,7 @@ def test_two_runs_one_output(source):
         wait_until(lambda: part_of(source).exists() and part_of(source).stat().st_blocks, process)
         done = run("dgemm_ooc", source, *SCALARS)
         process.communicate(timeout=PATIENCE)
-    assert done.returncode == 3 and f"another run is at work on this output: process {process.pid} on " \
+    assert done.returncode == 3 and f"another run is writing this output: process {process.pid} on " \
         in done.stderr
     assert process.returncode == 0 and len(done.stderr.splitlines()) == 1
 
@@ -483,7 +483,7 @@ def virtual(tmp_path):
 
 def test_a_virtual_operand_goes_on(virtual):
     done = run("dgemm_ooc", *virtual[1])
-    assert done.returncode == 0 and "several runs had a part in C" in done.stdout, done.stderr
+    assert done.returncode == 0 and "several runs computed parts of C" in done.stdout, done.stderr
 
 
 def test_a_source_of_a_virtual_operand_changes(virtual):

@@ -249,7 +249,7 @@ def test_other_commands(tmp_path):
         done = subprocess.run(["mpirun", "-n", "2", "sh", "-c", command], env=environment(2), cwd=tmp_path,
                               capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 2 and "RESULT" not in done.stdout
-        assert "was given another command line" in done.stderr and "on rank 1 (" in done.stderr, done.stderr
+        assert "has another command line" in done.stderr and "on rank 1 (" in done.stderr, done.stderr
     assert sorted(os.listdir(tmp_path)) == ["in0.h5", "in1.h5"]
 
 

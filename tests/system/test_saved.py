@@ -107,7 +107,7 @@ def test_a_flipped_bit_is_mended(wide, tmp_path, ranks, later, tile):
     flip(source, 50, 70)
     flip(source, 3, 799)
     done = go_on(source, "--report", tmp_path / "r.json", ranks=later)
-    assert "rows 45 to 59 is not what was written; it is multiplied again" in done.stderr
+    assert "rows 45 to 59 differs from what was written; it is computed again" in done.stderr
     assert "rows 0 to 14 is not" in done.stderr and len(done.stderr.splitlines()) == 2
     report = json.loads((tmp_path / "r.json").read_text())["restart"]
     assert report["damaged_rows"] == 30 and not report["trusted"] and report["compared_bytes"] > 0
@@ -205,7 +205,7 @@ def test_trust(wide, tmp_path):
     stop(source, *SMALL_TILES)
     flip(source, 50, 70)
     done = go_on(source, "--restart", "trust", "--report", tmp_path / "r.json")
-    assert "taken as it is (--restart trust)" in done.stderr and "compared" not in done.stdout
+    assert "is not checked for damage (--restart trust)" in done.stderr and "compared" not in done.stdout
     assert json.loads((tmp_path / "r.json").read_text())["restart"]["trusted"]
     done = run("dgemm_ooc", "--check-only", source)
     assert done.returncode == VERIFY and "not what was written" in done.stderr
@@ -226,7 +226,7 @@ def test_without_checks_there_is_nothing_to_compare(wide, tmp_path):
     source = linked(wide[0], tmp_path)
     stop(source, *SMALL_TILES, "--verify", "off")
     done = go_on(source, "--verify", "off")
-    assert "what was saved is not compared with what was written: --verify off" in done.stderr
+    assert "the finished part of C is not checked for damage: --verify off" in done.stderr
     assert np.array_equal(read(output_of(source)), wide[1])
 
 
@@ -249,7 +249,7 @@ def test_sums_are_what_is_read(deep, tmp_path, ranks, number):
     stop_deep(source)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", ranks=ranks, program=FAULTY,
                  **faulty(f"pread:flip@{number}", ".sums"))
-    assert number > 1 or "is damaged; it is multiplied again" in done.stderr
+    assert number > 1 or "are damaged; they are computed again" in done.stderr
     assert_whole(source, deep[1])
 
 
@@ -267,24 +267,24 @@ def test_sums_that_are_gone(deep, tmp_path):
     stop_deep(source)
     for path in sums_of(source):
         path.unlink(missing_ok=True)
-    assert "is damaged; it is multiplied again" in go_on(source, *LONGER_SLABS).stderr
+    assert "are damaged; they are computed again" in go_on(source, *LONGER_SLABS).stderr
     assert_whole(source, deep[1])
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
 @pytest.mark.parametrize("fault, file, says", [
-    ("pwrite:enospc@1+", ".sums", "cannot save the sums at work: .*No space left on device"),
-    ("pwrite:eio@3", ".sums", "cannot save the sums at work: .*Input/output error"),
-    ("pwrite:edquot%50", ".sums", "cannot save the sums at work: .*Disk quota exceeded"),
-    ("fdatasync:eio@1+", ".sums", "cannot save the sums at work: .*Input/output error"),
-    ("ftruncate:enospc@1+", ".sums", "cannot save the sums at work: .*No space left on device"),
+    ("pwrite:enospc@1+", ".sums", "cannot save the partial sums: .*No space left on device"),
+    ("pwrite:eio@3", ".sums", "cannot save the partial sums: .*Input/output error"),
+    ("pwrite:edquot%50", ".sums", "cannot save the partial sums: .*Disk quota exceeded"),
+    ("fdatasync:eio@1+", ".sums", "cannot save the partial sums: .*Input/output error"),
+    ("ftruncate:enospc@1+", ".sums", "cannot save the partial sums: .*No space left on device"),
     ("write:enospc@3+", ".journal", "cannot write the journal .*No space left on device"),
     ("fdatasync:eio@3", ".journal", "cannot write the journal .*Input/output error")])
 def test_saving_never_ends_a_run(deep, tmp_path, fault, file, says, ranks):
     source = linked(deep[0], tmp_path)
     done = go_on(source, *DEEP_OPTIONS[:2], "--io", "buffered", "--tile", "200x380x64",
                  "--checkpoint", "0.05s", ranks=ranks, program=FAULTY, **faulty(fault, file))
-    lost = r"; if the run is stopped now, the last [\d.:]+( m?s)? are lost; it continues$"
+    lost = r"; the run continues, but a stop now would lose the last [\d.:]+( m?s)?$"
     assert re.search(says + ".*" + lost, done.stderr, re.M), done.stderr
     assert_whole(source, deep[1])
 
@@ -308,7 +308,7 @@ def test_a_stop_that_cannot_be_saved(deep, tmp_path):
         process.send_signal(signal.SIGUSR2)
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == STOPPED, err
-    assert re.search(r"cannot save the sums at work: .*; the last [\d.:]+( m?s)? are lost$", err, re.M), err
+    assert re.search(r"cannot save the partial sums: .*; this loses the last [\d.:]+( m?s)?$", err, re.M), err
     assert "stopped by SIGUSR2 before there was anything to save" in err
     assert [path.name for path in tmp_path.iterdir()] == ["input.h5"]
     go_on(source, *LONGER_SLABS)

@@ -93,8 +93,9 @@ def test_chunks_and_no_check(tmp_path):
 
 
 @pytest.mark.parametrize("ranks, layers, more, code, says", [
-    (4, 3, [], 2, "do not make 3 layers of equal ranks"), (2, 4, [], 2, "do not make 4 layers of equal ranks"),
-    (2, 2, ["--algo", "ozaki:14"], 2, "and of whole multiples of 8192 steps"),
+    (4, 3, [], 2, "cannot be divided into 3 layers of equal ranks"),
+    (2, 4, [], 2, "cannot be divided into 4 layers of equal ranks"),
+    (2, 2, ["--algo", "ozaki:14"], 2, "and whole multiples of 8192 steps"),
     (2, 0, [], 2, "--split-k 0"), (2, 2, ["--gpu-memory", "100K"], 4, "hold all of C")])
 def test_what_cannot_be_split(tmp_path, ranks, layers, more, code, says):
     operands(tmp_path / "input.h5", M, N, K)

@@ -249,7 +249,8 @@ def test_without_an_option(tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
-@pytest.mark.parametrize("output, words", [("input.h5:/A", "is one of the inputs"), ("there.h5", "holds more than C")])
+@pytest.mark.parametrize("output, words", [("input.h5:/A", "is one of the inputs"),
+                                           ("there.h5", "holds other objects than C")])
 def test_what_is_wrong_is_said_before_the_work(tmp_path, output, words, ranks):
     """Also where the plan chooses between half and all of the products; nothing is replaced."""
     source = make(tmp_path / "input.h5", 200, 100)
@@ -314,7 +315,7 @@ def test_counts_of_a_triangle_that_is_multiplied_again(tmp_path, faulty):
     report = tmp_path / "faulty.json"
     got, err = faulty_result(source, "gemm:flip@2", "--report", report, ranks=3, DGEMM_OOC_TEST_FAULT_RANK="1")
     found = json.loads(report.read_text())
-    assert "is multiplied again" in err and found["elements_not_finite"] == general["elements_not_finite"] == 2391
+    assert "is computed again" in err and found["elements_not_finite"] == general["elements_not_finite"] == 2391
 
 
 ON_GPU = [
@@ -412,12 +413,12 @@ def test_damaged_sums_are_not_used(tmp_path, faulty):
             file.seek(8 * 500 * 100 + 8 * 300)  # above the diagonal
             file.write(b"\x55" * 8)
     done = run("dgemm_ooc", source, *SQUARE, *SCALARS, "--gpu-memory", "2M")
-    assert done.returncode == 0 and "is damaged; it is multiplied again" in done.stderr, done.stderr
+    assert done.returncode == 0 and "are damaged; they are computed again" in done.stderr, done.stderr
     assert read(output_of(source)).tobytes() == reference.tobytes()
 
 
 def test_damage_of_what_is_complete_is_found(tmp_path, faulty):
-    """Anywhere, above the diagonal, too; all of C is multiplied again."""
+    """Anywhere, above the diagonal, too; all of C is computed again."""
     source = make(tmp_path / "input.h5", 600, 2000)
     reference, _ = general_result(source, *SQUARE, *SCALARS)
     assert stop(source, 0, memory="2M", until=lambda: has_numbers(source)) == 75
@@ -426,7 +427,7 @@ def test_damage_of_what_is_complete_is_found(tmp_path, faulty):
     with h5py.File(part_of(source), "r+") as file:
         file["C"][row, col] += 1
     done = run("dgemm_ooc", source, *SQUARE, *SCALARS)
-    assert done.returncode == 0 and "all of C is multiplied again" in done.stderr, done.stderr
+    assert done.returncode == 0 and "all of C is computed again" in done.stderr, done.stderr
     assert read(output_of(source)).tobytes() == reference.tobytes()
 
 
@@ -458,7 +459,7 @@ def test_what_goes_wrong_is_found_and_multiplied_again(tmp_path, faulty, memory,
                                  *machine(tmp_path, SLOW_BUS if ranks == 8 else {"name": "this"}), ranks=ranks,
                                  DGEMM_OOC_TEST_FAULT_RANK=str(at % max(ranks, 1)), DGEMM_OOC_TEST_FAULT_LOG=str(log))
         met = "fault in gemm" in log.read_text()
-        assert got.tobytes() == reference.tobytes() and ("is multiplied again" in err) == met
+        assert got.tobytes() == reference.tobytes() and ("is computed again" in err) == met
         found += met
     assert found
 

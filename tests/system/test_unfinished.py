@@ -227,7 +227,7 @@ def test_attributes_of_a_part_are_compared(tmp_path, words, changes):
     kept = part_of(source).read_bytes()
     for name, value in changes.items():
         put(part_of(source), name, value)
-        refused(source, *words, says="is not what its journal says, or is damaged")
+        refused(source, *words, says="is damaged, or differs from its journal")
         part_of(source).write_bytes(kept)
     put(part_of(source), "A_file", "/where/it/was.h5")
     done = run("dgemm_ooc", source, *words)
@@ -247,7 +247,7 @@ def test_texts_in_no_character_set_are_damaged(source, name):
     interrupt(source, *SLOW)
     kept = part_of(source).read_bytes()
     without_characters(part_of(source), name)
-    refused(source, says="is not what its journal says, or is damaged")
+    refused(source, says="is damaged, or differs from its journal")
     part_of(source).write_bytes(kept)
     assert run("dgemm_ooc", source).returncode == 0
     without_characters(output_of(source), name)
@@ -361,7 +361,7 @@ def test_what_was_complete_and_is_mended_is_not_complete_meanwhile(source, produ
         assert file["C"].attrs["complete"] == b"yes"
         file["C"][7, 7] += 1
     with start_late(source, *SLOW, late="50") as process:
-        next(line for line in process.stderr if "it is multiplied again" in line)
+        next(line for line in process.stderr if "it is computed again" in line)
         process.send_signal(signal.SIGSTOP)
         with h5py.File(part_of(source), "r", locking=False) as file:
             state = file["C"].attrs["complete"]

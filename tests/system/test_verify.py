@@ -200,7 +200,7 @@ def test_damaged_record(tmp_path):
     multiply(source)
     with h5py.File(output_of(source), "a") as file:
         file["C"].attrs["checksum"] = "0123456789abcdeg"
-    check(source, code=VERIFY, says=["the checksum that is recorded for C is damaged"])
+    check(source, code=VERIFY, says=["the checksum recorded for C is damaged"])
 
 
 def test_c0_must_still_be_there(tmp_path):

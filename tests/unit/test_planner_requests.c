@@ -30,7 +30,7 @@ static void test_impossible_layers(void **state)
 {
     (void)state;
     struct plan_request request = {.layers = 3};
-    assert_refused(&request, EXIT_USAGE, "do not make 3 layers of equal ranks");
+    assert_refused(&request, EXIT_USAGE, "cannot be divided into 3 layers of equal ranks");
     request = (struct plan_request){.layers = 2, .grid_rows = 4, .grid_cols = 1};
     assert_refused(&request, EXIT_USAGE, "--grid 4x1 needs 4 ranks, a layer of --split-k has 2");
     request = (struct plan_request){.layers = 2, .tile_rows = 1001, .tile_cols = 1, .slab = 1};

@@ -260,9 +260,9 @@ static void test_rename(void **state)
     snprintf(other.dataset, sizeof other.dataset, "/B");
     succeed(matfile_create(&other, false, &contiguous, NULL, &err), &err);
     assert_int_equal(matfile_rename(&made, "/B", false, &err), EXIT_INPUT);
-    complained(&err, EXIT_INPUT, "has made a \"/B\" meanwhile");
+    complained(&err, EXIT_INPUT, "has created \"/B\" meanwhile");
     assert_int_equal(matfile_rename(&made, "/g", true, &err), EXIT_INPUT);
-    complained(&err, EXIT_INPUT, "has made a \"/g\" meanwhile");
+    complained(&err, EXIT_INPUT, "has created \"/g\" meanwhile");
     err = (struct error){0};
     succeed(matfile_rename(&made, "/B", true, &err), &err);
     assert_int_equal(matfile_rename(&made, "/D", true, &err), EXIT_RUNTIME);

@@ -107,7 +107,7 @@ static void test_residual_alone(void **state)
         int64_t bit = 64 * element + (i / 3 % 2 ? 63 : 50);
         flip(victim, bit);
         assert_int_equal(verify_files(&p, &c, &machine, &comm, &v, &err), EXIT_VERIFY);
-        complained(&err, EXIT_VERIFY, "what rounding can do");
+        complained(&err, EXIT_VERIFY, "the bound of rounding errors");
         flip(victim, bit);
     }
     p.alpha = 1.0000001;
