@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")]
-PLAIN = [ROOT / folder / "README.md" for folder in (".", "io", "kernels")]  # in short sentences and lines
+PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
+PLAIN = [*(ROOT / folder / "README.md" for folder in (".", "io", "kernels", "jobs")), *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
 README_LINES, COLUMNS = 120, 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
@@ -61,6 +62,22 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
 
 
+def markdown(page):
+    """The paragraphs of a manual page: what is bold or italic is code, and tags and examples are left out."""
+    for pattern, to in ((r"^\.SH (?:NAME|SYNOPSIS|SEE ALSO)\n(?:(?!\.SH).*\n)*", ""),
+                        (r"^\.(?:EX|nf)\n.*?^\.(?:EE|fi)\n", "\n"), (r"^\.T[PQ]\n.*\n", "\n"),
+                        (r"^\.(?:TH|S[HS]|[IP]P|R[SE]|ta)\b.*", "\n"), (r"^\.[BIR]+ (.*?)(?: ([.,:;]))?$", r"`\1`\2"),
+                        (r"\\f[BI](.*?)\\fR", r"`\1`"), (r"\\&|\\(?=-)", "")):
+        page = re.sub(pattern, to, page, flags=re.M | (re.S if "EX" in pattern else 0))
+    return page
+
+
+def test_a_page_as_markdown():
+    page = (".SH NAME\nx \\- y\n.SH TEXT\n.TP\n.B tag\nGive\n.BR \\-\\-all .\n\\fIFILE\\fR is\\-1.\n"
+            ".EX\nx y\n.EE\n.IP \\(bu 2\nLast.\n.SH SEE ALSO\nnone\n")
+    assert [" ".join(words) for words in sentences(markdown(page))] == ["Give X.", "X is-1.", "Last."]
+
+
 def sentences(text):
     """Of paragraphs and lists, with code as one word and links without their targets."""
     text = re.sub(r"```.*?```", "\n", text, flags=re.S)
@@ -73,7 +90,8 @@ def sentences(text):
 @pytest.mark.parametrize("document", PLAIN, ids=names)
 def test_sentences_and_lines_are_short(document):
     text = document.read_text()
-    lengths = sorted(len(words) for words in sentences(text))
+    assert not re.search(r"^\.", markdown(text) if document in PAGES else "", re.M)
+    lengths = sorted(len(words) for words in sentences(markdown(text) if document in PAGES else text))
     assert lengths[len(lengths) // 2] <= MEDIAN and lengths[len(lengths) * 9 // 10] <= MOST
     assert [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"] == []
 
