@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")]
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
-PLAIN = [*(ROOT / folder / "README.md" for folder in (".", "io", "kernels", "jobs")), *PAGES]  # in short sentences and lines
+PLAIN = [*(ROOT / folder / "README.md" for folder in (".", "io", "kernels", "jobs", "src", "tests")), *PAGES]  # in short sentences
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
 README_LINES, COLUMNS = 120, 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
