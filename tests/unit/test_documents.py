@@ -9,9 +9,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [ROOT / folder / "README.md" for folder in (".", "src", "io", "kernels", "jobs", "tests", "tests/bench")]
 PAGES = sorted((ROOT / "jobs/packages/man").glob("*.1"))
-PLAIN = [*(ROOT / folder / "README.md" for folder in (".", "io", "kernels", "jobs", "src", "tests")), *PAGES]  # in short sentences
+PLAIN = [*DOCUMENTS, *PAGES]  # in short sentences and lines
 FOLDERS = ("src", "io", "kernels", "jobs", "tests")
-README_LINES, COLUMNS = 120, 100
+LINES = {".": 120, "tests/bench": 400}  # at most, of the README of a folder
+COLUMNS = 100
 MEDIAN, MOST = 14, 25  # words of a sentence; nine of ten have at most so many
 OTHERS = {"hdf5.h"}  # files of libraries
 
@@ -58,8 +59,15 @@ def test_named_functions_are_there(document):
         assert re.search(rf"^[\w ]+[ *]{name}\(", sources, re.M), name
 
 
-def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+@pytest.mark.parametrize("folder", LINES)
+def test_readme_is_short(folder):
+    assert len((ROOT / folder / "README.md").read_text().splitlines()) <= LINES[folder]
+
+
+@pytest.mark.parametrize("document", PLAIN, ids=names)
+def test_commits_are_named_beside_measurements_alone(document):
+    commits = re.findall(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7}\b", document.read_text())
+    assert bool(commits) == (document == ROOT / "tests/bench/README.md"), commits
 
 
 def markdown(page):
