@@ -225,8 +225,8 @@ static int compare_values(hid_t dataset, const struct matrix_info *of,
         for (hsize_t i = 0; i < count && !err->code; i++)
             if (memcmp(&part[i], &vector->values[begin + i], sizeof *part) != 0)
                 error_add(err, EXIT_VERIFY,
-                          "%s: \"%s\" is not what was written: line %lld, counted from 0, is %.17g "
-                          "there, and %.17g of A",
+                          "%s: \"%s\" differs from what was written: line %lld, counted from 0, is "
+                          "%.17g there, and %.17g of A",
                           of->file, vector->dataset, (long long)(begin + i), part[i],
                           vector->values[begin + i]);
         h5_close(memory);

@@ -298,7 +298,7 @@ def test_damage_of_what_is_complete_is_found(tmp_path, faulty, above):
     with h5py.File(part_of(source), "r+") as file:
         file["C"][(0, 1) if above else (row, col)] += 1
     done = run("dgemm_ooc", source, *HALF, *SCALARS)
-    assert done.returncode == 3 and "is not what was written; give --restart never" in done.stderr, done.stderr
+    assert done.returncode == 3 and "differs from what was written; give --restart never" in done.stderr, done.stderr
     multiply(source, *HALF, *SCALARS, "--restart", "never")
     reference, _ = general_result(source, *GENERAL, *SCALARS)
     assert read(output_of(source)).tobytes() == np.tril(reference).tobytes()

@@ -280,7 +280,7 @@ def test_means_and_deviations_of_a_part_are_compared(source, name, line):
         was = file[name][line]
         file[name][line] = np.nextafter(was, np.inf)
     for words in [], ["--restart", "trust"]:
-        said = refused(source, *COV, *words, code=VERIFY, says=f'"{name}" is not what was written: line {line}, ')
+        said = refused(source, *COV, *words, code=VERIFY, says=f'"{name}" differs from what was written: line {line}, ')
         assert f"is {np.nextafter(was, np.inf):.17g} there, and {was:.17g} of A" in said
         assert "give --restart never to start from the beginning" in said
     with h5py.File(part_of(source), "r+") as file:
@@ -300,7 +300,7 @@ def test_means_and_deviations_of_an_output_are_compared(source):
         was = file["C_mean"][5]
         file["C_mean"][5] = np.nan
     for words in ["--check-only", "-b", "A"], [*COV, "--verify", "full"]:
-        said = refused(source, *words, code=VERIFY, says='"C_mean" is not what was written: line 5, ')
+        said = refused(source, *words, code=VERIFY, says='"C_mean" differs from what was written: line 5, ')
         assert f"is nan there, and {was:.17g} of A" in said
     with h5py.File(output_of(source), "r+") as file:  # C may have been copied alone
         del file["C_mean"], file["C_deviation"]
@@ -318,7 +318,7 @@ def test_a_full_check_reads_means_and_deviations_back(source):
             file.write(np.float64(-1).tobytes())
         process.send_signal(signal.SIGCONT)
         out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == VERIFY and '"C_deviation" is not what was written: line 3,' in err, err
+    assert process.returncode == VERIFY and '"C_deviation" differs from what was written: line 3,' in err, err
     assert names(source) == {"input.h5"}
 
 

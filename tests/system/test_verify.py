@@ -136,7 +136,7 @@ def test_every_bit_of_a_byte_position(tmp_path, dtype):
     for bit in [0, 1, 7, 20, bits // 2, bits - 13, bits - 2, bits - 1]:
         at = int(rng.integers(20 * 30)) * bits + bit
         flip(output_of(source), "C", at)
-        check(source, code=VERIFY, says=["is not what was written: its checksum is"])
+        check(source, code=VERIFY, says=["differs from what was written: its checksum is"])
         flip(output_of(source), "C", at)
     check(source)
 
@@ -229,7 +229,7 @@ def test_nan_and_inf(tmp_path, beta):
     assert (report["full_check"]["elements_not_judged"] > 0) == bool(beta)
     check(source, code=6 if beta else 0)
     flip(output_of(source), "C", 64 * (3 * 45 + 7) + 1)
-    check(source, code=VERIFY, says=["is not what was written"])
+    check(source, code=VERIFY, says=["differs from what was written"])
 
 
 def test_more_columns_than_all_that_k_needs(tmp_path):
@@ -336,11 +336,11 @@ def test_a_disk_that_flips_a_bit(tmp_path, verify):
     done = run(FAULTY, source, "--verify", verify, DGEMM_OOC_TEST_FAULTS="pwrite:flip@1",
                DGEMM_OOC_TEST_FAULT_FILE="input-C.h5.part")
     if verify == "full":
-        assert done.returncode == VERIFY and "is not what was written" in done.stderr
+        assert done.returncode == VERIFY and "differs from what was written" in done.stderr
         assert snapshot(tmp_path) == before
     else:
         assert done.returncode == 0, done.stderr
-        check(source, code=VERIFY, says=["is not what was written"])
+        check(source, code=VERIFY, says=["differs from what was written"])
 
 
 def test_rounding_that_adds_up_does_not_pass(tmp_path):

@@ -166,7 +166,7 @@ static void test_vectors_are_compared_bit_by_bit(void **state)
         const double kept = values[i];
         values[i] = i == 7 ? -0.0 : nextafter(kept, 1);
         assert_int_equal(matfile_compare_vector(&info, &vector, &err), EXIT_VERIFY);
-        complained(&err, EXIT_VERIFY, "is not what was written: line ");
+        complained(&err, EXIT_VERIFY, "differs from what was written: line ");
         values[i] = kept;
         err = (struct error){0};
     }

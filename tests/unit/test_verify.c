@@ -79,7 +79,7 @@ static void test_every_flip_is_caught(void **state)
         int code = verify_files(&p, &c, &machine, &comm, &v, &err);
         if (i > 0) {
             assert_int_equal(code, EXIT_VERIFY);
-            complained(&err, EXIT_VERIFY, "is not what was written");
+            complained(&err, EXIT_VERIFY, "differs from what was written");
             flip(&c, bit);
         } else {
             succeed(code, &err);
