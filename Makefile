@@ -138,21 +138,21 @@ all: $(PROGRAMS)
 
 help:
 	@echo "make [all]      build $(PROGRAMS)"
-	@echo "make setup      install the Debian/Ubuntu packages that are missing;  make setup GOAL: those of GOAL, too, and make GOAL"
-	@echo "make demo       generate, multiply out of core on 2 ranks, verify"
-	@echo "make smoke      a dozen tests of everything, in a minute;  make check: unit tests"
-	@echo "make test       all tests on this computer;  make test-gpu: what a GPU computes"
-	@echo "make test-cluster  a Slurm of four nodes, MPICH (test-mpich) and clang (check-clang)"
+	@echo "make setup      install missing Debian/Ubuntu packages;  make setup GOAL: also for GOAL, and make it"
+	@echo "make demo       multiply out of core on 2 ranks, and compare with NumPy"
+	@echo "make smoke      a dozen system tests, in a minute;  make check: unit tests"
+	@echo "make test       all tests on this computer;  make test-gpu: tests on a GPU"
+	@echo "make test-cluster  tests on a Slurm of four nodes, with MPICH (test-mpich) and clang (check-clang)"
 	@echo "make test-fresh  the README's commands on empty roots of Debian 12 and 13"
-	@echo "make soak       random runs that are killed, damaged or misled, KILLS=400 FLIPS=1000 FILES=200 times and more"
-	@echo "make coverage   the lines that the tests run"
-	@echo "make fuzz       the parsers, with clang;  FUZZ=--help: its options"
-	@echo "make bench      measure, file to file beside its rivals;  BENCH=--help: its options"
+	@echo "make soak       random runs that are killed, damaged or misled: KILLS=400 FLIPS=1000 FILES=200 ..."
+	@echo "make coverage   which lines the tests run"
+	@echo "make fuzz       fuzz the parsers, with clang;  FUZZ=--help: options"
+	@echo "make bench      measure file to file, beside rivals;  BENCH=--help: options"
 	@echo "make install    PREFIX=... DESTDIR=...;  uninstall;  clean"
 	@echo "make dist       a tarball of HEAD;  make deb: a Debian package of it"
-	@echo "variables       MPICC=mpicc (Cray: cc)  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi  CUDA=0  CUDA_HOME=  CUDA_ARCH='80 90'"
-	@echo "                SANITIZE=address,undefined  BUILD=build  CFLAGS=  V=1"
-	@echo "make sanitize-gpu  on a machine with a GPU: memory errors, races and barriers of the kernels"
+	@echo "make sanitize-gpu  memory errors, races and barriers of the kernels, on a GPU"
+	@echo "variables       MPICC=mpicc (Cray: cc)  MPI_HOME=  HDF5_HOME=  HDF5=hdf5-openmpi  BUILD=build"
+	@echo "                CUDA=0  CUDA_HOME=  CUDA_ARCH='80 90'  SANITIZE=address,undefined  CFLAGS=  V=1"
 
 MADE_WITH = $(MPICC) $(CXX) $(CLANG) $(FLAGS) $(LIBS) $(NVFLAGS) $(EMUFLAGS) $(FUZZFLAGS)
 # Rebuild when the compilers or flags change, and print a summary of what was found where.

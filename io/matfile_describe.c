@@ -162,8 +162,8 @@ static int read_layout(hid_t dataset, struct matrix_info *info, char *text, size
     } else if (layout == H5D_VIRTUAL) {
         H5Pget_virtual_count(plist, &sources);
         rc = h5_check_sources(dataset, info, &info->sources, err);
-        h5_append(text, size, "virtual of %zu source%s", sources, sources == 1 ? "" : "s");
-        *reason = "put together from others";
+        h5_append(text, size, "virtual, with %zu source%s", sources, sources == 1 ? "" : "s");
+        *reason = "virtual dataset";
     } else if (external > 0) {
         h5_append(text, size, "contiguous in %d external file%s", external,
                   external > 1 ? "s" : "");

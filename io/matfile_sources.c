@@ -126,12 +126,12 @@ static int check_step(const struct search *s, const struct source_step *step)
             char text[1500] = "";
             describe_path(before, step, text, sizeof text);
             error_make_plain(text);
-            return refuse(s, "is drawn from itself: ", text);
+            return refuse(s, "is a virtual dataset of itself: ", text);
         }
     if (step->depth > DEPTH_MAX)
-        return refuse(s, "is drawn from too many datasets, each drawn from the next", "");
+        return refuse(s, "has virtual sources nested too deep", "");
     if (s->count > SOURCES_MAX)
-        return refuse(s, "is drawn from too many datasets", "");
+        return refuse(s, "has too many virtual sources", "");
     return 0;
 }
 
@@ -254,7 +254,7 @@ static void refuse_missing(const struct search *s, const char *file, const char 
     snprintf(name, sizeof name, "%s:/%s", file, dataset + strspn(dataset, "/"));
     error_make_plain(name);
     if (!s->err->code)
-        refuse(s, "is drawn from a dataset that is not there: ", name);
+        refuse(s, "has a source that does not exist: ", name);
 }
 
 /* Visit one source, which must be there, or the numbered blocks of a source up to the first missing
@@ -312,10 +312,10 @@ static int look_at_external(struct search *s, hid_t plist, int files,
         try_all(&n);
         error_make_plain(file);
         if (!n.found && !s->err->code)
-            refuse(s, "keeps its elements in a file that is not there: ", file);
+            refuse(s, "has an external file that does not exist: ", file);
         else if (n.found && size != H5F_UNLIMITED &&
                  (n.bytes < (uint64_t)offset || n.bytes - (uint64_t)offset < size))
-            refuse(s, "keeps its elements in a file that is shorter than they are: ", file);
+            refuse(s, "has an external file that is too short: ", file);
     }
     return s->err->code;
 }
@@ -335,7 +335,7 @@ static int look_at(struct search *s, hid_t dataset, const struct source_step *st
     if (H5Tget_size(type) > H5_ELEMENT_MAX)
         refuse(s, "has elements of more bytes than any number: is it damaged?", "");
     else if (step->before && h5_is_unfinished(dataset))
-        refuse(s, "is drawn from an unfinished output of dgemm_ooc: ", step->file);
+        refuse(s, "has a source that is an unfinished output of dgemm_ooc: ", step->file);
     else if (H5Pget_layout(plist) == H5D_VIRTUAL)
         look_at_virtual(s, plist, step);
     else if (external > 0)
@@ -352,11 +352,11 @@ static void check_limit(const struct search *s)
     struct rlimit limit;
     const uint64_t files = (uint64_t)s->found.files + DESCRIPTORS;
     if (!s->err->code && getrlimit(RLIMIT_NOFILE, &limit) == 0 && files > limit.rlim_cur)
-        error_add(s->err, EXIT_RESOURCES,
-                  "%s: dataset \"%s\" is drawn from %" PRId64 " files, but %" PRIu64
-                  " may be open here: Too many open files; raise their number (ulimit -n) to "
-                  "%" PRIu64,
-                  s->info->file, s->info->dataset, s->found.files, (uint64_t)limit.rlim_cur, files);
+        error_add(
+            s->err, EXIT_RESOURCES,
+            "%s: dataset \"%s\" has sources in %" PRId64 " files, but only %" PRIu64
+            " may be open here: Too many open files; raise their number (ulimit -n) to %" PRIu64,
+            s->info->file, s->info->dataset, s->found.files, (uint64_t)limit.rlim_cur, files);
 }
 
 static int look_at_all(struct search *s, hid_t dataset)

@@ -6,7 +6,7 @@
 #include "quantity.h"
 
 /* Of C at a time: residues of a part stay few beside those of op(A).  Larger parts were slower, at
- * a lower clock, and smaller ones too (tests/bench/README.md). */
+ * a lower clock, and smaller ones too. */
 enum { COLS_MOST = 2048 };
 
 /* Columns of a part of C, and steps of its planes, of integers: tiles of 64 columns and of 128

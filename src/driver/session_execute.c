@@ -99,7 +99,8 @@ static void when_stopping(void *context, double stop_s)
         return;
     ticker_hide(&s->record.ticker);
     stop_s = fmax(stop_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
-    fprintf(stderr, "dgemm_ooc: %s: saving a checkpoint, which takes %s%s", stop_reason(),
+    fprintf(stderr, "dgemm_ooc: stopping (%s): %s takes %s%s", stop_reason(),
+            s->attempt.plan.layers > 1 ? "this" : "the checkpoint",
             stop_s < 1 ? "less than " : "about ", stop_s < 1 ? "a second" : quantity_time(stop_s));
     if (stop_can_be_urged())
         fprintf(

@@ -28,7 +28,7 @@ static void print_plan(const struct session *s)
     plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
     simulate_print_time(&s->record.predicted);
     if (stop_s > STOP_SECONDS)
-        printf("Note        saving a checkpoint takes about %s: send the stop signal at least "
+        printf("Note        a stop takes about %s: send the stop signal at least "
                "that\n            long before the job ends\n",
                quantity_time(stop_s));
     if (s->options.max_s > 0)

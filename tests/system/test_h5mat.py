@@ -449,7 +449,7 @@ READABLE = {
     "unsigned": "contiguous u8, at offset",
     "external": "contiguous in 1 external file f64\n  read:   by HDF5 (external storage)",
     "compact": "compact f64\n  read:   by HDF5 (stored in the object header",
-    "virtual": "virtual of 1 source f64\n  read:   by HDF5 (put together",
+    "virtual": "virtual, with 1 source f64\n  read:   by HDF5 (virtual dataset",
     "group/inner": "read:   by offset",
     "soft": "read:   by offset",
     "out": "read:   by offset",

@@ -74,7 +74,7 @@ def test_stop_and_go_on(source, reference, number):
     code, _, err = stop(source, "--progress", "always", number=number)
     assert code == 75 and f"stopped by {number.name}" in err
     urged = "" if number == signal.SIGUSR2 else r"\. Signal again, .* to quit at once; that loses .*"
-    says = rf"^dgemm_ooc: {number.name}: saving a checkpoint, which takes (less than a second|about [\d.]+ s){urged}$"
+    says = rf"^dgemm_ooc: stopping \({number.name}\): the checkpoint takes (less than a second|about [\d.]+ s){urged}$"
     lines = re.split(r"\n(?:\x1b\[K)?", err)  # the progress line has been cleared; \r is read as \n
     assert sum(bool(re.search(says, line)) for line in lines) == 1, err
     done = done_percent(err)
@@ -85,7 +85,7 @@ def test_stop_and_go_on(source, reference, number):
 
 def test_a_stop_of_several_ranks_is_said_once(source):
     _, _, err = stop(source, ranks=2)
-    assert err.count(": saving a checkpoint") == 1 and err.index(": saving a checkpoint") < err.index("stopped by")
+    assert err.count("dgemm_ooc: stopping (") == 1 and err.index("stopping (") < err.index("stopped by")
 
 
 def test_a_stop_of_ranks_that_are_slower_than_planned(source):
@@ -179,7 +179,7 @@ def test_a_save_that_failed_leaves_nothing_to_a_signal_again(tmp_path):
                DGEMM_OOC_TEST_FAULTS="gemm:delay%30,write:enospc@3+", DGEMM_OOC_TEST_FAULT_FILE=".journal") as process:
         line = next(line for line in process.stderr if "cannot write the journal" in line)
         process.send_signal(signal.SIGTERM)
-        next(line for line in process.stderr if "SIGTERM: saving" in line)
+        next(line for line in process.stderr if "stopping (SIGTERM)" in line)
         process.send_signal(signal.SIGSTOP)
         time.sleep(2.1)
         for number in signal.SIGTERM, signal.SIGCONT:

@@ -164,7 +164,7 @@ def test_all_of_it_is_there_and_damaged(tmp_path):
     assert process.returncode == STOPPED
     flip(source, 1499, 999, 1000)
     done = run("dgemm_ooc", *options)
-    assert done.returncode == 0 and "rows 1488 to 1499 is not what" in done.stderr, done.stderr
+    assert done.returncode == 0 and "rows 1488 to 1499 differs from what" in done.stderr, done.stderr
     assert np.allclose(read(output_of(source)), a @ b)
 
 

@@ -157,7 +157,7 @@ def test_an_unfinished_output_is_no_operand(source, tmp_path):
     refused(source, "-b", f"{part}:/C", "-a", "A", "--transa", "T", *there, says=says)
     refused(source, "-c", f"{part}:/C", "--beta", "1", *there, says=says)
     refused(source, "-a", f"{tmp_path}/virtual.h5:/A", "-b", "B", "--transb", "T", *there,
-            says="is drawn from an unfinished output of dgemm_ooc")
+            says="has a source that is an unfinished output of dgemm_ooc")
     info = run("h5mat", "info", part)
     assert info.returncode == 0 and "an unfinished output of dgemm_ooc" in info.stdout
     diff = run("h5mat", "diff", f"{part}:/C", f"{part}:/C")
