@@ -223,7 +223,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
         (!file_leads(path, &target, err) || !S_ISREG(target.st_mode)))
         error_add(
             err, EXIT_INPUT,
-            "the %s %s exists and is neither a regular file nor a link to one; choose another name",
+            "the %s %s exists and is not a regular file or a link to one; choose another name",
             what, path);
     else if (is_stream(path, err))
         error_add(err, EXIT_INPUT,

@@ -421,7 +421,7 @@ def test_paper_is_a_name_of_the_output(source, option, name):
 def test_paper_is_no_file(source, option):
     path = source.with_name("pipe")
     os.mkfifo(path)
-    assert_refused(source.parent, source, option, path, says=["is neither a regular file nor a link to one; choose another name"])
+    assert_refused(source.parent, source, option, path, says=["is not a regular file or a link to one; choose another name"])
 
 
 @beside
