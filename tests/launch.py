@@ -115,8 +115,8 @@ class Process(subprocess.Popen):
 
 
 def start(program, *args, ranks=0, wrapper=(), cwd=None, **extra):
-    """Start a program, by default on the CPU device; ranks=0: without a launcher."""
-    env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", **extra})
+    """Start a program, by default on the CPU device, and printing all that it can; ranks=0: without a launcher."""
+    env = environment(ranks, **{"DGEMM_OOC_DEVICE": "cpu", "DGEMM_OOC_VERBOSE": "yes", **extra})
     program = built(program, env["DGEMM_OOC_DEVICE"], env)
     return Process(command(program, *args, ranks=ranks, wrapper=wrapper), cwd=cwd, env=env,
                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -135,7 +135,7 @@ def run(program, *args, timeout=PATIENCE, **how):
 
 def header_of(source, *wrapper, **env):
     """The output of a long run before its work starts; with so little memory its slabs are small, and it stops soon."""
-    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force", "--host-memory", "512M"],
+    with subprocess.Popen([*wrapper, BUILD / "dgemm_ooc", source, "--force", "--host-memory", "512M", "-v"],
                           stdout=subprocess.PIPE, env=environment(**{"DGEMM_OOC_DEVICE": "cpu"} | env),
                           text=True) as process:
         lines = []

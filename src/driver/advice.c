@@ -79,7 +79,8 @@ static void advise_cpus(const struct advice *a, FILE *out)
             "Note        a rank may use %d of %d CPUs: this takes about %s, limited by\n"
             "            %s; with %s about %s\n",
             least->threads, least->online, quantity_time(a->predicted->wall_s),
-            resource_names[a->predicted->limit], option, quantity_time(seconds));
+            stage_words(resource_stage(a->predicted->limit), a->machine->gpu), option,
+            quantity_time(seconds));
 }
 
 /* The machine with another number of ranks on each computer, one for each GPU. */

@@ -2,6 +2,7 @@
  * agreement of all ranks, so that either all continue or none does. */
 #pragma once
 
+#include "advice.h"
 #include "journal.h"
 #include "options.h"
 #include "output.h"
@@ -161,6 +162,15 @@ void session_conclude(struct session *session);
 /* Collective.  The output was complete before this run: say so, remove what else that run has left,
  * and check the output where --verify full asks for that. */
 int session_find_complete(struct session *session);
+
+/* What advice on the planned attempt depends on, which may be at work or over. */
+struct advice session_advice(const struct session *session);
+
+/* Rank 0: print what is to be done, in a few lines. */
+void session_print_begin(const struct session *session);
+
+/* Rank 0, at the end: print what a run that was stopped did, and how much is done. */
+void session_print_stopped(struct session *session);
 
 /* Collective.  Print what the run did and its result, and write the page. */
 int session_print_report(struct session *session);

@@ -111,9 +111,9 @@ int session_dry_run(struct session *s)
         return s->err.code;
     if (!o->quiet) {
         plan_print(&s->problem, m, &s->attempt.plan, s->progress.left.count);
-        simulate_print(&s->record.predicted);
+        simulate_print(&s->record.predicted, m->gpu);
     }
-    simulate_print_time(&s->record.predicted);
+    simulate_print_time(&s->record.predicted, m->gpu);
     if (!o->quiet) {
         suggest_residues(s);
         advise(s, here && m->gpu ? gpus : 0);

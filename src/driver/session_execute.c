@@ -79,7 +79,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
         session_warn_unsaved(s, saved->stops, "cannot save the partial sums: ", saved->note);
     if (why.code && speaks)
         session_warn_unsaved(s, saved->stops, "", why.text);
-    if (*known && speaks && !s->options.quiet)
+    if (*known && speaks && s->options.verbose)
         printf("Saved       %.1f %% is done\n", 100 * work_done(&now.left, &s->problem));
     return 0;
 }
@@ -326,7 +326,7 @@ static void report_attempt(struct session *s)
                                                        : algorithm->name);
     r->wall_s += clock_now() - a->started;
     report_gather(&a->run, r);
-    if (s->options.verbose && !s->options.quiet)
+    if (s->options.verbose)
         report_print_ranks(&a->run);
 }
 

@@ -58,7 +58,7 @@ static bool reads_back(const struct session *s)
                 "dgemm_ooc: no full check, so an operand that changed since an earlier run but "
                 "kept its times is not detected: %s\n",
                 why.code ? why.text : "another rank has no memory for the full check");
-    if (speaks && fits && !s->options.quiet)
+    if (speaks && fits && s->options.verbose)
         printf("            several runs computed parts of C, so the files are read back\n");
     return fits;
 }

@@ -2,9 +2,12 @@
 #include <stdio.h>
 
 #include "atomic_file.h"
+#include "device.h"
 #include "error.h"
+#include "faster.h"
 #include "file.h"
 #include "output_check.h"
+#include "screen.h"
 #include "session.h"
 
 static struct account make_account(const struct session *s, const struct error *err)
@@ -27,6 +30,50 @@ static struct account make_account(const struct session *s, const struct error *
                             .machine = h->machine.ranks > 0 ? &h->machine : NULL,
                             .plan = a->plan.grid_rows > 0 ? &a->plan : NULL,
                             .places = h->places};
+}
+
+struct advice session_advice(const struct session *s)
+{
+    const struct attempt *attempt = &s->attempt;
+    const struct hardware *h = &s->hardware;
+    return (struct advice){.problem = &attempt->problem,
+                           .machine = &h->machine,
+                           .request = &attempt->request,
+                           .predicted = &attempt->predicted,
+                           .places = h->places,
+                           .computers = s->comm.computers,
+                           .gpus = h->gpu >= 0 ? device_gpu_count() : 0};
+}
+
+void session_print_begin(const struct session *s)
+{
+    const struct error none = {0};
+    const struct account account = make_account(s, &none);
+    screen_begin(&account);
+}
+
+/* Rank 0: print what the run did, all of it where that is asked for; before the result. */
+static void print_end(struct session *s)
+{
+    struct report *r = &s->record.report;
+    const struct attempt *a = &s->attempt;
+    const struct account account = make_account(s, &s->err);
+    const struct advice advice = session_advice(s);
+    if (r->wall_s > 0)
+        faster_advise(&advice, &a->plan, r->planned.pieces == 1 && !s->resumed, r);
+    if (s->options.quiet)
+        return;
+    if (s->options.verbose && r->wall_s > 0)
+        report_print(r, &s->problem, &s->hardware.machine, &a->plan);
+    if (s->options.verbose && r->full.judged)
+        report_full_check(&r->full);
+    screen_end(&account);
+}
+
+void session_print_stopped(struct session *s)
+{
+    if (s->err.code == EXIT_STOPPED && s->record.report.wall_s > 0)
+        print_end(s);
 }
 
 void session_warn_unwritten(const char *what, const char *path)
@@ -53,7 +100,7 @@ static void write_page(struct session *s)
     page_write(&s->record.page, &account, &s->comm, path, &of_page);
     if (of_page.code && speaks)
         error_append(&s->err, &of_page);
-    else if (speaks && !s->options.quiet)
+    else if (speaks && s->options.verbose)
         printf("Page        %s\n", path);
 }
 
@@ -61,15 +108,14 @@ int session_print_report(struct session *s)
 {
     const struct report *r = &s->record.report;
     const struct error *of_trace = &s->record.trace_error;
-    const bool speaks = s->comm.rank == 0, prints = speaks && !s->options.quiet;
-    if (prints && r->wall_s > 0)
-        report_print(r, &s->problem, &s->hardware.machine, &s->attempt.plan);
-    if (prints && r->full.judged)
-        report_full_check(&r->full);
-    if (speaks)
-        error_append(&s->err, of_trace);
+    const bool speaks = s->comm.rank == 0;
     s->record.exit_code = report_verdict(r);
     s->record.done = 1;
+    if (speaks) {
+        print_end(s);
+        report_warn_of_running_sums(r, &s->problem);
+        error_append(&s->err, of_trace);
+    }
     if (s->options.html[0])
         write_page(s);
     if (speaks) {

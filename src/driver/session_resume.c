@@ -102,7 +102,7 @@ static int compare(struct session *s, const struct reading *what)
     r->compared_bytes = bytes_of(what);
     r->compare_s = clock_now() - begin;
     r->trusted = progress->trusted;
-    if (s->comm.rank == 0 && !s->options.quiet)
+    if (s->comm.rank == 0 && s->options.verbose)
         printf("            %s of C read back and compared in %s\n",
                quantity_bytes(r->compared_bytes), quantity_time(r->compare_s));
     if (memcmp(&now, &progress->bands, sizeof now) != 0) {

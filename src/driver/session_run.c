@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "advice.h"
 #include "device.h"
 #include "draw.h"
 #include "meter.h"
@@ -25,20 +24,22 @@ static void print_plan(const struct session *s)
 {
     const struct machine *machine = &s->hardware.machine;
     const double stop_s = attempt_stop_seconds(&s->attempt, machine);
-    plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
-    simulate_print_time(&s->record.predicted);
+    if (s->options.verbose) {
+        plan_print(&s->problem, machine, &s->attempt.plan, s->progress.left.count);
+        simulate_print_time(&s->record.predicted, machine->gpu);
+    }
     if (stop_s > STOP_SECONDS)
         printf("Note        a stop takes about %s: send the stop signal at least "
                "that\n            long before the job ends\n",
                quantity_time(stop_s));
-    if (s->options.max_s > 0)
+    if (s->options.verbose && s->options.max_s > 0)
         printf("Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",
                quantity_time(s->options.max_s));
 }
 
-static void print_header(const struct session *s)
+/* What this is, for a log. */
+static void print_heading(const struct session *s)
 {
-    const struct progress *progress = &s->progress;
     char date[32];
     time_t now = time(NULL);
     struct tm local;
@@ -46,6 +47,15 @@ static void print_header(const struct session *s)
     printf("dgemm_ooc   %s\nCommand     %s\nStarted     %s\n", version_text(), s->record.command,
            date);
     printf("Output      %s:%s\n", s->options.output.file, s->options.output.dataset);
+}
+
+static void print_header(const struct session *s)
+{
+    const struct progress *progress = &s->progress;
+    if (s->options.verbose)
+        print_heading(s);
+    else
+        session_print_begin(s);
     if (progress->left.count > 0)
         print_plan(s);
     if (progress->saved)
@@ -53,19 +63,6 @@ static void print_header(const struct session *s)
                100 * work_done(&progress->left, &s->problem), quantity_time(progress->seconds),
                progress->left.count, progress->left.count == 1 ? "" : "s");
     fflush(stdout);
-}
-
-/* Rank 0: print what would make the attempt faster. */
-static void advise(const struct attempt *attempt, const struct hardware *h, int computers)
-{
-    const struct advice advice = {.problem = &attempt->problem,
-                                  .machine = &h->machine,
-                                  .request = &attempt->request,
-                                  .predicted = &attempt->predicted,
-                                  .places = h->places,
-                                  .computers = computers,
-                                  .gpus = h->gpu >= 0 ? device_gpu_count() : 0};
-    advice_print(&advice, stdout);
 }
 
 static int open_device(struct session *s)
@@ -80,9 +77,11 @@ static int open_device(struct session *s)
         snprintf(h->place.device, sizeof h->place.device, "%s", h->device->info.name);
     h->places = place_gather(&s->comm, &h->place);
     if (h->places && !s->options.quiet) {
-        place_print(h->places, s->comm.size, s->options.verbose);
+        const struct advice advice = session_advice(s);
+        if (s->options.verbose)
+            place_print(h->places, s->comm.size);
         if (s->progress.left.count > 0)
-            advise(attempt, h, s->comm.computers);
+            advice_print(&advice, stdout);
     }
     return comm_agree(&s->comm, &s->err);
 }
@@ -268,8 +267,10 @@ int session_run(struct session *s)
     }
     if (open_all(s) == 0 && session_execute(s) == 0 && session_publish(s) == 0)
         session_print_report(s);
-    if (s->comm.rank == 0)
+    if (s->comm.rank == 0) {
         session_conclude(s);
+        session_print_stopped(s);
+    }
     run_close(&s->attempt.run);
     trace_close(&s->record.trace); /* which the run's threads write to until then */
     if (s->hardware.device)

@@ -38,8 +38,8 @@ static void warn(const struct session *s)
     const struct statistics *found = &s->statistics;
     const bool variables = standard_lines_are_variables(&s->problem);
     if (found->missing > 0 && !s->options.quiet)
-        printf("            %" PRId64 " element%s NaN, taken for %s\n", found->missing,
-               found->missing == 1 ? " is" : "s are",
+        printf("Note        %" PRId64 " element%s of A %s NaN, taken for %s\n", found->missing,
+               found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
                standard->missing == MISSING_MEAN ? "the mean" : "0");
     if (standard->scales)
         warn_of(s, &found->constant, "does not vary", "do not vary",
@@ -90,7 +90,7 @@ int session_read_statistics(struct session *s)
     ticker_hide(ticker);
     if (session_check_operands(s))
         return s->err.code;
-    if (s->comm.rank == 0 && !s->options.quiet)
+    if (s->comm.rank == 0 && s->options.verbose)
         printf("Statistics  means and deviations of %" PRId64
                " %ss of A, %s in %s (predicted %s)\n",
                found->lines, name_of(&s->problem.standard), quantity_bytes(found->bytes),
@@ -115,7 +115,7 @@ int session_measure(struct session *s)
     if (session_check_operands(s))
         return s->err.code;
     if (s->comm.rank == 0 && integers_check(&s->problem, found.largest, &s->err) == 0 &&
-        !s->options.quiet)
+        s->options.verbose)
         printf("Largest     elements of A and B: %" PRIu64 " and %" PRIu64
                " in magnitude, so that C fits into int64; %s in %s (predicted %s)\n",
                found.largest[OPERAND_A], found.largest[OPERAND_B], quantity_bytes(found.bytes),

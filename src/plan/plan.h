@@ -23,6 +23,12 @@ enum stage {
 };
 extern const char *const stage_titles[STAGE_COUNT];
 
+/* The stage's name in a table: on the CPU nothing is copied to a device. */
+const char *stage_title(enum stage stage, bool gpu);
+
+/* What a run that the stage limits spends its time with, as in "limited by reading the files". */
+const char *stage_words(enum stage stage, bool gpu);
+
 /* Bytes that move and operations; doubles, since those of all ranks may be more than 2^64. */
 struct traffic {
     double in_bytes, out_bytes, write_bytes, flops;

@@ -11,6 +11,24 @@
 const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
                                     "multiply",  "online check", "device to host", "disk write"};
 
+const char *stage_title(enum stage stage, bool gpu)
+{
+    if (gpu || (stage != STAGE_IN && stage != STAGE_OUT))
+        return stage_titles[stage];
+    return stage == STAGE_IN ? "copies in" : "copies out";
+}
+
+const char *stage_words(enum stage stage, bool gpu)
+{
+    static const char *const words[STAGE_COUNT] = {
+        [STAGE_READ] = "reading the files",  [STAGE_CACHE] = "copies in host memory",
+        [STAGE_NETWORK] = "the network",     [STAGE_IN] = "copies to the GPU",
+        [STAGE_GEMM] = "multiplying",        [STAGE_CHECK] = "the check",
+        [STAGE_OUT] = "copies from the GPU", [STAGE_WRITE] = "writing C"};
+    const bool copies = stage == STAGE_CACHE || stage == STAGE_IN || stage == STAGE_OUT;
+    return copies && !gpu ? "copies in memory" : words[stage];
+}
+
 /* What the layout does not say by itself. */
 static const char *how_read(const struct problem *p, enum operand operand)
 {
@@ -108,10 +126,11 @@ static void print_memory(const struct machine *m, const struct plan *plan)
         m->ranks_per_node > 1 ? "half of what is available, shared" : "half of what is available";
     if (*device == 'm')
         device = m->gpu ? "95 % of what is free" : half;
-    printf("  memory    device %s of %s (%s),\n            host %s of %s%s (%s)\n",
-           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory),
-           device, quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
-           m->gpu ? "" : " in all", *host == 'm' ? half : host);
+    printf("  memory    %s %s of %s (%s),\n            %s %s of %s (%s)\n",
+           m->gpu ? "GPU" : "matrices", quantity_bytes((double)plan->device_bytes),
+           quantity_bytes((double)m->device_memory), device, m->gpu ? "host" : "all of it",
+           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory),
+           *host == 'm' ? half : host);
 }
 
 static void print_machine(const struct machine *m, int pieces)
@@ -125,20 +144,21 @@ static void print_machine(const struct machine *m, int pieces)
 static void print_shape(const struct problem *p, const struct machine *m, const struct plan *plan)
 {
     const int64_t width = problem_width(p);
-    printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", slab %" PRId64 "\n",
+    const char *holds = m->gpu ? "GPU       holds" : "memory    holds";
+    printf("Plan        grid %dx%d, tile %" PRId64 "x%" PRId64 ", %" PRId64 " of k in a step\n",
            plan->grid_rows, plan->grid_cols, plan->tile_rows, plan->tile_cols / width,
            plan->slabs ? plan->slab / width : 0);
     if (m->ranks > m->ranks_per_node)
         printf("            each node covers at most %" PRId64 " rows x %" PRId64
                " columns of the grid\n",
                plan->node_lines[OPERAND_A], plan->node_lines[OPERAND_B]);
-    printf("            %" PRId64 "x%" PRId64 " super-block%s, serpentine; %" PRId64
-           " slab%s each, ascending\n",
+    printf("            %" PRId64 "x%" PRId64 " round%s of a tile on each rank, %" PRId64
+           " step%s along k each\n",
            plan->supers_down, plan->supers_across,
            plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
            plan->slabs == 1 ? "" : "s");
     if (plan->slab_short > 0)
-        printf("            the first slab has %" PRId64 " of k, so that products begin early\n",
+        printf("            the first step has %" PRId64 " of k, so that products begin early\n",
                (plan->slab - plan->slab_short) / width);
     if (plan->layers > 1)
         printf("            k split: %d layers of %d rank%s, %" PRId64
@@ -153,18 +173,18 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
     if (!m->gpu && plan->compute_threads < m->threads)
         printf("            using %d of %d threads (limited by host memory)\n",
                plan->compute_threads, m->threads);
-    printf("            slots %d in, %d out, of %s\n", plan->slots_in, plan->slots_out,
-           quantity_bytes((double)plan->slot_bytes));
+    printf("            buffers: %d to read into, %d to write from, of %s\n", plan->slots_in,
+           plan->slots_out, quantity_bytes((double)plan->slot_bytes));
     if (plan->tiles > 1)
-        printf("  device    holds two tiles of C: one leaves beside the products of the next\n");
+        printf("  %s two tiles of C: one is written while the next is multiplied\n", holds);
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_A))
-        printf("  device    keeps A's panels for their row of super-blocks%s\n",
-               plan_holds_rows(plan) ? ", and the next row's" : "");
+        printf("  %s rows of A for all tiles of a row%s\n", holds,
+               plan_holds_rows(plan) ? ", and those of the next row" : "");
     if (plan->slabs > 1 && plan_holds(plan, OPERAND_B))
-        printf("  device    keeps B's panels for their column of super-blocks\n");
+        printf("  %s columns of B for all tiles of a column\n", holds);
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
-        printf("  cache     %s a node keeps %.0f%% of A's panels for their row, %.0f%% of B's\n",
+        printf("  cache     %s a node keeps %.0f %% of a row of tiles' A, %.0f %% of B\n",
                quantity_bytes((double)plan->cache_bytes),
                100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
                100 * (double)plan->kept[OPERAND_B] / (double)all_b);
@@ -214,11 +234,11 @@ static void print_links(const struct problem *p, const struct machine *m, const 
             continue;
         const double amount = links[i].amount, seconds = plan->link_s[i];
         const double rate = gemm ? plan->gemm_flops_per_s : *links[i].rate;
-        printf("  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n", stage_titles[i],
-               gemm ? quantity_work(amount) : quantity_bytes(amount),
-               rate_percent(amount, rate, seconds),
-               gemm ? quantity_flops(rate) : quantity_rate(rate), quantity_time(seconds),
-               machine_source(m, links[i].rate));
+        printf(
+            "  %-14s %10s  at %3.0f %% of %-12s %10s  (%s)\n", stage_title((enum stage)i, m->gpu),
+            gemm ? quantity_work(amount) : quantity_bytes(amount),
+            rate_percent(amount, rate, seconds), gemm ? quantity_flops(rate) : quantity_rate(rate),
+            quantity_time(seconds), machine_source(m, links[i].rate));
     }
 }
 

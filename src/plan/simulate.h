@@ -78,8 +78,11 @@ void simulation_add(struct simulation *sum, const struct simulation *more);
 
 extern const char *const resource_names[RESOURCE_COUNT];
 
+/* The stage of a run that needs it. */
+enum stage resource_stage(enum resource resource);
+
 /* Print what every resource does, in at most 80 columns. */
-void simulate_print(const struct simulation *simulation);
+void simulate_print(const struct simulation *simulation, bool gpu);
 
 /* Print the prediction: the time, and what limits it. */
-void simulate_print_time(const struct simulation *simulation);
+void simulate_print_time(const struct simulation *simulation, bool gpu);

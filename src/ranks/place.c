@@ -9,7 +9,7 @@
 #include "error.h"
 #include "place_impl.h"
 
-enum { LINES_MAX = 16, GPUS_MAX = 64 };
+enum { GPUS_MAX = 64 };
 
 static void name_host(struct place *place)
 {
@@ -108,12 +108,9 @@ static void print_line(int rank, const struct place *place)
     printf(", CPUs %s%s\n", place->cpus, how[place->bound]);
 }
 
-void place_print(const struct place *places, int count, bool all)
+void place_print(const struct place *places, int count)
 {
-    int lines = all || count < LINES_MAX ? count : LINES_MAX;
-    for (int rank = 0; rank < lines; rank++)
+    for (int rank = 0; rank < count; rank++)
         print_line(rank, &places[rank]);
-    if (count > lines)
-        printf("              and %d more (-v prints them)\n", count - lines);
     fflush(stdout);
 }

@@ -42,5 +42,5 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
  * the other ranks. */
 struct place *place_gather(const struct comm *comm, const struct place *mine);
 
-/* Print the first few places, or all of them, a line each. */
-void place_print(const struct place *places, int count, bool all);
+/* Print the places, a line each. */
+void place_print(const struct place *places, int count);

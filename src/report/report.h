@@ -55,6 +55,7 @@ struct report {
     struct verify full; /* judged: C was read back */
     bool same_bits;     /* the algorithm promises them */
     char algorithm[16];
+    char advice[160]; /* what would make such a run faster; empty: nothing is known */
     const char *ways[OPERAND_COUNT + 1]; /* how rank 0 moved A, B, C0 and C; null: not at all */
 };
 
@@ -71,8 +72,8 @@ bool report_is_planned(enum stage stage);
  * and algorithm are the caller's to set. */
 void report_gather(const struct run *run, struct report *report);
 
-/* Print the report of a run, after report_gather: on rank 0 only, on standard output, in at most 80
- * columns. */
+/* Print what a run did in detail, after report_gather: on rank 0 only, on standard output, in at
+ * most 80 columns.  screen.h has the few lines for everybody. */
 void report_print(const struct report *report, const struct problem *problem,
                   const struct machine *machine, const struct plan *plan);
 
@@ -82,8 +83,8 @@ void report_print_ranks(const struct run *run);
 extern const char *const report_files[OPERAND_COUNT + 1]; /* "A", "B", "C0", "C" */
 extern const char *const report_stages[STAGE_COUNT];      /* in JSON */
 
-/* One sentence: what would make such a run faster. */
-const char *report_advice(const struct report *report, const struct plan *plan);
+/* Warn where a product in residues is slow, for what A and B hold. */
+void report_warn_of_running_sums(const struct report *report, const struct problem *problem);
 
 /* All that there is to tell of a run, however it ended; null where nothing is known. */
 struct account {

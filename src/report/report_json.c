@@ -69,11 +69,11 @@ static json_t *finite_json(double value)
 }
 
 /* What a check found, into `to`.  JSON has no number for what is infinite. */
-static json_t *with_findings(json_t *to, const struct findings *f)
+static json_t *with_findings(json_t *to, const struct findings *f, bool exact)
 {
     json_t *found =
         json_pack("{s:s?, s:s, s:o, s:o, s:f, s:f}", "verdict", findings_verdict(f), "finding",
-                  findings_sentence(f), "residual", finite_json(f->ratio), "detectable",
+                  findings_sentence(f, exact), "residual", finite_json(f->ratio), "detectable",
                   finite_json(findings_detectable(f)), "elements_not_finite", f->not_finite,
                   "elements_not_judged", f->not_judged);
     json_object_update_new(to, found);
@@ -85,7 +85,7 @@ static json_t *full_json(const struct verify *v)
     json_t *full = json_pack("{s:f, s:f, s:o, s:o}", "busy_s", v->seconds, "bytes", v->bytes,
                              "checksum", checksum_json(true, v->checksum), "checksum_recorded",
                              checksum_json(v->has_expected, v->expected));
-    return with_findings(full, &v->findings);
+    return with_findings(full, &v->findings, false);
 }
 
 /* Names of files may be no UTF-8, which JSON is: then without what is beyond ASCII. */
@@ -250,7 +250,7 @@ static json_t *restart_json(const struct report *r)
 }
 
 /* What the run measured. */
-static void add_run(json_t *root, const struct report *r)
+static void add_run(json_t *root, const struct report *r, bool exact)
 {
     json_object_update_new(
         root,
@@ -264,10 +264,11 @@ static void add_run(json_t *root, const struct report *r)
                   json_pack("{s:i, s:f}", "count", r->saves, "busy_s", r->saves_s), "stages",
                   stages_json(r), "io", ways_json(r)));
     if (r->checked)
-        with_findings(root, &r->findings);
+        with_findings(root, &r->findings, exact);
     /* A text, since it may be larger than the integers of JSON. */
     json_object_set_new(root, "check_seed", json_sprintf("%" PRIu64, r->check_seed));
     json_object_set_new(root, "restart", restart_json(r));
+    json_object_set_new(root, "advice", json_string(r->advice));
 }
 
 json_t *report_json(const struct account *a)
@@ -275,9 +276,7 @@ json_t *report_json(const struct account *a)
     json_t *root = ending_json(a);
     const struct report *r = a->report;
     if (r && r->wall_s > 0)
-        add_run(root, r);
-    if (r && r->wall_s > 0 && a->plan)
-        json_object_set_new(root, "advice", json_string(report_advice(r, a->plan)));
+        add_run(root, r, a->problem && a->problem->exact);
     if (r && r->full.judged)
         json_object_set_new(root, "full_check", full_json(&r->full));
     if (a->statistics)

@@ -13,7 +13,7 @@ static void print_seconds(double seconds)
     printf(" %7.*f", seconds < 100 ? 3 : seconds < 1000 ? 2 : 1, seconds);
 }
 
-static void print_stage(const struct report *r, enum stage stage)
+static void print_stage(const struct report *r, enum stage stage, bool gpu)
 {
     const struct stage_report *s = &r->stages[stage];
     const char *amount = "", *rate = "";
@@ -25,7 +25,7 @@ static void print_stage(const struct report *r, enum stage stage)
     if (s->amount > 0 && busy > 0)
         rate = stage == STAGE_GEMM ? quantity_flops(s->amount / busy)
                                    : quantity_rate(s->amount / busy);
-    printf("  %-14s", stage_titles[stage]);
+    printf("  %-14s", stage_title(stage, gpu));
     for (int i = 0; i < 3; i++)
         print_seconds(s->busy_s[i]);
     if (report_is_planned(stage))
@@ -33,30 +33,6 @@ static void print_stage(const struct report *r, enum stage stage)
     else
         printf("%8s", "");
     printf(" %4.0f%% %10s %12s\n", 100 * busy / r->wall_s, amount, rate);
-}
-
-const char *report_advice(const struct report *r, const struct plan *plan)
-{
-    bool several = plan->supers_down * plan->supers_across > 1;
-    double busy = r->stages[r->limit].busy_s[2] / r->wall_s;
-    if (busy < 0.5)
-        return "no stage is at work most of the time, as in short runs";
-    switch (r->limit) {
-    case STAGE_READ:
-        return plan->factor > 1.05 ? "more --host-memory or --gpu-memory means fewer bytes to read"
-                                   : "each byte is read once; only faster storage would help";
-    case STAGE_CACHE:
-    case STAGE_NETWORK:
-    case STAGE_IN:
-    case STAGE_OUT:
-        return several ? "more --gpu-memory means larger tiles and fewer bytes on this link"
-                       : "each byte crosses once; only more devices would help";
-    case STAGE_GEMM:
-        return busy < 0.9 ? "the device computes most of the time, but also waits for other stages"
-                          : "the device computes nearly all the time; more devices would help";
-    case STAGE_CHECK: return "larger tiles (--gpu-memory) make the check cheaper";
-    default: return "C is written once; only faster storage would help";
-    }
 }
 
 /* What went over the disk, beside what there is. */
@@ -73,10 +49,10 @@ static void print_disk(const struct report *r, const struct problem *p)
            quantity_bytes(r->stages[STAGE_WRITE].amount), moved / least);
 }
 
-static void print_findings(const char *title, const struct findings *f)
+static void print_residual(const char *title, const struct findings *f)
 {
-    printf("%s     %s\n            (but for a chance of 1e-12; rounding took %.2g of its limit)\n",
-           title, findings_sentence(f), f->ratio);
+    printf("%-12srounding took %.2g of its limit; an error is missed by a chance of 1e-12\n", title,
+           f->ratio);
     if (f->not_finite > 0)
         printf("            %.0f elements are NaN or Inf, as A and B make them: these have NaN or\n"
                "            Inf (numpy.isfinite finds them), or their products overflow\n",
@@ -103,10 +79,10 @@ static void print_diagonal(const struct problem *p)
 }
 
 /* Products in residues of what is NaN or Inf are made step by step. */
-static void warn_of_running_sums(const struct report *r, const struct problem *p)
+void report_warn_of_running_sums(const struct report *r, const struct problem *p)
 {
     const double part = r->findings.not_finite / problem_elements(p);
-    if (part > 0.05)
+    if (p->moduli > 0 && part > 0.05)
         fprintf(stderr,
                 "dgemm_ooc: %.0f %% of C are NaN or Inf, which products in residues are slow at: "
                 "--algo auto is faster\n",
@@ -123,39 +99,26 @@ void report_print(const struct report *r, const struct problem *p, const struct 
            r->same_bits ? bits : "bits not promised");
     printf("  busy, seconds     min     avg     max planned  wall     amount   all at avg\n");
     for (int i = 0; i < STAGE_COUNT; i++)
-        print_stage(r, (enum stage)i);
+        print_stage(r, (enum stage)i, m->gpu);
     printf("I/O        ");
     for (int i = 0; i <= OPERAND_COUNT; i++)
         if (r->ways[i])
             printf(" %s %s%s", report_files[i], r->ways[i], i < OPERAND_COUNT ? "," : "\n");
-    double limit = r->stages[r->limit].busy_s[2];
-    double rate = r->stages[STAGE_GEMM].amount / r->wall_s;
-    printf("Wall        %s (planned %s) after %s of start-up\n            %s",
-           quantity_time(r->wall_s), quantity_time(r->planned.wall_s), quantity_time(r->startup_s),
-           quantity_flops(rate));
-    if (m->ranks > 1)
-        printf(", %s a rank", quantity_flops(rate / m->ranks));
-    printf("\n");
     if (r->saves > 0)
         printf("Saved       %d time%s, in %s of it\n", r->saves, r->saves == 1 ? "" : "s",
                quantity_time(r->saves_s));
-    printf("Overlap     %.2f of the wall is the busiest stage, %s:\n            %s\n",
-           limit / r->wall_s, stage_titles[r->limit], report_advice(r, plan));
     if (r->complete)
         print_disk(r, p);
-    printf("Memory      device %s taken (planned %s, limit %s)\n", quantity_bytes(r->device_bytes),
-           quantity_bytes((double)plan->device_bytes), quantity_bytes((double)m->device_memory));
-    printf("            host %s at most (planned %s, limit %s)\n", quantity_bytes(r->host_bytes),
-           quantity_bytes((double)plan->host_bytes), quantity_bytes((double)m->host_memory));
+    printf("Planned     %s of %s memory, %s of host memory a rank\n",
+           quantity_bytes((double)plan->device_bytes), m->gpu ? "GPU" : "matrices'",
+           quantity_bytes((double)plan->host_bytes));
     if (r->checked)
-        print_findings("Check  ", &r->findings);
+        print_residual("Check", &r->findings);
     print_diagonal(p);
     if (p->exact)
         printf("Exact       %s\n", strchr(problem_exact_text(p), ' ') + 1);
-    if (p->moduli > 0) {
+    if (p->moduli > 0)
         print_proof(p);
-        warn_of_running_sums(r, p);
-    }
 }
 
 void report_print_ranks(const struct run *run)
@@ -182,7 +145,8 @@ void report_full_check(const struct verify *v)
     printf("Full check  read back: %s; %s in %s, %s\n",
            v->has_expected ? "checksum equal" : "no checksum recorded", quantity_bytes(v->bytes),
            quantity_time(v->seconds), quantity_rate(v->bytes / v->seconds));
-    print_findings("       ", &v->findings);
+    printf("            %s\n", findings_sentence(&v->findings, false));
+    print_residual("", &v->findings);
 }
 
 static int verdict_of(const struct findings *f)
@@ -198,22 +162,23 @@ static const char *remedy(const struct findings *f, const struct problem *p)
     return p->moduli > 0 ? " (--type d rounds less)" : " (--type d or --algo ozaki rounds less)";
 }
 
-static void print_verdict(const char *what, const struct findings *f, const struct problem *p)
+static void print_verdict(const char *what, const struct findings *f, bool exact,
+                          const struct problem *p)
 {
     const char *verdict = findings_verdict(f);
     char note[64] = "";
     if (f->not_finite > 0)
         snprintf(note, sizeof note, ", %.0f elements are NaN or Inf", f->not_finite);
     if (verdict)
-        printf("RESULT: C %s checked %s%s%s: %s\n", what, findings_summary(f), remedy(f, p), note,
-               verdict);
+        printf("RESULT: C %s checked %s%s%s: %s\n", what, findings_summary(f, exact), remedy(f, p),
+               note, verdict);
     else
-        printf("RESULT: C %s %s\n", what, findings_summary(f));
+        printf("RESULT: C %s %s\n", what, findings_summary(f, exact));
 }
 
 int report_check_result(const struct verify *v, const struct problem *p)
 {
-    print_verdict("is", &v->findings, p);
+    print_verdict("is", &v->findings, false, p);
     return verdict_of(&v->findings);
 }
 
@@ -237,7 +202,7 @@ void report_print_result(const struct report *r, const struct problem *p)
 {
     const struct findings *findings = deciding(r);
     if (findings)
-        print_verdict("complete,", findings, p);
+        print_verdict("complete,", findings, p->exact && findings == &r->findings, p);
     else
         printf("RESULT: C complete, not checked\n");
 }

@@ -217,7 +217,7 @@ const char *findings_verdict(const struct findings *f)
     return !findings_any(f) ? NULL : findings_pass(f) ? "PASSED" : "NOT CHECKED";
 }
 
-const char *findings_summary(const struct findings *f)
+const char *findings_summary(const struct findings *f, bool exact)
 {
     static char text[96];
     const double size = findings_detectable(f);
@@ -225,6 +225,8 @@ const char *findings_summary(const struct findings *f)
         snprintf(text, sizeof text, "without a product to check");
     else if (f->not_judged > 0)
         snprintf(text, sizeof text, "except %.0f elements", f->not_judged);
+    else if (exact)
+        snprintf(text, sizeof text, "to an error of 1");
     else if (size > 1)
         snprintf(text, sizeof text, "only to %.2g times a typical element", size);
     else if (size > 0)
@@ -234,7 +236,7 @@ const char *findings_summary(const struct findings *f)
     return text;
 }
 
-const char *findings_sentence(const struct findings *f)
+const char *findings_sentence(const struct findings *f, bool exact)
 {
     static char text[192];
     const double size = findings_detectable(f);
@@ -244,6 +246,8 @@ const char *findings_sentence(const struct findings *f)
         snprintf(text, sizeof text,
                  "%.0f elements could not be checked: they, or their squares, overflow",
                  f->not_judged);
+    else if (exact)
+        snprintf(text, sizeof text, "an error of 1 would have been found: sums are exact integers");
     else if (size > 1)
         snprintf(text, sizeof text,
                  "only an error of %.2g times a typical element would have been found", size);

@@ -68,9 +68,10 @@ bool findings_pass(const struct findings *f);
 /* "PASSED" or "NOT CHECKED"; null when there was nothing to check. */
 const char *findings_verdict(const struct findings *f);
 
-/* The verdict with its reason in a few words, for the last line of a run. */
-const char *findings_summary(const struct findings *f);
+/* The verdict with its reason in a few words, for the last line of a run.  `exact`: these are sums
+ * of integers, of which any error in one element is found (freivalds.h). */
+const char *findings_summary(const struct findings *f, bool exact);
 
 /* One sentence: what size of error would have been found, or why C counts as not checked.  The next
  * call overwrites the text. */
-const char *findings_sentence(const struct findings *f);
+const char *findings_sentence(const struct findings *f, bool exact);

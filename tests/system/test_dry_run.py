@@ -56,9 +56,11 @@ def dry_run(*options, **how):
 def plan(*options, **how):
     done = dry_run(*options, **how)
     assert (done.returncode, done.stderr) == (0, "")
-    for word in ("Problem ", "Plan ", "slots ", "memory ", "Links ", "disk read", "host to device",
-                 "multiply", "device to host", "disk write", "Predicted ", "Simulated ", "lower bound"):
+    for word in ("Problem ", "Plan ", "buffers: ", "memory ", "Links ", "disk read", "multiply", "disk write",
+                 "Predicted ", "Simulated ", "lower bound"):
         assert word in done.stdout
+    of_a_gpu = [word in done.stdout for word in ("host to device", "device to host", "GPU ")]
+    assert of_a_gpu == [of_a_gpu[0]] * 3 and ("copies in " in done.stdout) != of_a_gpu[0], done.stdout
     return done.stdout
 
 
@@ -112,8 +114,8 @@ def test_a_gpu_that_is_not_there_has_the_rates_of_one(source):
 
 def test_forced_grid_and_tile(source):
     text = plan(source, "--ranks", 6, "--grid", "2x3", "--tile", "50x40x32")
-    assert "grid 2x3, tile 50x40, slab 32" in text
-    assert "4x3 super-blocks, serpentine; 7 slabs each" in text
+    assert "grid 2x3, tile 50x40, 32 of k in a step" in text
+    assert "4x3 rounds of a tile on each rank, 7 steps along k each" in text
 
 
 def test_a_reports_machine_is_a_machine_file(source):
@@ -267,11 +269,11 @@ def test_machine_files(source, file):
 
 def test_rows_that_the_device_keeps(source, tmp_path):
     """A's panels for the next row come ahead where the device has room for both; so it is with a second tile."""
-    keeps = "  device    keeps A's panels for their row of super-blocks"
-    for memory, also in ("64M", ", and the next row's"), ("270K", ""):
+    keeps = "  GPU       holds rows of A for all tiles of a row"
+    for memory, also in ("64M", ", and those of the next row"), ("270K", ""):
         text = plan(source, "--tile", "64x64x32", "--gpu-memory", memory, *machine(tmp_path, **GPU_NODE))
         assert f"{keeps}{also}\n" in text, (memory, text)
-        assert ("  device    holds two tiles of C" in text) == bool(also), (memory, text)
+        assert ("  GPU       holds two tiles of C" in text) == bool(also), (memory, text)
 
 
 def test_limits_that_cost_much(huge, tmp_path):

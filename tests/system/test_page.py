@@ -491,7 +491,7 @@ def test_run_that_went_on(tmp_path, show):
     assert done.returncode == 0, done.stderr
     tab, report = show(page), json.loads(path.read_text())
     head = tab.all("header")[0]
-    assert re.search(r"\((planned .*?)\)", done.stdout)[1] in head
+    assert "planned " + re.search(r"\(predicted (.*?)\) after", done.stdout)[1] in head
     part = report["stages"]["gemm"]["flops"] / (2 * 700 * 600 * 800)
     percent, pieces = re.search(r"multiplied (\S+) % of the product, in (\d+) pieces?", head).groups()
     assert 0 < part < 1 and float(percent) == pytest.approx(100 * part, abs=0.051) and int(pieces) >= 1

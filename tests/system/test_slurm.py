@@ -42,7 +42,7 @@ def test_srun_needs_pmi(slurm, source, interface):
     (2, ["salloc", "-n2", "mpirun", "-n", "2"]), (1, ["salloc", "-n2"])],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None)
 def test_ways_to_start(slurm, reference, source, ranks, words):
-    done = slurm.run(*words, BUILD / "dgemm_ooc", source)
+    done = slurm.run(*words, BUILD / "dgemm_ooc", source, "-v")
     assert done.returncode == 0 and f"; {ranks} rank" in done.stdout, done.stderr
     assert read(output_of(source)).tobytes() == reference[1]
 

@@ -1,0 +1,263 @@
+/* Each line has a title and a function that writes the rest; one that writes nothing is left
+ * out. */
+#include "screen.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "integer_problem.h"
+#include "options.h"
+#include "quantity.h"
+
+enum { COLUMNS = 100, TITLE = 12, KEPT = '\x1f' /* a space of a name, where no line ends */ };
+
+static const double mostly = 0.5; /* of the time */
+
+static int print_word(const char *word)
+{
+    int length = 0;
+    for (; word[length]; length++)
+        putchar(word[length] == KEPT ? ' ' : word[length]);
+    return length;
+}
+
+/* Print a line, which goes on below where it is too long. */
+static void print_folded(const char *title, char *text)
+{
+    int column = printf("%-*s", TITLE, title);
+    for (char *rest, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (column > TITLE && column + 1 + (int)strlen(word) > COLUMNS)
+            column = printf("\n%*s", TITLE, "") - 1;
+        if (column > TITLE)
+            column += printf(" ");
+        column += print_word(word);
+    }
+    printf("\n");
+}
+
+struct line {
+    const char *title;
+    void (*write)(FILE *out, const struct account *account);
+};
+
+static void print_lines(const struct line *lines, size_t count, const struct account *account)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *text = NULL;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        if (!out)
+            continue;
+        lines[i].write(out, account);
+        if (fclose(out) == 0 && text[0])
+            print_folded(lines[i].title, text);
+        free(text);
+    }
+    fflush(stdout);
+}
+
+/* Before the work. */
+
+/* Whether both are one matrix, by name. */
+static bool b_is_a(const struct problem *p)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    return strcmp(a->file, b->file) == 0 && strcmp(a->dataset, b->dataset) == 0;
+}
+
+static void write_scalar(FILE *out, double real, double imaginary)
+{
+    if (imaginary != 0)
+        fprintf(out, "(%g%+gi) ", real, imaginary);
+    else if (real != 1)
+        fprintf(out, "%g ", real);
+}
+
+static void write_factor(FILE *out, const struct problem *p, enum operand operand)
+{
+    const char *turned = !p->trans[operand] ? "" : p->conjugate[operand] ? "^H" : "^T";
+    fprintf(out, "%s%s", operand == OPERAND_A || b_is_a(p) ? "A" : "B", turned);
+}
+
+static void write_standard(FILE *out, const struct standard *s)
+{
+    if (s->axis != AXIS_NONE)
+        fprintf(out, ", %s of A %s%s%s", s->axis == AXIS_ROWS ? "rows" : "columns",
+                s->centers ? "centred" : "", s->centers && s->scales ? " and " : "",
+                s->scales ? "scaled" : "");
+}
+
+static void write_product(FILE *out, const struct account *a)
+{
+    const struct problem *p = a->problem;
+    fputs("C = ", out);
+    write_scalar(out, p->alpha, p->alpha_i);
+    write_factor(out, p, OPERAND_A);
+    fputc(' ', out);
+    write_factor(out, p, OPERAND_B);
+    if (problem_reads_c(p)) {
+        fputs(" + ", out);
+        write_scalar(out, p->beta, p->beta_i);
+        fputc('C', out);
+    }
+    write_standard(out, &p->standard);
+    fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
+            p->exact ? problem_exact_text(p) : scalar_name(problem_held(p, OPERAND_C)), p->m,
+            p->n / problem_width(p), p->k / problem_width(p));
+}
+
+static void write_name(FILE *out, const char *file, const char *dataset)
+{
+    char name[sizeof(struct operand_name) + 1];
+    snprintf(name, sizeof name, "%s:%s", file, dataset);
+    error_make_plain(name);
+    for (const char *c = name; *c; c++)
+        fputc(*c == ' ' ? KEPT : *c, out);
+}
+
+static void write_files(FILE *out, const struct account *a)
+{
+    const struct problem *p = a->problem;
+    const enum operand last = problem_reads_c(p) ? OPERAND_C : OPERAND_B;
+    for (enum operand i = OPERAND_A; i <= last; i++) {
+        if (i == OPERAND_B && b_is_a(p))
+            continue;
+        fprintf(out, "%s%c = ", i == OPERAND_A ? "" : ", ", "ABC"[i]);
+        write_name(out, p->matrix[i].file, p->matrix[i].dataset);
+    }
+    fputs("; C goes to ", out);
+    write_name(out, a->output->file, a->output->dataset);
+}
+
+static void write_ranks(FILE *out, const struct machine *m)
+{
+    const int nodes = (int)ceil_div(m->ranks, m->ranks_per_node);
+    if (m->gpu)
+        fprintf(out, "%s, ", m->name);
+    else
+        fputs("CPU, ", out);
+    if (m->ranks > 1)
+        fprintf(out, "%d ranks", m->ranks);
+    else
+        fprintf(out, "%d thread%s", m->threads, m->threads == 1 ? "" : "s");
+    if (nodes > 1)
+        fprintf(out, " on %d nodes", nodes);
+}
+
+static void write_plan(FILE *out, const struct account *a)
+{
+    const struct machine *m = a->machine;
+    const struct simulation *s = a->predicted;
+    write_ranks(out, m);
+    if (m->gpu)
+        fprintf(out, ", %s of GPU", quantity_bytes((double)m->device_memory));
+    fprintf(out, "%s %s of %smemory%s: predicted %s, limited by %s", m->gpu ? " and" : ",",
+            quantity_bytes((double)m->host_memory), m->gpu ? "host " : "",
+            m->ranks > 1 ? " each" : "", quantity_time(s->wall_s),
+            stage_words(resource_stage(s->limit), m->gpu));
+}
+
+void screen_begin(const struct account *account)
+{
+    static const struct line lines[] = {
+        {"Product", write_product}, {"Files", write_files}, {"Plan", write_plan}};
+    const bool plans = account->predicted != NULL; /* something is left to be done */
+    print_lines(lines, plans ? 3 : 2, account);
+}
+
+/* At the end. */
+
+/* Of the time that the busiest stage was at work, on the rank where it was longest. */
+static double busiest(const struct report *r)
+{
+    return r->stages[r->limit].busy_s[2] / r->wall_s;
+}
+
+static void write_time(FILE *out, const struct account *a)
+{
+    const struct report *r = a->report;
+    const double rate = r->stages[STAGE_GEMM].amount / r->wall_s;
+    fprintf(out, "%s (predicted %s) after %s of start-up; %s", quantity_time(r->wall_s),
+            quantity_time(r->planned.wall_s), quantity_time(r->startup_s), quantity_flops(rate));
+    if (a->machine->ranks > 1)
+        fprintf(out, ", %s a rank", quantity_flops(rate / a->machine->ranks));
+}
+
+static void write_limit(FILE *out, const struct account *a)
+{
+    const struct report *r = a->report;
+    const struct stage_report *stage = &r->stages[r->limit];
+    const char *words = stage_words(r->limit, a->machine->gpu);
+    const double percent = 100 * busiest(r), rate = stage->amount / stage->busy_s[1];
+    if (busiest(r) < mostly) {
+        fprintf(out, "no single part of the work; the longest, %s, took %.0f %% of the time", words,
+                percent);
+        return;
+    }
+    fprintf(out, "%s: ", words);
+    if (stage->amount > 0 && stage->busy_s[1] > 0)
+        fprintf(out, "%s, ", r->limit == STAGE_GEMM ? quantity_flops(rate) : quantity_rate(rate));
+    fprintf(out, "busy %.0f %% of the time", percent);
+}
+
+static void write_faster(FILE *out, const struct account *a)
+{
+    fputs(a->report->advice, out);
+}
+
+static void write_memory(FILE *out, const struct account *a)
+{
+    const struct report *r = a->report;
+    const struct machine *m = a->machine;
+    if (m->gpu)
+        fprintf(out, "GPU %s of %s, host ", quantity_bytes(r->device_bytes),
+                quantity_bytes((double)m->device_memory));
+    fprintf(out, "%s used of %s allowed%s", quantity_bytes(r->host_bytes),
+            quantity_bytes((double)m->host_memory),
+            m->ranks > 1 ? ", on the rank that used most" : "");
+}
+
+/* Of the files, as far as these say more than the sums: all bits are those that were written. */
+static void write_read_back(FILE *out, const struct report *r)
+{
+    const struct findings *f = &r->full.findings;
+    if (r->checked && findings_pass(f))
+        fprintf(out, "; read back: %.2g", findings_detectable(f));
+    else
+        fprintf(out, "%s%s", r->checked ? "; read back: " : "", findings_sentence(f, false));
+}
+
+static void write_check(FILE *out, const struct account *a)
+{
+    const struct report *r = a->report;
+    if (!r->complete)
+        return;
+    if (r->checked)
+        fputs(findings_sentence(&r->findings, a->problem->exact), out);
+    if (r->full.judged)
+        write_read_back(out, r);
+    if (!r->checked && !r->full.judged)
+        fputs("none was made (--verify off)", out);
+    if (r->findings.not_finite > 0)
+        fprintf(out, "; %.0f elements are NaN or Inf, as A and B make them",
+                r->findings.not_finite);
+}
+
+static void write_place(FILE *out, const struct account *a)
+{
+    if (!a->report->complete)
+        fprintf(out, "not complete: %.1f %% is done and saved; it will be ", 100 * a->done);
+    write_name(out, a->output->file, a->output->dataset);
+}
+
+void screen_end(const struct account *account)
+{
+    static const struct line lines[] = {{"Time", write_time},     {"Limited by", write_limit},
+                                        {"Faster", write_faster}, {"Memory", write_memory},
+                                        {"Check", write_check},   {"C", write_place}};
+    const size_t of_the_work = account->report->wall_s > 0 ? 0 : 4; /* an earlier run did it */
+    print_lines(lines + of_the_work, sizeof lines / sizeof *lines - of_the_work, account);
+}
