@@ -109,25 +109,46 @@ static void write_product(FILE *out, const struct account *a)
             p->n / problem_width(p), p->k / problem_width(p));
 }
 
+static void write_text(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        fputc(*text == ' ' ? KEPT : *text, out);
+}
+
 static void write_name(FILE *out, const char *file, const char *dataset)
 {
     char name[sizeof(struct operand_name) + 1];
-    snprintf(name, sizeof name, "%s:%s", file, dataset);
+    snprintf(name, sizeof name, "%s%s%s", file, file[0] ? ":" : "", dataset);
     error_make_plain(name);
-    for (const char *c = name; *c; c++)
-        fputc(*c == ' ' ? KEPT : *c, out);
+    write_text(out, name);
+}
+
+static void write_operand(FILE *out, const struct problem *p, enum operand operand)
+{
+    const struct matrix_info *info = &p->matrix[operand];
+    const char title[] = {"ABC"[operand], ' ', '=', ' ', '\0'};
+    fputs(operand == OPERAND_A ? "" : ", ", out);
+    write_text(out, title);
+    write_name(out, info->file, info->dataset);
+}
+
+static void write_sibling(FILE *out, const struct matrix_info *b)
+{
+    fputs(", B = ", out);
+    write_name(out, "", b->dataset);
+    fputs(" of that file", out);
 }
 
 static void write_files(FILE *out, const struct account *a)
 {
     const struct problem *p = a->problem;
-    const enum operand last = problem_reads_c(p) ? OPERAND_C : OPERAND_B;
-    for (enum operand i = OPERAND_A; i <= last; i++) {
-        if (i == OPERAND_B && b_is_a(p))
-            continue;
-        fprintf(out, "%s%c = ", i == OPERAND_A ? "" : ", ", "ABC"[i]);
-        write_name(out, p->matrix[i].file, p->matrix[i].dataset);
-    }
+    write_operand(out, p, OPERAND_A);
+    if (!b_is_a(p) && strcmp(p->matrix[OPERAND_A].file, p->matrix[OPERAND_B].file) == 0)
+        write_sibling(out, &p->matrix[OPERAND_B]);
+    else if (!b_is_a(p))
+        write_operand(out, p, OPERAND_B);
+    if (problem_reads_c(p))
+        write_operand(out, p, OPERAND_C);
     fputs("; C goes to ", out);
     write_name(out, a->output->file, a->output->dataset);
 }
@@ -135,14 +156,11 @@ static void write_files(FILE *out, const struct account *a)
 static void write_ranks(FILE *out, const struct machine *m)
 {
     const int nodes = (int)ceil_div(m->ranks, m->ranks_per_node);
-    if (m->gpu)
-        fprintf(out, "%s, ", m->name);
-    else
-        fputs("CPU, ", out);
+    fputs(m->gpu ? m->name : "CPU", out);
     if (m->ranks > 1)
-        fprintf(out, "%d ranks", m->ranks);
-    else
-        fprintf(out, "%d thread%s", m->threads, m->threads == 1 ? "" : "s");
+        fprintf(out, ", %d ranks", m->ranks);
+    else if (!m->gpu)
+        fprintf(out, ", %d thread%s", m->threads, m->threads == 1 ? "" : "s");
     if (nodes > 1)
         fprintf(out, " on %d nodes", nodes);
 }
@@ -153,8 +171,10 @@ static void write_plan(FILE *out, const struct account *a)
     const struct simulation *s = a->predicted;
     write_ranks(out, m);
     if (m->gpu)
-        fprintf(out, ", %s of GPU", quantity_bytes((double)m->device_memory));
-    fprintf(out, "%s %s of %smemory%s: predicted %s, limited by %s", m->gpu ? " and" : ",",
+        fprintf(out, ", %s of GPU and", quantity_bytes((double)m->device_memory));
+    else
+        fputc(',', out);
+    fprintf(out, " %s of %smemory%s: predicted %s, limited by %s",
             quantity_bytes((double)m->host_memory), m->gpu ? "host " : "",
             m->ranks > 1 ? " each" : "", quantity_time(s->wall_s),
             stage_words(resource_stage(s->limit), m->gpu));
