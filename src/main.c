@@ -12,6 +12,7 @@
 #include "launcher.h"
 #include "leftovers.h"
 #include "meter.h"
+#include "phase.h"
 #include "rlimits.h"
 #include "session.h"
 #include "stop.h"
@@ -69,6 +70,7 @@ int main(int argc, char **argv)
     stop_listen();
     leftovers_guard();
     session_run(&session); /* in which the ranks agree on what is wrong */
+    phases_close();
     if (session.comm.rank == 0)
         session_report(&session);
     else if (session.comm.size == 1 && !launcher_is_srun()) /* whose other tasks are as alone */

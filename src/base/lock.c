@@ -15,6 +15,7 @@
 
 #include "error.h"
 #include "file.h"
+#include "phase.h"
 
 enum { TEXT_BYTES = 512, ATTEMPTS = 5 };
 
@@ -173,6 +174,7 @@ static void remove_stale(const char *name, const struct owner *stale)
         file_give_name(away, name, false);
         return;
     }
+    phase_hide();
     fprintf(stderr,
             "dgemm_ooc: %s belongs to a run that has died (process %d on %s, since %s); this run "
             "takes it over\n",

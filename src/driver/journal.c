@@ -18,6 +18,7 @@
 #include "file.h"
 #include "leftovers.h"
 #include "lock.h"
+#include "phase.h"
 
 enum {
     HASH_DIGITS = 16,
@@ -432,6 +433,7 @@ static int take(struct journal *journal, struct error *err)
     const char *path = journal->names->journal;
     enum lock_state state = lock_file(journal->descriptor, LOCK_EX);
     if (state == LOCK_UNSUPPORTED) {
+        phase_hide();
         fprintf(stderr, "dgemm_ooc: %s cannot be locked (%s); %s is used as its lock file\n", path,
                 strerror(errno), journal->names->lock);
         if (lock_take(journal->names->lock, err))

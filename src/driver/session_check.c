@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "output_check.h"
+#include "phase.h"
 #include "problem_open.h"
 #include "same_files.h"
 #include "session.h"
@@ -48,6 +49,7 @@ int session_check_output(struct session *s)
     struct machine *m = &s->hardware.machine;
     struct verify *full = &s->record.report.full;
     struct recall recall = {0};
+    phase_begin("opening A, B and C", 0);
     if (s->comm.rank == 0)
         describe(s, &recall);
     if (comm_agree(&s->comm, &s->err))
@@ -74,6 +76,7 @@ int session_check_output(struct session *s)
     verify_files(&s->problem, &recall.info, m, &s->comm, full, &s->err);
     if (session_check_operands(s))
         return complain_stopped(s);
+    phase_end();
     if (s->comm.rank == 0) {
         s->record.done = 1;
         if (!s->options.quiet)

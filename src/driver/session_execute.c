@@ -7,6 +7,7 @@
 #include "error.h"
 #include "leftovers.h"
 #include "meter.h"
+#include "phase.h"
 #include "quantity.h"
 #include "save.h"
 #include "schedule.h"
@@ -60,7 +61,7 @@ static int when_saved(void *context, const struct saved *saved, bool *known, str
     const bool speaks = s->comm.rank == 0;
     struct progress now;
     struct error why = {0};
-    ticker_hide(&s->record.ticker);
+    phase_end();
     *known = false;
     if (s->comm.local_rank == 0 && operand_state_check(&s->operands, err))
         return err->code;
@@ -97,7 +98,7 @@ static void when_stopping(void *context, double stop_s)
     struct session *s = context;
     if (s->comm.rank > 0)
         return;
-    ticker_hide(&s->record.ticker);
+    phase_hide();
     stop_s = fmax(stop_s, attempt_stop_seconds(&s->attempt, &s->hardware.machine));
     fprintf(stderr, "dgemm_ooc: stopping (%s): %s takes %s%s", stop_reason(),
             s->attempt.plan.layers > 1 ? "this" : "the checkpoint",
@@ -147,6 +148,7 @@ static int open_run(struct session *s)
 static void discard_sums(struct session *s)
 {
     struct piece *piece = &s->progress.left.pieces[0];
+    phase_end();
     if (s->comm.rank == 0)
         fprintf(stderr,
                 "dgemm_ooc: the saved sums of C from row %" PRId64 ", column %" PRId64
@@ -163,6 +165,8 @@ static uint64_t hash_block(struct session *s, int place, const struct block *blo
     const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
     const struct reading part = {&info, problem_held(&s->problem, OPERAND_C), block, 1, 1, false};
     struct bands bands;
+    phase_begin("checking saved sums", (double)(block->rows * block->cols) *
+                                           (double)problem_element(&s->problem, OPERAND_C));
     bands_read(&part, &s->comm, &bands, cannot);
     return bands_total(&bands);
 }
@@ -302,6 +306,7 @@ static int requeue_failed(struct session *s)
             const struct block *tile = problem_is_triangle(p) ? &all : &f.tiles[i];
             if (work_has(&s->progress.left, tile)) /* another layer's product of it failed, too */
                 continue;
+            phase_hide();
             if (s->comm.rank == 0)
                 fprintf(stderr,
                         "dgemm_ooc: rank %d (%s): the tile of C at (%" PRId64 ", %" PRId64
@@ -341,6 +346,8 @@ static void finish_attempt(struct session *s)
     if (problem_is_triangle(&a->problem) && comm_sum((uint64_t)a->run.check.failures) > 0)
         all.findings = (struct findings){0}; /* all of it is multiplied again */
     advance(a, &all, &s->progress);
+    ticker_end(&s->record.ticker, work_done(&s->progress.left, &s->problem));
+    phase_end();
     report_attempt(s);
     s->record.page.end = clock_now();
     requeue_failed(s);
@@ -368,12 +375,13 @@ static int attempt_piece(struct session *s)
     run_execute(&a->run, &s->err);
     if (s->err.code > 0 && s->err.code != EXIT_STOPPED)
         comm_raise(&s->comm);
-    ticker_hide(&record->ticker);
     if (comm_agree(&s->comm, &s->err) == 0)
         finish_attempt(s);
     else if (s->err.code == EXIT_STOPPED)
         report_attempt(s);
+    phase_begin("closing files, freeing memory", 0);
     run_close(&a->run);
+    phase_end();
     return s->err.code;
 }
 
@@ -387,15 +395,16 @@ int session_execute(struct session *s)
         trace_open(&record->trace, s->hardware.device, spans, timeline, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return session_check_operands(s);
-    if (s->comm.rank == 0)
-        ticker_open(&record->ticker, s->options.progress, s->options.quiet,
-                    problem_reads_ab(p) ? 2 * problem_products(p) * (double)p->k : 0,
-                    attempt_save_seconds(&s->attempt, &s->hardware.machine));
+    record->ticker =
+        (struct ticker){.flops = problem_reads_ab(p) ? 2 * problem_products(p) * (double)p->k : 0,
+                        .tail_s = attempt_save_seconds(&s->attempt, &s->hardware.machine)};
     s->safe_s = clock_now();
     s->durable = s->progress.left;
     while (s->progress.left.count > 0 && attempt_piece(s) == 0)
         if (s->progress.left.count > 0)
             session_plan(s);
+    if (spans && !s->err.code)
+        phase_begin("writing the trace", 0);
     if (spans && !s->err.code)
         trace_write(&record->trace, &s->comm, s->options.trace, &record->trace_error);
     if (!s->err.code)

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "gpu_absence.h"
 #include "output_check.h"
+#include "phase.h"
 #include "problem_open.h"
 #include "same_files.h"
 #include "session.h"
@@ -28,6 +29,7 @@ static void warn_without_gpu(const struct comm *comm, bool have)
 {
     int without = (int)comm_min((uint64_t)(have ? comm->size : comm->rank));
     int with = (int)comm_min((uint64_t)(have ? comm->rank : comm->size));
+    phase_hide();
     if (comm->rank == without && with < comm->size)
         fprintf(stderr,
                 "dgemm_ooc: rank %d sees no GPU, but other ranks do, so all compute on the CPU: "
@@ -111,6 +113,7 @@ int session_check_operands(struct session *s)
     struct error changed = {0};
     if (s->err.code == EXIT_STOPPED)
         return s->err.code;
+    phase_begin("looking at the files again", 0);
     if (s->comm.local_rank == 0)
         operand_state_check(&s->operands, &changed);
     if (comm_agree(&s->comm, &changed))
@@ -174,6 +177,7 @@ int session_choose_moduli(const struct options *o, struct problem *p, struct err
         return err->code;
     if (o->moduli == 0)
         p->moduli = spread.moduli > 0 ? spread.moduli : RESIDUES_MOST;
+    phase_hide();
     if (spread.moduli == 0)
         fprintf(stderr,
                 "dgemm_ooc: the dynamic range of A or B is so wide that even %d moduli may be less "
@@ -191,9 +195,11 @@ int session_choose_moduli(const struct options *o, struct problem *p, struct err
 int session_prepare(struct session *s)
 {
     struct hardware *h = &s->hardware;
+    phase_begin("looking for devices", 0);
     h->gpu = choose_gpu(&s->options, &s->comm, &s->err);
     describe_machine(h, &s->options, &s->comm, &s->err);
     session_end_startup(s, STARTUP_DEVICE);
+    phase_begin("opening A and B", 0);
     if (s->comm.rank == 0) {
         s->described = problem_open(&s->options, &s->problem, &s->err) == 0 &&
                        session_choose_moduli(&s->options, &s->problem, &s->err) == 0;
@@ -210,16 +216,19 @@ int session_prepare(struct session *s)
     comm_share(&s->progress, sizeof s->progress, 0);
     comm_share(&s->complete, sizeof s->complete, 0);
     session_end_startup(s, STARTUP_OPERANDS);
+    phase_begin("measuring the disk", 0);
     if (s->described && !s->options.machine[0])
         probe_disk(&h->machine, &s->problem, &s->comm);
     comm_share(&h->machine, sizeof h->machine, 0);
     session_end_startup(s, STARTUP_PROBE);
+    phase_begin("planning", 0);
     if (s->described && !s->complete) {
         same_files_check(&s->problem, &s->operands, &s->comm, &s->err);
         if (s->progress.left.count > 0)
             session_plan_all(s);
     }
     comm_agree(&s->comm, &s->err);
+    phase_end();
     session_end_startup(s, STARTUP_PLAN);
     return s->err.code;
 }

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "leftovers.h"
 #include "lock.h"
+#include "phase.h"
 #include "session.h"
 #include "verify.h"
 
@@ -53,6 +54,7 @@ static bool reads_back(const struct session *s)
     if (s->options.verify != VERIFY_ONLINE || !s->resumed || s->options.restart == RESTART_TRUST)
         return s->options.verify == VERIFY_FULL;
     bool fits = comm_sum(verify_fits(&s->problem, &s->hardware.machine, &why) != 0) == 0;
+    phase_hide();
     if (speaks && !fits)
         fprintf(stderr,
                 "dgemm_ooc: no full check, so an operand that changed since an earlier run but "
@@ -70,17 +72,20 @@ int session_publish(struct session *s)
     r->findings = s->progress.findings; /* of all runs that had a part in it */
     r->checksum = bands_total(&s->progress.bands);
     r->complete = true;
+    phase_begin("recording the checksum", 0);
     if (r->planned.pieces == 0 && s->options.verify != VERIFY_OFF)
         r->checked = true; /* by the run that multiplied all, and then read it back */
     if (s->comm.rank == 0 && s->options.verify != VERIFY_OFF)
         output_record(&s->output, r->checksum, &s->err);
     if (comm_agree(&s->comm, &s->err) || (reads_back(s) && read_back(s)))
         return s->err.code;
+    phase_begin("making C durable", 0);
     /* Where C cannot have its name, it stays for a run that can give it that. */
     if (s->comm.rank == 0 && output_complete(&s->output, &s->err) == 0 &&
         output_publish(&s->output, &s->options, &s->err))
         save_complete(s, &ignored);
     s->complete = comm_agree(&s->comm, &s->err) == 0;
+    phase_end();
     return s->err.code;
 }
 

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "meter.h"
+#include "phase.h"
 #include "quantity.h"
 #include "session.h"
 
@@ -90,6 +91,7 @@ static int compare(struct session *s, const struct reading *what)
     struct bands now;
     struct error why = {0};
     double begin = clock_now();
+    phase_begin("checking what was saved of C", bytes_of(what));
     if (what->count < 0)
         error_add(&s->err, EXIT_INPUT, "the finished part of %s is in too many pieces",
                   what->info->file);
@@ -99,6 +101,7 @@ static int compare(struct session *s, const struct reading *what)
         session_complain_unread(s, &why);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
+    phase_end();
     r->compared_bytes = bytes_of(what);
     r->compare_s = clock_now() - begin;
     r->trusted = progress->trusted;
@@ -124,6 +127,7 @@ int session_compare(struct session *s)
     struct reading what = {c, problem_held(&s->problem, OPERAND_C), blocks, 0, threads, true};
     if (s->options.verify == VERIFY_OFF || s->options.restart == RESTART_TRUST) {
         s->progress.trusted = s->record.report.trusted = true;
+        phase_end();
         if (s->comm.rank == 0)
             warn_trusted(&s->options);
         return 0;

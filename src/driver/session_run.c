@@ -8,8 +8,10 @@
 
 #include "device.h"
 #include "draw.h"
+#include "launcher.h"
 #include "meter.h"
 #include "nodes.h"
+#include "phase.h"
 #include "quantity.h"
 #include "same_files.h"
 #include "session.h"
@@ -69,6 +71,7 @@ static int open_device(struct session *s)
 {
     const struct attempt *attempt = &s->attempt;
     struct hardware *h = &s->hardware;
+    phase_begin("opening the device", 0);
     if (h->gpu >= 0)
         device_gpu_open(h->gpu, attempt->request.algorithm, &h->device, &s->err);
     else
@@ -76,6 +79,7 @@ static int open_device(struct session *s)
     if (h->device)
         snprintf(h->place.device, sizeof h->place.device, "%s", h->device->info.name);
     h->places = place_gather(&s->comm, &h->place);
+    phase_end();
     if (h->places && !s->options.quiet) {
         const struct advice advice = session_advice(s);
         if (s->options.verbose)
@@ -155,6 +159,7 @@ static void compare_beside(struct session *s)
 static int open_all(struct session *s)
 {
     begin_stops(s);
+    phase_begin("opening the journal", 0);
     s->resumed = s->journal.saved = s->progress.saved;
     if (take_output(s) || (s->resumed && (open_output(s) || session_compare(s))))
         return s->err.code;
@@ -164,6 +169,7 @@ static int open_all(struct session *s)
     session_end_startup(s, STARTUP_DEVICE);
     if (read_statistics(s))
         return s->err.code;
+    phase_begin("making C's file", 0);
     report_baseline();
     if (s->comm.rank == 0)
         compare_beside(s);
@@ -240,10 +246,23 @@ static void share_folder(const struct options *o, const struct comm *comm, struc
                   folder);
 }
 
+/* Show the phases on rank 0, and hide them elsewhere. */
+static void show_phases(const struct options *o, int rank)
+{
+    const bool always = o->progress == PROGRESS_ALWAYS;
+    if (rank > 0)
+        phases_close();
+    else if (always || (o->progress == PROGRESS_AUTO && !o->quiet))
+        phases_open(always || isatty(STDERR_FILENO));
+}
+
 int session_run(struct session *s)
 {
+    show_phases(&s->options, launcher_rank());
+    phase_begin("starting the ranks", 0);
     if (comm_open(&s->comm, &s->err) || nodes_form(&s->comm, &s->err))
         return s->err.code;
+    show_phases(&s->options, s->comm.rank);
     watch_begin(&s->comm);
     compare_options(s);
     share_folder(&s->options, &s->comm, &s->err);
@@ -267,6 +286,7 @@ int session_run(struct session *s)
     }
     if (open_all(s) == 0 && session_execute(s) == 0 && session_publish(s) == 0)
         session_print_report(s);
+    phase_begin("cleaning up", 0);
     if (s->comm.rank == 0) {
         session_conclude(s);
         session_print_stopped(s);

@@ -6,7 +6,7 @@
 #include "error.h"
 #include "integer_problem.h"
 #include "magnitude.h"
-#include "pass.h"
+#include "phase.h"
 #include "quantity.h"
 #include "session.h"
 #include "standard_problem.h"
@@ -50,9 +50,10 @@ static void warn(const struct session *s)
             variables ? ": the mean is NaN, and so is C there" : ": the mean is NaN, and so is C");
 }
 
-static void tell(void *context, double done)
+/* Begin to read them from A. */
+static void begin_reading(const struct session *s, const char *what)
 {
-    ticker_tell_other(context, "of A is read, for means and deviations", done);
+    phase_begin(what, problem_bytes(&s->problem, OPERAND_A));
 }
 
 int session_compare_statistics(struct session *s)
@@ -60,7 +61,8 @@ int session_compare_statistics(struct session *s)
     struct statistics again = {0};
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
-    if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, NULL, &again, &s->err) == 0 &&
+    begin_reading(s, "means and deviations, again");
+    if (statistics_read(&s->problem, &s->hardware.machine, &s->comm, &again, &s->err) == 0 &&
         !statistics_equal(&again, &s->statistics))
         error_add(&s->err, EXIT_VERIFY,
                   "reading A again gave other means or deviations than those used; A, its disk or "
@@ -69,27 +71,17 @@ int session_compare_statistics(struct session *s)
     return comm_agree(&s->comm, &s->err);
 }
 
-/* Tells how far rank 0 has come with what is before the product. */
-static struct ticker *open_ticker(struct session *s)
-{
-    struct ticker *ticker = &s->record.ticker; /* of the product, later */
-    if (s->comm.rank == 0)
-        ticker_open(ticker, s->options.progress, s->options.quiet, 1, 0);
-    return ticker;
-}
-
 int session_read_statistics(struct session *s)
 {
     struct statistics *found = &s->statistics;
     if (s->problem.standard.axis == AXIS_NONE)
         return 0;
-    struct ticker *ticker = open_ticker(s);
-    const struct pass_watch watch = {tell, ticker};
     s->output.statistics = found;
-    statistics_read(&s->problem, &s->hardware.machine, &s->comm, &watch, found, &s->err);
-    ticker_hide(ticker);
+    begin_reading(s, "means and deviations of A");
+    statistics_read(&s->problem, &s->hardware.machine, &s->comm, found, &s->err);
     if (session_check_operands(s))
         return s->err.code;
+    phase_end();
     if (s->comm.rank == 0 && s->options.verbose)
         printf("Statistics  means and deviations of %" PRId64
                " %ss of A, %s in %s (predicted %s)\n",
@@ -100,20 +92,16 @@ int session_read_statistics(struct session *s)
     return 0;
 }
 
-static void tell_magnitude(void *context, double done)
-{
-    ticker_tell_other(context, "of a matrix is read, for its largest element", done);
-}
-
 int session_measure(struct session *s)
 {
     struct magnitude found;
-    struct ticker *ticker = open_ticker(s);
-    const struct pass_watch watch = {tell_magnitude, ticker};
-    magnitude_read(&s->problem, &s->hardware.machine, &s->comm, &watch, &found, &s->err);
-    ticker_hide(ticker);
+    const double second =
+        problem_is_of_one_matrix(&s->problem) ? 0 : problem_bytes(&s->problem, OPERAND_B);
+    phase_begin("largest elements of A and B", problem_bytes(&s->problem, OPERAND_A) + second);
+    magnitude_read(&s->problem, &s->hardware.machine, &s->comm, &found, &s->err);
     if (session_check_operands(s))
         return s->err.code;
+    phase_end();
     if (s->comm.rank == 0 && integers_check(&s->problem, found.largest, &s->err) == 0 &&
         s->options.verbose)
         printf("Largest     elements of A and B: %" PRIu64 " and %" PRIu64

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "launcher.h"
 #include "leftovers.h"
+#include "phase.h"
 #include "waits.h"
 
 enum {
@@ -325,6 +326,7 @@ void comm_no_memory(const char *what)
 {
     int rank;
     MPI_Comm_rank(all, &rank);
+    phase_hide();
     fprintf(stderr, "dgemm_ooc: rank %d has no memory for %s\n", rank, what);
     comm_abort(EXIT_RESOURCES);
 }

@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "error.h"
 #include "meter.h"
+#include "phase.h"
 #include "problem.h"
 #include "waits.h"
 #include "window.h"
@@ -123,6 +124,7 @@ static void say(double limit)
     if (to)
         fclose(to);
     say_what(stalls.mine, what, sizeof what);
+    phase_hide();
     fprintf(stderr, "dgemm_ooc: rank %d has waited %.0f s for %s%s%s",
             stalls.first + (int)(stalls.mine - stalls.records), seconds_since(&stalls.mine->since),
             what, others && *others ? "; on its node:\n" : "\n", others ? others : "");

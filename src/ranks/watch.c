@@ -16,6 +16,7 @@
 #include "error.h"
 #include "leftovers.h"
 #include "lock.h"
+#include "phase.h"
 #include "stalls.h"
 
 enum { STALL_SECONDS = 60 };
@@ -55,6 +56,7 @@ static void leave(int dead)
     int speaker = 0;
     while (speaker < watch.mine && is_dead(speaker))
         speaker++;
+    phase_hide();
     if (speaker == watch.mine)
         fprintf(stderr,
                 "dgemm_ooc: rank %d (process %d) has died, perhaps killed for lack of memory; the "

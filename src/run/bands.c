@@ -4,6 +4,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "phase.h"
 #include "quantity.h"
 #include "stop.h"
 #include "store.h"
@@ -66,8 +67,11 @@ static void read_block(struct reader *r, const struct block *block, struct error
             struct block part = block_cut_part(block, &cut, i);
             if (what->stops && stop_level(r->comm->rank == 0) == STOP_END)
                 mine.code = EXIT_STOPPED;
-            else if (store_read(r->store, &part, memory, &mine) == 0)
+            else if (store_read(r->store, &part, memory, &mine) == 0) {
                 bands_add(r->sums, &r->table, what->info->rows, &part, memory);
+                phase_count((double)(part.rows * part.cols * r->comm->size) *
+                            (double)scalar_size(what->type));
+            }
         }
 #pragma omp critical
         if (mine.code)

@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "matrix.h"
+#include "phase.h"
 #include "waits.h"
 #include "window.h"
 
@@ -156,6 +157,7 @@ static bool read_next(struct intake *in, int thread, struct error *err)
     slot.memory = intake_memory(in, number);
     if (mover_move(&in->mover, &slot, thread, err))
         return false;
+    phase_count(mover_bytes(&in->mover, t));
     intake_set_full(in, number, t->users + (t->to >= 0));
     return true;
 }
@@ -164,9 +166,11 @@ static bool read_next(struct intake *in, int thread, struct error *err)
 static void populate(struct intake *in, int thread)
 {
     const int size = in->comm->node_size, first = thread * size + in->comm->node_rank;
-    if (in->mover.device->info.kind == DEVICE_GPU)
-        for (int i = first; i < in->count; i += in->mover.threads * size)
-            slot_populate(&in->mover, &in->slots[i]);
+    const bool pins = in->mover.device->info.kind == DEVICE_GPU;
+    for (int i = first; pins && i < in->count; i += in->mover.threads * size) {
+        slot_populate(&in->mover, &in->slots[i]);
+        phase_count((double)in->mover.slot_bytes * size);
+    }
 }
 
 static void set_ready(struct intake *in)

@@ -1,6 +1,7 @@
 #include "layers.h"
 
 #include "error.h"
+#include "phase.h"
 
 /* Both ends cut a matrix into the same parts. */
 static struct block_cut cut_of(const struct run *run, const struct matrix *matrix)
@@ -81,6 +82,7 @@ static void receive_part(struct run *run, const struct matrix *matrix, const str
     double since, begin = meter_begin(meter);
     comm_receive(slot->memory, bytes, from);
     double end = meter_end(meter, span.amount, &since);
+    phase_count((double)bytes);
     trace_host(run->trace, span, begin, end, since);
 }
 
@@ -128,6 +130,10 @@ static void add_tile(struct run *run, struct slot *const slots[2], struct error 
         {run->acc.type, run->acc.memory, run->acc.ld, {0, 0, tile->rows, tile->cols}},
         {check->problem->exact ? SCALAR_INT64 : SCALAR_DOUBLE, check->y, sums, {0, 0, 2, sums}},
         {SCALAR_DOUBLE, check_sizes(check), tile->rows, {0, 0, 4, tile->rows}}};
+    double bytes = 0;
+    for (int step = 1; step < run->plan->layers; step *= 2)
+        bytes += (double)part_bytes(&matrices[0], &matrices[0].block);
+    phase_begin("adding up the layers", bytes);
     climb(run, matrices, check->on ? 3 : 1, slots, err);
     for (int i = 0; i < 2 && !err->code; i++)
         run->device->sync(run->device, run->drain.c0_used[i], err);

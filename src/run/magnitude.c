@@ -44,7 +44,7 @@ static void add(void *context, const struct block *part, void *memory)
 }
 
 int magnitude_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                   const struct pass_watch *watch, struct magnitude *to, struct error *err)
+                   struct magnitude *to, struct error *err)
 {
     const double begin = clock_now();
     const size_t memory = comm_min(machine->host_memory); /* all ranks cut in the same way */
@@ -59,7 +59,6 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
                             .way = p->io,
                             .comm = comm,
                             .threads = threads,
-                            .watch = watch,
                             .context = &search,
                             .add = add};
         const size_t fixed = pass_overhead(info, search.type, p->io, threads);

@@ -7,7 +7,6 @@
 struct comm;
 struct error;
 struct machine;
-struct pass_watch;
 struct problem;
 
 /* The same on all ranks. */
@@ -19,4 +18,4 @@ struct magnitude {
 /* Collective, blocks.  Find them within machine->host_memory on each rank, on machine->threads.
  * EXIT_STOPPED after a request to stop. */
 int magnitude_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                   const struct pass_watch *watch, struct magnitude *to, struct error *err);
+                   struct magnitude *to, struct error *err);

@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "matrix.h"
+#include "phase.h"
 #include "waits.h"
 
 enum { COPIES_AHEAD = 200 }; /* each with two events; CUDA's queue holds about 1000 of all these */
@@ -38,8 +39,10 @@ void outlet_return(struct outlet *o, struct slot *slot)
 static void populate(struct outlet *o, int thread)
 {
     bool pins = o->mover.device->info.kind == DEVICE_GPU;
-    for (int i = thread; pins && i < o->count; i += o->mover.threads)
+    for (int i = thread; pins && i < o->count; i += o->mover.threads) {
         slot_populate(&o->mover, &o->slots[i]);
+        phase_count((double)o->mover.slot_bytes);
+    }
     pthread_mutex_lock(&o->lock);
     o->populated++;
     pthread_cond_broadcast(&o->freed);
@@ -48,8 +51,11 @@ static void populate(struct outlet *o, int thread)
 
 static void set_written(struct outlet *o, struct slot *slot)
 {
+    const double bytes = mover_bytes(&o->mover, &slot->transfer);
     pthread_mutex_lock(&o->lock);
     o->written++;
+    o->left -= bytes;
+    phase_count(bytes);
     pthread_mutex_unlock(&o->lock);
     outlet_return(o, slot);
 }
@@ -195,6 +201,7 @@ static void give(struct outlet *o, struct slot *slot)
 {
     pthread_mutex_lock(&o->lock);
     slot->number = o->submitted++;
+    o->left += mover_bytes(&o->mover, &slot->transfer);
     o->given[slot->number % o->count] = slot;
     pthread_cond_signal(&o->more);
     pthread_mutex_unlock(&o->lock);
@@ -250,6 +257,9 @@ static void join(struct outlet *o)
 
 int outlet_finish(struct outlet *o, struct error *err)
 {
+    pthread_mutex_lock(&o->lock);
+    phase_begin("writing the rest of C", o->left);
+    pthread_mutex_unlock(&o->lock);
     wait_begin(WAIT_FOR_SLOT);
     join(o); /* which still write all that was given */
     wait_end();

@@ -25,6 +25,7 @@ struct outlet {
     int64_t submitted;   /* by the main thread */
     int64_t claimed;     /* by the threads */
     int64_t written;     /* and written */
+    double left;         /* bytes of those that were given and are not written */
     pthread_cond_t more; /* a slot was given, there is something to prepare, or `stop` is set */
     bool stop;           /* no more slots will be given, or something failed */
     int preparing;       /* threads that prepare the file now */

@@ -5,6 +5,7 @@
 #include "comm.h"
 #include "error.h"
 #include "matfile.h"
+#include "phase.h"
 #include "quantity.h"
 #include "stop.h"
 
@@ -62,19 +63,12 @@ static int read_round(struct pass *pass, const struct block *block, const struct
         if (mine.code)
             *err = mine;
     }
+    uint64_t bytes = 0;
     for (int i = 0; i < count && !err->code; i++)
-        pass->bytes +=
-            (uint64_t)(pass->parts[i].rows * pass->parts[i].cols) * scalar_size(pass->type);
+        bytes += (uint64_t)(pass->parts[i].rows * pass->parts[i].cols) * scalar_size(pass->type);
+    pass->bytes += bytes;
+    phase_count((double)bytes * pass->comm->size);
     return err->code;
-}
-
-/* Rank 0: that part of a block is read. */
-static void tell(const struct pass *pass, const struct block *block, double part)
-{
-    const double all = (double)pass->info->rows * (double)pass->info->cols;
-    const double here = part * (double)block->rows * (double)block->cols;
-    if (pass->watch && pass->comm->rank == 0)
-        pass->watch->tell(pass->watch->context, (pass->told + here) / all);
 }
 
 /* As many parts as a rank has threads, then those of the next ranks follow. */
@@ -90,12 +84,9 @@ int pass_read(struct pass *pass, const struct block *block, struct error *err)
         const int count = (int)min_i64(each, parts - i);
         if (stop_level(pass->comm->rank == 0) == STOP_END)
             err->code = EXIT_STOPPED;
-        else if (read_round(pass, block, &cut, i, count, err) == 0) {
+        else if (read_round(pass, block, &cut, i, count, err) == 0)
             goes_on = !pass->add_round || pass->add_round(pass->context, count);
-            tell(pass, block, (double)min_i64(i + stride, parts) / (double)parts);
-        }
     }
-    pass->told += (double)block->rows * (double)block->cols;
     if (err->code)
         comm_raise(pass->comm);
     return comm_agree(pass->comm, err);

@@ -1,5 +1,6 @@
 /* A pass over a matrix: all ranks and threads read it together, once, and give each part of it to a
- * function.  It ends on all ranks where one of them fails or is asked to stop. */
+ * function.  What is read is counted (phase.h).  It ends on all ranks where one of them fails or is
+ * asked to stop. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,23 +13,16 @@ struct error;
 
 enum { PASS_PART_LEAST = 64 << 10 }; /* bytes */
 
-/* Who is told now and then, on rank 0, how much of the matrix is read: from 0 to 1. */
-struct pass_watch {
-    void (*tell)(void *context, double done);
-    void *context;
-};
-
 struct pass {
     /* Set by the caller: */
     const struct matrix_info *info;
     enum scalar type; /* of the elements as they are read */
     enum store_way way;
     struct comm *comm;
-    int threads;                    /* the same on all ranks, unless it is `apart` */
-    int rooms;                      /* what a thread has, in parts; 0: one, which it reads to */
-    bool apart;                     /* each rank has blocks of its own to read */
-    const struct pass_watch *watch; /* null: nobody */
-    void *context;                  /* of these functions: */
+    int threads;   /* the same on all ranks, unless it is `apart` */
+    int rooms;     /* what a thread has, in parts; 0: one, which it reads to */
+    bool apart;    /* each rank has blocks of its own to read */
+    void *context; /* of these functions: */
     /* A part is in memory, packed.  Called by the thread that has read it, while others do. */
     void (*add)(void *context, const struct block *part, void *memory);
     /* Null, or: so many parts (`parts`, pass_memory) have been added.  Called by one thread, before
@@ -39,7 +33,6 @@ struct pass {
     struct block *parts; /* that the threads have read last */
     uint64_t bytes;      /* that this rank has read */
     char *memory;
-    double told; /* elements of the blocks that were read before */
     struct store *store;
 };
 

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "gemm.h"
 #include "layers.h"
+#include "phase.h"
 #include "quantity.h"
 #include "save.h"
 #include "triangle.h"
@@ -327,6 +328,7 @@ static int finish(struct run *run, struct error *err)
     if (check_judge(&run->check, err) || steps_retire(&run->steps, run->steps.count, err) ||
         intake_finish(&run->in, err) || outlet_finish(&run->out, err))
         return err->code;
+    phase_begin("making C durable", 0);
     return store_sync(run->c.store, err);
 }
 

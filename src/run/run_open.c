@@ -4,6 +4,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "phase.h"
 #include "run.h"
 #include "save.h"
 
@@ -238,8 +239,17 @@ void run_stop(struct run *run)
     cache_abort(&run->cache);
 }
 
+/* Memory that is populated before it is pinned, on this node. */
+static double populated_bytes(const struct run *run)
+{
+    const struct plan *plan = run->plan;
+    const double slots = (double)plan->slots_in * run->comm->node_size + plan->slots_out;
+    return run->device->info.kind == DEVICE_GPU ? slots * (double)plan->slot_bytes : 0;
+}
+
 int run_open(struct run *run, struct error *err)
 {
+    phase_begin("preparing memory", populated_bytes(run));
     save_open(run);
     if (open_window(run, err))
         return err->code;

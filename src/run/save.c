@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "file.h"
+#include "phase.h"
 #include "quantity.h"
 #include "run_state.h"
 
@@ -171,6 +172,14 @@ void save_write(struct run *run, const struct block *block, const void *memory)
         s->why = why;
 }
 
+/* Begin to move the sums of this rank's tile. */
+static void begin_sums(const struct run *run, const char *what)
+{
+    const struct block *tile = &run->acc.block;
+    const double element = (double)problem_element(run->problem, OPERAND_C);
+    phase_begin(what, (double)(tile->rows * tile->cols) * element);
+}
+
 /* The sums of the tile at work, as they are now. */
 static int write_sums(struct run *run, struct error *err)
 {
@@ -202,6 +211,7 @@ static int save_sums(struct run *run, int64_t super, struct error *err)
     if (open_place(run, super, &there, err) || !there)
         return err->code;
     s->of_sums = true;
+    begin_sums(run, "saving the sums at work");
     if (!block_empty(&run->acc.block) && (check_now(&run->check, run->acc.memory, err) ||
                                           write_sums(run, err) || outlet_drain(&run->out, err)))
         return err->code;
@@ -278,6 +288,7 @@ static int save(struct run *run, enum stop_level level, int64_t super, int64_t s
     s->sum = 0;
     if (level == STOP_END)
         s->stops(s->context, expect_seconds(run, err));
+    phase_begin("saving", 0);
     if (drain_rest(&run->drain, err) || check_judge(&run->check, err) ||
         outlet_drain(&run->out, err) || steps_retire(&run->steps, run->steps.count, err) ||
         (sums && save_sums(run, super, err)) || store_sync(run->c.store, err) ||
@@ -408,6 +419,8 @@ static int load_part(struct run *run, struct store *store, const struct block *p
             dev->sync(dev, slot->done, err);
     }
     outlet_return(&run->out, slot);
+    phase_count((double)(part->rows * part->cols) *
+                (double)problem_element(run->problem, OPERAND_C));
     return err->code;
 }
 
@@ -433,6 +446,7 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
     if (block_empty(&tile))
         return 0;
     run->acc.block = tile;
+    begin_sums(run, "loading what was saved");
     store_open(&info, problem_held(p, OPERAND_C), STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
         struct block strip = schedule_strip(p, run->plan, &tile, i);

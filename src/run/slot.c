@@ -1,6 +1,7 @@
 #include "slot.h"
 
 #include "device.h"
+#include "phase.h"
 #include "populate.h"
 #include "waits.h"
 
@@ -36,6 +37,8 @@ int slot_pin(const struct mover *mover, struct slot *first, int count, struct er
 {
     struct device *device = mover->device;
     size_t bytes = (size_t)count * mover->slot_bytes;
+    if (device->info.kind == DEVICE_GPU)
+        phase_begin("pinning host memory", 0);
     first->pinned = device->pin(device, first->memory, bytes, err) == 0;
     return err->code;
 }

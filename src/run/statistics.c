@@ -287,7 +287,7 @@ static int read_all(struct census *s, int64_t lines, struct statistics *to, stru
 }
 
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    const struct pass_watch *watch, struct statistics *to, struct error *err)
+                    struct statistics *to, struct error *err)
 {
     double begin = clock_now();
     int64_t lines = 0;
@@ -300,7 +300,6 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
                                 .way = p->io,
                                 .comm = comm,
                                 .threads = (int)comm_min((uint64_t)machine->threads),
-                                .watch = watch,
                                 .context = &s,
                                 .add = add_part,
                                 .add_round = add_round},

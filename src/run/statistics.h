@@ -13,7 +13,6 @@
 struct comm;
 struct error;
 struct machine;
-struct pass_watch;
 struct problem;
 struct standardize;
 
@@ -37,8 +36,7 @@ struct statistics {
  * differences from their mean may be too large for their type; EXIT_STOPPED after a request to
  * stop.  After a failure statistics_free is still due. */
 int statistics_read(const struct problem *p, const struct machine *machine, struct comm *comm,
-                    const struct pass_watch *watch, struct statistics *statistics,
-                    struct error *err);
+                    struct statistics *statistics, struct error *err);
 /* Whether both have the same vectors, bit by bit. */
 bool statistics_equal(const struct statistics *a, const struct statistics *b);
 

@@ -10,6 +10,7 @@
 #include "device.h"
 #include "error.h"
 #include "meter.h"
+#include "phase.h"
 #include "quantity.h"
 
 enum {
@@ -156,6 +157,7 @@ static void print_rank(FILE *file, int rank, const struct span *spans, int64_t c
     print_lanes(file, rank, spans, kept);
     for (int64_t i = 0; i < kept; i++)
         print_span(file, rank, &spans[i]);
+    phase_hide();
     if (count > kept)
         fprintf(stderr, "dgemm_ooc: the trace omits the last %" PRId64 " events of rank %d\n",
                 count - kept, rank);

@@ -14,6 +14,7 @@
 #include "meter.h"
 #include "ozaki.h"
 #include "pass.h"
+#include "phase.h"
 #include "quantity.h"
 #include "sketch_part.h"
 #include "statistics.h"
@@ -366,10 +367,20 @@ static int64_t judge_rows(struct full_check *f, struct verify *v)
     return findings_collect(&v->findings, f->verdicts, &judged);
 }
 
+/* Of all matrices that are read. */
+static double bytes_of(const struct problem *p, const struct matrix_info *c)
+{
+    double bytes = (double)c->rows * (double)c->cols * (double)problem_element(p, OPERAND_C);
+    for (enum operand i = 0; i < OPERAND_COUNT; i++)
+        bytes += problem_reads(p, i) ? problem_bytes(p, i) : 0;
+    return bytes;
+}
+
 static int check_all(struct full_check *f, const struct matrix_info *c, struct verify *v,
                      struct error *err)
 {
     const struct problem *p = f->problem;
+    phase_begin("full check of the files", bytes_of(p, c));
     for (int64_t j = 0; j < p->n; j++)
         f->weights[j] = check_weight(v->seed, CHECK_FULL, j);
     if (problem_reads_ab(p) && (multiply_b(f, err) || multiply_a(f, err)))

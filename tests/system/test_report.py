@@ -17,8 +17,9 @@ from matrices import multiply, operands, output_of, part_of, start_late, wait_un
 from ranks import pids
 
 SLOW = ["--tile", "100x100x16"]
-LINE = re.compile(r"\[[\d:]+\] ([\d.]+)%  eta [\d:?]+  [\d.]+ \w*FLOP/s  [a-z ]+ \d+%"
-                  r"(  read [\d.]+ \w*B/s(  write [\d.]+ \w*B/s(  tile \d+/\d+)?)?)?$")
+LINE = re.compile(r"\[[\d:]+\] product ([\d.]+)%(  eta [\d:?]+  ([\d.]+ \w*FLOP/s  [a-z ]+ \d+%"
+                  r"(  read [\d.]+ \w*B/s(  write [\d.]+ \w*B/s(  tile \d+/\d+)?)?)?"
+                  r"|[\d.]+ \w+ read or written))?$")
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def test_progress_is_a_line_that_is_drawn_anew(source, ranks):
     assert process.returncode == 0, err
     assert err.endswith("\n\033[K")  # the line is cleared; the \r is read as \n
     shown = [line.removesuffix("\033[K") for line in err.split("\n")[1:-1]]
-    percents = [float(LINE.match(line)[1]) for line in shown]
-    assert percents and percents == sorted(percents) and percents[-1] <= 100
+    percents = [float(LINE.match(line)[1]) for line in shown if "product" in line]
+    assert len(percents) > 1 and percents == sorted(percents) and percents[-1] == 100
     assert max(map(len, shown)) < 80
 
 
@@ -71,7 +72,7 @@ def test_progress_is_shown_at_most_four_times_a_second(source):
     done = run("dgemm_ooc", source, "--tile", "20x20x16", "--progress", "always", "--report",
                source.parent / "report.json")
     report = report_of(source)
-    assert 1 <= done.stderr.count("\n") - 1 <= 4 * report["wall_s"] + 1
+    assert 1 <= len(re.findall("product", done.stderr)) <= 4 * report["wall_s"] + 3  # its begin and its end, too
 
 
 def test_what_is_busiest_must_be_busy(source):
@@ -123,7 +124,7 @@ def test_progress_fits_a_terminal(source, columns):
     shown = on_terminal(columns, source, "--tile", "20x20x16").split("\r")[1:]
     lines = [line.removesuffix("\033[K") for line in shown if line != "\033[K"]
     assert lines and max(map(len, lines)) < columns
-    assert all("tile" in line for line in lines) == (columns == 200)
+    assert any("tile" in line for line in lines) == (columns == 200)
 
 
 def test_quiet_says_nothing_to_a_terminal(source):
