@@ -3,57 +3,99 @@
 
 /* ---- Head ---- */
 
-function standard({ center, scale }) {
-    const axis = center === "none" ? scale : center;
-    const done = [center !== "none" && "centred", scale !== "none" && "scaled"].filter(Boolean)
-        .join(" and ");
-    return done && `, A's ${axis === "rows" ? "rows" : "columns"} ${done}`;
+/* The sign and the size of a factor before a matrix: "−" and "", "−" and "2i ", "" and
+ * "(1 + 2i) ". */
+function scalar(real, imag) {
+    const size = value => digits(Math.abs(value), 6), minus = value => value < 0 ? "−" : "";
+    const timesI = `${Math.abs(imag) === 1 ? "" : size(imag)}i`;
+    if (real !== 0 && imag !== 0)
+        return ["", `(${minus(real)}${size(real)} ${imag < 0 ? "−" : "+"} ${timesI}) `];
+    if (imag !== 0)
+        return [minus(imag), `${timesI} `];
+    return [minus(real), Math.abs(real) === 1 ? "" : `${size(real)} `];
 }
 
+/* The product, and how A was standardized before. Covariances are sums of k products, divided by
+ * k - 1. */
 function formula(problem) {
+    const { k, alpha, alpha_imag, beta, beta_imag, center, scale } = problem;
     const factor = (name, transposed, conjugate) =>
-        [` ${name}`, transposed && html("sup", {}, conjugate ? "H" : "T")];
-    const scalar = (real, imag) => !imag ? digits(real, 6)
-        : `(${digits(real, 6)} ${imag < 0 ? "−" : "+"} ${digits(Math.abs(imag), 6)}i)`;
-    const { alpha, alpha_imag, beta, beta_imag } = problem;
-    return ["C =", (alpha !== 1 || Boolean(alpha_imag)) && ` ${scalar(alpha, alpha_imag)}`,
-            factor("A", problem.trans_a, problem.conjugate_a),
+        [name, transposed && html("sup", {}, conjugate ? "H" : "T")];
+    const mean = center !== "none" && k > 2 && alpha === 1 / (k - 1) && alpha_imag === 0;
+    const [sign, size] = mean ? ["", ""] : scalar(alpha, alpha_imag);
+    const [signOfC, sizeOfC] = scalar(beta, beta_imag);
+    const done = [center !== "none" && "centred", scale !== "none" && "scaled"].filter(Boolean);
+    const axis = center === "none" ? scale : center;
+    return [`C = ${sign}${size}`, factor("A", problem.trans_a, problem.conjugate_a), " ",
             factor(problem.symmetric ? "A" : "B", problem.trans_b, problem.conjugate_b),
-            (beta !== 0 || Boolean(beta_imag)) &&
-                [` + ${scalar(beta, beta_imag)} C`, html("sub", {}, "0")],
-            standard(problem)];
+            mean && ` / ${countText(k - 1)}`,
+            (beta !== 0 || beta_imag !== 0) &&
+                [` ${signOfC || "+"} ${sizeOfC}C`, html("sub", {}, "0")],
+            done.length > 0 &&
+                `, ${axis === "rows" ? "rows" : "columns"} of A ${done.join(" and ")}`];
 }
 
-function verdictFigure() {
+/* What limited the run, or would limit one that was simulated, and what would make it faster. */
+function limitText() {
+    const { busiest_stage, stages, wall_s, advice, status, predicted } = report;
+    if (status === "simulated" && predicted) {
+        const busy = predicted.resources[predicted.limit].busy_max_s / predicted.wall_s;
+        return `The run would be limited by ${WORK[RESOURCES[predicted.limit]]}, ` +
+               `${percent(busy)} of the time.`;
+    }
+    if (!(wall_s > 0))
+        return null;
+    const busy = stages[busiest_stage].busy_max_s / wall_s, what = WORK[busiest_stage];
+    const limit = busy < 0.5 ? `The most time, ${percent(busy)}, went into ${what}`
+        : `The run was limited by ${what}, ${percent(busy)} of the time`;
+    return `${limit}${advice ? `: ${advice}` : ""}.`;
+}
+
+function outputFigure() {
+    const { status, done, matrices } = report;
+    const where = matrices && `${matrices.C.file}:${matrices.C.dataset}`;
+    const part = `${percent(done, 1)} is done and saved`;
+    const notes = { complete: where, checked: where, simulated: "nothing was multiplied" };
+    return ["C", status, notes[status] || part];
+}
+
+function timeFigure() {
+    const { status, predicted, wall_s, planned_wall_s, stages } = report;
+    if (status === "simulated" && predicted)
+        return ["predicted time", timeText(predicted.wall_s), "if the machine keeps its rates"];
+    if (!(wall_s > 0))
+        return null;
+    const planned = planned_wall_s > 0 ? `planned ${timeText(planned_wall_s)}; ` : "";
+    return ["time", timeText(wall_s), `${planned}${flopsText(stages.gemm.flops / wall_s)}`];
+}
+
+function checkFigure() {
     const checked = report.checked ? report : report.full_check;
+    if (report.status === "simulated")
+        return null;
     if (!checked)
         return ["check", "none", "C was not checked"];
-    let note = checked.finding || "";
-    if (report.full_check)
-        note += "; files read back";
-    if (checked.elements_not_finite > 0)
-        note += `; ${checked.elements_not_finite} elements are NaN or Inf`;
-    return ["check", checked.verdict || "none", note];
+    const notes = [checked.finding, report.full_check && "files read back",
+                   checked.elements_not_finite > 0 &&
+                       `${countText(checked.elements_not_finite)} elements are NaN or Inf`];
+    return ["check", checked.verdict || "none", notes.filter(Boolean).join("; ")];
+}
+
+/* Memory of the CPU's tiles is the host's. */
+function memoryFigure() {
+    const { machine, host_peak_bytes, device_peak_bytes, wall_s } = report;
+    if (!(wall_s > 0) || !machine)
+        return null;
+    const each = machine.ranks > 1 ? "on the rank that took most, " : "";
+    const gpu = onGpu ? `; GPU ${bytesText(device_peak_bytes)}, ` +
+                        `limit ${bytesText(machine.device_memory_bytes)}` : "";
+    return ["memory", bytesText(host_peak_bytes),
+            `${each}limit ${bytesText(machine.host_memory_bytes)}${gpu}`];
 }
 
 function figures() {
-    const found = [], simulated = report.status === "simulated" && report.predicted;
-    if (report.status !== "complete")
-        found.push(["status", report.status, `${percent(report.done, 1)} is done and saved`]);
-    if (simulated)
-        found.push(["predicted time", timeText(simulated.wall_s), `limit: ${simulated.limit}`]);
-    if (report.wall_s > 0) {
-        const flops = report.stages.gemm.flops, stage = report.busiest_stage;
-        const busy = report.stages[stage].busy_max_s / report.wall_s;
-        const planned = report.planned_wall_s;
-        found.push(["wall time", timeText(report.wall_s),
-                    planned > 0 ? `planned ${timeText(planned)}` : ""],
-                   ["rate", flopsText(flops / report.wall_s), `${workText(flops)} in all`],
-                   ["busiest stage", STAGES[stage], `busy ${percent(busy)} of the wall time`]);
-    }
-    if (!simulated)
-        found.push(verdictFigure());
-    return found.map(([what, value, note]) => html("div", {},
+    const found = [outputFigure(), timeFigure(), checkFigure(), memoryFigure()];
+    return found.filter(Boolean).map(([what, value, note]) => html("div", {},
         html("dt", {}, what), html("dd", {}, value, " ", html("small", {}, note))));
 }
 
@@ -75,19 +117,20 @@ function drawHead(into) {
     into.append(html("h1", {}, problem ? formula(problem) : "dgemm_ooc"));
     if (problem)
         into.append(html("p", {}, `${problem.complex ? "complex " : ""}${problem.type}, ` +
-                                  `C ${problem.m} × ${problem.n}, k = ${problem.k}`));
+            `C ${countText(problem.m)} × ${countText(problem.n)}, k = ${countText(problem.k)}`));
+    const limit = limitText();
+    if (limit)
+        into.append(html("p", { class: "limit" }, limit));
     into.append(html("dl", { class: "figures" }, figures()));
     for (const error of report.errors)
         into.append(html("p", { class: "error" }, error));
-    if (report.advice)
-        into.append(html("p", { class: "advice" }, `${report.advice}.`));
     const share = problem && shareOfAll();
     if (share)
         into.append(share);
     if (!course)
-        into.append(html("p", { class: "note" }, "This page was made from a saved report, which " +
-            "knows nothing of the run's course: the timeline, the progress and the tiles are on " +
-            "the page alone that a run writes with --html."));
+        into.append(html("p", { class: "note" }, "This page was made from a saved report. The " +
+            "timeline, the progress and the tiles are only on the page that a run itself writes, " +
+            "with --html."));
     into.append(schemeButton());
 }
 
@@ -135,22 +178,25 @@ function drawRoof(c, xs, ys, roof, rate, peak) {
     c.line(`stem ${roof.stage}`, c.x(at), c.y(Math.log10(rate)), c.x(at), c.y(most));
     c.picture.append(svg("circle", {
         class: roof.stage, cx: c.x(at).toFixed(1), cy: c.y(Math.log10(rate)).toFixed(1), r: 4.5,
-        "data-tip": `${roof.name}: ${digits(roof.intensity, 4)} flop for each byte, ` +
+        "data-tip": `${roof.name}: ${digits(roof.intensity, 4)} operations for each byte, ` +
                     `${flopsText(rate)} of at most ${flopsText(10 ** most)}` }));
 }
 
 function roofLegend(roofs, rate, peak) {
     const machine = report.machine;
     const item = (stage, words) => html("li", {}, html("i", { class: stage }), words);
-    const source = machine.sources[`gemm_${report.problem.type}_flops_per_s`];
+    const key = onGpu && report.moduli > 0 ? "int8_ops_per_s"
+        : `gemm_${report.problem.type}_flops_per_s`;
+    const source = machine.sources[key] || "assumed"; // of integers no machine file has a rate
     return html("ul", { class: "legend" },
-        item("gemm", `device${machine.ranks > 1 ? "s" : ""}: ${flopsText(peak)} (${source})`),
+        item("gemm", `${onGpu ? "GPU" : "CPU"}${machine.ranks > 1 ? "s" : ""}: ` +
+                     `at most ${flopsText(peak)} (${source})`),
         roofs.map(roof => {
             const most = Math.min(peak, roof.intensity * roof.rate);
             const part = 100 * rate / most;
             const reached = part < 10 ? digits(part, 2) : part.toFixed(0);
-            return item(roof.stage, `${roof.name}, ${rateText(roof.rate)} (${roof.source}): ` +
-                                    `${reached} % of its roof, ${flopsText(most)}`);
+            return item(roof.stage, `${roof.name}: ${rateText(roof.rate)} (${roof.source}) ` +
+                `allow ${flopsText(most)}, of which the run reached ${reached} %`);
         }));
 }
 
@@ -173,14 +219,14 @@ function drawRoofline(into) {
         c.tickY(y, decadeText(y));
     c.line("roof gemm", c.x(xs[0]), top, CHART.width - CHART.right, top);
     roofs.forEach(roof => drawRoof(c, xs, ys, roof, rate, peak));
-    c.labelX("flop for each byte on the link");
+    c.labelX("operations for each byte");
     const middle = (CHART.top + CHART.height - CHART.bottom) / 2;
     c.text({ class: "label", transform: `translate(10 ${middle}) rotate(-90)`,
              "text-anchor": "middle" }, "flop/s");
     into.append(html("h2", {}, "Roofline"), c.picture, roofLegend(roofs, rate, peak),
-        html("p", { class: "note" }, "A point for each link: this run. Its roof is what the " +
-             "link, at the rate that was given, measured at the start or assumed, or the device " +
-             "would let it reach."));
+        html("p", { class: "note" }, "Each point is this run, above the operations that it " +
+             "did for a byte of that colour. The line above the point is the most that the rate " +
+             "of these bytes allows. The rates were given, measured at the start, or assumed."));
 }
 
 /* ---- Planned and measured ---- */
@@ -205,7 +251,7 @@ function secondsRow(name, planned, measured, most) {
 function drawPlan(into) {
     if (!(report.wall_s > 0) || !report.plan)
         return;
-    const { plan, machine } = report;
+    const { plan } = report;
     const stages = Object.keys(STAGES)
         .map(key => ({ key, name: STAGES[key], ...report.stages[key] }))
         .filter(({ key, planned_busy_s }) => planned_busy_s > 0 ||
@@ -224,13 +270,10 @@ function drawPlan(into) {
                  secondsRow("wall", report.planned_wall_s, report.wall_s, most)))),
         html("div", {}, html("table", {}, head("amount, all ranks", "planned", "measured"),
             html("tbody", {}, amounts,
-                 row("device memory, a rank", bytesText(plan.device_bytes),
-                     bytesText(report.device_peak_bytes)),
-                 row("host memory, a rank", bytesText(plan.host_bytes),
-                     bytesText(report.host_peak_bytes)))),
-            html("p", { class: "note" }, "Limits: " +
-                 `device ${bytesText(machine.device_memory_bytes)}, ` +
-                 `host ${bytesText(machine.host_memory_bytes)}.`))));
+                 onGpu && row("GPU memory, a rank", bytesText(plan.device_bytes),
+                              bytesText(report.device_peak_bytes)),
+                 row("memory, a rank", bytesText(plan.host_bytes),
+                     bytesText(report.host_peak_bytes)))))));
 }
 
 /* Of a dry run. */
@@ -239,9 +282,11 @@ function drawSimulated(into) {
     if (!simulated)
         return;
     into.append(html("h2", {}, "Simulated"), html("table", {},
-        head("resource", "how many", "amount", "busiest, of the time"),
-        html("tbody", {}, Object.entries(simulated.resources).map(([name, used]) => row(name,
-            used.count, used.flops === undefined ? bytesText(used.bytes) : workText(used.flops),
+        head("resource", "how many", "amount", "busiest one at work"),
+        html("tbody", {}, Object.entries(simulated.resources).map(([name, used]) => row(
+            ["in", "out"].includes(RESOURCES[name]) ? STAGES[RESOURCES[name]] : name,
+            countText(used.count),
+            used.flops === undefined ? bytesText(used.bytes) : workText(used.flops),
             percent(used.busy_max_s / simulated.wall_s, 1))))));
 }
 
@@ -279,7 +324,7 @@ function drawMap(title, paint, numbered) {
         const { x, y, width: across, height: down } = box(cell);
         if (across > 16 && down > 14)
             picture.append(svg("text", { class: "number", x: x + across / 2, y: y + down / 2 + 4,
-                                         "text-anchor": "middle" }, cell[4]));
+                                         "text-anchor": "middle" }, countText(cell[4])));
     }
     return picture;
 }
@@ -296,7 +341,8 @@ function residualScale(largest) {
         x: 4 + i / 2 * WIDTH, y: 28, "text-anchor": anchor }, digits(i / 2 * largest, 3)));
     return [svg("svg", { class: "scale", role: "img", viewBox: `0 0 ${WIDTH + 40} 34`,
                          "aria-label": `residuals from 0 to ${digits(largest, 3)}` }, steps, marks),
-            html("p", { class: "note" }, "Residual, as a part of its limit. Grey: not checked.")];
+            html("p", { class: "note" }, "Residual of the check, as a part of its limit. " +
+                 "Grey: not checked.")];
 }
 
 function drawTiles(into) {
@@ -328,8 +374,8 @@ function drawTiles(into) {
 /* ---- Ranks ---- */
 
 function placeRow(place, rank) {
-    return row(String(rank), place.host, place.device, place.pci, place.numa, place.cpus,
-               place.bound_by);
+    return row(countText(rank), place.host, ...(onGpu ? [place.device, place.pci] : []),
+               place.numa, place.cpus, place.bound_by);
 }
 
 /* The table is made when it is wanted. */
@@ -338,13 +384,14 @@ function drawRanks(into) {
         return;
     const hosts = new Set(report.ranks.map(place => place.host)), known = report.ranks.length;
     const body = html("tbody"), find = html("input", { type: "search", id: "find",
-        placeholder: "host, device, CPUs", "aria-label": "show ranks with" });
+        placeholder: onGpu ? "host, GPU, CPUs" : "host, CPUs", "aria-label": "show ranks with" });
     const rowsOf = () => report.ranks.map(placeRow).filter(each =>
         each.textContent.toLowerCase().includes(find.value.toLowerCase()));
     const list = html("details", {}, html("summary", {}, "Where each is"),
         html("div", { class: "controls" }, find),
         html("div", { class: "scroll" }, html("table", { class: "words" },
-            head("rank", "host", "device", "GPU", "memory", "CPUs", "bound by"), body)));
+            head("rank", "host", ...(onGpu ? ["GPU", "PCI address"] : []), "NUMA nodes", "CPUs",
+                 "bound by"), body)));
     const show = () => body.replaceChildren(...rowsOf());
     list.addEventListener("toggle", () => list.open && show());
     find.addEventListener("input", show);
@@ -375,17 +422,18 @@ function machineRows() {
     const bits = !report.same_bits ? "bits not promised"
         : plan && plan.layers > 1 ? "the same bits wherever k is split so"
         : "the same bits on any number of ranks";
-    const kernel = report.algorithm ? `; kernel ${report.algorithm}, ${bits}` : "";
-    const found = [row("device", machine.name + kernel)];
+    const found = [row("machine", machine.name)];
+    if (report.algorithm)
+        found.push(row("kernel", `${report.algorithm}: ${bits}`));
     if (plan)
         found.push(
             row("ranks", `${machine.ranks}, ${machine.ranks_per_node} on a node, in a grid of ` +
                 `${plan.grid.join(" × ")}` +
                 (plan.layers > 1 ? `, ${plan.layers} layers of k` : "") +
                 (plan.idle_ranks > 0 ? `, ${plan.idle_ranks} without a tile` : "")),
-            row("tile", `${plan.tile.join(" × ")}, slabs of ${plan.slabs ? plan.slab : 0}` +
-                (plan.first_slab < plan.slab ? `, the first of ${plan.first_slab}, ` : ", ") +
-                `${plan.super_blocks.join(" × ")} super-blocks`));
+            row("tile", `${plan.tile.join(" × ")}, ${plan.slabs ? plan.slab : 0} of k in a step` +
+                (plan.first_slab < plan.slab ? `, ${plan.first_slab} in the first, ` : ", ") +
+                `${plan.super_blocks.join(" × ")} rounds of a tile on each rank`));
     return found;
 }
 

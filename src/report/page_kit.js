@@ -7,12 +7,27 @@ const jsonOf = id => JSON.parse(document.getElementById(id).textContent);
 const report = jsonOf("report-json");
 const course = jsonOf("course-json");
 
+const onGpu = report.machine && report.machine.device === "gpu";
 const STAGES = {
-    read: "disk read", cache: "host cache", network: "network", in: "host to device",
-    gemm: "multiply", check: "online check", out: "device to host", write: "disk write",
+    read: "disk read", cache: "host cache", network: "network",
+    in: onGpu ? "host to device" : "copies in", gemm: "multiply", check: "online check",
+    out: onGpu ? "device to host" : "copies out", write: "disk write",
 };
-const LANES = { ...STAGES, waits: "device waits" };
+/* What a run that the stage limits spends its time with. */
+const WORK = {
+    read: "reading the files", cache: onGpu ? "copies in host memory" : "copies in memory",
+    network: "the network", in: onGpu ? "copies to the GPU" : "copies in memory",
+    gemm: "multiplying", check: "the check",
+    out: onGpu ? "copies from the GPU" : "copies in memory", write: "writing C",
+};
+const LANES = { ...STAGES, waits: onGpu ? "GPU waits" : "threads wait" };
 const LANE_ORDER = ["read", "cache", "network", "in", "gemm", "check", "waits", "out", "write"];
+/* The stages that need what a simulation knows. */
+const RESOURCES = {
+    "disk read": "read", "disk to node": "read", "network send": "network",
+    "network receive": "network", "host cache": "cache", "host to device": "in", multiply: "gemm",
+    "device to host": "out", "node to disk": "write", "disk write": "write",
+};
 const FULL = 1000; // of a bin: busy all the time
 
 /* ---- Elements ---- */
@@ -23,13 +38,26 @@ function plain(text) {
         /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, "?");
 }
 
+const isThere = value => value !== null && value !== undefined && value !== false;
+
+/* The number, if it is one that can be shown. */
+function finite(value) {
+    if (!Number.isFinite(value))
+        throw new TypeError(`${value} is not a number`);
+    return value;
+}
+
+/* What is not there is left out.  A number is no text: of `count && "words"` it would be what is
+ * left, so a number becomes text by what gives it its unit. */
 function fill(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes))
-        if (value !== null && value !== undefined && value !== false)
-            element.setAttribute(name, value === true ? "" : plain(value));
-    for (const child of children.flat(2))
-        if (child !== null && child !== undefined && child !== false)
-            element.append(child instanceof Node ? child : plain(child));
+    for (const [name, value] of Object.entries(attributes).filter(([, given]) => isThere(given)))
+        element.setAttribute(name, value === true ? ""
+            : plain(typeof value === "number" ? finite(value) : value));
+    for (const child of children.flat(2).filter(isThere)) {
+        if (typeof child !== "string" && !(child instanceof Node))
+            throw new TypeError(`${child} is not text`);
+        element.append(child instanceof Node ? child : plain(child));
+    }
     return element;
 }
 
@@ -52,6 +80,7 @@ const button = (label, says, act) => {
 
 function scaled(value, step, units) {
     let i = 0;
+    finite(value);
     for (; value >= step * 0.9995 && i + 1 < units.length; i++)
         value /= step;
     const decimals = value >= 99.95 || (i === 0 && step === 1024) ? 0 : value >= 9.995 ? 1 : 2;
@@ -63,10 +92,19 @@ const bytesText = value => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB",
 const rateText = value => scaled(value, 1000, prefixes("", "B/s"));
 const flopsText = value => scaled(value, 1000, prefixes("", "FLOP/s"));
 const workText = value => scaled(value, 1000, prefixes("", "FLOP"));
-const digits = (value, count) => String(Number(value.toPrecision(count)));
-const percent = (part, decimals = 0) => `${(100 * part).toFixed(decimals)} %`;
+const countText = value => String(finite(value));
+const digits = (value, count) => 
+    String(Number(finite(value).toPrecision(count))).replace("e+", "e");
+
+/* A little is not nothing. */
+function percent(part, decimals = 0) {
+    const text = (100 * finite(part)).toFixed(decimals);
+    return part > 0 && Number(text) === 0 ? `<${10 ** -decimals} %` : `${text} %`;
+}
 
 function timeText(seconds) {
+    if (finite(seconds) < 9.995e-4)
+        return `${(seconds * 1e6).toFixed(0)} µs`;
     if (seconds < 1)
         return `${(seconds * 1e3).toFixed(1)} ms`;
     if (seconds < 600)

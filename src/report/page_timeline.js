@@ -157,8 +157,9 @@ function waitingText() {
         .map(lane => `${LANES[lane]} ${percent((busy[lane] || 0) / waited)}`)
         .map(text => text.replace(" %", "\u00a0%"));
     const part = waited / (FULL * shown.length * viewBins());
-    return `The device waited ${percent(part)} of the time` + (waited > 0 && others.length
-        ? `. In that time other stages were busy: ${others.join(", ")}.` : ".");
+    const who = onGpu ? "The GPU" : "The threads that multiply";
+    return `${who} waited ${percent(part)} of the time` + (waited > 0 && others.length
+        ? `; meanwhile others were at work: ${others.join(", ")}.` : ".");
 }
 
 function drawTimeline() {
