@@ -69,8 +69,15 @@ function timeFigure() {
     return ["time", timeText(wall_s), `${planned}${flopsText(stages.gemm.flops / wall_s)}`];
 }
 
+/* What the result rests on: read back, C may hold what the sums did not, since alpha and beta C0
+ * come after them. */
+function decidingCheck() {
+    const { checked, full_check } = report;
+    return checked && !(full_check && full_check.elements_not_judged > 0) ? report : full_check;
+}
+
 function checkFigure() {
-    const checked = report.checked ? report : report.full_check;
+    const checked = decidingCheck();
     if (report.status === "simulated")
         return null;
     if (!checked)
@@ -196,7 +203,7 @@ function roofLegend(roofs, rate, peak) {
             const part = 100 * rate / most;
             const reached = part < 10 ? digits(part, 2) : part.toFixed(0);
             return item(roof.stage, `${roof.name}: ${rateText(roof.rate)} (${roof.source}) ` +
-                `allow ${flopsText(most)}, of which the run reached ${reached} %`);
+                `allow ${flopsText(most)}; reached ${reached} %`);
         }));
 }
 
@@ -281,9 +288,10 @@ function drawSimulated(into) {
     const simulated = report.status === "simulated" && report.predicted;
     if (!simulated)
         return;
+    const found = Object.entries(simulated.resources).filter(([, used]) => used.busy_max_s > 0);
     into.append(html("h2", {}, "Simulated"), html("table", {},
         head("resource", "how many", "amount", "busiest one at work"),
-        html("tbody", {}, Object.entries(simulated.resources).map(([name, used]) => row(
+        html("tbody", {}, found.map(([name, used]) => row(
             ["in", "out"].includes(RESOURCES[name]) ? STAGES[RESOURCES[name]] : name,
             countText(used.count),
             used.flops === undefined ? bytesText(used.bytes) : workText(used.flops),
@@ -361,7 +369,11 @@ function drawTiles(into) {
              drawMap("by rank", cell => ({ class: `rank${cell[4] % COLOURS}` }), true),
              drawMap("by residual", byResidual, false)));
     into.append(...report.checked ? residualScale(largest) : [note("C was not checked.")]);
-    if (report.machine.ranks > COLOURS)
+    const ranks = report.machine.ranks;
+    if (ranks > 1 && ranks <= COLOURS)
+        into.append(html("ul", { class: "legend" }, Array.from({ length: ranks }, (_, rank) =>
+            html("li", {}, html("i", { class: `rank${rank}` }), `rank ${rank}`))));
+    if (ranks > COLOURS)
         into.append(note(`Ranks ${COLOURS} apart have the same colour.`));
     if (merged > 1)
         into.append(note(`Up to ${merged} × ${merged} tiles make one cell, with the rank of the ` +
@@ -411,8 +423,8 @@ function matrixRow(name, label) {
     const matrix = report.matrices[name], { problem, io } = report;
     const turned = (name === "A" && problem.trans_a) || (name === "B" && problem.trans_b);
     return matrix && row(label, `${matrix.file}:${matrix.dataset}, ` +
-        `${matrix.rows} × ${matrix.cols}${turned ? " transposed" : ""}, ` +
-        ((io && io[name]) || "not read"));
+        `${matrix.rows} × ${matrix.cols}${turned ? " transposed" : ""}` +
+        (io ? `, ${io[name] || "not read"}` : ""));
 }
 
 function machineRows() {
@@ -425,13 +437,14 @@ function machineRows() {
     const found = [row("machine", machine.name)];
     if (report.algorithm)
         found.push(row("kernel", `${report.algorithm}: ${bits}`));
+    const step = plan && plan.slabs ? Math.min(plan.slab, report.problem.k) : 0;
     if (plan)
         found.push(
             row("ranks", `${machine.ranks}, ${machine.ranks_per_node} on a node, in a grid of ` +
                 `${plan.grid.join(" × ")}` +
                 (plan.layers > 1 ? `, ${plan.layers} layers of k` : "") +
                 (plan.idle_ranks > 0 ? `, ${plan.idle_ranks} without a tile` : "")),
-            row("tile", `${plan.tile.join(" × ")}, ${plan.slabs ? plan.slab : 0} of k in a step` +
+            row("tile", `${plan.tile.join(" × ")}, ${countText(step)} of k in a step` +
                 (plan.first_slab < plan.slab ? `, ${plan.first_slab} in the first, ` : ", ") +
                 `${plan.super_blocks.join(" × ")} rounds of a tile on each rank`));
     return found;

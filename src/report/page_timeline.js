@@ -159,7 +159,7 @@ function waitingText() {
     const part = waited / (FULL * shown.length * viewBins());
     const who = onGpu ? "The GPU" : "The threads that multiply";
     return `${who} waited ${percent(part)} of the time` + (waited > 0 && others.length
-        ? `; meanwhile others were at work: ${others.join(", ")}.` : ".");
+        ? `; in that time others were at work: ${others.join(", ")}.` : ".");
 }
 
 function drawTimeline() {
