@@ -40,15 +40,16 @@ function limitText() {
     const { busiest_stage, stages, wall_s, advice, status, predicted } = report;
     if (status === "simulated" && predicted) {
         const busy = predicted.resources[predicted.limit].busy_max_s / predicted.wall_s;
-        return `The run would be limited by ${WORK[RESOURCES[predicted.limit]]}, ` +
-               `${percent(busy)} of the time.`;
+        return `It would be limited by ${WORK[RESOURCES[predicted.limit]]}, ` +
+               `busy ${percent(busy)} of the time.`;
     }
     if (!(wall_s > 0))
         return null;
     const busy = stages[busiest_stage].busy_max_s / wall_s, what = WORK[busiest_stage];
-    const limit = busy < 0.5 ? `The most time, ${percent(busy)}, went into ${what}`
-        : `The run was limited by ${what}, ${percent(busy)} of the time`;
-    return `${limit}${advice ? `: ${advice}` : ""}.`;
+    const limit = busy < 0.5 ? "Limited by no single part of the work: the longest, " +
+                               `${what}, took ${percent(busy)} of the time.`
+        : `Limited by ${what}, busy ${percent(busy)} of the time.`;
+    return advice ? `${limit} Faster: ${advice}.` : limit;
 }
 
 function outputFigure() {
@@ -93,11 +94,11 @@ function memoryFigure() {
     const { machine, host_peak_bytes, device_peak_bytes, wall_s } = report;
     if (!(wall_s > 0) || !machine)
         return null;
-    const each = machine.ranks > 1 ? "on the rank that took most, " : "";
-    const gpu = onGpu ? `; GPU ${bytesText(device_peak_bytes)}, ` +
-                        `limit ${bytesText(machine.device_memory_bytes)}` : "";
+    const gpu = onGpu ? `; GPU ${bytesText(device_peak_bytes)} ` +
+                        `of ${bytesText(machine.device_memory_bytes)}` : "";
+    const most = machine.ranks > 1 ? ", on the rank that used most" : "";
     return ["memory", bytesText(host_peak_bytes),
-            `${each}limit ${bytesText(machine.host_memory_bytes)}${gpu}`];
+            `of ${bytesText(machine.host_memory_bytes)} allowed${gpu}${most}`];
 }
 
 function figures() {

@@ -171,7 +171,7 @@ def assert_words(tab, report):
     if report["machine"]["device"] == "cpu":
         for text in said:
             if text != report["command"]:
-                plain = text.replace(report.get("advice", "-"), "")
+                plain = text.replace(report.get("advice") or "-", "")
                 assert not re.search(r"\bdevices?\b|\bGPUs?\b", plain) or text in report["errors"], text
 
 
@@ -213,14 +213,14 @@ def assert_limit(tab, report, device):
     if report["status"] == "simulated":
         predicted = report["predicted"]
         work = WORK[device][RESOURCES[predicted["limit"]]]
-        share, = matching(rf"The run would be limited by {work}, {QUANTITY} of the time\.", found[0])
+        share, = matching(rf"It would be limited by {work}, busy {QUANTITY} of the time\.", found[0])
         assert_says(share, predicted["resources"][predicted["limit"]]["busy_max_s"] / predicted["wall_s"])
     elif "wall_s" in report:
         busy = report["stages"][report["busiest_stage"]]["busy_max_s"] / report["wall_s"]
         work = WORK[device][report["busiest_stage"]]
-        advice = f": {re.escape(report['advice'])}" if "advice" in report else ""
-        share, = matching(rf"The most time, {QUANTITY}, went into {work}{advice}\." if busy < 0.5 else
-                          rf"The run was limited by {work}, {QUANTITY} of the time{advice}\.", found[0])
+        advice = f" Faster: {re.escape(report['advice'])}\\." if report.get("advice") else ""
+        longest = f"no single part of the work: the longest, {work}, took" if busy < 0.5 else f"{work}, busy"
+        share, = matching(rf"Limited by {longest} {QUANTITY} of the time\.{advice}", found[0])
         assert_says(share, busy)
     else:
         assert found == []
@@ -258,11 +258,12 @@ def assert_figures(tab, report, device):
 
 def assert_memory(value, note, report, device):
     limits = [report["machine"]["host_memory_bytes"]]
-    pattern = "on the rank that took most, " if report["machine"]["ranks"] > 1 else ""
-    pattern += f"limit {QUANTITY}"
+    pattern = f"of {QUANTITY} allowed"
     if device == "gpu":
-        pattern += f"; GPU {QUANTITY}, limit {QUANTITY}"
+        pattern += f"; GPU {QUANTITY} of {QUANTITY}"
         limits += [report["device_peak_bytes"], report["machine"]["device_memory_bytes"]]
+    if report["machine"]["ranks"] > 1:
+        pattern += ", on the rank that used most"
     assert_says(value, report["host_peak_bytes"])
     assert_all_say(matching(pattern, note), limits)
 
