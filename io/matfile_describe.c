@@ -44,8 +44,42 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
     return 0;
 }
 
+/* What is no number, and how to make numbers of it. */
+static int refuse_type(hid_t type, const struct matrix_info *info, struct error *err)
+{
+    char reason[400], members[256];
+    switch (H5Tget_class(type)) {
+    case H5T_COMPOUND:
+        return refuse(info, err,
+                      "holds compounds that are no complex numbers; store these as compounds of "
+                      "two floats of one type, named r and i, real and imag, re and im or x and y, "
+                      "without gaps (h5py does)");
+    case H5T_ENUM:
+        h5_members_text(type, members, sizeof members);
+        snprintf(reason, sizeof reason,
+                 "holds an enumeration (%s), not numbers; store it as numbers, in NumPy "
+                 "a.astype(\"u1\")",
+                 members);
+        return refuse(info, err, reason);
+    case H5T_BITFIELD:
+        return refuse(info, err,
+                      "holds bit fields, as which Julia and PyTables store booleans; store it as "
+                      "numbers, in Julia UInt8.(A), in NumPy a.astype(\"u1\")");
+    case H5T_REFERENCE:
+        return refuse(info, err,
+                      "holds references to other datasets, as a cell array of MATLAB does; store "
+                      "it as one matrix, in MATLAB cell2mat(A)");
+    case H5T_STRING:
+        return refuse(info, err,
+                      "holds strings, not numbers; store it as numbers, in NumPy "
+                      "a.astype(\"f8\")");
+    default: return refuse(info, err, "holds elements that are not numbers; store it as numbers");
+    }
+}
+
 int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], struct error *err)
 {
+    int rc = 0;
     hid_t whole = H5Dget_type(dataset);
     hid_t type = h5_part_type(whole, info->parts);
     h5_type_text(whole, text);
@@ -54,27 +88,15 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
     bool real = h5_type_class(type, &info->elements);
     info->integers = real ? h5_scalar(type) : SCALAR_DOUBLE;
+    if (!real)
+        rc = refuse_type(whole, info, err);
+    else if (info->element_bytes == 0)
+        rc = refuse(info, err, "has elements of no size: is it damaged?");
+    else if (info->element_bytes > H5_ELEMENT_MAX)
+        rc = refuse(info, err, "has elements of more bytes than any number: is it damaged?");
     h5_close(type);
     h5_close(whole);
-    if (real && info->element_bytes == 0)
-        return refuse(info, err, "has elements of no size: is it damaged?");
-    if (real && info->element_bytes > H5_ELEMENT_MAX)
-        return refuse(info, err, "has elements of more bytes than any number: is it damaged?");
-    if (real)
-        return 0;
-    if (strcmp(text, "compound") == 0)
-        return refuse(info, err,
-                      "holds compounds that are no complex numbers; store these as compounds of "
-                      "two floats of one type, named r and i, real and imag, re and im or x and y, "
-                      "without gaps (h5py does)");
-    if (strcmp(text, "enumeration") == 0)
-        return refuse(info, err,
-                      "holds booleans or another enumeration, not real numbers; store it as "
-                      "numbers, in NumPy "
-                      "a.astype(\"u1\"), and give --type d (or s)");
-    char reason[128];
-    snprintf(reason, sizeof reason, "holds elements of type %s, not real numbers", text);
-    return refuse(info, err, reason);
+    return rc;
 }
 
 /* A complex matrix is described as a real one of twice the columns. */

@@ -100,8 +100,11 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT]);
 /* Classify an element type; false if it is not a real number type. */
 bool h5_type_class(hid_t type, enum element_class *elements);
 
-/* The type of the real and of the imaginary part of complex numbers, whose names go to `parts`; of
- * any other type a copy.  To be closed. */
+/* List the names of the members of an enumeration, at most the first few. */
+void h5_members_text(hid_t type, char *text, size_t size);
+
+/* The type of the real and of the imaginary part of complex numbers, whose names go to `parts`; the
+ * integers of booleans; of any other type a copy.  To be closed. */
 hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX]);
 
 /* The HDF5 type of the matrix's elements as `type`: the native one or, of a complex matrix, a pair

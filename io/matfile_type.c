@@ -4,6 +4,8 @@
 
 #include "matfile_impl.h"
 
+enum { MEMBERS_LISTED = 5 };
+
 hid_t h5_native(enum scalar type)
 {
     switch (type) {
@@ -81,6 +83,29 @@ static hid_t pair_of(hid_t type, char parts[2][MATFILE_PART_MAX])
     return -1;
 }
 
+/* Whether a member of an enumeration of integers is FALSE, which is 0, or TRUE, which is 1. */
+static bool is_truth_value(hid_t type, unsigned member)
+{
+    int64_t value[H5_ELEMENT_MAX / sizeof(int64_t)] = {0};
+    char *name = H5Tget_member_name(type, member);
+    hid_t integers = H5Tget_super(type);
+    bool is = name && H5Tget_size(type) <= sizeof value &&
+              H5Tget_member_value(type, member, value) >= 0 &&
+              H5Tconvert(integers, H5T_NATIVE_INT64, 1, value, NULL, H5P_DEFAULT) >= 0 &&
+              ((value[0] == 0 && strcasecmp(name, "FALSE") == 0) ||
+               (value[0] == 1 && strcasecmp(name, "TRUE") == 0));
+    h5_close(integers);
+    H5free_memory(name);
+    return is;
+}
+
+/* Whether it is the type of booleans as h5py and others store them, which are read as integers. */
+static bool is_boolean(hid_t type)
+{
+    return H5Tget_class(type) == H5T_ENUM && H5Tget_nmembers(type) == 2 &&
+           is_truth_value(type, 0) && is_truth_value(type, 1);
+}
+
 hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX])
 {
     parts[0][0] = parts[1][0] = '\0';
@@ -91,6 +116,8 @@ hid_t h5_part_type(hid_t type, char parts[2][MATFILE_PART_MAX])
         return H5Tget_super(type);
     }
 #endif
+    if (is_boolean(type))
+        return H5Tget_super(type);
     hid_t part = pair_of(type, parts);
     return part >= 0 ? part : H5Tcopy(type);
 }
@@ -132,6 +159,8 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
     text[0] = '\0';
     if (parts[0][0])
         h5_append(text, H5_TYPE_TEXT, "complex %s/%s ", parts[0], parts[1]);
+    if (is_boolean(type))
+        h5_append(text, H5_TYPE_TEXT, "boolean ");
     h5_append(text, H5_TYPE_TEXT, "%s", real);
 }
 
@@ -147,4 +176,17 @@ bool h5_type_class(hid_t type, enum element_class *elements)
     else
         *elements = ELEMENT_OTHER_REAL;
     return class == H5T_INTEGER || class == H5T_FLOAT;
+}
+
+void h5_members_text(hid_t type, char *text, size_t size)
+{
+    const int count = H5Tget_nmembers(type);
+    text[0] = '\0';
+    for (int i = 0; i < count && i < MEMBERS_LISTED; i++) {
+        char *name = H5Tget_member_name(type, (unsigned)i);
+        h5_append(text, size, "%s%.40s", i ? ", " : "", name ? name : "?");
+        H5free_memory(name);
+    }
+    if (count > MEMBERS_LISTED)
+        h5_append(text, size, ", ...");
 }

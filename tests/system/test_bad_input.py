@@ -142,7 +142,6 @@ BAD_MATRICES = {
     "half": (content(whole((20, 30), "f2")), ["--type"]),
     "mixed": (content(whole((20, 30)), whole((30, 10), "f4")),
               ["B is float but A is double", "--type d"]),
-    "boolean": (content(whole((20, 30)) > 0), ["holds booleans", 'astype("u1")', "--type d"]),
     "text": (content(np.full((20, 30), b"word")), ["string"]),
     "compound": (content(np.zeros((20, 30), [("x", "f8"), ("y", "f4")])), ["compound"]),
     "no plug-in": (missing_plugin, ["lzf", "store the dataset without it"]),
