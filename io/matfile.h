@@ -66,11 +66,12 @@ struct matrix_info {
     double fill;                     /* the value of chunks that were never written, */
     int64_t fill_integer;            /* exactly, if elements are integers up to int64 */
     struct matfile_sources sources;  /* of a virtual one */
-    char netcdf[160]; /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
+    char netcdf[160];   /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */
-    const char *missing_by; /* "netCDF" or "R": elements equal to `missing` are missing there; null:
-                             * none are */
+    char missing_by[8]; /* "netCDF" or "R": elements equal to `missing` are missing there; empty:
+                         * none are */
     double missing;
+    bool of_matlab;        /* which shows its transpose */
     struct file_sign sign; /* of a file that is written to; empty: none */
     bool unfinished;       /* an output that is not complete: MATFILE_MARK says so */
     char layout[128];      /* "contiguous f64", "chunked 64x64 szip f64: read by HDF5 (szip)" */

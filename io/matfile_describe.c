@@ -45,7 +45,8 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
 }
 
 /* What is no number, and how to make numbers of it. */
-static int refuse_type(hid_t type, const struct matrix_info *info, struct error *err)
+static int refuse_type(hid_t type, const char *text, const struct matrix_info *info,
+                       struct error *err)
 {
     char reason[400], members[256];
     switch (H5Tget_class(type)) {
@@ -73,7 +74,10 @@ static int refuse_type(hid_t type, const struct matrix_info *info, struct error 
         return refuse(info, err,
                       "holds strings, not numbers; store it as numbers, in NumPy "
                       "a.astype(\"f8\")");
-    default: return refuse(info, err, "holds elements that are not numbers; store it as numbers");
+    default:
+        snprintf(reason, sizeof reason,
+                 "holds elements of type %s, not numbers; store it as numbers", text);
+        return refuse(info, err, reason);
     }
 }
 
@@ -89,7 +93,7 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     bool real = h5_type_class(type, &info->elements);
     info->integers = real ? h5_scalar(type) : SCALAR_DOUBLE;
     if (!real)
-        rc = refuse_type(whole, info, err);
+        rc = refuse_type(whole, text, info, err);
     else if (info->element_bytes == 0)
         rc = refuse(info, err, "has elements of no size: is it damaged?");
     else if (info->element_bytes > H5_ELEMENT_MAX)
@@ -319,7 +323,9 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     const char *reason = NULL;
     const int before = err->complaints;
     struct stat status;
-    int rc = h5_extents(dataset, info, err);
+    int rc = h5_matlab(dataset, info, err);
+    if (!rc)
+        rc = h5_extents(dataset, info, err);
     if (!rc)
         rc = h5_type(dataset, info, type, err);
     if (!rc)

@@ -153,6 +153,13 @@ int h5_complain_missing(const char *file, struct error *err);
 /* Set the netCDF members of `info` from the dataset's attributes. */
 void h5_netcdf(hid_t dataset, struct matrix_info *info);
 
+/* Whether MATLAB has stored the dataset, which `info` gets to know.  Complains where its elements
+ * are not those of a matrix. */
+int h5_matlab(hid_t dataset, struct matrix_info *info, struct error *err);
+
+/* What a group stands for, as a clause, if that is known, and what to do then; else null. */
+const char *h5_group_meaning(hid_t group, const char **advice);
+
 /* The value, as `type`, of the matrix's elements that were never written: of a real and of an
  * imaginary part, which are the same where the matrix is real. */
 void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair);

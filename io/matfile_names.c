@@ -10,13 +10,14 @@
 enum { LISTED_MAX = 10 };
 
 /* A walk over all links of a file, also symbolic and external ones, that visits the datasets of
- * rank two.  It ends where a path is too long for a name: nobody could name what is there, each
- * object is opened by its path, which takes longer the longer that is, and some thousand levels of
- * groups are more than the stack of the library's recursion has. */
+ * rank two, and groups that stand for a matrix.  It ends where a path is too long for a name:
+ * nobody could name what is there, each object is opened by its path, which takes longer the longer
+ * that is, and some thousand levels of groups are more than the stack of the library's recursion
+ * has. */
 struct walk {
-    herr_t (*found)(hid_t dataset, const char *path, struct walk *walk);
-    const char *file;
-    matfile_visit *visit; /* of matfile_each */
+    herr_t (*found)(hid_t object, const char *path, struct walk *walk);
+    const char *file, *group; /* in which it began; empty: the root */
+    matfile_visit *visit;     /* of matfile_each */
     void *context;
     char *text; /* output of the functions that list objects */
     size_t size;
@@ -27,50 +28,78 @@ struct walk {
 static const char too_deep[] =
     "groups in it are nested too deep to be named, and not all is listed";
 
+static bool has_two_dimensions(hid_t dataset)
+{
+    hid_t space = H5Dget_space(dataset);
+    const int rank = H5Sget_simple_extent_ndims(space);
+    h5_close(space);
+    return rank == 2;
+}
+
 static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, void *context)
 {
     (void)link;
     herr_t stop = 0;
+    const char *advice;
     struct walk *walk = context;
     walk->unfinished = strlen(path) + 1 >= MATFILE_NAME_MAX;
     if (walk->unfinished)
         return 1;
     h5_forget_refused();
     hid_t object = H5Oopen(root, path, H5P_DEFAULT);
-    if (object >= 0 && H5Iget_type(object) == H5I_DATASET) {
-        hid_t space = H5Dget_space(object);
-        if (H5Sget_simple_extent_ndims(space) == 2)
-            stop = walk->found(object, path, walk);
-        h5_close(space);
-    }
+    const H5I_type_t kind = object < 0 ? H5I_BADID : H5Iget_type(object);
+    if ((kind == H5I_DATASET && has_two_dimensions(object)) ||
+        (kind == H5I_GROUP && h5_group_meaning(object, &advice)))
+        stop = walk->found(object, path, walk);
     h5_close(object);
     return stop;
 }
 
-static herr_t list_dataset(hid_t dataset, const char *path, struct walk *walk)
+static void list_shape(hid_t dataset, struct walk *walk)
 {
     struct error ignored = {0};
     struct matrix_info info = {0};
     char type[H5_TYPE_TEXT];
+    h5_extents(dataset, &info, &ignored);
+    h5_type(dataset, &info, type, &ignored);
+    h5_append(walk->text, walk->size, "%s %" PRId64 "x%" PRId64, type, info.rows, info.cols);
+}
+
+static herr_t list_object(hid_t object, const char *path, struct walk *walk)
+{
+    const char *advice;
     if (walk->count++ == LISTED_MAX) {
         h5_append(walk->text, walk->size, ", ...");
         return 1;
     }
-    h5_extents(dataset, &info, &ignored);
-    h5_type(dataset, &info, type, &ignored);
-    h5_append(walk->text, walk->size, "%s/%s (%s %" PRId64 "x%" PRId64 ")",
-              walk->count > 1 ? ", " : "", path, type, info.rows, info.cols);
+    h5_append(walk->text, walk->size, "%s%s/%s (", walk->count > 1 ? ", " : "", walk->group, path);
+    if (H5Iget_type(object) == H5I_DATASET)
+        list_shape(object, walk);
+    else
+        h5_append(walk->text, walk->size, "a group, %s", h5_group_meaning(object, &advice));
+    h5_append(walk->text, walk->size, ")");
     return 0;
 }
 
-static const char *list_datasets(hid_t file, char *text, size_t size)
+/* `where`: a file, and `group` is empty, or the group of this path. */
+static const char *list_datasets(hid_t where, const char *group, char *text, size_t size)
 {
-    struct walk walk = {.found = list_dataset, .text = text, .size = size};
-    snprintf(text, size, "datasets here: ");
-    H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk);
+    struct walk walk = {.found = list_object, .group = group, .text = text, .size = size};
+    snprintf(text, size, "datasets %s: ", group[0] ? "in it" : "here");
+    H5Lvisit(where, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk);
     if (walk.unfinished)
         h5_append(text, size, "%s%s", walk.count ? "; " : "none; ", too_deep);
     return walk.count || walk.unfinished ? text : "there is no two-dimensional dataset in it";
+}
+
+/* Normalise a path: without leading, trailing and repeated slashes. */
+static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
+{
+    size_t length = 0;
+    for (; *path && length + 1 < MATFILE_NAME_MAX; path++)
+        if (*path != '/' || (length > 0 && path[1] && path[1] != '/'))
+            plain[length++] = *path;
+    plain[length] = '\0';
 }
 
 htri_t h5_first_missing(hid_t file, const char *path, char missing[MATFILE_NAME_MAX])
@@ -97,19 +126,39 @@ static const char *hint_of_file(const char *name, char hint[PATH_MAX])
     return hint;
 }
 
+static int complain_of_group(hid_t group, const struct matrix_info *info, struct error *err)
+{
+    char text[1500], name[MATFILE_NAME_MAX + 1] = "/";
+    const char *advice, *meaning = h5_group_meaning(group, &advice);
+    if (meaning)
+        return error_add(err, EXIT_INPUT, "%s: \"%s\" is a group, %s; %s", info->file,
+                         info->dataset, meaning, advice);
+    plain_path(info->dataset, name + 1);
+    return error_add(err, EXIT_INPUT,
+                     "%s: \"%s\" is a group, not a dataset; give the path of one; %s", info->file,
+                     info->dataset, list_datasets(group, name, text, sizeof text));
+}
+
+static int describe_object(hid_t object, struct matrix_info *info, struct error *err)
+{
+    switch (H5Iget_type(object)) {
+    case H5I_DATASET: return h5_describe(object, info, err);
+    case H5I_GROUP: return complain_of_group(object, info, err);
+    default:
+        return error_add(err, EXIT_INPUT,
+                         "%s: \"%s\" is a named type, not a dataset; h5mat info lists these",
+                         info->file, info->dataset);
+    }
+}
+
 static int describe_name(hid_t file, struct matrix_info *info, struct error *err)
 {
     int rc;
     char text[1500], missing[MATFILE_NAME_MAX], hint[PATH_MAX];
     hid_t object = H5Oopen(file, info->dataset, H5P_DEFAULT);
     const char *reason = object < 0 ? h5_why() : "";
-    if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
-        rc = h5_describe(object, info, err);
-    else if (object >= 0)
-        rc = error_add(err, EXIT_INPUT,
-                       "%s: \"%s\" is a %s, not a dataset; give the path of one; %s", info->file,
-                       info->dataset, H5Iget_type(object) == H5I_GROUP ? "group" : "named type",
-                       list_datasets(file, text, sizeof text));
+    if (object >= 0)
+        rc = describe_object(object, info, err);
     else if (h5_failure()[0])
         rc = h5_settle(0, info->file, err);
     else if (h5_refused()[0] || h5_first_missing(file, info->dataset, missing) <= 0)
@@ -117,7 +166,8 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
                        info->dataset, reason);
     else
         rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", info->file, info->dataset,
-                       list_datasets(file, text, sizeof text), hint_of_file(info->dataset, hint));
+                       list_datasets(file, "", text, sizeof text),
+                       hint_of_file(info->dataset, hint));
     h5_close(object);
     return rc;
 }
@@ -149,14 +199,14 @@ int matfile_describe(const char *file, const char *dataset, struct matrix_info *
     return rc;
 }
 
-static herr_t visit_dataset(hid_t dataset, const char *path, struct walk *walk)
+static herr_t visit_object(hid_t object, const char *path, struct walk *walk)
 {
     struct matrix_info info;
     struct error problem = {0};
     char name[MATFILE_NAME_MAX + 1];
     snprintf(name, sizeof name, "/%s", path);
     if (!set_names(&info, walk->file, name, &problem))
-        h5_settle(h5_describe(dataset, &info, &problem), info.file, &problem);
+        h5_settle(describe_object(object, &info, &problem), info.file, &problem);
     if (problem.code)
         h5_forget_failure(); /* it is told */
     walk->visit(&info, &problem, walk->context);
@@ -165,7 +215,7 @@ static herr_t visit_dataset(hid_t dataset, const char *path, struct walk *walk)
 
 int matfile_each(const char *file, matfile_visit *visit, void *context, struct error *err)
 {
-    struct walk walk = {.found = visit_dataset, .file = file, .visit = visit, .context = context};
+    struct walk walk = {.found = visit_object, .file = file, .visit = visit, .context = context};
     h5_enter();
     hid_t id = h5_open_file(file, H5_READ, err);
     int rc = id < 0 ? err->code : 0;
@@ -200,16 +250,6 @@ int matfile_lookup(const char *file, const char *name, struct matfile_found *fou
     int rc = h5_settle(id < 0 ? err->code : 0, file, err);
     h5_leave();
     return rc;
-}
-
-/* Normalise a path: without leading, trailing and repeated slashes. */
-static void plain_path(const char *path, char plain[MATFILE_NAME_MAX])
-{
-    size_t length = 0;
-    for (; *path && length + 1 < MATFILE_NAME_MAX; path++)
-        if (*path != '/' || (length > 0 && path[1] && path[1] != '/'))
-            plain[length++] = *path;
-    plain[length] = '\0';
 }
 
 /* Whether it is what matfile_add_vector has made beside the dataset. */

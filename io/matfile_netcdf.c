@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "matfile_impl.h"
 
@@ -65,6 +66,18 @@ static bool may_hold_na(hid_t dataset)
     return fits && mark != 0;
 }
 
+/* Whether the attribute of netCDF's that tells the sign of integers is against that of the type. */
+static bool has_contrary_sign(hid_t dataset, struct matfile_value *mark)
+{
+    hid_t type = H5Dget_type(dataset);
+    const char *contrary = H5Tget_sign(type) == H5T_SGN_NONE ? "false" : "true";
+    h5_read_attribute(dataset, mark);
+    bool has =
+        mark->found && H5Tget_class(type) == H5T_INTEGER && strcasecmp(mark->text, contrary) == 0;
+    h5_close(type);
+    return has;
+}
+
 void h5_netcdf(hid_t dataset, struct matrix_info *info)
 {
     static const struct {
@@ -85,13 +98,16 @@ void h5_netcdf(hid_t dataset, struct matrix_info *info)
             h5_append(text, sizeof info->netcdf, "%s%s = %.*g", comma, marks[i].name,
                       fabs(value - plain) < 1e-8 ? 17 : 9, value);
     }
+    struct matfile_value sign = {.name = "_Unsigned"};
+    if (has_contrary_sign(dataset, &sign))
+        h5_append(text, sizeof info->netcdf, "%s_Unsigned = %s", text[0] ? ", " : "", sign.text);
     double fill[2];
-    info->missing_by = NULL;
+    info->missing_by[0] = '\0';
     if (has_default_fill(dataset, info, fill)) {
-        info->missing_by = "netCDF";
+        strcpy(info->missing_by, "netCDF");
         info->missing = fill[0];
     } else if (may_hold_na(dataset)) {
-        info->missing_by = "R";
+        strcpy(info->missing_by, "R");
         info->missing = INT32_MIN;
     }
 }

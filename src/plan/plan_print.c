@@ -55,10 +55,12 @@ static void print_operand(const struct problem *p, enum operand operand)
     printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
            info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
            how_read(p, operand));
-    if (info->missing_by && problem_reads(p, operand))
+    if (info->missing_by[0] && problem_reads(p, operand))
         printf(
             "            elements equal to %.10g are missing values of %s, multiplied as numbers\n",
             info->missing, info->missing_by);
+    if (info->of_matlab)
+        printf("            MATLAB shows its transpose\n");
 }
 
 static void print_standard(const struct problem *p)

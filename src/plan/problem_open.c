@@ -26,7 +26,7 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
     int64_t other_k_a = p->trans[0] ? matfile_cols(a) : a->rows;
     int64_t other_k_b = p->trans[1] ? b->rows : matfile_cols(b);
     const char *remedy = "transposing does not help";
-    char text[64];
+    char text[128];
     if (other_k_b == p->k) {
         snprintf(text, sizeof text, "--transb %s would fit", p->trans[1] ? "N" : "T");
         remedy = text;
@@ -34,8 +34,11 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
         snprintf(text, sizeof text, "--transa %s would fit", p->trans[0] ? "N" : "T");
         remedy = text;
     } else if (other_k_a == other_k_b) {
-        snprintf(text, sizeof text, "--transa %s --transb %s would fit", p->trans[0] ? "N" : "T",
-                 p->trans[1] ? "N" : "T");
+        snprintf(text, sizeof text, "--transa %s --transb %s would fit%s", p->trans[0] ? "N" : "T",
+                 p->trans[1] ? "N" : "T",
+                 p->trans[0] || p->trans[1]
+                     ? ""
+                     : ", and -b for A with -a for B gives the C of MATLAB, Julia, R and Fortran");
         remedy = text;
     }
     error_add(err, EXIT_INPUT,
@@ -110,7 +113,8 @@ static void check_types(struct problem *p, const struct options *options, enum o
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */
 static void check_netcdf(const struct matrix_info *info, struct error *err)
 {
-    bool packed = strstr(info->netcdf, "scale_factor") || strstr(info->netcdf, "add_offset");
+    bool packed = strstr(info->netcdf, "scale_factor") || strstr(info->netcdf, "add_offset") ||
+                  strstr(info->netcdf, "_Unsigned");
     if (info->netcdf[0])
         error_add(
             err, EXIT_INPUT,

@@ -60,8 +60,10 @@ static void print_matrix(const struct matrix_info *info)
         printf("  state:  an unfinished output of dgemm_ooc; elements are missing\n");
     if (info->netcdf[0])
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
-    if (info->missing_by)
+    if (info->missing_by[0])
         printf("  %s: elements equal to %.10g are missing\n", info->missing_by, info->missing);
+    if (info->of_matlab)
+        printf("  MATLAB: shows the transpose\n");
 }
 
 static void list_matrix(const struct matrix_info *info, const struct error *problem, void *context)
@@ -70,6 +72,8 @@ static void list_matrix(const struct matrix_info *info, const struct error *prob
     ++*(int *)context;
     if (problem->code == 0)
         print_matrix(info);
+    else if (info->rows == 0 && info->cols == 0)
+        printf("%s\n  read:   not at all: %s\n", plain_name(info, name), problem->text);
     else
         printf("%s: %" PRId64 " x %" PRId64 "\n  read:   not at all: %s\n", plain_name(info, name),
                info->rows, matfile_cols(info), problem->text);

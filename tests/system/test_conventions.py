@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import run
+from launch import ROOT, run
 from matrices import multiply, output_of, read, whole, write
 from test_bad_input import assert_refused
 from test_layouts import (chunked, compact, contiguous, external_link, external_storage, filtered, one_chunk, resizable,
@@ -102,3 +102,134 @@ def test_enumerations_and_bit_fields(tmp_path, kind, words):
     source = typed(tmp_path / "input.h5", kind)
     refused(tmp_path, source, [f'dataset "A" {words}', "as numbers, in"], "--type", "d")
     assert words in info_of(source)
+
+
+# Groups that stand for matrices.
+
+def group(attributes, *members):
+    def make(path):
+        write(path, B=B)
+        with h5py.File(path, "a") as file:
+            for member in members:
+                file[f"A/{member}"] = np.arange(5)
+            file.require_group("A").attrs.update(attributes)
+        return path
+    return make
+
+
+SPARSE = ("data", "indices", "indptr")
+GROUPS = {
+    "AnnData": (group({"encoding-type": "csr_matrix", "shape": [20, 40]}, *SPARSE), "a sparse matrix; only dense"),
+    "AnnData, before": (group({"h5sparse_format": "csc"}, *SPARSE), "a sparse matrix; only dense"),
+    "10x Genomics": (group({}, *SPARSE, "shape", "barcodes", "features/id"), "a sparse matrix; only dense"),
+    "MATLAB": (group({"MATLAB_sparse": np.uint64(20)}, "data", "ir", "jc"), "a sparse matrix of MATLAB; only dense"),
+    "MATLAB, all 0": (group({"MATLAB_sparse": np.uint64(20)}, "jc"), "a sparse matrix of MATLAB; only dense"),
+    "pandas": (group({"pandas_type": "frame", "pandas_version": "0.15.2"}, "axis0", "axis1"),
+               "a data frame of pandas; store its numbers with h5py"),
+}
+
+
+@pytest.mark.parametrize("what", GROUPS)
+def test_groups_that_stand_for_a_matrix(tmp_path, what):
+    """They were groups without a two-dimensional dataset, which left the user alone."""
+    make, words = GROUPS[what]
+    source = make(tmp_path / "input.h5")
+    refused(tmp_path, source, [f'"A" is a group, which holds {words}'])
+    assert f'/A\n  read:   not at all: {source}: "/A" is a group, which holds {words}' in info_of(source)
+    assert_refused(tmp_path, source, "-a", "X", says=[f'no dataset "X"; datasets here: /A (a group, which holds {words.split(";")[0]}), /B'])
+
+
+def test_other_groups(tmp_path):
+    source = group({"pandas_type": "frame"}, "indices")(tmp_path / "input.h5")
+    refused(tmp_path, source, ['"A" is a group, not a dataset; give the path of one; there is no two-dimensional'])
+    write(source, **{"A/deep/inside": whole((20, 40))})
+    refused(tmp_path, source, ['"A" is a group, not a dataset; give the path of one; datasets in it: /A/deep/inside (f64 20x40)'])
+    multiply(source, "-a", "A/deep/inside")
+
+
+def test_sparse_matrices_are_made_dense_as_the_manual_shows(tmp_path):
+    manual = (ROOT / "jobs/packages/man/dgemm_ooc.1").read_text()
+    lines = manual.split(".B Sparse matrices")[1].split(".nf\n")[1].split(".fi\n")[0].replace("\\-", "-")
+    a = np.where(TRUTH, whole(TRUTH.shape, "f4"), 0)
+    rows, cols = np.nonzero(a)
+    with h5py.File(tmp_path / "sparse.h5", "w") as f, h5py.File(tmp_path / "input.h5", "w") as g:
+        f["X/data"], f["X/indices"] = a[rows, cols], cols
+        f["X/indptr"] = np.concatenate([[0], np.cumsum(np.count_nonzero(a, axis=1))])
+        exec(lines.replace("2000", "40"), {"f": f, "g": g, "np": np})
+        g["B"] = B.astype("f4")
+    multiply(tmp_path / "input.h5")
+    np.testing.assert_array_equal(read(tmp_path / "input-C.h5"), a @ B)
+
+
+# MATLAB.
+
+def of_matlab(path, matrix, kind, **attributes):
+    write(path, A=matrix, B=B)
+    with h5py.File(path, "a") as file:
+        file["A"].attrs["MATLAB_class"] = np.bytes_(kind)
+        file["A"].attrs.update(attributes)
+    return path
+
+
+@pytest.mark.parametrize("dtype, kind", [("f8", "double"), ("f4", "single"), ("u1", "logical"), ("i2", "int16"),
+                                         ("u8", "uint64")])
+def test_numbers_of_matlab(tmp_path, dtype, kind):
+    a = np.abs(whole((20, 40))).astype(dtype)
+    source = of_matlab(tmp_path / "input.h5", a, kind, MATLAB_int_decode=np.int32(1))
+    multiply(source, "--type", "d")
+    np.testing.assert_array_equal(read(output_of(source)), a @ B)
+    assert "MATLAB: shows the transpose" in info_of(source)
+    done = run("dgemm_ooc", source, "--type", "d", "--force")
+    assert done.returncode == 0 and done.stdout.count("MATLAB shows its transpose\n") == 1
+
+
+@pytest.mark.parametrize("dtype, kind", [("u2", "char"), ("u4", "string"), ("u4", "table"), ("f8", "x" * 5000)])
+def test_what_matlab_stores_as_other_numbers(tmp_path, dtype, kind):
+    """They were multiplied."""
+    source = of_matlab(tmp_path / "input.h5", np.abs(whole((20, 40))).astype(dtype), kind)
+    refused(tmp_path, source, [f'dataset "A" is of MATLAB\'s class {kind[:40]}, which', "double(A)"], "--type", "d")
+
+
+def test_an_empty_matrix_of_matlab(tmp_path):
+    source = of_matlab(tmp_path / "input.h5", np.array([0, 40], "u8"), "double", MATLAB_empty=np.uint8(1))
+    refused(tmp_path, source, ['dataset "A" is an empty matrix of MATLAB'])
+
+
+def test_a_cell_array_of_matlab(tmp_path):
+    source = write(tmp_path / "input.h5", B=B)
+    with h5py.File(source, "a") as file:
+        file["A"] = np.full((20, 40), file["B"].ref, h5py.ref_dtype)
+    refused(tmp_path, source, ["references to other datasets, as a cell array of MATLAB does", "cell2mat(A)"])
+
+
+def test_shapes_that_fit_as_column_major_languages_see_them(tmp_path):
+    source = write(tmp_path / "input.h5", A=whole((40, 20)), B=whole((10, 40)))
+    assert_refused(tmp_path, source, says=["--transa T --transb T would fit, and -b for A with -a for B gives the C of"])
+    multiply(source, "-a", "B", "-b", "A")
+
+
+# netCDF's integers of the other sign.
+
+@pytest.mark.parametrize("dtype, value", [("i1", "true"), ("i2", np.bytes_("True")), (">i4", "true"), ("i8", "TRUE"),
+                                          ("u1", "false")])
+def test_integers_of_another_sign_than_their_type(tmp_path, dtype, value):
+    """200 was multiplied as -56."""
+    source = write(tmp_path / "input.h5", A=np.abs(whole((20, 40))).astype(dtype), B=B)
+    with h5py.File(source, "a") as file:
+        file["A"].attrs["_Unsigned"] = value
+        file["A"].attrs["add_offset"] = 3
+    word = value if isinstance(value, str) else value.decode()
+    for options in [], ["--type", "d"]:
+        said = assert_refused(tmp_path, source, *options, says=[
+            f"input.h5:A has add_offset = 3, _Unsigned = {word}, by which netCDF packs elements", "xarray"])
+    assert f"netCDF: add_offset = 3, _Unsigned = {word};" in info_of(source)
+    assert "delete the attribute" not in said
+
+
+@pytest.mark.parametrize("dtype, value", [("i1", "false"), ("u1", "true"), ("f8", "true"), ("i1", ""), ("i2", 1)])
+def test_a_sign_that_is_that_of_the_type(tmp_path, dtype, value):
+    source = write(tmp_path / "input.h5", A=np.abs(whole((20, 40))).astype(dtype), B=B)
+    with h5py.File(source, "a") as file:
+        file["A"].attrs["_Unsigned"] = value
+    multiply(source, "--type", "d")
+    assert "netCDF" not in info_of(source)

@@ -182,7 +182,7 @@ def test_elements_that_are_no_numbers(tmp_path, kind):
         file["B"] = B
     compound = isinstance(kind, np.dtype) and kind.names
     assert_refused(tmp_path, tmp_path / "input.h5",
-                   says=['"A"', "no complex numbers" if compound else "not real numbers"])
+                   says=['"A"', "no complex numbers" if compound else "store it as"])
 
 
 # Forged headers.
