@@ -1,5 +1,6 @@
 /* Reads and writes of any dataset through the HDF5 library. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,8 @@ enum {
     CHUNK_COPIES = 3,         /* of one chunk, while its filters are undone */
     FILE_BYTES = 640 << 10,   /* for each file that a virtual dataset is drawn from, */
     SOURCE_BYTES = 112 << 10, /* and each dataset */
-    SOURCE_SLOTS = 521, /* of the table of its cache */
-    RECORD_BYTES = 128, /* for each chunk in the file, up to ... */
+    SOURCE_SLOTS = 521,       /* of the table of its cache */
+    RECORD_BYTES = 128,       /* for each chunk in the file, up to ... */
     RECORDS_MAX = 32 << 20,
 };
 
@@ -34,6 +35,7 @@ struct matfile {
     hid_t file, dataset;
     struct matrix_info info;
     bool gaps, nothing;    /* gaps: parts may have no storage; nothing: all of it has none */
+    bool fill_marked;      /* the fill value is too large for a float */
     double fill_double[2]; /* the fill value of both parts that is read there, */
     float fill_float[2];   /* as each type, converted by HDF5 */
 };
@@ -141,6 +143,11 @@ static void find_gaps(struct matfile *m)
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
     h5_fill_value(plist, &m->info, SCALAR_DOUBLE, m->fill_double);
     h5_fill_value(plist, &m->info, SCALAR_FLOAT, m->fill_float);
+    for (int i = 0; i < 2; i++)
+        if (isinf(m->fill_float[i]) && !isinf(m->fill_double[i])) {
+            h5_put_mark(SCALAR_FLOAT, &m->fill_float[i]);
+            m->fill_marked = true;
+        }
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
     h5_close(plist);
@@ -239,11 +246,13 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
     hsize_t width = m->info.complex ? 2 : 1;
     hsize_t start[2] = {(hsize_t)b->row, (hsize_t)b->col / width};
     hsize_t count[2] = {(hsize_t)b->rows, (hsize_t)b->cols / width};
+    struct h5_narrowing narrowing = {.type = type};
+    hid_t how = h5_watch_narrowing(&m->info, &narrowing);
     hid_t memory = h5_memory_type(&m->info, type);
     hid_t there = H5Dget_space(m->dataset), here = H5Screate_simple(2, count, NULL);
     herr_t status = H5Sselect_hyperslab(there, H5S_SELECT_SET, start, NULL, count, NULL);
     if (status >= 0)
-        status = to ? H5Dread(m->dataset, memory, here, there, H5P_DEFAULT, to)
+        status = to ? H5Dread(m->dataset, memory, here, there, how, to)
                     : H5Dwrite(m->dataset, memory, here, there, H5P_DEFAULT, from);
     if (status < 0 || h5_failure()[0]) {
         const bool noted = h5_failure()[0];
@@ -253,9 +262,12 @@ static int transfer(struct matfile *m, enum scalar type, const struct block *b, 
                        m->info.file, to ? "reading" : "writing", m->info.dataset, b->row, b->col,
                        why);
     }
+    if (!rc && narrowing.marked)
+        rc = h5_check_marks(&m->info, type, b, to, err);
     h5_close(here);
     h5_close(there);
     h5_close(memory);
+    h5_close(how);
     return rc;
 }
 
@@ -299,7 +311,11 @@ int matfile_read(struct matfile *file, enum scalar type, const struct block *blo
 {
     if (file->gaps || file->nothing)
         fill(file, type, to, block->rows * block->cols);
-    return file->nothing ? 0 : transfer_all(file, type, block, to, NULL, err);
+    if (!file->nothing && transfer_all(file, type, block, to, NULL, err))
+        return err->code;
+    return file->fill_marked && type == SCALAR_FLOAT
+               ? h5_check_marks(&file->info, type, block, to, err)
+               : 0;
 }
 
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,

@@ -163,9 +163,14 @@ struct matfile;
 int matfile_open(const struct matrix_info *info, struct matfile **file, struct error *err);
 void matfile_close(struct matfile *file);
 
-/* Read a block into `to`, packed row-major (block->cols elements per row), converted to `type`. */
+/* Read a block into `to`, packed row-major (block->cols elements per row), converted to `type`.
+ * Complains (EXIT_INPUT) about a finite element that is too large for it. */
 int matfile_read(struct matfile *file, enum scalar type, const struct block *block, void *to,
                  struct error *err);
+
+/* Complain (EXIT_INPUT) that the element at this place of the file is too large for the type. */
+int matfile_complain_too_large(const struct matrix_info *info, enum scalar type, int64_t row,
+                               int64_t col, struct error *err);
 
 /* Host bytes that HDF5 may use to read this matrix (chunk cache, chunk and conversion buffers), and
  * to list its chunks.  Pure. */

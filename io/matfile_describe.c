@@ -32,7 +32,7 @@ int h5_extents(hid_t dataset, struct matrix_info *info, struct error *err)
             h5_append(text, sizeof text, "%s%llu", i ? "x" : "", (unsigned long long)extents[i]);
         h5_append(text, sizeof text,
                   "), not two; store it as rows x columns, or show it so "
-                  "by a virtual dataset (README, Input)");
+                  "by a virtual dataset (man dgemm_ooc, Vectors)");
         return refuse(info, err, text);
     }
     uint64_t limit = INT64_MAX / sizeof(double);

@@ -164,6 +164,20 @@ const char *h5_group_meaning(hid_t group, const char **advice);
  * imaginary part, which are the same where the matrix is real. */
 void h5_fill_value(hid_t plist, const struct matrix_info *info, enum scalar type, void *pair);
 
+/* A read that converts to `type`: whether elements that are too large for it were marked. */
+struct h5_narrowing {
+    enum scalar type;
+    bool marked;
+};
+
+/* A list of properties for a read of the matrix that marks such elements; to be closed. */
+hid_t h5_watch_narrowing(const struct matrix_info *info, struct h5_narrowing *narrowing);
+
+/* Mark an element, and complain (EXIT_INPUT) about the first of a block that is marked. */
+void h5_put_mark(enum scalar type, void *to);
+int h5_check_marks(const struct matrix_info *info, enum scalar type, const struct block *block,
+                   const void *matrix, struct error *err);
+
 /* Append to a string in a buffer of `size` bytes, as by printf; truncates. */
 void h5_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

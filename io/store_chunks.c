@@ -189,22 +189,28 @@ static double load(const struct matrix_info *info, const unsigned char *from)
     return (double)value;
 }
 
-/* Convert like HDF5: values beyond the range of float become infinite. */
-static float narrow(double value)
-{
-    return fabs(value) > FLT_MAX ? copysignf(INFINITY, (float)value) : (float)value;
-}
-
-static void put(enum scalar type, double value, void *to, int64_t index)
+/* Whether the type has the value, rounded.  What is beyond FLT_MAX counts as too large, as in HDF5,
+ * even if it would be rounded to it. */
+static bool put(enum scalar type, double value, void *to, int64_t index)
 {
     if (type == SCALAR_DOUBLE)
         ((double *)to)[index] = value;
     else
-        ((float *)to)[index] = narrow(value);
+        ((float *)to)[index] = (float)value;
+    return type == SCALAR_DOUBLE || !(fabs(value) > FLT_MAX) || isinf(value);
+}
+
+static int too_large(const struct store *s, const struct chunk_piece *p, int64_t row, int64_t col,
+                     struct error *err)
+{
+    const int64_t down = p->chunk / s->chunks->across, across = p->chunk % s->chunks->across;
+    return matfile_complain_too_large(&s->info, s->type, down * s->info.chunk_rows + p->row + row,
+                                      across * s->info.chunk_cols + p->col + col, err);
 }
 
 /* Copy rows from a decoded chunk to the block, converting elements if necessary. */
-static void scatter(const struct store *s, const struct chunk_piece *p, const unsigned char *data)
+static int scatter(const struct store *s, const struct chunk_piece *p, const unsigned char *data,
+                   struct error *err)
 {
     size_t element = s->info.element_bytes;
     for (int64_t row = 0; row < p->rows; row++) {
@@ -214,19 +220,23 @@ static void scatter(const struct store *s, const struct chunk_piece *p, const un
             memcpy(to, data + at, (size_t)p->cols * element);
         else
             for (int64_t i = 0; i < p->cols; i++)
-                put(s->type, load(&s->info, data + at + (size_t)i * element), to, i);
+                if (!put(s->type, load(&s->info, data + at + (size_t)i * element), to, i))
+                    return too_large(s, p, row, i, err);
     }
+    return 0;
 }
 
-static void fill(const struct store *s, const struct chunk_piece *p)
+static int fill(const struct store *s, const struct chunk_piece *p, struct error *err)
 {
-    for (int64_t row = 0; row < p->rows; row++)
+    for (int64_t row = 0; row < p->rows; row++) {
+        char *to = p->to + (size_t)row * p->pitch;
         for (int64_t i = 0; i < p->cols; i++)
             if (scalar_is_integer(s->type))
-                scalar_put_integer(s->type, s->info.fill_integer, p->to + (size_t)row * p->pitch,
-                                   i);
-            else
-                put(s->type, s->info.fill, p->to + (size_t)row * p->pitch, i);
+                scalar_put_integer(s->type, s->info.fill_integer, to, i);
+            else if (!put(s->type, s->info.fill, to, i))
+                return too_large(s, p, row, i, err);
+    }
+    return 0;
 }
 
 /* An unused entry, emptied, or a new one; null if there is none.  Called with the lock held. */
@@ -326,18 +336,16 @@ static bool is_plain(const struct store *s, int64_t chunk)
 
 static int read_piece(const struct store *s, const struct chunk_piece *p, struct error *err)
 {
-    if (s->chunks->table[p->chunk].bytes == 0) {
-        fill(s, p);
-        return 0;
-    }
+    if (s->chunks->table[p->chunk].bytes == 0)
+        return fill(s, p, err);
     if (is_plain(s, p->chunk))
         return read_rows(s, p, err);
     struct entry *entry = acquire(s, p->chunk, err);
     if (!entry)
         return err->code;
-    scatter(s, p, entry->work.data);
+    scatter(s, p, entry->work.data, err);
     release(s->chunks, entry);
-    return 0;
+    return err->code;
 }
 
 /* Pieces whose chunks are adjacent in the file, to be read by one call. */
@@ -377,7 +385,7 @@ static int read_batch(const struct store *s, struct batch *batch, struct error *
         return error_no_memory(err, "chunks");
     read_vector(s, &v, 1, s->chunks->table[batch->pieces[0].chunk].address, err);
     for (int i = 0; i < count && !err->code; i++)
-        scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes);
+        scatter(s, &batch->pieces[i], buffer + (size_t)i * s->info.chunk_bytes, err);
     free(buffer);
     return err->code;
 }

@@ -63,11 +63,12 @@ static void add_filters(hid_t plist, const char *filters)
         }
 }
 
-/* Whole numbers; some are too large for a float, or not exact in it. */
+/* Whole numbers; some are infinite, or not exact in a float. */
 static double random_value(void)
 {
-    static const double scales[] = {1, 1, 1.0 / 3, 1e30, 1e39};
-    return (double)(random_below(2001) - 1000) * scales[random_below(5)];
+    static const double scales[] = {1, 1, 1.0 / 3, 1e35, INFINITY};
+    const double sign = random_below(2) ? 1 : -1;
+    return sign * (double)(1 + random_below(1000)) * scales[random_below(5)];
 }
 
 static void write_block(hid_t dataset, const struct block *b, double largest)
@@ -110,7 +111,8 @@ static size_t encode(char filter, size_t element, const unsigned char *from, siz
     return made;
 }
 
-/* Stores the chunk at row 0, column 0 with some of its filters skipped. */
+/* Stores the chunk at row 0, column 0 with some of its filters skipped; its elements are no larger
+ * than a float can be. */
 static void write_masked(hid_t dataset, const struct kind *kind)
 {
     size_t element = H5Tget_size(kind->type), bytes = kind->chunk[0] * kind->chunk[1] * element;
@@ -118,7 +120,7 @@ static void write_masked(hid_t dataset, const struct kind *kind)
     unsigned char *data = calloc(1, room), *other = malloc(room), *swap;
     uint32_t mask = (uint32_t)random_below(1 << strlen(kind->filters));
     for (size_t i = 0; i < bytes / 2; i += element)
-        data[i] = data[i + 1] = (unsigned char)random_below(100);
+        data[i] = data[i + 1] = (unsigned char)random_below(0x48);
     for (size_t i = 0; kind->filters[i]; i++) {
         if (mask >> i & 1)
             continue;

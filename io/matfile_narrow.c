@@ -1,0 +1,88 @@
+/* Conversions to a smaller type, in which a finite element may be too large.  The library makes it
+ * infinite, as if the file had said so.  Instead its place gets a mark, by which it is found. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "matfile_impl.h"
+
+/* A NaN that is no result of anything. */
+static const uint32_t float_mark = 0x7fc0d9e3;
+static const uint64_t double_mark = 0x7ff8d9e3d9e3d9e3;
+
+void h5_put_mark(enum scalar type, void *to)
+{
+    if (type == SCALAR_FLOAT)
+        memcpy(to, &float_mark, sizeof float_mark);
+    else
+        memcpy(to, &double_mark, sizeof double_mark);
+}
+
+static bool has_mark(enum scalar type, const void *matrix, int64_t index)
+{
+    return type == SCALAR_FLOAT
+               ? memcmp((const float *)matrix + index, &float_mark, sizeof float_mark) == 0
+               : memcmp((const double *)matrix + index, &double_mark, sizeof double_mark) == 0;
+}
+
+/* Of types that the processor has the library says the same of infinite elements. */
+static bool is_infinite(hid_t type, const void *element)
+{
+    double value;
+    long double longer;
+    if (H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) {
+        memcpy(&value, element, sizeof value);
+        return isinf(value);
+    }
+    if (H5Tequal(type, H5T_NATIVE_LDOUBLE) > 0) {
+        memcpy(&longer, element, sizeof longer);
+        return isinf(longer);
+    }
+    return false;
+}
+
+static H5T_conv_ret_t mark_too_large(H5T_conv_except_t what, hid_t from, hid_t to, void *element,
+                                     void *converted, void *context)
+{
+    (void)to;
+    struct h5_narrowing *n = context;
+    if ((what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW) ||
+        is_infinite(from, element))
+        return H5T_CONV_UNHANDLED;
+    h5_put_mark(n->type, converted);
+    n->marked = true;
+    return H5T_CONV_HANDLED;
+}
+
+hid_t h5_watch_narrowing(const struct matrix_info *info, struct h5_narrowing *n)
+{
+    hid_t plist = H5Pcreate(H5P_DATASET_XFER);
+    if (info->elements == ELEMENT_OTHER_REAL ||
+        (info->elements == ELEMENT_DOUBLE && n->type == SCALAR_FLOAT))
+        H5Pset_type_conv_cb(plist, mark_too_large, n);
+    return plist;
+}
+
+int matfile_complain_too_large(const struct matrix_info *info, enum scalar type, int64_t row,
+                               int64_t col, struct error *err)
+{
+    return error_add(err, EXIT_INPUT,
+                     "%s:%s has an element that is too large for a %s, at row %" PRId64
+                     ", column %" PRId64 " (from 0); %s",
+                     info->file, info->dataset, scalar_name(type), row,
+                     info->complex ? col / 2 : col,
+                     type == SCALAR_DOUBLE ? "scale the matrix, and store it as doubles"
+                     : info->complex       ? "give --type z, or scale the matrix"
+                                           : "give --type d, or scale the matrix");
+}
+
+int h5_check_marks(const struct matrix_info *info, enum scalar type, const struct block *block,
+                   const void *matrix, struct error *err)
+{
+    for (int64_t i = 0; i < block->rows * block->cols; i++)
+        if (has_mark(type, matrix, i))
+            return matfile_complain_too_large(info, type, block->row + i / block->cols,
+                                              block->col + i % block->cols, err);
+    return 0;
+}
