@@ -154,6 +154,20 @@ static const struct {
     {"BZh", 3, "but compressed by bzip2; bunzip2 decompresses it"},
     {"\3757zXZ", 5, "but compressed by xz; unxz decompresses it"},
     {"\50\265\57\375", 4, "but compressed by zstd; unzstd decompresses it"},
+    {"PAR1", 4,
+     "but Parquet; store it with h5py: file[\"A\"] = pandas.read_parquet(\"%s\").to_numpy()"},
+    {"ARROW1", 6,
+     "but Arrow; store it with h5py: file[\"A\"] = pandas.read_feather(\"%s\").to_numpy()"},
+    {"SIMPLE  =", 9, "but FITS; store it with h5py: file[\"A\"] = astropy.io.fits.getdata(\"%s\")"},
+    {"%%MatrixMarket", 14,
+     "but Matrix Market; store it dense with h5py: file[\"A\"] = "
+     "scipy.io.mmread(\"%s\").toarray()"},
+    {"X\n\0\0\0", 5, "but R data; in R: rhdf5::h5write(readRDS(\"%s\"), \"input.h5\", \"A\")"},
+    {"RDX", 3, "but R data; load(\"%s\") in R, and store it with rhdf5::h5write"},
+    {"II*\0", 4, "but TIFF; store it with h5py: file[\"A\"] = tifffile.imread(\"%s\")"},
+    {"MM\0*", 4, "but TIFF; store it with h5py: file[\"A\"] = tifffile.imread(\"%s\")"},
+    {"\200\4\225", 3, "but a Python pickle; store what is in it with h5py"},
+    {"\200\5\225", 3, "but a Python pickle; store what is in it with h5py"},
     {"PK\3\4", 4, "but a ZIP archive (.npz, .zip); store what is in it with h5py"},
 };
 
@@ -224,6 +238,14 @@ int h5_complain_missing(const char *file, struct error *err)
     return error_add(err, EXIT_INPUT, "%s: no such file in %s; give its path", file, folder);
 }
 
+/* Of version 2, an array or a group, or of version 3. */
+static bool is_zarr(int directory)
+{
+    return faccessat(directory, ".zarray", F_OK, 0) == 0 ||
+           faccessat(directory, ".zgroup", F_OK, 0) == 0 ||
+           faccessat(directory, "zarr.json", F_OK, 0) == 0;
+}
+
 /* Open the file once without the library, since the system's errors say more. */
 static int check_plain_file(const char *file, bool write, struct error *err)
 {
@@ -240,6 +262,11 @@ static int check_plain_file(const char *file, bool write, struct error *err)
     struct stat status;
     if (fstat(descriptor, &status))
         rc = error_add(err, EXIT_INPUT, "%s cannot be examined: %s", file, strerror(errno));
+    else if (S_ISDIR(status.st_mode) && is_zarr(descriptor))
+        rc = error_add(err, EXIT_INPUT,
+                       "%s is a Zarr store, not an HDF5 file; store it with dask: "
+                       "dask.array.from_zarr(\"%s\").to_hdf5(\"input.h5\", \"/A\")",
+                       file, file);
     else if (!S_ISREG(status.st_mode))
         rc = error_add(err, EXIT_INPUT, "%s is a %s, not a file; name an HDF5 file", file,
                        S_ISDIR(status.st_mode) ? "directory" : "device or pipe");

@@ -174,6 +174,15 @@ OTHER_FILES = {
     b"\xfd7zXZ\x00": "unxz",
     b"\x28\xb5\x2f\xfd\x00": "unzstd",
     b"PK\x03\x04": "ZIP archive",
+    b"PAR1\x15\x04": "pandas.read_parquet(",
+    b"ARROW1\x00\x00": "pandas.read_feather(",
+    b"SIMPLE  =                    T / conforms": "astropy.io.fits.getdata(",
+    b"%%MatrixMarket matrix coordinate real general\n3 3 1\n": "mmread(",
+    b"X\n\x00\x00\x00\x03\x00\x04": "readRDS(",
+    b"RDX3\nX\n\x00": "load(",
+    b"II*\x00\x08": "tifffile.imread(",
+    b"MM\x00*\x00": "tifffile.imread(",
+    b"\x80\x04\x95\x03": "pickle",
     b"1,2,3\n4,5,6\n": "input.h5\", delimiter=\",\")",
 }
 
@@ -186,6 +195,16 @@ def test_files_of_other_kinds(tmp_path, first):
     (tmp_path / "input.h5").write_bytes(b"\x00" + first)
     said = assert_refused(tmp_path, tmp_path / "input.h5")
     assert said.endswith("is not an HDF5 file\n")
+
+
+@pytest.mark.parametrize("name", [".zarray", ".zgroup", "zarr.json"])
+def test_a_zarr_store(tmp_path, name):
+    (tmp_path / "in.zarr").mkdir()
+    (tmp_path / "in.zarr" / name).write_text("{}")
+    assert_refused(tmp_path, tmp_path / "in.zarr", says=[
+        "in.zarr is a Zarr store, not an HDF5 file; store it with dask: dask.array.from_zarr("])
+    done = run("h5mat", "info", tmp_path / "in.zarr")
+    assert done.returncode == INPUT and "is a Zarr store" in done.stderr
 
 
 def test_a_vector_shown_as_a_matrix(tmp_path):
