@@ -7,13 +7,13 @@
 #include "error.h"
 #include "matfile_impl.h"
 
-enum { LISTED_MAX = 10 };
+enum { LISTED_MAX = 10, LINK_TEXT = 240 };
 
 /* A walk over all links of a file, also symbolic and external ones, that visits the datasets of
- * rank two, and groups that stand for a matrix.  It ends where a path is too long for a name:
- * nobody could name what is there, each object is opened by its path, which takes longer the longer
- * that is, and some thousand levels of groups are more than the stack of the library's recursion
- * has. */
+ * rank two, and groups that stand for a matrix.  Where a path is too long for a name nobody could
+ * name what is there.  The walk ends at a group of such a path: each object is opened by its path,
+ * which takes longer the longer that is, and some thousand levels of groups are more than the stack
+ * of the library's recursion has. */
 struct walk {
     herr_t (*found)(hid_t object, const char *path, struct walk *walk);
     const char *file, *group; /* in which it began; empty: the root */
@@ -25,8 +25,8 @@ struct walk {
     bool unfinished;
 };
 
-static const char too_deep[] =
-    "groups in it are nested too deep to be named, and not all is listed";
+static const char unnamed_paths[] =
+    "paths in it are longer than a name may be, and not all is listed";
 
 static bool has_two_dimensions(hid_t dataset)
 {
@@ -38,18 +38,20 @@ static bool has_two_dimensions(hid_t dataset)
 
 static herr_t walk_link(hid_t root, const char *path, const H5L_info_t *link, void *context)
 {
-    (void)link;
     herr_t stop = 0;
     const char *advice;
     struct walk *walk = context;
-    walk->unfinished = strlen(path) + 1 >= MATFILE_NAME_MAX;
-    if (walk->unfinished)
-        return 1;
+    const bool unnamed = strlen(path) + 1 >= MATFILE_NAME_MAX;
+    walk->unfinished |= unnamed;
+    if (unnamed && link->type != H5L_TYPE_HARD)
+        return 0;
     h5_forget_refused();
     hid_t object = H5Oopen(root, path, H5P_DEFAULT);
     const H5I_type_t kind = object < 0 ? H5I_BADID : H5Iget_type(object);
-    if ((kind == H5I_DATASET && has_two_dimensions(object)) ||
-        (kind == H5I_GROUP && h5_group_meaning(object, &advice)))
+    if (unnamed)
+        stop = kind == H5I_GROUP;
+    else if ((kind == H5I_DATASET && has_two_dimensions(object)) ||
+             (kind == H5I_GROUP && h5_group_meaning(object, &advice)))
         stop = walk->found(object, path, walk);
     h5_close(object);
     return stop;
@@ -88,7 +90,7 @@ static const char *list_datasets(hid_t where, const char *group, char *text, siz
     snprintf(text, size, "datasets %s: ", group[0] ? "in it" : "here");
     H5Lvisit(where, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk);
     if (walk.unfinished)
-        h5_append(text, size, "%s%s", walk.count ? "; " : "none; ", too_deep);
+        h5_append(text, size, "%s%s", walk.count ? "; " : "none; ", unnamed_paths);
     return walk.count || walk.unfinished ? text : "there is no two-dimensional dataset in it";
 }
 
@@ -151,10 +153,30 @@ static int describe_object(hid_t object, struct matrix_info *info, struct error 
     }
 }
 
+/* ", a link to FILE:PATH,", if the name is that of a link to something else. */
+static const char *leads_to(hid_t file, const char *name, char text[LINK_TEXT])
+{
+    char target[PATH_MAX] = "";
+    const char *other = NULL, *path = target;
+    H5L_info_t link;
+    text[0] = '\0';
+    if (H5Lget_info(file, name, &link, H5P_DEFAULT) < 0 ||
+        (link.type != H5L_TYPE_SOFT && link.type != H5L_TYPE_EXTERNAL) ||
+        link.u.val_size > sizeof target ||
+        H5Lget_val(file, name, target, sizeof target, H5P_DEFAULT) < 0)
+        return text;
+    if (link.type == H5L_TYPE_EXTERNAL &&
+        H5Lunpack_elink_val(target, link.u.val_size, NULL, &other, &path) < 0)
+        return text;
+    snprintf(text, LINK_TEXT, ", a link to %.100s%s%.100s,", other ? other : "", other ? ":" : "",
+             path);
+    return text;
+}
+
 static int describe_name(hid_t file, struct matrix_info *info, struct error *err)
 {
     int rc;
-    char text[1500], missing[MATFILE_NAME_MAX], hint[PATH_MAX];
+    char text[1500], missing[MATFILE_NAME_MAX], hint[PATH_MAX], link[LINK_TEXT];
     hid_t object = H5Oopen(file, info->dataset, H5P_DEFAULT);
     const char *reason = object < 0 ? h5_why() : "";
     if (object >= 0)
@@ -162,8 +184,8 @@ static int describe_name(hid_t file, struct matrix_info *info, struct error *err
     else if (h5_failure()[0])
         rc = h5_settle(0, info->file, err);
     else if (h5_refused()[0] || h5_first_missing(file, info->dataset, missing) <= 0)
-        rc = error_add(err, EXIT_INPUT, "%s: \"%s\" cannot be opened: %s", info->file,
-                       info->dataset, reason);
+        rc = error_add(err, EXIT_INPUT, "%s: \"%s\"%s cannot be opened: %s", info->file,
+                       info->dataset, leads_to(file, info->dataset, link), reason);
     else
         rc = error_add(err, EXIT_INPUT, "%s: no dataset \"%s\"; %s%s", info->file, info->dataset,
                        list_datasets(file, "", text, sizeof text),
@@ -222,7 +244,7 @@ int matfile_each(const char *file, matfile_visit *visit, void *context, struct e
     if (!rc && H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, walk_link, &walk) < 0)
         rc = error_add(err, EXIT_INPUT, "%s: its groups cannot be read: %s", file, h5_why());
     if (!rc && walk.unfinished)
-        rc = error_add(err, EXIT_INPUT, "%s: %s", file, too_deep);
+        rc = error_add(err, EXIT_INPUT, "%s: %s", file, unnamed_paths);
     h5_close(id);
     rc = h5_settle(rc, file, err);
     h5_leave();

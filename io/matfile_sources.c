@@ -289,7 +289,9 @@ static int look_at_virtual(struct search *s, hid_t plist, const struct source_st
     for (size_t i = 0; i < sources && !s->err->code; i++) {
         ssize_t length = H5Pget_virtual_filename(plist, i, file, sizeof file);
         ssize_t name = H5Pget_virtual_dsetname(plist, i, dataset, sizeof dataset);
-        if (length <= 0 || name <= 0 || length >= PATH_MAX || name >= MATFILE_NAME_MAX)
+        if (length >= PATH_MAX || name >= MATFILE_NAME_MAX)
+            return refuse(s, "has a source whose name is too long", "");
+        if (length <= 0 || name <= 0)
             return refuse(s, "has a source whose name cannot be read", "");
         look_at_source(s, step, file, dataset);
     }

@@ -1,5 +1,6 @@
 #include "names.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,12 @@ int names_check_length(const char *path, size_t more, struct error *err)
         return error_add(err, EXIT_INPUT, "the path %.60s... is too long; choose a shorter one",
                          path);
     snprintf(copy, sizeof copy, "%s", path);
+    errno = 0;
     const long most = pathconf(dirname(copy), _PC_NAME_MAX);
+    if (most < 0 && errno == ENAMETOOLONG)
+        return error_add(err, EXIT_INPUT,
+                         "the path %.60s... has a folder whose name is too long; choose another",
+                         path);
     if (most < 0 || strlen(name) + more <= (size_t)most)
         return 0;
     return error_add(err, EXIT_INPUT,

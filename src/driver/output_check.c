@@ -203,7 +203,7 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     const char *what = file->what, *path = file->path;
     char copy[PATH_MAX];
     struct stat status, target;
-    if (atomic_file_is_stdout(path))
+    if (atomic_file_is_stdout(path) || names_check_length(path, FILE_BESIDE_BYTES, err))
         return;
     const bool input = is_input(g, path, err);
     const bool output =
@@ -211,7 +211,6 @@ static void check_beside(const struct guarded *g, const struct beside *file, str
     if (input)
         error_add(err, EXIT_INPUT, "the %s %s is one of the inputs; choose another name", what,
                   path);
-    names_check_length(path, FILE_BESIDE_BYTES, err);
     if (output)
         error_add(err, EXIT_INPUT, "the %s %s is the output; choose another name", what, path);
     for (int i = 0; i < NAMES_BESIDE; i++)

@@ -147,7 +147,7 @@ BAD_MATRICES = {
     "no plug-in": (missing_plugin, ["lzf", "store the dataset without it"]),
     "newer": (newer, ['"B" cannot be opened', "a newer HDF5 than", "h5repack --high=2"]),
     "group": (group, ['"A" is a group', "A/within (f64 20x30)"]),
-    "dangling link": (dangling, ['"A"', "cannot be opened"]),
+    "dangling link": (dangling, ['"A", a link to nowhere.h5:A, cannot be opened']),
     "shapes, B turned": (content(whole((20, 30)), whole((10, 30))),
                          ["20x30", "10x30", "--transb T"]),
     "shapes, A turned": (content(whole((30, 20))), ["30x20", "30x10", "--transa T"]),

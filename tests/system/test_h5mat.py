@@ -505,8 +505,8 @@ REFUSED = {
     "group": '"/group" is a group, not a dataset; give the path of one; datasets in it: /group/inner',
     "nope": 'no dataset "/nope"; datasets here: /bool (boolean i8 6x10), /checked (f64 6x10)',
     "group/nope": 'no dataset "/group/nope"',
-    "dangling": '"/dangling" cannot be opened',
-    "lost": '"/lost" cannot be opened',
+    "dangling": '"/dangling", a link to ',
+    "lost": '"/lost", a link to ',
 }
 
 

@@ -35,7 +35,7 @@ def test_groups_that_are_nested_deep(tmp_path, levels, link):
                 group["A"] = h5py.SoftLink("/first")
             group = group.create_group("g")
         group["A"] = A
-    says = "groups in it are nested too deep to be named, and not all is listed"
+    says = "paths in it are longer than a name may be, and not all is listed"
     done = run("h5mat", "info", source, timeout=60)
     assert done.returncode == INPUT and done.stderr == f"h5mat: {source}: {says}\n"
     assert "/first: 20 x 30" in done.stdout
@@ -50,6 +50,53 @@ def test_groups_as_deep_as_names_are_long(tmp_path):
     assert done.returncode == 0 and f"/{path}: 20 x 30" in done.stdout
     multiply(source, "-a", path)
     np.testing.assert_array_equal(read(output_of(source)), A @ B)
+
+
+# Names that are longer than the system's, or than ours.
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize("length", [511, 600, 60000])
+def test_a_dataset_whose_name_is_too_long(tmp_path, length):
+    """It ended the list, which said that groups are nested too deep."""
+    source, says = write(tmp_path / "input.h5", A=A, **{"n" * length: A}, z=B), "paths in it are longer than a name may be"
+    done = run("h5mat", "info", source)
+    assert done.returncode == INPUT and says in done.stderr
+    assert "/A: 20 x 30" in done.stdout and "/z: 30 x 10" in done.stdout and "nnn" not in done.stdout
+    assert_refused(tmp_path, source, says=['no dataset "B"; datasets here: /A (f64 20x30), /z (f64 30x10); ' + says])
+    multiply(source, "-b", "z")
+
+
+@pytest.mark.parametrize("options, words, code", [
+    (["-o", f"{LONG}/c.h5"], f"the path {LONG[:60]}... has a folder whose name is too long", INPUT),
+    (["-o", f"{LONG}.h5"], f"the name {LONG[:60]}... is too long: it may have 237 characters here", INPUT),
+    (["--report", f"{LONG}.json"], f"the name {LONG[:60]}... is too long: it may have 248 characters here", INPUT),
+    (["--html", f"{LONG}/x.html"], f"the path {LONG[:60]}... has a folder whose name is too long", INPUT),
+    (["-a", f"{LONG}.h5:/A"], "cannot be opened: File name too long", INPUT),
+    (["-a", "n" * 5000 + ".h5:/A"], "the name nnn", 2),
+    (["-a", "n" * 512], f"the dataset name {LONG[:40]}... is too long", 2),
+    (["-o", "c.h5:/" + "n" * 600], f"the dataset name /{LONG[:39]}... is too long", 2)], ids=range(8))
+def test_names_of_the_command_line(source, options, words, code):
+    said = assert_refused(source.parent, source, *options, code=code, says=[words], cwd=source.parent)
+    assert len(said) < 600
+
+
+def test_long_names_in_a_file(source):
+    with h5py.File(source, "a", libver="latest") as file:
+        file["A"].attrs["x" * 60000] = file.attrs["y" * 60000] = "z" * 60000
+    multiply(source)
+    with h5py.File(source, "a", libver="latest") as file:
+        file["soft"], file["external"] = h5py.SoftLink("/" + "s" * 3000), h5py.ExternalLink("e" * 3000 + ".h5", "A")
+        for name, names in ("v", ("v" * 5000, "A")), ("w", (str(source), "w" * 5000)):
+            layout = h5py.VirtualLayout((20, 30), "f8")
+            layout[:] = h5py.VirtualSource(*names, (20, 30))
+            file.create_virtual_dataset(name, layout)
+    for name, words in {"soft": f'"soft", a link to /{"s" * 99}, cannot be opened',
+                        "external": f'"external", a link to {"e" * 100}:A, cannot be opened',
+                        "v": '"v" has a source whose name is too long', "w": '"w" has a source whose name is too long'}.items():
+        said = assert_refused(source.parent, source, "-a", name, "--force", says=[words])
+        assert len(said) < 1200
 
 
 # Names that lead to other files.
