@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "error.h"
@@ -67,5 +68,61 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);
     snprintf(file, PATH_MAX, "%.*s", (int)colon, text);
     snprintf(dataset, MATFILE_NAME_MAX, "%s", path);
+    return 0;
+}
+
+/* What the names of other files end in, and the function of NumPy, if there is one, that writes
+ * such a file from an array. */
+static const struct foreign {
+    const char *ends, *save;
+} foreign[] = {
+    {".npy", "numpy.save"},
+    {".npz", "numpy.savez"},
+    {".csv .tsv .txt", "numpy.savetxt"},
+    {".mat .parquet .feather .arrow .zarr .mtx .xls .xlsx .ods .rds .rdata .pkl .pickle .pt .pth "
+     ".safetensors .json .html .fits .tif .tiff .png .gz .zip .tar",
+     NULL},
+};
+
+/* The end of a path's last part, with its dot, and what it stands for; else null. */
+static const struct foreign *find_foreign(const char *file, const char **end)
+{
+    *end = strrchr(file, '.');
+    const size_t length = *end ? strlen(*end) : 0;
+    for (size_t i = 0; length > 0 && i < sizeof foreign / sizeof *foreign; i++)
+        for (const char *at = foreign[i].ends; *at; at += strcspn(at, " "), at += *at == ' ')
+            if (strcspn(at, " ") == length && strncasecmp(at, *end, length) == 0)
+                return &foreign[i];
+    return NULL;
+}
+
+bool matname_is_foreign(const char *file)
+{
+    const char *end;
+    return find_foreign(file, &end);
+}
+
+static const char *last_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+int matname_check_new(const char *file, const char *dataset, struct error *err)
+{
+    const char *end, *last = last_of(file);
+    const struct foreign *other = find_foreign(file, &end);
+    const int stem = (int)(end ? end - file : 0);
+    if (!last[0] || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+        return error_add(err, EXIT_USAGE, "%s names a directory: name the file in it, %s%s%s.h5",
+                         file, file, last[0] ? "/" : "", last_of(dataset));
+    if (other && other->save)
+        return error_add(err, EXIT_USAGE,
+                         "%s: what is written is HDF5 and not %s: name it %.*s.h5, and then, in "
+                         "Python, %s(\"%s\", h5py.File(\"%.*s.h5\")[\"%s\"][:])",
+                         file, end, stem, file, other->save, file, stem, file, dataset);
+    if (other)
+        return error_add(err, EXIT_USAGE, "%s: what is written is HDF5 and not %s: name it %.*s.h5",
+                         file, end, stem, file);
     return 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "matfile.h"
 
@@ -13,3 +14,10 @@ struct error;
  * about names that are empty or too long, and about URLs. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[MATFILE_NAME_MAX], struct error *err);
+
+/* Whether a file's name says by its end that it holds another format than HDF5, as .npy does. */
+bool matname_is_foreign(const char *file);
+
+/* Complain (EXIT_USAGE) where the name of a file that is to be made, with this dataset, says that,
+ * or that it is a folder. */
+int matname_check_new(const char *file, const char *dataset, struct error *err);

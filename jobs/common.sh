@@ -1,13 +1,21 @@
 # shellcheck shell=bash
 # The common functions of the job scripts.  A user's copy of a script finds this file in the clone
-# that DGEMM_OOC names.  Scripts set PROGRAM, OUTPUT and MAX_TIME (empty: no limit), the self-tests
-# PROGRAM and FOLDER.
+# that DGEMM_OOC names.  Before they call a function scripts set PROGRAM, OUTPUT and MAX_TIME (empty:
+# no limit), the self-tests PROGRAM and FOLDER.
 
 MOST_STALLS=3    # consecutive attempts without progress after which to give up
 START_SECONDS=20 # an earlier segmentation fault is blamed on the launcher or MPI
 
 launcher=    # its process id
 final=       # not empty: a signal has asked to stop without resuming
+
+# End unless a variable is set, which the batch system does: needs VARIABLE REMEDY.
+needs()
+{
+    [ -z "${!1-}" ] || return 0
+    echo "$0: $1 is not set: $2" >&2
+    exit 2
+}
 
 # Make the ranks save and stop.  Scripts redefine this where the launcher does not forward signals.
 ask_to_stop()

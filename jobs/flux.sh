@@ -11,6 +11,10 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
+    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
+needs FLUX_URI "submit this script by flux batch flux.sh"
+
 INPUT=/scratch/me/input.h5
 OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=$(($(flux job timeleft) - 60))s
@@ -20,7 +24,6 @@ LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=off -o gpu-affinity=off
 SCRIPT=flux.sh                         # this file
 # module load openmpi hdf5 cuda
 
-. "$DGEMM_OOC/jobs/common.sh" || exit
 # shellcheck disable=SC2317 # it is called by a trap
 ask_to_stop()
 {

@@ -17,6 +17,11 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
+    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
+needs SLURM_JOB_ID "submit this script by sbatch slurm-selftest.sh"
+needs SLURM_CPUS_PER_TASK "give --cpus-per-task"
+
 FOLDER=/scratch/me                     # visible to all nodes
 MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
 # srun must not bind: the program binds the threads of each rank near its GPU.
@@ -26,5 +31,4 @@ export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 # export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
 # module load openmpi hdf5 cuda
 
-. "$DGEMM_OOC/jobs/common.sh" || exit
 self_test "${LAUNCHER[@]}"

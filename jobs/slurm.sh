@@ -21,6 +21,11 @@ set -u
 
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
+    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
+needs SLURM_JOB_ID "submit this script by sbatch slurm.sh"
+needs SLURM_CPUS_PER_TASK "give --cpus-per-task"
+
 # In a job array each task has its own files: input-7.h5, input-7-C.h5.
 TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
 INPUT=/scratch/me/input$TASK.h5
@@ -35,7 +40,6 @@ export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 # export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
 # module load openmpi hdf5 cuda
 
-. "$DGEMM_OOC/jobs/common.sh" || exit
 advise_stripes
 attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"
 if goes_on; then

@@ -112,7 +112,8 @@ static const char example[] = "Usage: dgemm_ooc [OPTION...] INPUT.h5\n"
                               "         h5mat gen input.h5:/B --rows 2000 --cols 1000\n"
                               "         dgemm_ooc input.h5     # C = A B, into input-C.h5\n";
 
-#define ENVIRONMENT "Options can come from the environment: --gpu-memory as DGEMM_OOC_GPU_MEMORY.\n"
+#define ENVIRONMENT                                                                                \
+    "OMP_NUM_THREADS=N: threads of a rank. DGEMM_OOC_GPU_MEMORY=SIZE: --gpu-memory.\n"
 #define EXIT_STATUSES                                                                              \
     "Exit status: 0 complete; 1 failed; 2 usage; 3 bad input; 4 not enough memory,\n"              \
     "disk or GPUs; 5 verification failed; 6 not checked; 75 stopped, to be continued.\n"
@@ -230,7 +231,8 @@ static void name_output(struct parse *p, struct operand_name *output)
         const char *slash = strrchr(input, '/');
         const char *dot = strrchr(slash ? slash : input, '.');
         int stem = (int)(dot ? (size_t)(dot - input) : strlen(input));
-        if (snprintf(name, sizeof name, "%.*s-C%s", stem, input, dot ? dot : ".h5") >= PATH_MAX)
+        const char *end = dot && !matname_is_foreign(dot) ? dot : ".h5";
+        if (snprintf(name, sizeof name, "%.*s-C%s", stem, input, end) >= PATH_MAX)
             usage_error(p, "the path %.40s... is too long", input);
         text = name;
     }
@@ -240,9 +242,8 @@ static void name_output(struct parse *p, struct operand_name *output)
         error_add(&p->err, err.code, "--output: %s", err.text);
     else if (p->output && strstr(output->file, ".h5:"))
         usage_error(p, "--output %s: write FILE.h5:/path for a dataset of a new file", text);
-    else if (output->file[strlen(output->file) - 1] == '/')
-        usage_error(p, "--output %s names a directory: name the file in it, %sC.h5", text,
-                    output->file);
+    else if (!p->options->check_only && matname_check_new(output->file, output->dataset, &err))
+        error_add(&p->err, err.code, "--output %s", err.text);
 }
 
 /* B is A, and one of them is transposed: B, so that C is of the rows of A, unless A is.  Of a
@@ -402,13 +403,24 @@ static void print_about(int key)
     }
 }
 
+static bool is_number(const char *text)
+{
+    return text[0] && text[strspn(text, "0123456789")] == '\0' && access(text, F_OK) != 0;
+}
+
 /* An option, or the input. */
 static void take(const struct argp_option *option, char *value, void *context)
 {
     struct parse *p = context;
     if (!option) {
         const bool second = p->input && !p->left_out;
-        if (second && (strchr(value, '.') || access(value, F_OK) == 0))
+        const bool number = second && (is_number(value) || is_number(p->input));
+        if (number)
+            usage_error(p,
+                        "one INPUT.h5 only, and %s is a second word: so many ranks are started by "
+                        "mpirun -n %s dgemm_ooc ..., and -n alone means --dry-run",
+                        value, is_number(value) ? value : p->input);
+        else if (second && (strchr(value, '.') || access(value, F_OK) == 0))
             usage_error(p,
                         "one INPUT.h5 only, and %s is a second one: name an operand of another "
                         "file as -b %s:/B, and the output with -o",

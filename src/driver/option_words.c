@@ -1,15 +1,18 @@
 #include "option_words.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "error.h"
+#include "option_hints.h"
 
 enum { LENGTH_MAX = 64, ALIKE = 3 }; /* changes that make one text of another that is like it */
 
 /* Insertions, deletions and replacements of a character that make one text of the other, of up to
- * 63 characters; ALIKE + 1 where they are more than ALIKE or than half of either's characters. */
+ * 63 characters; ALIKE + 1 where they are more than ALIKE or than half of either's characters.
+ * Capitals do not count. */
 static int distance(const char *a, const char *b)
 {
     int row[LENGTH_MAX + 1], length = (int)strnlen(b, LENGTH_MAX);
@@ -21,7 +24,7 @@ static int distance(const char *a, const char *b)
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= length; j++) {
-            int change = diagonal + (*a != b[j - 1]),
+            int change = diagonal + (tolower((unsigned char)*a) != b[j - 1]),
                 shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
             diagonal = row[j];
             row[j] = change < shift ? change : shift;
@@ -53,7 +56,8 @@ static const struct argp_option *find_long(const struct argp_option *table, cons
     return *alike == 1 ? found : NULL;
 }
 
-static const struct argp_option *find_short(const struct argp_option *table, char letter)
+/* An option by its letter. */
+static const struct argp_option *find_short(const struct argp_option *table, int letter)
 {
     const struct argp_option *o = table;
     while (!is_end(o) && !(o->name && o->key == letter))
@@ -91,11 +95,16 @@ static int words_of(const struct argp_option *meant, char **word)
     return meant && meant->arg && !strchr(word[0], '=') && word[1] && word[1][0] != '-' ? 2 : 1;
 }
 
-/* Complain about a word that is no option.  Returns how many words probably belong to it. */
-static int complain_unknown(const struct argp_option *meant, char **word, struct error *err)
+/* Complain about a word, the name of no option behind its hyphens.  Returns how many words probably
+ * belong to it. */
+static int complain_unknown(const struct argp_option *meant, const char *name, char **word,
+                            struct error *err)
 {
     const int length = (int)strcspn(word[0], "=");
-    if (meant)
+    const char *hint = option_hint(name);
+    if (hint)
+        error_add(err, EXIT_USAGE, "%.*s is not an option; %s", length, word[0], hint);
+    else if (meant)
         error_add(err, EXIT_USAGE, "%.*s is not an option; did you mean --%s?", length, word[0],
                   meant->name);
     else
@@ -115,6 +124,18 @@ static void give(const struct argp_option *option, char *value, option_take *tak
         take(option, value, context);
 }
 
+/* Complain about a name that so many options begin with.  Returns how many words probably belong to
+ * it. */
+static int complain_long(const struct argp_option *table, const char *name, int alike, char **word,
+                         struct error *err)
+{
+    const struct argp_option *meant = option_words_nearest(table, name);
+    if (alike < 2 || option_hint(name))
+        return complain_unknown(meant, name, word, err);
+    complain_several(table, name, err);
+    return words_of(meant, word);
+}
+
 /* The number of words that were taken. */
 static int give_long(const struct argp_option *table, char **word, option_take *take, void *context,
                      struct error *err)
@@ -125,32 +146,28 @@ static int give_long(const struct argp_option *table, char **word, option_take *
     int alike;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     const struct argp_option *option = find_long(table, text, length, &alike);
-    if (!option && alike > 1) {
-        complain_several(table, name, err);
-        return words_of(option_words_nearest(table, name), word);
-    }
-    if (!option)
-        return complain_unknown(option_words_nearest(table, name), word, err);
+    bool whole = option && strlen(option->name) == length;
+    if (!option || (!whole && length > 1 && option_hint(name)))
+        return complain_long(table, name, alike, word, err);
     bool takes_next = option->arg && !value && word[1];
     give(option, takes_next ? word[1] : value, take, context, err);
     return takes_next ? 2 : 1;
 }
 
-/* Whether what follows one hyphen cannot be letters of options: the first one is none, or it is the
- * name of an option, which has two hyphens.  `meant`: the option that is probably meant. */
-static bool is_misspelt(const struct argp_option *table, const char *word,
+/* Whether the name behind one hyphen cannot be letters of options: the first one is none, or it is
+ * the name of an option, here or elsewhere, which has two hyphens.  `meant`: the option that is
+ * probably meant. */
+static bool is_misspelt(const struct argp_option *table, const char *name,
                         const struct argp_option **meant)
 {
     enum { LETTERS_LEAST = 3 }; /* -a NAME may be written in one */
-    char name[LENGTH_MAX];
     int alike;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 1, "="), word + 1);
     const bool is_long = strlen(name) >= LETTERS_LEAST;
     *meant = is_long ? find_long(table, name, strlen(name), &alike) : NULL;
-    if (*meant)
+    if (*meant || option_hint(name))
         return true;
-    *meant = is_long ? option_words_nearest(table, name) : NULL;
-    return !find_short(table, word[1]);
+    *meant = is_long ? option_words_nearest(table, name) : find_short(table, tolower(name[0]));
+    return !find_short(table, name[0]);
 }
 
 /* Likewise, of letters behind one hyphen. */
@@ -158,8 +175,10 @@ static int give_short(const struct argp_option *table, char **word, option_take 
                       void *context, struct error *err)
 {
     const struct argp_option *meant;
-    if (is_misspelt(table, word[0], &meant))
-        return complain_unknown(meant, word, err);
+    char name[LENGTH_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word[0] + 1, "="), word[0] + 1);
+    if (is_misspelt(table, name, &meant))
+        return complain_unknown(meant, name, word, err);
     for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);
         if (!option) {

@@ -32,8 +32,8 @@ struct gen {
     bool force;
     bool new_file;
     struct matfile_found part; /* what had the name of what is being made, in a file that existed */
-    struct store *store;     /* contiguous */
-    struct matfile *matfile; /* chunked */
+    struct store *store;       /* contiguous */
+    struct matfile *matfile;   /* chunked */
 };
 
 enum {
@@ -204,6 +204,8 @@ static int name_matrix(struct gen *g, struct error *err)
         (int)sizeof g->info.dataset)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", g->dataset);
     g->new_file = !file_leads(g->info.file, &status, err);
+    if (g->new_file && !err->code)
+        matname_check_new(g->info.file, g->dataset, err);
     return err->code;
 }
 

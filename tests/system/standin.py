@@ -90,7 +90,7 @@ def hand_in(words, mark, required, optional={}):
     os.close(handle)
     shutil.copy(words[0], copy)
     job = {"script": copy, "requeue": getattr(given, "Q", None), "folder": os.getcwd(),
-           "environment": {JOB[NAME]: "7"}}
+           "environment": {JOB[NAME]: "7", **({"FLUX_URI": "local:///run"} if NAME == "flux" else {})}}
     if NAME == "qsub":
         job["folder"], job["environment"]["PBS_O_WORKDIR"] = str(FOLDER), os.getcwd()
     with open(FOLDER / "queue", "a") as queue:

@@ -190,3 +190,29 @@ def test_shellcheck():
     done = subprocess.run(["shellcheck", "-x", *scripts, "tests/setup.sh"], cwd=ROOT,
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "jobs").glob("*-*.sh")) +
+                         ["slurm.sh", "lsf.sh", "flux.sh", "workstation.sh"])
+def test_scripts_that_bash_starts(tmp_path, name):
+    """One sentence says what to do, in place of bash's about a variable or a file."""
+    variables = ("SLURM_JOB_ID", "SLURM_CPUS_PER_TASK", "PBS_JOBID", "LSB_JOBID", "FLUX_URI")
+    env = {key: value for key, value in environment().items() if key not in variables}
+    script = edited(name, tmp_path)
+    alone = shutil.copy(ROOT / "jobs" / name, tmp_path / "unedited.sh")
+    said = subprocess.run(["bash", alone], env={**env, "HOME": str(tmp_path)}, capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr == (f"{alone}: set DGEMM_OOC to the folder of a clone: there is no "
+                           f"{tmp_path}/dgemm_ooc/jobs/common.sh\n")
+    if "workstation" in name:
+        return
+    said = subprocess.run(["bash", script], env=env, capture_output=True, text=True)
+    assert (said.returncode, said.stdout, len(said.stderr.splitlines())) == (2, "", 1), said.stderr
+    command = HAND_IN.get(name.removesuffix(".sh").removesuffix("-selftest"), ["sbatch"])[0]
+    assert f"is not set: submit this script by {command} " in said.stderr
+
+
+def test_slurm_without_cpus_per_task(tmp_path):
+    said = subprocess.run(["bash", edited("slurm.sh", tmp_path)], capture_output=True, text=True,
+                          env=environment(SLURM_JOB_ID="1"))
+    assert said.returncode == 2 and said.stderr.endswith(": SLURM_CPUS_PER_TASK is not set: give --cpus-per-task\n")
