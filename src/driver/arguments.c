@@ -276,13 +276,20 @@ static bool check_input(struct parse *p)
     return false;
 }
 
+/* Whether C itself says where the operands are that are not named with their files. */
+static bool recalls_operands(const struct parse *p)
+{
+    return p->options->check_only && (!p->a || names_file(p->a)) && (!p->b || names_file(p->b)) &&
+           (!p->c || names_file(p->c));
+}
+
 static void name_files(struct parse *p)
 {
     struct options *o = p->options;
     if (p->input && !check_input(p))
         return;
     bool operands = names_file(p->a) && names_file(p->b) && (!options_add_c(o) || names_file(p->c));
-    if (!p->input && !(operands && p->output)) {
+    if (!p->input && !((operands || recalls_operands(p)) && p->output)) {
         if (!p->left_out)
             usage_error(p, "INPUT.h5 is missing; name it, or %s",
                         operands ? "give -o FILE.h5 for the output"
@@ -375,6 +382,7 @@ static void note_given(int key, struct options *o)
 {
     o->given.a |= key == 'a';
     o->given.b |= key == 'b';
+    o->given.c |= key == 'c';
     o->given.alpha |= key == KEY(alpha);
     o->given.beta |= key == KEY(beta);
     o->given.trans_a |= key == KEY(trans_a);

@@ -1,5 +1,6 @@
 #include "output_attributes.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
                             const struct problem *p, uint64_t identity, int layers)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    const struct matrix_info *c = &p->matrix[OPERAND_C];
     const struct standard *s = &p->standard;
     static const char *const marks[] = {"", "^T", "^H"};
     const struct matfile_attribute list[] = {
@@ -31,6 +33,8 @@ void output_attributes_make(struct output_attributes *attributes, const struct o
         {.name = "A_dataset", .text = a->dataset},
         {.name = "B_file", .text = b->file},
         {.name = "B_dataset", .text = b->dataset},
+        {.name = problem_reads_c(p) ? "C0_file" : NULL, .text = c->file},
+        {.name = problem_reads_c(p) ? "C0_dataset" : NULL, .text = c->dataset},
         {.name = "program", .text = "dgemm_ooc " DGEMM_OOC_VERSION},
         {.name = "identity", .text = attributes->identity},
         {.name = "kernels", .text = attributes->kernels},
@@ -82,7 +86,7 @@ bool output_attributes_match(const struct matrix_info *info,
                              const struct output_attributes *attributes)
 {
     /* Operands may have moved since, and the program may be a newer one. */
-    static const char *const may_differ[] = {"A_file", "B_file", "program", NULL};
+    static const char *const may_differ[] = {"A_file", "B_file", "C0_file", "program", NULL};
     struct matfile_value values[ATTRIBUTES] = {0};
     struct error ignored = {0};
     for (int i = 0; i < ATTRIBUTES; i++)
@@ -187,16 +191,111 @@ static void recall_trans(char letter, const struct matfile_value *formula, bool 
     }
 }
 
-/* Compare the names of datasets, with or without the first slash.  Files may have moved. */
-static void recall_operand(const char *what, const char *letter,
-                           const struct matfile_value *dataset, bool given,
-                           const struct operand_name *operand, struct error *err)
+/* An operand as C's attributes name it, and as the options do. */
+struct made_from {
+    const char *what; /* A, B or C0 */
+    const struct matfile_value *file, *dataset;
+    bool given; /* by the user, so that it is not taken from C */
+    struct operand_name *now;
+};
+
+/* With or without the first slash. */
+static bool is_same_dataset(const char *x, const char *y)
 {
-    const char *made = dataset->text + (dataset->text[0] == '/');
-    const char *asked = operand->dataset + (operand->dataset[0] == '/');
-    if (!given && dataset->found && strcmp(made, asked) != 0)
-        error_add(err, EXIT_INPUT, "C was made from %s = \"%s\"; give -%s to say where that is now",
-                  what, dataset->text, letter);
+    return strcmp(x + (x[0] == '/'), y + (y[0] == '/')) == 0;
+}
+
+static bool have_same_last_name(const char *x, const char *y)
+{
+    const char *slash_x = strrchr(x, '/'), *slash_y = strrchr(y, '/');
+    return strcmp(slash_x ? slash_x + 1 : x, slash_y ? slash_y + 1 : y) == 0;
+}
+
+/* What is there; OTHER where that cannot be told, which the operand's own complaint says. */
+static enum matfile_object look_at(const char *file, const char *dataset, struct error *err)
+{
+    struct matfile_found found;
+    struct error ignored = {0};
+    struct stat status;
+    const int before = err->complaints;
+    if (!file_leads(file, &status, err))
+        return err->complaints > before ? MATFILE_OTHER : MATFILE_NOTHING;
+    return matfile_lookup(file, dataset, &found, &ignored) ? MATFILE_OTHER : found.object;
+}
+
+/* Another dataset of the file that has the recorded one is another matrix. */
+static void compare_given(const struct made_from *made, struct error *err)
+{
+    const struct operand_name *now = made->now;
+    const char *recorded = made->dataset->text;
+    if (!is_same_dataset(recorded, now->dataset) && made->file->found &&
+        have_same_last_name(made->file->text, now->file) &&
+        look_at(now->file, recorded, err) == MATFILE_DATASET)
+        error_add(err, EXIT_INPUT,
+                  "C was made from %s = \"%s\", not from the -%c \"%s\" that was given; leave -%c "
+                  "out",
+                  made->what, recorded, tolower(made->what[0]), now->dataset,
+                  tolower(made->what[0]));
+}
+
+/* Take an operand as recorded, unless it is given.  INPUT.h5 is where all are that were in one
+ * file, which may have moved, and those that were in a file of this name. */
+static void recall_operand(const struct made_from *made, const struct made_from *other,
+                           struct error *err)
+{
+    struct operand_name *now = made->now;
+    const bool one_file = strcmp(made->file->text, other->file->text) == 0;
+    if (!made->dataset->found)
+        return;
+    if (made->given) {
+        compare_given(made, err);
+        return;
+    }
+    const bool first = made->what[0] == 'A';
+    if (one_file && is_same_dataset(made->dataset->text, other->dataset->text) &&
+        (other->given || !first)) { /* one matrix, which is known by now */
+        *now = *other->now;
+        return;
+    }
+    snprintf(now->dataset, sizeof now->dataset, "%s", made->dataset->text);
+    if (!now->file[0] || (!one_file && !have_same_last_name(made->file->text, now->file)))
+        snprintf(now->file, sizeof now->file, "%s", made->file->text);
+    if (look_at(now->file, now->dataset, err) == MATFILE_NOTHING)
+        error_add(
+            err, EXIT_INPUT,
+            "C was made from %s = \"%s\" of %s, and there is no %s:%s; give -%c FILE.h5:/path "
+            "to say where that is now",
+            made->what, made->dataset->text, made->file->text, now->file, now->dataset,
+            tolower(made->what[0]));
+}
+
+static int recall_operands(const struct matrix_info *c, struct options *o, struct error *err)
+{
+    enum { A_FILE, A_DATASET, B_FILE, B_DATASET, C_FILE, C_DATASET };
+    struct matfile_value values[] = {
+        [A_FILE] = {.name = "A_file"},
+        [A_DATASET] = {.name = "A_dataset"},
+        [B_FILE] = {.name = "B_file"},
+        [B_DATASET] = {.name = "B_dataset"},
+        [C_FILE] = {.name = "C0_file"},
+        [C_DATASET] = {.name = "C0_dataset"},
+        {.name = NULL},
+    };
+    const struct made_from a = {"A", &values[A_FILE], &values[A_DATASET], o->given.a, &o->a};
+    const struct made_from b = {"B", &values[B_FILE], &values[B_DATASET], o->given.b, &o->b};
+    const struct made_from c0 = {"C0", &values[C_FILE], &values[C_DATASET], o->given.c, &o->c};
+    if (matfile_get_attributes(c, values, err))
+        return err->code;
+    recall_operand(&a, &b, err);
+    recall_operand(&b, &a, err);
+    recall_operand(&c0, &a, err);
+    const struct made_from *const all[] = {&a, &b, &c0};
+    for (int i = 0; i < 2 + options_add_c(o); i++)
+        if (!all[i]->now->file[0])
+            error_add(err, EXIT_USAGE,
+                      "%s:%s does not say where %s is; give INPUT.h5, or -%c FILE.h5:/path",
+                      c->file, c->dataset, all[i]->what, tolower(all[i]->what[0]));
+    return err->code;
 }
 
 /* Take the type of C as the product's; that of integers follows from those of A and B. */
@@ -300,8 +399,6 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         ALPHA_I,
         BETA_I,
         FORMULA,
-        A_DATASET,
-        B_DATASET,
         CHECKSUM,
         KERNELS,
         TRIANGLE,
@@ -310,19 +407,20 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         MISSING
     };
     struct matfile_value values[] = {
-        [ALPHA] = {.name = "alpha"},         [BETA] = {.name = "beta"},
-        [ALPHA_I] = {.name = "alpha_imag"},  [BETA_I] = {.name = "beta_imag"},
-        [FORMULA] = {.name = "formula"},     [A_DATASET] = {.name = "A_dataset"},
-        [B_DATASET] = {.name = "B_dataset"}, [CHECKSUM] = {.name = MATFILE_CHECKSUM},
-        [KERNELS] = {.name = "kernels"},     [TRIANGLE] = {.name = "triangle"},
-        [CENTER] = {.name = "center"},       [SCALE] = {.name = "scale"},
-        [MISSING] = {.name = "nan"},         {.name = NULL},
+        [ALPHA] = {.name = "alpha"},        [BETA] = {.name = "beta"},
+        [ALPHA_I] = {.name = "alpha_imag"}, [BETA_I] = {.name = "beta_imag"},
+        [FORMULA] = {.name = "formula"},    [CHECKSUM] = {.name = MATFILE_CHECKSUM},
+        [KERNELS] = {.name = "kernels"},    [TRIANGLE] = {.name = "triangle"},
+        [CENTER] = {.name = "center"},      [SCALE] = {.name = "scale"},
+        [MISSING] = {.name = "nan"},        {.name = NULL},
     };
     struct stat status;
     if (!file_leads(o->output.file, &status, err) && !err->code)
-        return error_add(err, EXIT_INPUT,
-                         "--check-only: there is no output %s; leave --check-only out to make it",
-                         o->output.file);
+        return error_add(
+            err, EXIT_INPUT,
+            "--check-only: there is no output %s; name C's file by -o, or leave --check-only "
+            "out to make it",
+            o->output.file);
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_check_finished(&recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))
@@ -333,8 +431,7 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
     recall_scalar("beta", &values[BETA_I], o->given.beta, &o->beta_i, err);
     recall_trans('A', &values[FORMULA], o->given.trans_a, &o->trans_a, &o->conjugate_a, err);
     recall_trans('B', &values[FORMULA], o->given.trans_b, &o->trans_b, &o->conjugate_b, err);
-    recall_operand("A", "a", &values[A_DATASET], o->given.a, &o->a, err);
-    recall_operand("B", "b", &values[B_DATASET], o->given.b, &o->b, err);
+    recall_operands(&recall->info, o, err);
     recall_type(o, &recall->info, err);
     recall_checksum(&values[CHECKSUM], recall, err);
     recall_kernels(&values[KERNELS], o);

@@ -9,7 +9,7 @@
 #define OUTPUT_SIGN "run"
 #define OUTPUT_UNSIGNED "----------------" /* before it, and when C is complete */
 
-enum { ATTRIBUTES = 20, HASH_TEXT = 17 }; /* 16 digits, and the end */
+enum { ATTRIBUTES = 22, HASH_TEXT = 17 }; /* 16 digits, and the end */
 
 struct output_attributes {
     char formula[128], identity[HASH_TEXT], kernels[KERNELS_TEXT];
@@ -60,7 +60,7 @@ void output_compare_standard(const struct recall *recall, const struct problem *
 void output_compare_attributes(const struct recall *recall, const struct options *options,
                                const struct problem *p, struct error *err);
 
-/* Describe the existing output that the options name, and set those options that say how it was
- * made as it says.  Complains (EXIT_INPUT) about options that were given and contradict it, and
- * about operands also where a default does.  Touches nothing. */
+/* Describe the existing output that the options name, and set those options that say how and from
+ * what it was made as it says, but for those that the user gave.  Complains (EXIT_INPUT) about
+ * those that contradict it, and about operands that are not where it says.  Touches nothing. */
 int output_recall(struct options *options, struct recall *recall, struct error *err);

@@ -1,5 +1,6 @@
 /* --check-only: an existing output is checked against its operands. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "error.h"
 #include "output_check.h"
@@ -35,6 +36,12 @@ static int describe(struct session *s, struct recall *recall)
                   "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
                   c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n / problem_width(p));
     return s->err.code;
+}
+
+static void print_operands(const struct problem *p)
+{
+    const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
+    printf("Operands    A = %s:%s, B = %s:%s\n", a->file, a->dataset, b->file, b->dataset);
 }
 
 static int complain_stopped(struct session *s)
@@ -79,8 +86,10 @@ int session_check_output(struct session *s)
     phase_end();
     if (s->comm.rank == 0) {
         s->record.done = 1;
-        if (!s->options.quiet)
+        if (!s->options.quiet) {
+            print_operands(&s->problem);
             report_full_check(full);
+        }
         s->record.exit_code = report_check_result(full, &s->problem);
     }
     return comm_agree(&s->comm, &s->err);

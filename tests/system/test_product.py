@@ -164,6 +164,7 @@ def test_output_says_where_it_comes_from(tmp_path):
         assert c.attrs["formula"] == "C = alpha A B + beta C0"
         assert c.attrs["A_file"] == c.attrs["B_file"] == str(source)
         assert (c.attrs["A_dataset"], c.attrs["B_dataset"]) == ("A", "B")
+        assert (c.attrs["C0_file"], c.attrs["C0_dataset"]) == (str(source), "C")
         assert c.attrs["program"].startswith("dgemm_ooc ")
 
 

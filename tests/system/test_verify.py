@@ -167,12 +167,65 @@ def test_options_come_from_the_output(tmp_path):
 
 
 def test_operands_by_name(tmp_path):
+    """They are those that C names, unless they are given."""
     a, b = random((20, 30)), random((30, 10))
-    source = write(tmp_path / "input.h5", X=a, Y=b)
+    source = write(tmp_path / "input.h5", X=a, Y=b, Z=b)
     names, there = ["-a", "X", "-b", "Y"], ["-o", tmp_path / "result.h5:/a/product"]
     multiply(source, *names, *there)
     check(source, *names, *there)
-    check(source, *there, code=3, says=['C was made from A = "X"', "give -b to say where that is now"])
+    check(source, *there, says=[f"Operands    A = {source}:X, B = {source}:Y\n"])
+    check(source, *there, "-b", "Z", code=3, says=['C was made from B = "Y", not from the -b "Z" that was given; leave -b'])
+    with h5py.File(source, "a") as file:
+        file.move("Y", "V")
+    check(source, *there, code=3, says=[f'C was made from B = "Y" of {source}, and there is no {source}:Y; give -b FILE'])
+    check(source, *there, "-b", "V")
+
+
+def alone(folder, *words, **how):
+    """--check-only without INPUT.h5."""
+    return run("dgemm_ooc", "--check-only", *words, cwd=folder, **how)
+
+
+def test_operands_come_from_the_output(tmp_path):
+    """Also where they are of several files, and where these have moved."""
+    a, b, c = random((20, 30)), random((30, 10)), random((20, 10))
+    source, other, third = (write(tmp_path / name, **{key: matrix}) for name, key, matrix in
+                            (("input.h5", "A", a), ("other.h5", "A", b), ("third.h5", "Z", c)))
+    there = ["-o", tmp_path / "result.h5"]
+    multiply(source, "-b", f"{other}:/A", "-c", f"{third}:/Z", "--beta", 2, *there)
+    check(source, *there, ranks=2)
+    done = alone(tmp_path, *there)
+    assert done.returncode == 0 and f"A = {source}:A, B = {other}:/A" in done.stdout, done.stderr
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    source, other = source.rename(moved / "input.h5"), other.rename(moved / "b.h5")
+    done = alone(tmp_path, source, *there)
+    assert done.returncode == 3 and len(done.stderr.splitlines()) == 1
+    assert "other.h5:/A; give -b FILE.h5:/path to say where that is now" in done.stderr
+    assert alone(tmp_path, source, *there, "-b", f"{other}:/A").returncode == 0
+
+
+def test_what_was_made_of_one_matrix(tmp_path):
+    """A covariance needs no -b, and follows its matrix."""
+    source = write(tmp_path / "input.h5", data=random((20, 30)))
+    there = ["-o", tmp_path / "cov.h5"]
+    multiply(source, "--product", "cov", "-a", "data", *there)
+    check(source, *there)
+    check(source, *there, "--product", "cov", "-a", "data")
+    moved = source.rename(tmp_path / "moved.h5")
+    check(moved, *there)
+    assert alone(tmp_path, *there, "-a", f"{moved}:/data").returncode == 0
+    assert alone(tmp_path, *there).returncode == 3
+
+
+def test_output_without_a_word_on_its_operands(tmp_path):
+    a, b = random((20, 30)), random((30, 10))
+    source = write(tmp_path / "input.h5", A=a, B=b)
+    write(output_of(source), C=a @ b)
+    check(source)
+    done = alone(tmp_path, "-o", output_of(source))
+    assert done.returncode == 2 and done.stderr.count("does not say where ") == 2
+    assert "does not say where B is; give INPUT.h5, or -b FILE.h5:/path" in done.stderr
 
 
 def test_made_by_others(tmp_path):
@@ -209,7 +262,7 @@ def test_c0_must_still_be_there(tmp_path):
     multiply(source, "--beta", 1)
     with h5py.File(source, "a") as file:
         del file["C"]
-    check(source, code=3, says=['no dataset "C"'])
+    check(source, code=3, says=['C was made from C0 = "C"', "give -c FILE.h5:/path to say where that is now"])
 
 
 @pytest.mark.parametrize("beta", [0, 1])
