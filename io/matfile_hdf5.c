@@ -67,7 +67,7 @@ const char *h5_why(void)
     const char *number = strstr(why, "errno = ");
     why_errno = number ? atoi(number + strlen("errno = ")) : 0;
     if (why_errno)
-        snprintf(why, sizeof why, "%s (errno %d)", strerror(why_errno), why_errno);
+        snprintf(why, sizeof why, "%s", error_disk_text(why_errno));
     if (strstr(why, "bad version number for datatype message"))
         snprintf(why, sizeof why,
                  "it has a type of a newer HDF5 (complex numbers: 2.0) than this build's %d.%d.%d, "
@@ -253,7 +253,8 @@ static int check_plain_file(const char *file, bool write, struct error *err)
     if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
         return h5_complain_missing(file, err);
     if (descriptor < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
-        return error_add(err, EXIT_INPUT, "%s: no permission to %s it (%s)", file,
+        return error_add(err, EXIT_INPUT,
+                         "%s: no permission to %s it (%s); ask its owner, or see chmod", file,
                          write ? "write" : "read", strerror(errno));
     if (descriptor < 0)
         return error_add(err, EXIT_INPUT, "%s cannot be opened: %s", file, strerror(errno));
@@ -306,22 +307,22 @@ hid_t h5_open_file(const char *file, enum h5_mode mode, struct error *err)
         return id;
     if (why_errno == EAGAIN)
         error_add(err, EXIT_INPUT,
-                  "%s is open %s elsewhere (errno %d): close it there, or set "
+                  "%s is open %s elsewhere: close it there, or set "
                   "HDF5_USE_FILE_LOCKING=FALSE if nothing %s it",
-                  file, mode == H5_READ ? "for writing" : "or being read", why_errno,
+                  file, mode == H5_READ ? "for writing" : "or being read",
                   mode == H5_READ ? "writes" : "reads or writes");
     else if (h5_lock_unsupported(why_errno))
         error_add(err, EXIT_INPUT,
-                  "%s is on a file system without file locks (errno %d): set "
+                  "%s is on a file system without file locks: set "
                   "HDF5_USE_FILE_LOCKING=FALSE",
-                  file, why_errno);
+                  file);
     else if (strstr(why, "h5clear"))
         error_add(err, EXIT_INPUT,
                   "%s is marked as open for writing: close it in the program that writes it (SWMR "
                   "too); only if that died, h5clear -s %s removes the mark",
                   file, file);
     else if (strstr(why, "truncated file"))
-        error_add(err, EXIT_INPUT, "%s is cut short, copy it again: %s", file, why);
+        error_add(err, EXIT_INPUT, "%s is cut short; copy it again", file);
     else
         error_add(err, EXIT_INPUT, "%s: HDF5 cannot open it: %s", file, why);
     return -1;
@@ -358,6 +359,6 @@ int h5_sync(hid_t file, const char *name, struct error *err)
     }
     if (fsync(*(int *)handle))
         return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
-                         "%s: syncing the file to disk failed: %s", name, strerror(errno));
+                         "%s: syncing the file to disk failed: %s", name, error_disk_text(errno));
     return 0;
 }

@@ -45,6 +45,7 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
     if (strlen(text) >= PATH_MAX)
         return error_add(err, EXIT_USAGE, "the name %.40s... is too long", text);
     struct error unknown = {0};
+    struct stat status;
     const bool url = is_url(text, &unknown);
     const size_t colon = find_colon(text, &unknown);
     const char *path = text[colon] ? text + colon + 1 : default_dataset;
@@ -58,12 +59,18 @@ int matname_split(const char *text, const char *default_dataset, char file[PATH_
                          "%s is a URL, and URLs are neither read nor written: copy the file here, "
                          "and give its path",
                          text);
+    if (text[0] == '~' && !file_leads(text, &status, &unknown))
+        return error_add(err, EXIT_USAGE,
+                         "%s: a shell replaces ~ only where a word begins with it, unquoted; write "
+                         "$HOME",
+                         text);
     last = last ? last + 1 : path;
     if (colon == 0)
         return error_add(err, EXIT_USAGE, "\"%s\" names no file; write FILE.h5 or FILE.h5:/path",
                          text);
     if (!last[0] || strcmp(last, ".") == 0)
-        return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path", text);
+        return error_add(err, EXIT_USAGE, "\"%s\" names no dataset; write FILE.h5:/path",
+                         text[colon] ? text : path);
     if (length >= MATFILE_NAME_MAX)
         return error_add(err, EXIT_USAGE, "the dataset name %.40s... is too long", path);
     snprintf(file, PATH_MAX, "%.*s", (int)colon, text);

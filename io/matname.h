@@ -11,7 +11,7 @@ struct error;
 /* Split `text` into the names of a file and a dataset.  If the whole text names an existing file,
  * it is that file; otherwise the last ":/" separates the two, or the last ":" after the name of an
  * existing file.  Without a separator the dataset is `default_dataset`.  Complains (EXIT_USAGE)
- * about names that are empty or too long, and about URLs. */
+ * about names that are empty or too long, about URLs, and about a ~ that no shell has replaced. */
 int matname_split(const char *text, const char *default_dataset, char file[PATH_MAX],
                   char dataset[MATFILE_NAME_MAX], struct error *err);
 

@@ -167,9 +167,9 @@ int store_complain(const struct store *s, const struct extent *run, int number, 
                          "%s ends at byte %jd, not at %" PRIu64 ": was it cut short while in use?",
                          s->info.file, (intmax_t)now.st_size, s->info.file_bytes);
     return error_add(err, error_of_disk(number, EXIT_RUNTIME),
-                     "%s: %s %zu bytes at byte %" PRIu64 " failed: %s%s", s->info.file,
-                     run->to ? "reading" : "writing", run->bytes, run->offset, strerror(number),
-                     error_is_disk_full(number) ? "; make room there" : "");
+                     "%s: %s %zu bytes at byte %" PRIu64 " failed: %s", s->info.file,
+                     run->to ? "reading" : "writing", run->bytes, run->offset,
+                     error_disk_text(number));
 }
 
 void extent_advance(struct extent *run, size_t bytes)
@@ -332,7 +332,8 @@ static int posix_sync(struct store *s, struct error *err)
     if (fdatasync(s->descriptor) == 0)
         return 0;
     return error_add(err, error_of_disk(errno, EXIT_RUNTIME),
-                     "%s: syncing the file to disk failed: %s", s->info.file, strerror(errno));
+                     "%s: syncing the file to disk failed: %s", s->info.file,
+                     error_disk_text(errno));
 }
 
 static size_t posix_overhead(const struct matrix_info *info, enum scalar type, enum store_mode mode,

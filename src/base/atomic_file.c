@@ -32,7 +32,7 @@ void atomic_file_reserve_stdout(void)
 static int complain(const char *path, const char *what, struct error *err)
 {
     return error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the %s %s: %s", what,
-                     path, strerror(errno));
+                     path, error_disk_text(errno));
 }
 
 static int open_temporary(const char *path)

@@ -35,6 +35,16 @@ int error_of_disk(int number, int otherwise)
     return error_is_disk_full(number) || number == EFBIG ? EXIT_RESOURCES : otherwise;
 }
 
+const char *error_disk_text(int number)
+{
+    switch (number) {
+    case ENOSPC: return "No space left on device; make room there";
+    case EDQUOT: return "Disk quota exceeded; make room there";
+    case EFBIG: return "File too large; raise ulimit -f, or use a file system for larger files";
+    default: return strerror(number);
+    }
+}
+
 int error_add(struct error *err, int code, const char *format, ...)
 {
     char line[sizeof err->text];

@@ -36,6 +36,10 @@ bool error_is_disk_full(int number);
  * not grow (ulimit -f), otherwise `otherwise`. */
 int error_of_disk(int number, int otherwise);
 
+/* Why a call on a file has failed, as strerror says it, and what to do where the disk or a limit is
+ * the reason. */
+const char *error_disk_text(int number);
+
 /* Add a complaint (no newline at its end).  Returns `code`, which must not be 0. */
 int error_add(struct error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -215,7 +215,7 @@ static int begin(const char *name, int fd, struct error *err)
     bool written = write(fd, lock.text, (size_t)length) == length && fsync(fd) == 0;
     if (!written) {
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write %s: %s", name,
-                  strerror(errno));
+                  error_disk_text(errno));
         unlink(name);
         lock.name[0] = '\0';
         return err->code;
@@ -240,7 +240,7 @@ int lock_take(const char *name, struct error *err)
         }
         if (errno != EEXIST)
             return error_add(err, error_of_disk(errno, EXIT_INPUT), "cannot make %s: %s", name,
-                             strerror(errno));
+                             error_disk_text(errno));
         if (look(name, &owner, err))
             return err->code;
         if (owner.since[0])

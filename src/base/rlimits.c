@@ -10,6 +10,7 @@
 #include "memory_limits.h"
 
 enum {
+    FILES_LEAST = 64,       /* MPI and HDF5 have 40 themselves */
     FILES_MOST = 1 << 17,   /* some libraries walk through all */
     STACK_LEAST = 1 << 20,  /* bytes */
     STACK_WANTED = 8 << 20, /* the system's default */
@@ -51,12 +52,25 @@ static void fit_threads(void)
     pthread_attr_destroy(&attributes);
 }
 
+uint64_t rlimits_file_bytes(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
 int rlimits_raise(struct error *err)
 {
     char text[MEMORY_LIMITS_TEXT];
-    raise_to(RLIMIT_NOFILE, FILES_MOST);
+    const rlim_t files = raise_to(RLIMIT_NOFILE, FILES_MOST);
     const rlim_t stack = raise_to(RLIMIT_STACK, STACK_WANTED);
     fit_threads();
+    if (files < FILES_LEAST)
+        error_add(
+            err, EXIT_RESOURCES,
+            "only %llu files may be open here, and %d are needed: raise the limit (ulimit -n)",
+            (unsigned long long)files, FILES_LEAST);
     if (stack < STACK_LEAST)
         error_add(err, EXIT_RESOURCES,
                   "a stack may have only %llu KiB here, and %d are needed: raise the limit "

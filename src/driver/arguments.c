@@ -438,6 +438,7 @@ static void take(const struct argp_option *option, char *value, void *context)
                         "one INPUT.h5 only, and %s is a second word and no file: name datasets as "
                         "-a A -b B, and the output as -o FILE.h5",
                         value);
+        p->left_out |= second; /* a third one has the same reason */
         p->input = value;
         return;
     }

@@ -137,7 +137,7 @@ static int append(struct journal *journal, json_t *line, struct error *err)
     else if (!file_write(journal->descriptor, whole, (size_t)length) ||
              fdatasync(journal->descriptor)) {
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot write the journal %s: %s",
-                  journal->names->journal, strerror(errno));
+                  journal->names->journal, error_disk_text(errno));
         if (ftruncate(journal->descriptor, before.st_size))
             error_add(err, EXIT_RUNTIME, "cannot undo the last write to it: %s", strerror(errno));
     }

@@ -119,7 +119,8 @@ static void give(const struct argp_option *option, char *value, option_take *tak
     if (value && !option->arg)
         error_add(err, EXIT_USAGE, "--%s takes no value", option->name);
     else if (option->arg && !value)
-        error_add(err, EXIT_USAGE, "--%s needs a value: %s", option->name, option->arg);
+        error_add(err, EXIT_USAGE, "--%s needs a value: give --%s %s", option->name, option->name,
+                  option->arg);
     else
         take(option, value, context);
 }
@@ -198,9 +199,24 @@ static int give_short(const struct argp_option *table, char **word, option_take 
     return 1;
 }
 
+/* Whether a word ends as the lines of Windows do: then all last words of lines are wrong. */
+static bool has_carriage_return(char **word, struct error *err)
+{
+    for (; *word; word++)
+        if (word[0][0] && word[0][strlen(word[0]) - 1] == '\r')
+            return error_add(
+                err, EXIT_USAGE,
+                "\"%s\" ends in a carriage return, as the lines of Windows do; convert "
+                "the script that has it by dos2unix",
+                word[0]);
+    return false;
+}
+
 void option_words(const struct argp_option *table, char **word, option_take *take, void *context,
                   struct error *err)
 {
+    if (has_carriage_return(word, err))
+        return;
     while (*word && strcmp(*word, "--") != 0)
         if (strncmp(*word, "--", 2) == 0)
             word += give_long(table, word, take, context, err);

@@ -280,7 +280,7 @@ int output_complete(const struct output *output, struct error *err)
 {
     if (check_ours(output, err) == 0 && fsync(output->lock))
         error_add(err, error_of_disk(errno, EXIT_RUNTIME), "cannot sync %s to disk: %s",
-                  output->names.part, strerror(errno));
+                  output->names.part, error_disk_text(errno));
     if (!err->code && lend(output, err) == 0 &&
         matfile_replace_text(&output->info, OUTPUT_SIGN, OUTPUT_UNSIGNED, err) == 0)
         matfile_replace_text(&output->info, MATFILE_MARK, MATFILE_MARK_YES, err);
@@ -306,7 +306,7 @@ int output_publish(struct output *output, const struct options *options, struct 
     if (number)
         return error_add(err, error_of_disk(number, EXIT_RUNTIME),
                          "cannot rename %s to %s: %s; C is complete in it; %s renames it", part,
-                         file, strerror(number), again);
+                         file, error_disk_text(number), again);
     leftovers_keep();
     file_sync_name(file);
     close_part(output);

@@ -391,6 +391,22 @@ void output_compare_standard(const struct recall *recall, const struct problem *
                   recall->alpha, p->alpha);
 }
 
+static int complain_no_output(const char *file, struct error *err)
+{
+    char part[PATH_MAX + 8];
+    struct stat status;
+    snprintf(part, sizeof part, "%s.part", file);
+    if (file_exists(part, &status, err))
+        return error_add(err, EXIT_INPUT,
+                         "--check-only: C is not complete in %s; give the command that makes it "
+                         "once more, which resumes",
+                         part);
+    return error_add(err, EXIT_INPUT,
+                     "--check-only: there is no output %s; name C's file by -o, or leave "
+                     "--check-only out to make it",
+                     file);
+}
+
 int output_recall(struct options *o, struct recall *recall, struct error *err)
 {
     enum {
@@ -415,12 +431,8 @@ int output_recall(struct options *o, struct recall *recall, struct error *err)
         [MISSING] = {.name = "nan"},        {.name = NULL},
     };
     struct stat status;
-    if (!file_leads(o->output.file, &status, err) && !err->code)
-        return error_add(
-            err, EXIT_INPUT,
-            "--check-only: there is no output %s; name C's file by -o, or leave --check-only "
-            "out to make it",
-            o->output.file);
+    if (!file_leads(o->output.file, &status, err))
+        return err->code ? err->code : complain_no_output(o->output.file, err);
     if (matfile_describe(o->output.file, o->output.dataset, &recall->info, err) ||
         matfile_check_finished(&recall->info, err) ||
         matfile_get_attributes(&recall->info, values, err))

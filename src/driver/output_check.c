@@ -16,6 +16,7 @@
 #include "file.h"
 #include "lock.h"
 #include "quantity.h"
+#include "rlimits.h"
 #include "standard_problem.h"
 
 /* What `file_why_foreign` says, with the remedy. */
@@ -66,7 +67,11 @@ static void check_directory(const struct names *names, const struct problem *p, 
     double needed = p ? (double)p->m * (double)p->n * (double)problem_element(p, OPERAND_C) +
                             2 * (double)standard_lines(p) * sizeof(double)
                       : 0;
-    if (free_bytes < needed)
+    if ((double)rlimits_file_bytes() < needed)
+        error_add(err, EXIT_RESOURCES,
+                  "C needs %s, but a file may have only %s here; raise the limit (ulimit -f)",
+                  quantity_bytes(needed), quantity_bytes((double)rlimits_file_bytes()));
+    else if (free_bytes < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but %s are free in %s; make room there, or choose another directory "
                   "with --output",
@@ -291,10 +296,12 @@ int output_check_replaced(const struct options *options, struct error *err)
                          "output with --output, or remove the file",
                          why.text);
     if (others[0])
-        return error_add(err, EXIT_INPUT,
-                         "the output %s holds other objects than %s, which --force would remove, "
-                         "too: %s; choose another file with --output",
-                         file, options->output.dataset, others);
+        return error_add(
+            err, EXIT_INPUT,
+            "the output %s holds other objects than %s, which --force would remove, too: "
+            "%s; choose another file with --output, which h5py.ExternalLink can link "
+            "into this one",
+            file, options->output.dataset, others);
     return 0;
 }
 
@@ -337,11 +344,16 @@ int output_check(const struct names *names, const struct options *options, const
         if (is_input(&g, file, err))
             error_add(err, EXIT_INPUT,
                       "the output %s is one of the inputs; choose another with --output", file);
+        else if (S_ISDIR(leads ? target.st_mode : status.st_mode))
+            error_add(err, EXIT_INPUT,
+                      "the output %s is a directory; name a file in it, such as %s/C.h5", file,
+                      file);
         else if (leads ? !S_ISREG(target.st_mode)
                        : !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
             error_add(err, EXIT_INPUT,
-                      "the output %s exists and is not a regular file; name a file, such as %s.h5",
-                      file, file);
+                      "the output %s exists and is not a regular file; choose another with "
+                      "--output",
+                      file);
         else if (left == LEFT_MISPLACED && (why = file_why_foreign(file, &status)))
             error_add(err, EXIT_INPUT, foreign, file, why);
         else if (left != LEFT_MISPLACED && output_check_replaced(options, err) == 0 &&

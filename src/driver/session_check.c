@@ -33,7 +33,8 @@ static int describe(struct session *s, struct recall *recall)
         output_compare_attributes(recall, &s->options, p, &s->err);
     if (c->rows != p->m || c->cols != p->n)
         error_add(&s->err, EXIT_INPUT,
-                  "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64,
+                  "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
+                  "; name the operands of this C by -a and -b, or C by -o",
                   c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n / problem_width(p));
     return s->err.code;
 }

@@ -178,6 +178,16 @@ static void count_parts(struct problem *p)
     p->n_whole = p->n;
 }
 
+/* The C that is added has a default name, too, of which a user of --beta may not think. */
+static int describe_c(const struct operand_name *name, struct matrix_info *info, struct error *err)
+{
+    struct error why = {0};
+    if (matfile_describe(name->file, name->dataset, info, &why))
+        error_add(err, why.code, "%s; name the C that --beta adds by -c, or leave --beta out",
+                  why.text);
+    return why.code;
+}
+
 int problem_open(const struct options *options, struct problem *p, struct error *err)
 {
     *p = (struct problem){.trans = {options->trans_a, options->trans_b},
@@ -190,8 +200,10 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     const struct operand_name *names[] = {&options->a, &options->b, &options->c};
     enum operand end = problem_reads_c(p) ? OPERAND_COUNT : OPERAND_C;
     int failed = 0;
-    for (enum operand i = 0; i < end; i++)
+    for (enum operand i = 0; i < OPERAND_C; i++)
         failed |= matfile_describe(names[i]->file, names[i]->dataset, &p->matrix[i], err);
+    if (problem_reads_c(p))
+        failed |= describe_c(names[OPERAND_C], &p->matrix[OPERAND_C], err);
     if (failed)
         return err->code;
 
@@ -207,12 +219,15 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);
     check_scalar(p, "beta", p->beta_i, err);
-    check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
+    if (options->product == PRODUCT_PLAIN) /* others are of one matrix */
+        check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
     standard_choose(options, p, err);
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
-                  "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute", p->m, p->n);
+                  "C would be %" PRId64 "x%" PRId64 ": there is nothing to compute; name "
+                  "matrices that have rows and columns",
+                  p->m, p->n);
     else if (p->m > INT64_MAX / (int64_t)sizeof(double) / problem_width(p) / p->n)
         error_add(err, EXIT_INPUT,
                   "C would be %" PRId64 "x%" PRId64 ", more than a file can hold; is a --transa or "

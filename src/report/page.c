@@ -247,10 +247,13 @@ int page_write_saved(const char *report, const char *path, struct error *err)
     json_t *root = json_load_file(report, JSON_REJECT_DUPLICATES, &why);
     json_int_t schema = json_integer_value(json_object_get(root, "schema"));
     if (!root && why.line < 0)
-        error_add(err, EXIT_INPUT, "cannot read the report: %s", why.text);
+        error_add(err, EXIT_INPUT, "cannot read the report: %s; give a file that --report wrote",
+                  why.text);
     else if (!root)
-        error_add(err, EXIT_INPUT, "cannot read the report %s: not JSON: %s (line %d)", report,
-                  why.text, why.line);
+        error_add(err, EXIT_INPUT,
+                  "cannot read the report %s: not JSON: %s (line %d); give a file that --report "
+                  "wrote",
+                  report, why.text, why.line);
     else if (schema != REPORT_SCHEMA)
         error_add(err, EXIT_INPUT, "%s is no report of this version, which has \"schema\": %d",
                   report, REPORT_SCHEMA);

@@ -231,7 +231,7 @@ def test_names_that_are_files_or_have_colons(source):
     assert_refused(source.parent, source, "-b", f"{other}:x:z", "-o", f"{other}.h5", says=['other.h5: no dataset "x:z"'])
     folder = source.with_name("folder")
     folder.mkdir()
-    assert_refused(source.parent, "input.h5", "-o", "folder", **how, says=["name a file, such as folder.h5"])
+    assert_refused(source.parent, "input.h5", "-o", "folder", **how, says=["name a file in it, such as folder/C.h5"])
 
 
 def test_a_live_writer(source):
@@ -384,7 +384,7 @@ def test_existing_output_survives_a_failure_under_force(source):
 
 def test_output_is_a_folder(source):
     output_of(source).mkdir()
-    assert_refused(source.parent, source, "--force", says=["is not a regular file"])
+    assert_refused(source.parent, source, "--force", says=["is a directory; name a file in it"])
 
 
 def alias(source, how):
@@ -530,8 +530,8 @@ USAGE_ERRORS = {
     "--chek": "--chek is not an option; see --help-all",
     "--tran T": "--tran may be several options; give one of --transa, --transb",
     "--force=1": "--force takes no value",
-    "--alpha": "--alpha needs a value: X",
-    "-o": "--output needs a value: FILE.h5",
+    "--alpha": "--alpha needs a value: give --alpha X",
+    "-o": "--output needs a value: give --output FILE.h5",
     "-fz": "-z is not an option",
     "--alpha one": "--alpha one: give a finite number",
     "--alpha nan": "finite",
@@ -570,7 +570,7 @@ USAGE_ERRORS = {
     "--max-time 0": "--max-time 0: give a time above 0, or leave the option out",
     "--checkpoint 0s": "give a time above 0",
     "another.h5": "another.h5 is a second one: name an operand of another file as -b another.h5:/B",
-    "-o there/:/C": "--output there/:/C names a directory: name the file in it, there/C.h5",
+    "-o there/:/C": "--output there/ names a directory: name the file in it, there/C.h5",
     "-o there/": "names a directory",
     "-o new.h5:C": "--output new.h5:C: write FILE.h5:/path for a dataset of a new file",
     "--a=": "an operand's name is empty; give a dataset of INPUT.h5",

@@ -547,7 +547,7 @@ def test_file_open_elsewhere():
     gen("x.h5", 3, 3)
     with h5py.File("x.h5", "r+"):
         text = h5mat("info", "x.h5", code=INPUT)
-        assert "x.h5 is open for writing elsewhere (errno 11)" in text
+        assert "x.h5 is open for writing elsewhere: close it there" in text
         assert "HDF5_USE_FILE_LOCKING=FALSE" in text
         h5mat("info", "x.h5", env=environment(HDF5_USE_FILE_LOCKING="FALSE"))
     with h5py.File("x.h5", "r"):
@@ -558,7 +558,7 @@ def test_file_open_elsewhere():
 def test_file_cut_short():
     gen("x.h5", 300, 300)
     os.truncate("x.h5", os.path.getsize("x.h5") - 5000)
-    assert "x.h5 is cut short, copy it again" in h5mat("info", "x.h5", code=INPUT)
+    assert "x.h5 is cut short; copy it again" in h5mat("info", "x.h5", code=INPUT)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run it as somebody else")
