@@ -109,6 +109,28 @@ POINTED = """[...document.querySelectorAll("[data-tip]")].filter(e => places.has
     const box = e.getBoundingClientRect();
     return [0.01, 0.5, 0.99].map(part => places.get(e)({ clientX: box.left + part * box.width }));
 })"""
+# Texts that overlap others or that are cut off, of those that have places of their own.
+CROWDED = """(() => {
+    const crowded = [];
+    for (const picture of document.querySelectorAll("svg, .axis, .figures, header")) {
+        const around = picture.getBoundingClientRect();
+        const texts = [...picture.querySelectorAll(":scope > text, :scope > span, :scope > div, :scope > p, button, h1")];
+        const boxes = texts.map(e => {
+            const inside = document.createRange();
+            inside.selectNodeContents(e);
+            return { text: e.textContent, ...inside.getBoundingClientRect().toJSON() };
+        });
+        boxes.forEach((box, i) => {
+            if (box.left < around.left - 9 || box.right > around.right + 9)
+                crowded.push(`${box.text} is cut off`);
+            for (const other of boxes.slice(0, i))
+                if (Math.min(box.right, other.right) - Math.max(box.left, other.left) > 0.5 &&
+                    Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 0.5)
+                    crowded.push(`${box.text} on ${other.text}`);
+        });
+    }
+    return crowded;
+})()"""
 UNITS = {"%": 0.01, "µs": 1e-6, "ms": 1e-3, "s": 1, "B": 1}
 UNITS |= {f"{prefix}iB": 1024.0 ** (i + 1) for i, prefix in enumerate("KMGTPE")}
 UNITS |= {prefix + unit: 1000.0 ** i for i, prefix in enumerate(["", *"kMGTPEZ"]) for unit in ("B/s", "FLOP/s", "FLOP")}
@@ -430,6 +452,9 @@ def assert_page(tab, page, heading, problem):
     assert_progress(tab, report, course)
     assert_simulated(tab, report, device)
     assert_details(tab, report)
+    for width in 1280, 400:
+        tab.resize(width)
+        assert tab.evaluate(CROWDED) == []
     return report
 
 
