@@ -68,6 +68,7 @@ struct matrix_info {
     struct matfile_sources sources;  /* of a virtual one */
     char netcdf[160];   /* "scale_factor = 0.1, ...": netCDF attributes of packing and of missing
                          values; empty: none */
+    char similar[80];   /* likewise, of names that only resemble these, which are not looked at */
     char missing_by[8]; /* "netCDF" or "R": elements equal to `missing` are missing there; empty:
                          * none are */
     double missing;

@@ -71,6 +71,9 @@ static void print_operand(const struct problem *p, enum operand operand)
         printf(
             "            elements equal to %.10g are missing values of %s, multiplied as numbers\n",
             info->missing, info->missing_by);
+    if (info->similar[0] && problem_reads(p, operand))
+        printf("            its %s is not looked at: elements are multiplied as stored\n",
+               info->similar);
     if (info->of_matlab)
         printf("            MATLAB shows its transpose\n");
 }

@@ -62,6 +62,8 @@ static void print_matrix(const struct matrix_info *info)
         printf("  netCDF: %s; dgemm_ooc refuses it until it is decoded\n", info->netcdf);
     if (info->missing_by[0])
         printf("  %s: elements equal to %.10g are missing\n", info->missing_by, info->missing);
+    if (info->similar[0])
+        printf("  stored: its %s is not looked at\n", info->similar);
     if (info->of_matlab)
         printf("  MATLAB: shows the transpose\n");
 }

@@ -208,6 +208,31 @@ def test_shapes_that_fit_as_column_major_languages_see_them(tmp_path):
     multiply(source, "-a", "B", "-b", "A")
 
 
+# netCDF's attributes in another spelling.
+
+@pytest.mark.parametrize("attributes, words", [
+    ({"ScaleFactor": 0.5, "Offset": 1.0}, "ScaleFactor = 0.5"), ({"SCALE_FACTOR": 2}, "SCALE_FACTOR = 2"),
+    ({"MissingValue": -9.0, "FillValue": -9}, "FillValue = -9, MissingValue = -9"), ({"AddOffset": "3"}, "AddOffset (not one"),
+    ({"CodeMissingValue": "-9999.9"}, "CodeMissingValue (not one number)"), ({"fill_value": 7}, "fill_value = 7")], ids=str)
+def test_names_in_another_spelling_are_noted(tmp_path, attributes, words):
+    """Nothing was said."""
+    source = write(tmp_path / "input.h5", A=whole((20, 40)), B=B)
+    with h5py.File(source, "a") as file:
+        file["A"].attrs.update(attributes)
+    done = run("dgemm_ooc", source)
+    assert done.returncode == 0 and f"  its {words}" in done.stdout and done.stdout.count("is not looked at") == 1
+    assert f"stored: its {words}" in info_of(source)
+
+
+@pytest.mark.parametrize("attributes", [{"ScaleFactor": 1.0}, {"AddOffset": 0}, {"FillValue": np.nan}, {"scale": 3},
+                                        {"scale_factors": 3}, {"f" * 5000: 1}], ids=lambda a: next(iter(a))[:20])
+def test_names_that_say_nothing_are_not(tmp_path, attributes):
+    source = write(tmp_path / "input.h5", A=whole((20, 40)), B=B)
+    with h5py.File(source, "a") as file:
+        file["A"].attrs.update(attributes)
+    assert "not looked at" not in run("dgemm_ooc", source).stdout + info_of(source)
+
+
 # netCDF's integers of the other sign.
 
 @pytest.mark.parametrize("dtype, value", [("i1", "true"), ("i2", np.bytes_("True")), (">i4", "true"), ("i8", "TRUE"),
