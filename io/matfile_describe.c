@@ -51,6 +51,13 @@ static int refuse_type(hid_t type, const char *text, const struct matrix_info *i
     char reason[400], members[256];
     switch (H5Tget_class(type)) {
     case H5T_COMPOUND:
+        h5_members_text(type, members, sizeof members);
+        snprintf(reason, sizeof reason,
+                 "holds a table (%s), not a matrix; store its columns as one, in NumPy "
+                 "numpy.lib.recfunctions.structured_to_unstructured(a)",
+                 members);
+        if (H5Tget_nmembers(type) != 2)
+            return refuse(info, err, reason);
         return refuse(info, err,
                       "holds compounds that are no complex numbers; store these as compounds of "
                       "two floats of one type, named r and i, real and imag, re and im or x and y, "
@@ -324,10 +331,14 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     const int before = err->complaints;
     struct stat status;
     int rc = h5_matlab(dataset, info, err);
-    if (!rc)
-        rc = h5_extents(dataset, info, err);
+    struct error shape = {0};
+    h5_extents(dataset, info, &shape);
     if (!rc)
         rc = h5_type(dataset, info, type, err);
+    if (!rc && shape.code) {
+        error_append(err, &shape);
+        rc = shape.code;
+    }
     if (!rc)
         rc = count_parts(info, err);
     if (!rc)

@@ -100,7 +100,7 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT]);
 /* Classify an element type; false if it is not a real number type. */
 bool h5_type_class(hid_t type, enum element_class *elements);
 
-/* List the names of the members of an enumeration, at most the first few. */
+/* List the names of the members of an enumeration or compound, at most the first few. */
 void h5_members_text(hid_t type, char *text, size_t size);
 
 /* The type of the real and of the imaginary part of complex numbers, whose names go to `parts`; the

@@ -104,6 +104,17 @@ def test_enumerations_and_bit_fields(tmp_path, kind, words):
     assert words in info_of(source)
 
 
+# Tables.
+
+@pytest.mark.parametrize("shape", [(), (50,), (20, 40)])
+def test_tables(tmp_path, shape):
+    """As PyTables and R's data frames are; one of one dimension was said to lack another."""
+    source = write(tmp_path / "input.h5", A=np.zeros(shape, [("x", "f8"), ("time", "i8"), ("z", "f4")]), B=B)
+    refused(tmp_path, source, ['dataset "A" holds a table (x, time, z), not a matrix', "structured_to_unstructured(a)"])
+    write(source, text=np.full(shape, b"word"))
+    assert_refused(tmp_path, source, "-a", "text", says=['dataset "text" holds strings, not numbers'])
+
+
 # Groups that stand for matrices.
 
 def group(attributes, *members):
