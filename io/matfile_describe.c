@@ -330,8 +330,8 @@ int h5_describe(hid_t dataset, struct matrix_info *info, struct error *err)
     const char *reason = NULL;
     const int before = err->complaints;
     struct stat status;
+    struct error shape = {0}; /* less than a complaint about the type: tables have one dimension */
     int rc = h5_matlab(dataset, info, err);
-    struct error shape = {0};
     h5_extents(dataset, info, &shape);
     if (!rc)
         rc = h5_type(dataset, info, type, err);
