@@ -87,8 +87,8 @@ def test_user_with_sudo(machine, tmp_path):
     assert len(re.findall(r"[1-9]\d* passed, 0 failed, 0 skipped", said)) == 2
     said = there.run("cd 'my files/dgemm_ooc'; sudo make install; cd; dgemm_ooc --version\n"
                      "cd - >/dev/null; sudo make uninstall; git status --short; find . -user root\n", USER).check()
-    assert "  CC  " not in said and re.search(r"^dgemm_ooc +\d", said, re.M) and said.endswith("\n")
-    assert there.files() == {"home/sci/my files"}
+    assert "  CC  " not in said and re.search(r"^dgemm_ooc +\d", said, re.M)
+    assert there.files() == {"home/sci/my files", "tmp/pytest-of-sci"}  # pytest keeps its last sessions
     assert not list(there.path("usr/local").glob("**/*dgemm*"))
 
 
@@ -106,7 +106,7 @@ def test_root_with_a_virtual_environment(machine, repository, tmp_path):
     assert "demo: PASSED" in said and len(passed(said)) >= 3
     assert there.files() == {"root/venv", f"root/{tarball}", f"root/{tarball.removesuffix('.tar.gz')}"}
     said = there.run(URL + '. venv/bin/activate; git clone -q "$URL"; cd dgemm_ooc; make setup deb; git status --short').check()
-    package, = there.path("root/dgemm_ooc/build/deb").glob("*.deb")
+    package, = there.path("root/dgemm_ooc/build/deb").glob("dgemm-ooc_*.deb")
     another = machine("trixie")
     another.put(package, f"/root/{package.name}", "root")
     said = another.run(f"apt-get update -qq; apt-get install -y -qq python3-h5py ./{package.name} >/dev/null\n" + typed(product) +
@@ -123,6 +123,6 @@ def test_mpich_alone(machine):
     install, get, *product = first_hour(show("README.md"))
     said = there.run(URL + typed([mpich, install, LOCK + get, *product])).check()
     assert "waiting for another apt" in said and "demo: PASSED" in said and len(passed(said)) >= 2
-    said = there.run("mpicc -show; mpirun --version | head -1; dpkg-query -W '*openmpi*' || true\n").check()
-    assert "mpich" in said and "HYDRA" in said and "openmpi" not in said
+    said = there.run("mpicc -show; mpirun --version | head -1\n").check()
+    assert "-lmpich" in said and "HYDRA" in said
     assert there.files() == {"root/dgemm_ooc"}
