@@ -63,6 +63,8 @@ static void print_end(struct session *s)
         faster_advise(&advice, &a->plan, r->planned.pieces == 1 && !s->resumed, r);
     if (s->options.quiet)
         return;
+    if (r->wall_s > 0)
+        report_warn_of_running_sums(r, &s->problem);
     if (s->options.verbose && r->wall_s > 0)
         report_print(r, &s->problem, &s->hardware.machine, &a->plan);
     if (s->options.verbose && r->full.judged)
@@ -113,7 +115,6 @@ int session_print_report(struct session *s)
     s->record.done = 1;
     if (speaks) {
         print_end(s);
-        report_warn_of_running_sums(r, &s->problem);
         error_append(&s->err, of_trace);
     }
     if (s->options.html[0])

@@ -31,8 +31,8 @@ static void print_plan(const struct session *s)
         simulate_print_time(&s->record.predicted, machine->gpu);
     }
     if (stop_s > STOP_SECONDS)
-        printf("Note        a stop takes about %s: send the stop signal at least "
-               "that\n            long before the job ends\n",
+        printf("Note        a stop takes about %s: send the stop signal at least that long "
+               "before the job ends\n",
                quantity_time(stop_s));
     if (s->options.verbose && s->options.max_s > 0)
         printf("Time limit  %s (--max-time): the run saves a checkpoint and stops before this\n",

@@ -201,7 +201,7 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
         printf("  %s columns of B for all tiles of a column\n", holds);
     if (plan->cache_bytes > 0) {
         int64_t all_b = plan->supers_across * plan->slabs;
-        printf("  cache     %s a node keeps %.0f %% of a row of tiles' A, %.0f %% of B\n",
+        printf("  cache     %s a node keeps %.0f %% of A for a row of tiles, %.0f %% of B\n",
                quantity_bytes((double)plan->cache_bytes),
                100 * (double)plan->kept[OPERAND_A] / (double)plan->slabs,
                100 * (double)plan->kept[OPERAND_B] / (double)all_b);

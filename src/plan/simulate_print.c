@@ -38,7 +38,7 @@ static void print_usage(const struct simulation *s, enum resource resource, bool
 
 void simulate_print(const struct simulation *s, bool gpu)
 {
-    printf("Simulated   step by step on %d node%s: what all move and the busiest is busy\n",
+    printf("Simulated   on %d node%s: what is moved in all, how long the busiest is busy\n",
            s->nodes, s->nodes == 1 ? "" : "s");
     for (int i = 0; i < RESOURCE_COUNT; i++)
         if (s->usage[i].busy_s > 0)

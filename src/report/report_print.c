@@ -51,7 +51,7 @@ static void print_disk(const struct report *r, const struct problem *p)
 
 static void print_residual(const char *title, const struct findings *f)
 {
-    printf("%-12srounding took %.2g of its limit; an error is missed by a chance of 1e-12\n", title,
+    printf("%-12srounding took %.2g of its limit; the chance of a miss is 1e-12\n", title,
            f->ratio);
     if (f->not_finite > 0)
         printf("            %.0f elements are NaN or Inf, as A and B make them: these have NaN or\n"
