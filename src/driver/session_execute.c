@@ -346,7 +346,8 @@ static void finish_attempt(struct session *s)
     if (problem_is_triangle(&a->problem) && comm_sum((uint64_t)a->run.check.failures) > 0)
         all.findings = (struct findings){0}; /* all of it is multiplied again */
     advance(a, &all, &s->progress);
-    ticker_end(&s->record.ticker, work_done(&s->progress.left, &s->problem));
+    if (s->progress.left.count == 0)
+        ticker_end(&s->record.ticker);
     phase_end();
     report_attempt(s);
     s->record.page.end = clock_now();

@@ -66,8 +66,8 @@ void ticker_tell(struct ticker *t, const struct tally *now)
     tell(t, t->done + now->amount[STAGE_GEMM]);
 }
 
-void ticker_end(struct ticker *t, double done)
+void ticker_end(struct ticker *t)
 {
     t->details[0] = '\0';
-    tell(t, done * t->flops);
+    tell(t, t->flops);
 }

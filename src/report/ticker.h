@@ -27,5 +27,5 @@ void ticker_begin(struct ticker *ticker, double done, uint64_t tiles);
 /* How far it is, over all ranks. */
 void ticker_tell(struct ticker *ticker, const struct tally *now);
 
-/* It has ended, and so much of the whole is done. */
-void ticker_end(struct ticker *ticker, double done);
+/* The last piece has ended. */
+void ticker_end(struct ticker *ticker);

@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "phase.h"
 #include "quantity.h"
 #include "store.h"
 #include "vector.h"
@@ -19,6 +20,7 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
     file->plan = plan;
     file->info = info;
     file->comm = comm;
+    phase_begin("reserving space for C", 0);
     if (store_open(info, problem_held(p, OPERAND_C), STORE_WRITE, p->io, &file->store, err) ||
         (comm->rank == 0 && store_reserve(file->store, err)) ||
         (checked && checksum_open(&file->checksum, problem_held(p, OPERAND_C), info->cols, err)))

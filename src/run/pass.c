@@ -49,6 +49,13 @@ int pass_open(struct pass *pass, size_t memory, struct error *err)
     return store_open(pass->info, pass->type, STORE_READ, pass->way, &pass->store, err);
 }
 
+/* Bytes. */
+static uint64_t part_size(const struct pass *pass, int index)
+{
+    const struct block *part = &pass->parts[index];
+    return (uint64_t)(part->rows * part->cols) * scalar_size(pass->type);
+}
+
 /* Parts [first, first + count), a thread each. */
 static int read_round(struct pass *pass, const struct block *block, const struct block_cut *cut,
                       int64_t first, int count, struct error *err)
@@ -57,17 +64,16 @@ static int read_round(struct pass *pass, const struct block *block, const struct
     for (int i = 0; i < count; i++) {
         struct error mine = {0};
         pass->parts[i] = block_cut_part(block, cut, first + i);
-        if (store_read(pass->store, &pass->parts[i], pass_memory(pass, i), &mine) == 0)
+        if (store_read(pass->store, &pass->parts[i], pass_memory(pass, i), &mine) == 0) {
             pass->add(pass->context, &pass->parts[i], pass_memory(pass, i));
+            phase_count((double)part_size(pass, i) * pass->comm->size);
+        }
 #pragma omp critical(pass)
         if (mine.code)
             *err = mine;
     }
-    uint64_t bytes = 0;
     for (int i = 0; i < count && !err->code; i++)
-        bytes += (uint64_t)(pass->parts[i].rows * pass->parts[i].cols) * scalar_size(pass->type);
-    pass->bytes += bytes;
-    phase_count((double)bytes * pass->comm->size);
+        pass->bytes += part_size(pass, i);
     return err->code;
 }
 

@@ -126,6 +126,14 @@ static int open_window(struct run *run, struct error *err)
     return 0;
 }
 
+/* Memory that is populated before it is pinned, on this node. */
+static double populated_bytes(const struct run *run)
+{
+    const struct plan *plan = run->plan;
+    const double slots = (double)plan->slots_in * run->comm->node_size + plan->slots_out;
+    return run->device->info.kind == DEVICE_GPU ? slots * (double)plan->slot_bytes : 0;
+}
+
 static int open_staging(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
@@ -145,6 +153,7 @@ static int open_staging(struct run *run, struct error *err)
     out.move = write_block;
     out.file_stage = STAGE_WRITE;
     out.link_stage = STAGE_OUT;
+    phase_begin("preparing memory", populated_bytes(run));
     if (intake_open(&run->in, run->window.memory, &in, run->problem, plan, run->comm, err) ||
         outlet_open(&run->out, &out, plan->slots_out, err))
         return err->code;
@@ -239,17 +248,9 @@ void run_stop(struct run *run)
     cache_abort(&run->cache);
 }
 
-/* Memory that is populated before it is pinned, on this node. */
-static double populated_bytes(const struct run *run)
-{
-    const struct plan *plan = run->plan;
-    const double slots = (double)plan->slots_in * run->comm->node_size + plan->slots_out;
-    return run->device->info.kind == DEVICE_GPU ? slots * (double)plan->slot_bytes : 0;
-}
-
 int run_open(struct run *run, struct error *err)
 {
-    phase_begin("preparing memory", populated_bytes(run));
+    phase_begin("opening files", 0);
     save_open(run);
     if (open_window(run, err))
         return err->code;
