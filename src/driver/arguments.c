@@ -320,7 +320,8 @@ static void check_standard(struct parse *p)
         usage_error(p, "--center %s and --scale %s: both are of rows, or both of cols",
                     axis_names[o->center], axis_names[o->scale]);
     if (o->given.missing && !changes && !o->check_only)
-        usage_error(p, "--nan goes with --center, --scale or --product cov or cor");
+        usage_error(p, "--nan goes with --center, --scale or --product cov or cor: give one of "
+                       "these, or leave it out");
     else if (o->missing == MISSING_MEAN && !centers && !o->check_only)
         usage_error(p, "--nan mean goes with --center, after which a mean is 0");
     if (changes && o->algorithm == ALGORITHM_OZAKI && o->moduli == 0)
@@ -338,8 +339,8 @@ static void check_together(struct parse *p)
                     "such a --beta, or name the result's file with --output",
                     p->c_given_by, p->c);
     if (!o->dry_run && (o->ranks || o->ranks_per_node))
-        usage_error(p, "--ranks and --ranks-per-node describe a machine for --dry-run; "
-                       "the launcher decides the ranks of a run");
+        usage_error(p, "--ranks and --ranks-per-node describe a machine for --dry-run; start the "
+                       "ranks of a run by mpirun -n N or srun -n N");
     if (o->check_only && o->dry_run)
         usage_error(p, "--check-only needs an output, --dry-run none: give one of them");
     if ((o->check_only || o->dry_run) && (o->html[0] || o->trace[0]))
@@ -383,6 +384,7 @@ static void note_given(int key, struct options *o)
     o->given.a |= key == 'a';
     o->given.b |= key == 'b';
     o->given.c |= key == 'c';
+    o->given.output |= key == 'o';
     o->given.alpha |= key == KEY(alpha);
     o->given.beta |= key == KEY(beta);
     o->given.trans_a |= key == KEY(trans_a);
@@ -425,8 +427,8 @@ static void take(const struct argp_option *option, char *value, void *context)
         const bool number = second && (is_number(value) || is_number(p->input));
         if (number)
             usage_error(p,
-                        "one INPUT.h5 only, and %s is a second word: so many ranks are started by "
-                        "mpirun -n %s dgemm_ooc ..., and -n alone means --dry-run",
+                        "one INPUT.h5 only, and %s is a second word: start so many ranks by mpirun "
+                        "-n %s dgemm_ooc ..., since -n itself means --dry-run",
                         value, is_number(value) ? value : p->input);
         else if (second && (strchr(value, '.') || access(value, F_OK) == 0))
             usage_error(p,

@@ -117,7 +117,7 @@ static void give(const struct argp_option *option, char *value, option_take *tak
                  struct error *err)
 {
     if (value && !option->arg)
-        error_add(err, EXIT_USAGE, "--%s takes no value", option->name);
+        error_add(err, EXIT_USAGE, "--%s takes no value: leave =%s out", option->name, value);
     else if (option->arg && !value)
         error_add(err, EXIT_USAGE, "--%s needs a value: give --%s %s", option->name, option->name,
                   option->arg);
@@ -182,6 +182,10 @@ static int give_short(const struct argp_option *table, char **word, option_take 
         return complain_unknown(meant, name, word, err);
     for (char *letter = word[0] + 1; *letter; letter++) {
         const struct argp_option *option = find_short(table, *letter);
+        if (*letter == '=') {
+            error_add(err, EXIT_USAGE, "-%c takes no value: leave %s out", letter[-1], letter);
+            return 1;
+        }
         if (!option) {
             error_add(err, EXIT_USAGE, "-%c is not an option; see --help-all", *letter);
             return 1;

@@ -362,7 +362,8 @@ int output_check(const struct names *names, const struct options *options, const
     }
     if (p)
         output_check_dataset(options, p, err);
-    check_directory(names, left == LEFT_NOTHING ? p : NULL, err);
+    if (p || options->given.output) /* else it is that of INPUT.h5, of which it is said */
+        check_directory(names, left == LEFT_NOTHING ? p : NULL, err);
     check_part(&g, names->part, err);
     for (int i = 1; i < NAMES_BESIDE; i++)
         check_name(&g, names->beside[i], err);

@@ -17,7 +17,7 @@ static void check_gpu(const struct options *o, struct error *err)
 {
     if (o->device == CHOOSE_GPU)
         error_add(err, EXIT_RESOURCES,
-                  "no GPU can be used here: %s; --machine plans for one that is elsewhere",
+                  "no GPU can be used here: %s; give --machine to plan for one that is elsewhere",
                   device_gpu_absence());
     else if (o->device == CHOOSE_AUTO && o->algorithm == ALGORITHM_AUTO)
         session_warn_of_cpu();

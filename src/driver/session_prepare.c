@@ -49,7 +49,7 @@ static int choose_gpu(const struct options *o, const struct comm *comm, struct e
     int gpus = may ? device_gpu_count() : 0;
     bool all_have = comm_min((uint64_t)gpus) > 0;
     if (must && gpus == 0)
-        error_add(err, EXIT_RESOURCES, "no GPU can be used here: %s; --device cpu needs none",
+        error_add(err, EXIT_RESOURCES, "no GPU can be used here: %s; give --device cpu to use none",
                   device_gpu_absence());
     if (may && !must)
         warn_without_gpu(comm, gpus > 0);

@@ -463,8 +463,8 @@ int machine_read(const struct options *options, struct machine *m, struct error 
             error_add(err, EXIT_USAGE, "--machine %s cannot be opened: %s; give the path of a file",
                       options->machine, strerror(errno));
         else
-            error_add(err, EXIT_USAGE, "--machine %s: not JSON: %s (line %d)", options->machine,
-                      where.text, where.line);
+            error_add(err, EXIT_USAGE, "--machine %s: not JSON: %s (line %d); name a machine file",
+                      options->machine, where.text, where.line);
         json_decref(root);
         return err->code;
     }

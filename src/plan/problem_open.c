@@ -54,7 +54,7 @@ static void check_c(const struct problem *p, struct error *err)
         return;
     error_add(err, EXIT_INPUT,
               "%s:%s is %" PRId64 "x%" PRId64 ", but op(A) op(B) is %" PRId64 "x%" PRId64
-              "; with --beta 0 it is not read",
+              "; name another by -c, or give --beta 0",
               c->file, c->dataset, c->rows, matfile_cols(c), p->m, p->n);
 }
 
@@ -219,9 +219,9 @@ int problem_open(const struct options *options, struct problem *p, struct error 
     check_scalar(p, "beta", p->beta, err);
     check_scalar(p, "alpha", p->alpha_i, err);
     check_scalar(p, "beta", p->beta_i, err);
-    if (options->product == PRODUCT_PLAIN) /* others are of one matrix */
+    if (options->product == PRODUCT_PLAIN && !options->center && !options->scale)
         check_shapes(p, p->trans[1] ? matfile_cols(b) : b->rows, err);
-    standard_choose(options, p, err);
+    standard_choose(options, p, err); /* which is of one matrix, whatever the shapes are */
     set_symmetric(p, options, err);
     if (p->m == 0 || p->n == 0)
         error_add(err, EXIT_INPUT,
