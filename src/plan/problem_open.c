@@ -38,7 +38,7 @@ static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *
                  p->trans[1] ? "N" : "T",
                  p->trans[0] || p->trans[1]
                      ? ""
-                     : ", and -b for A with -a for B gives the C of MATLAB, Julia, R and Fortran");
+                     : ", or A and B exchanged, which gives the C of MATLAB, Julia, R and Fortran");
         remedy = text;
     }
     error_add(err, EXIT_INPUT,

@@ -215,7 +215,7 @@ def test_a_cell_array_of_matlab(tmp_path):
 
 def test_shapes_that_fit_as_column_major_languages_see_them(tmp_path):
     source = write(tmp_path / "input.h5", A=whole((40, 20)), B=whole((10, 40)))
-    assert_refused(tmp_path, source, says=["--transa T --transb T would fit, and -b for A with -a for B gives the C of"])
+    assert_refused(tmp_path, source, says=["--transa T --transb T would fit, or A and B exchanged, which gives the C of"])
     multiply(source, "-a", "B", "-b", "A")
 
 

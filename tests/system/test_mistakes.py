@@ -56,7 +56,7 @@ def desk(folder):
     gaps = a.copy()
     gaps[3, 4] = np.nan
     write(folder / "in.h5", A=a, B=b, Bt=b.T.copy(), gaps=gaps, ints=whole((20, 30), "i8"), f4=b.astype("f4"))
-    write(folder / "odd.h5", vector=a[0], cube=rng.random((2, 3, 4)), none=np.zeros((0, 30)),
+    write(folder / "odd.h5", vector=a[0], cube=rng.random((2, 3, 4)), none=np.zeros((0, 30)), words=np.full((20, 30), b"1.5"),
           flags=a > 0.5, pairs=np.zeros((20, 30), [("x", "f8"), ("y", "i4")]))
     write(folder / "b.h5", b=b)
     write(folder / "results.h5", C=a, earlier=b)
@@ -75,11 +75,11 @@ def desk(folder):
 # What is typed after the program's name, in that folder: the exit status, and what the sentence has.
 MISTAKES = {
     # Which matrices.
-    "in.h5 -a B -b A": (INPUT, "inner sizes 10 and 20 differ", "--transa T --transb T would fit"),
-    "in.h5 -b Bt": (INPUT, "inner sizes 30 and 10 differ", "--transb T would fit"),
+    "in.h5 -a B -b A": (INPUT, "inner dimensions 10 and 20 differ", "--transa T --transb T would fit, or A and B exchanged"),
+    "in.h5 -b Bt": (INPUT, "inner dimensions 30 and 10 differ", "--transb T would fit"),
     "in.h5 --transb T": (INPUT, "--transb N would fit"),
-    "in.h5 -b A --center rows": (INPUT, "for one matrix times its own transpose", "--transb T"),
-    "in.h5 --product cov -b B": (INPUT, "for one matrix times its own transpose", "leave -b out"),
+    "in.h5 -b A --center rows": (INPUT, "one matrix times its own transpose", "--transb T"),
+    "in.h5 --product cov -b B": (INPUT, "one matrix times its own transpose", "leave -b out"),
     "in.h5 b.h5": (USAGE, "b.h5 is a second one", "-b b.h5:/B"),
     "in.h5 b.h5 made.h5 odd.h5": (USAGE, "b.h5 is a second one", "-b b.h5:/B"),
     "in.h5 A": (USAGE, "A is a second word and no file", "-a A -b B"),
@@ -108,8 +108,9 @@ MISTAKES = {
     "cut.h5": (INPUT, "cut.h5 is cut short", "copy it again"),
     "in.h5 -a odd.h5:/vector": (INPUT, '"/vector" has 1 dimension (30), not two', "store it as rows x columns"),
     "in.h5 -a odd.h5:/cube": (INPUT, '"/cube" has 3 dimensions (2x3x4), not two', "store it as rows x columns"),
-    "in.h5 -a odd.h5:/flags": (INPUT, '"/flags" holds ', 'a.astype("u1")'),
+    "in.h5 -a odd.h5:/flags": (INPUT, "odd.h5:/flags holds integer elements", "give --type d"),
     "in.h5 -a odd.h5:/pairs": (INPUT, '"/pairs" holds compounds', "store these as"),
+    "in.h5 -a odd.h5:/words": (INPUT, '"/words" holds strings', "store it as numbers"),
     "in.h5 -a odd.h5:/none": (INPUT, "C would be 0x10", "name matrices that have rows and columns"),
     "in.h5 -a ints": (INPUT, "in.h5:ints holds integer elements", "give --type d"),
     "in.h5 -b f4": (INPUT, "B is float but A is double", "give --type d"),
@@ -120,8 +121,8 @@ MISTAKES = {
     "in.h5 -o in.h5": (INPUT, "the output in.h5 is one of the inputs", "choose another with --output"),
     "in.h5 -o in.h5:/C --force": (INPUT, "the output in.h5 is one of the inputs", "choose another with --output"),
     "in.h5 -o made.h5": (INPUT, "the output made.h5 exists", "give --force to replace it"),
-    "in.h5 -o results.h5:/new": (INPUT, "results.h5 holds more than /new", "/C, /earlier", "choose another file"),
-    "in.h5 -o results.h5 --force": (INPUT, "results.h5 holds more than C", "/earlier", "choose another file"),
+    "in.h5 -o results.h5:/new": (INPUT, "results.h5 holds other objects than /new", "/C, /earlier", "choose another file"),
+    "in.h5 -o results.h5 --force": (INPUT, "results.h5 holds other objects than C", "/earlier", "choose another file"),
     "in.h5 -o folder": (INPUT, "folder is a directory", "name a file in it, such as folder/C.h5"),
     "in.h5 -o /dev/null": (INPUT, "/dev/null exists and is not a regular file", "choose another"),
     "in.h5 -o C.h5:C": (USAGE, "--output C.h5:C", "write FILE.h5:/path"),
@@ -154,7 +155,7 @@ MISTAKES = {
     "in.h5 --tile 512": (USAGE, "--tile 512", "give MxNxK"),
     "in.h5 --max-time ten": (USAGE, "--max-time ten", "give a time such as"),
     "in.h5 --checkpoint 0": (USAGE, "--checkpoint 0", "give a time above 0"),
-    "in.h5 --restart require": (INPUT, "no run has saved anything", "leave --restart out"),
+    "in.h5 --restart require": (INPUT, "no checkpoint in in-C.h5.journal", "leave --restart out"),
     "in.h5 -n --machine in.h5": (USAGE, "--machine in.h5: not JSON", "name a machine file"),
     "in.h5 --verbose=2": (USAGE, "--verbose takes no value", "leave =2 out"),
     "in.h5 -q=1": (USAGE, "-q takes no value", "leave =1 out"),
@@ -347,4 +348,4 @@ def test_input_that_changed_after_the_end(source):
         file["A"][0, 0] = 7
     done = run("dgemm_ooc", source.name, **how)
     assert done.returncode == INPUT
-    assert_one_sentence(done.stderr, "the output input-C.h5 exists", "give --force to replace it", "as they are now")
+    assert_one_sentence(done.stderr, "the output input-C.h5 exists", "give --force to replace it", "changed operands")
