@@ -56,7 +56,8 @@ def desk(folder):
     gaps = a.copy()
     gaps[3, 4] = np.nan
     write(folder / "in.h5", A=a, B=b, Bt=b.T.copy(), gaps=gaps, ints=whole((20, 30), "i8"), f4=b.astype("f4"))
-    write(folder / "odd.h5", vector=a[0], cube=rng.random((2, 3, 4)), none=np.zeros((0, 30)), words=np.full((20, 30), b"1.5"),
+    write(folder / "odd.h5", vector=a[0], cube=rng.random((2, 3, 4)), none=np.zeros((0, 30)),
+          words=np.full((20, 30), b"1.5"),
           flags=a > 0.5, pairs=np.zeros((20, 30), [("x", "f8"), ("y", "i4")]))
     write(folder / "b.h5", b=b)
     write(folder / "results.h5", C=a, earlier=b)
@@ -75,7 +76,7 @@ def desk(folder):
 # What is typed after the program's name, in that folder: the exit status, and what the sentence has.
 MISTAKES = {
     # Which matrices.
-    "in.h5 -a B -b A": (INPUT, "inner dimensions 10 and 20 differ", "--transa T --transb T would fit, or A and B exchanged"),
+    "in.h5 -a B -b A": (INPUT, "dimensions 10 and 20 differ", "--transa T --transb T would fit, or A and B exchanged"),
     "in.h5 -b Bt": (INPUT, "inner dimensions 30 and 10 differ", "--transb T would fit"),
     "in.h5 --transb T": (INPUT, "--transb N would fit"),
     "in.h5 -b A --center rows": (INPUT, "one matrix times its own transpose", "--transb T"),
@@ -121,7 +122,7 @@ MISTAKES = {
     "in.h5 -o in.h5": (INPUT, "the output in.h5 is one of the inputs", "choose another with --output"),
     "in.h5 -o in.h5:/C --force": (INPUT, "the output in.h5 is one of the inputs", "choose another with --output"),
     "in.h5 -o made.h5": (INPUT, "the output made.h5 exists", "give --force to replace it"),
-    "in.h5 -o results.h5:/new": (INPUT, "results.h5 holds other objects than /new", "/C, /earlier", "choose another file"),
+    "in.h5 -o results.h5:/new": (INPUT, "holds other objects than /new", "/C, /earlier", "choose another file"),
     "in.h5 -o results.h5 --force": (INPUT, "results.h5 holds other objects than C", "/earlier", "choose another file"),
     "in.h5 -o folder": (INPUT, "folder is a directory", "name a file in it, such as folder/C.h5"),
     "in.h5 -o /dev/null": (INPUT, "/dev/null exists and is not a regular file", "choose another"),
