@@ -103,7 +103,7 @@ function percent(part, decimals = 0) {
 }
 
 function timeText(seconds) {
-    if (finite(seconds) < 9.995e-4)
+    if (finite(seconds) < 5e-5) // what would be 0.0 ms
         return `${(seconds * 1e6).toFixed(0)} µs`;
     if (seconds < 1)
         return `${(seconds * 1e3).toFixed(1)} ms`;
