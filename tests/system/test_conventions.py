@@ -160,7 +160,7 @@ def test_other_groups(tmp_path):
 
 def test_sparse_matrices_are_made_dense_as_the_manual_shows(tmp_path):
     manual = (ROOT / "jobs/packages/man/dgemm_ooc.1").read_text()
-    lines = manual.split(".B Sparse matrices")[1].split(".nf\n")[1].split(".fi\n")[0].replace("\\-", "-")
+    lines = manual.split(".SS Sparse matrices")[1].split(".nf\n")[1].split(".fi\n")[0].replace("\\-", "-")
     a = np.where(TRUTH, whole(TRUTH.shape, "f4"), 0)
     rows, cols = np.nonzero(a)
     with h5py.File(tmp_path / "sparse.h5", "w") as f, h5py.File(tmp_path / "input.h5", "w") as g:
