@@ -6,6 +6,7 @@
 #include "first_pass.h"
 #include "integer_problem.h"
 #include "plan.h"
+#include "problem_notes.h"
 #include "quantity.h"
 
 const char *const stage_titles[] = {"disk read", "host cache",   "network",        "host to device",
@@ -39,18 +40,6 @@ static const char *how_read(const struct problem *p, enum operand operand)
     return without && problem_through_hdf5(p, operand) ? ", but through H5Dread" : "";
 }
 
-/* What a conversion of integers loses. */
-static const char *how_rounded(const struct problem *p, enum operand operand)
-{
-    const struct matrix_info *info = &p->matrix[operand];
-    const enum scalar held = problem_held(p, operand);
-    if (info->elements != ELEMENT_INTEGER || scalar_is_integer(held) || !problem_reads(p, operand))
-        return "";
-    if (held == SCALAR_FLOAT)
-        return info->element_bytes > 3 ? ", integers beyond 2^24 are rounded" : "";
-    return info->element_bytes > 6 ? ", integers beyond 2^53 are rounded" : "";
-}
-
 static const char *how_turned(const struct problem *p, enum operand operand)
 {
     if (operand == OPERAND_C || !p->trans[operand])
@@ -60,22 +49,16 @@ static const char *how_turned(const struct problem *p, enum operand operand)
 
 static void print_operand(const struct problem *p, enum operand operand)
 {
-    char name[sizeof(struct matrix_info)];
+    char name[sizeof(struct matrix_info)], notes[NOTES_MAX][NOTE_TEXT];
     const struct matrix_info *info = &p->matrix[operand];
     snprintf(name, sizeof name, "%s:%s", info->file, info->dataset);
     error_make_plain(name);
-    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s%s\n", "ABC"[operand],
+    printf("  %c         %" PRId64 "x%" PRId64 "%s  %s\n            %s%s\n", "ABC"[operand],
            info -> rows, matfile_cols(info), how_turned(p, operand), name, info -> layout,
-           how_read(p, operand), how_rounded(p, operand));
-    if (info->missing_by[0] && problem_reads(p, operand))
-        printf(
-            "            elements equal to %.10g are missing values of %s, multiplied as numbers\n",
-            info->missing, info->missing_by);
-    if (info->similar[0] && problem_reads(p, operand))
-        printf("            its %s is not looked at: elements are multiplied as stored\n",
-               info->similar);
-    if (info->of_matlab)
-        printf("            MATLAB shows its transpose\n");
+           how_read(p, operand));
+    const int count = problem_notes(p, operand, notes);
+    for (int i = 0; i < count; i++)
+        printf("            %s\n", notes[i]);
 }
 
 static void print_standard(const struct problem *p)

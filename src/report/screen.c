@@ -10,6 +10,7 @@
 #include "error.h"
 #include "integer_problem.h"
 #include "options.h"
+#include "problem_notes.h"
 #include "quantity.h"
 
 enum { COLUMNS = 100, TITLE = 12, KEPT = '\x1f' /* a space of a name, where no line ends */ };
@@ -153,6 +154,22 @@ static void write_files(FILE *out, const struct account *a)
     write_name(out, a->output->file, a->output->dataset);
 }
 
+/* What may not be expected of the elements. */
+static void write_notes(FILE *out, const struct account *a)
+{
+    const struct problem *p = a->problem;
+    char notes[NOTES_MAX][NOTE_TEXT];
+    const char *between = "";
+    for (enum operand i = 0; i < OPERAND_COUNT; i++) {
+        const int count = i == OPERAND_B && b_is_a(p) ? 0 : problem_notes(p, i, notes);
+        if (count > 0)
+            fprintf(out, "%s%c: ", between, "ABC"[i]);
+        for (int j = 0; j < count; j++)
+            fprintf(out, "%s%s", j ? "; " : "", notes[j]);
+        between = count > 0 ? ". " : between;
+    }
+}
+
 static void write_ranks(FILE *out, const struct machine *m)
 {
     const int nodes = (int)ceil_div(m->ranks, m->ranks_per_node);
@@ -182,10 +199,12 @@ static void write_plan(FILE *out, const struct account *a)
 
 void screen_begin(const struct account *account)
 {
-    static const struct line lines[] = {
-        {"Product", write_product}, {"Files", write_files}, {"Plan", write_plan}};
+    static const struct line lines[] = {{"Product", write_product},
+                                        {"Files", write_files},
+                                        {"Note", write_notes},
+                                        {"Plan", write_plan}};
     const bool plans = account->predicted != NULL; /* something is left to be done */
-    print_lines(lines, plans ? 3 : 2, account);
+    print_lines(lines, plans ? 4 : 3, account);
 }
 
 /* At the end. */

@@ -244,6 +244,20 @@ def test_names_that_say_nothing_are_not(tmp_path, attributes):
     assert "not looked at" not in run("dgemm_ooc", source).stdout + info_of(source)
 
 
+@pytest.mark.parametrize("options, b", [(["-b", "A", "--transb", "T", "--type", "d"], ""),
+                                        (["--type", "d"], ". B: integers beyond 2^53 are rounded")])
+def test_a_plain_run_notes_what_may_not_be_expected(tmp_path, options, b):
+    """As the plan of a verbose one does; of one matrix once."""
+    source = write(tmp_path / "input.h5", A=whole((20, 40), "i4"), B=whole((40, 10), "i8"))
+    with h5py.File(source, "a") as file:
+        file["A"].attrs.update({"rhdf5-NA.OK": 1, "ScaleFactor": 2.0, "MATLAB_class": np.bytes_("int32")})
+    done = run("dgemm_ooc", source, *options, DGEMM_OOC_VERBOSE="no")
+    notes = ("Note A: elements equal to -2147483648 are missing values of R, multiplied as numbers; its ScaleFactor = 2 "
+             f"is not looked at: elements are multiplied as stored; MATLAB shows its transpose{b} Plan ")
+    assert done.returncode == 0 and notes in " ".join(done.stdout.split())
+    assert "Note" not in run("dgemm_ooc", source, *options, "-q", "--force", DGEMM_OOC_VERBOSE="no").stdout
+
+
 # netCDF's integers of the other sign.
 
 @pytest.mark.parametrize("dtype, value", [("i1", "true"), ("i2", np.bytes_("True")), (">i4", "true"), ("i8", "TRUE"),
