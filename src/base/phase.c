@@ -189,8 +189,6 @@ static void *draw_on(void *ignored)
 /* Without its thread the line shows what phase_tell says, when it says it. */
 void phases_open(bool live)
 {
-    if (line.on)
-        return;
     line.on = true;
     line.live = live;
     line.ending = false;

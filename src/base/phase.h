@@ -14,7 +14,7 @@ struct phase {
     const char *details; /* to follow, where there is room: fields, each behind two spaces */
 };
 
-/* From now on this process shows its phases, if it does not yet.  `live`: as on a terminal. */
+/* From now on this process shows its phases.  `live`: as on a terminal. */
 void phases_open(bool live);
 
 /* The newest phase ends, and no other is shown. */

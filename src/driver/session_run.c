@@ -8,7 +8,6 @@
 
 #include "device.h"
 #include "draw.h"
-#include "launcher.h"
 #include "meter.h"
 #include "nodes.h"
 #include "phase.h"
@@ -246,23 +245,23 @@ static void share_folder(const struct options *o, const struct comm *comm, struc
                   folder);
 }
 
-/* Show the phases on rank 0, and hide them elsewhere. */
-static void show_phases(const struct options *o, int rank)
+/* Not before MPI has started, which changes the environment: no thread may look at that then. */
+static void show_phases(const struct options *o)
 {
     const bool always = o->progress == PROGRESS_ALWAYS;
-    if (rank > 0)
-        phases_close();
-    else if (always || (o->progress == PROGRESS_AUTO && !o->quiet))
+    if (always || (o->progress == PROGRESS_AUTO && !o->quiet))
         phases_open(always || isatty(STDERR_FILENO));
+    phase_begin("starting the ranks", 0);
 }
 
 int session_run(struct session *s)
 {
-    show_phases(&s->options, launcher_rank());
-    phase_begin("starting the ranks", 0);
-    if (comm_open(&s->comm, &s->err) || nodes_form(&s->comm, &s->err))
+    if (comm_open(&s->comm, &s->err))
         return s->err.code;
-    show_phases(&s->options, s->comm.rank);
+    if (s->comm.rank == 0)
+        show_phases(&s->options);
+    if (nodes_form(&s->comm, &s->err))
+        return s->err.code;
     watch_begin(&s->comm);
     compare_options(s);
     share_folder(&s->options, &s->comm, &s->err);
