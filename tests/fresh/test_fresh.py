@@ -109,8 +109,8 @@ def test_root_with_a_virtual_environment(machine, repository, tmp_path):
     package, = there.path("root/dgemm_ooc/build/deb").glob("dgemm-ooc_*.deb")
     another = machine("trixie")
     another.put(package, f"/root/{package.name}", "root")
-    said = another.run(f"apt-get update -qq; apt-get install -y -qq python3-h5py ./{package.name} >/dev/null\n" + typed(product) +
-                       "rm input*.h5; apt-get purge -y -qq dgemm-ooc >/dev/null\n").check()
+    said = another.run(f"apt-get update -qq; apt-get install -y -qq python3-h5py ./{package.name} >/dev/null\n" + typed(product)).check()
+    another.run("rm input*.h5; apt-get purge -y -qq dgemm-ooc >/dev/null").check()
     assert len(passed(said)) >= 2 and another.files() == {f"root/{package.name}"}
     assert not [path for path in another.folder.glob("upper/usr/**/*dgemm*") if path.exists()]
 
