@@ -124,29 +124,24 @@ static void write_name(FILE *out, const char *file, const char *dataset)
     write_text(out, name);
 }
 
+/* The file is named once where it is that of A, too. */
 static void write_operand(FILE *out, const struct problem *p, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
+    const bool same = operand != OPERAND_A && strcmp(info->file, p->matrix[OPERAND_A].file) == 0;
     const char title[] = {"ABC"[operand], ' ', '=', ' ', '\0'};
     fputs(operand == OPERAND_A ? "" : ", ", out);
     write_text(out, title);
-    write_name(out, info->file, info->dataset);
-}
-
-static void write_sibling(FILE *out, const struct matrix_info *b)
-{
-    fputs(", B = ", out);
-    write_name(out, "", b->dataset);
-    fputs(" of that file", out);
+    write_name(out, same ? "" : info->file, info->dataset);
+    if (same)
+        write_text(out, " of that file");
 }
 
 static void write_files(FILE *out, const struct account *a)
 {
     const struct problem *p = a->problem;
     write_operand(out, p, OPERAND_A);
-    if (!b_is_a(p) && strcmp(p->matrix[OPERAND_A].file, p->matrix[OPERAND_B].file) == 0)
-        write_sibling(out, &p->matrix[OPERAND_B]);
-    else if (!b_is_a(p))
+    if (!b_is_a(p))
         write_operand(out, p, OPERAND_B);
     if (problem_reads_c(p))
         write_operand(out, p, OPERAND_C);
