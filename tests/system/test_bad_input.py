@@ -657,7 +657,7 @@ def test_options_of_one_rank_that_are_wrong(source, wrong):
 @pytest.mark.parametrize("words, loud", [(["-q", "-v"], True), (["-v", "-q"], False), (["-v"], True), ([], False)])
 def test_the_last_of_quiet_and_verbose_counts(source, words, loud):
     """Of both on the command line, and of it after the environment."""
-    done = run("dgemm_ooc", source, *words, DGEMM_OOC_QUIET="1")
+    done = run("dgemm_ooc", source, *words, DGEMM_OOC_QUIET="1", DGEMM_OOC_VERBOSE="")
     assert done.returncode == 0 and ("Predicted" in done.stdout) == loud, done.stdout
 
 
