@@ -46,6 +46,7 @@ static bool save_progress(struct session *s, const struct saved *saved, struct p
 void session_warn_unsaved(const struct session *s, bool stops, const char *what, const char *why)
 {
     const char *time = quantity_time(clock_now() - s->safe_s);
+    phase_hide();
     if (stops)
         fprintf(stderr, "dgemm_ooc: %s%s; this loses the last %s\n", what, why, time);
     else
