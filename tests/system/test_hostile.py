@@ -508,7 +508,7 @@ def test_an_external_file_that_is_not_there(tmp_path):
     with h5py.File(source, "w") as file:
         file["B"] = B
         file.create_dataset("A", A.shape, "f8", external=[("gone.raw", 0, A.nbytes)])
-    assert_refused(tmp_path, source, says=["a file that is not there: gone.raw"])
+    assert_refused(tmp_path, source, says=["has an external file that does not exist: gone.raw"])
 
 
 def test_external_links_in_a_circle(tmp_path):
