@@ -1,6 +1,5 @@
 /* The conventions of netCDF for packed and missing elements, and of R for missing ones.  The HDF5
  * library ignores them and reads elements as stored. */
-#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -79,59 +78,49 @@ static bool has_contrary_sign(hid_t dataset, struct matfile_value *mark)
     return has;
 }
 
-/* The attributes for packed and missing elements, with the value that has no effect. */
-static const struct mark {
-    const char *name, *letters; /* without underscores, in lower case */
+/* An attribute for packed or missing elements, with the value that has no effect. */
+struct mark {
+    const char *name;
     double plain;
-} marks[] = {{"scale_factor", "scalefactor", 1},
-             {"add_offset", "addoffset", 0},
-             {"_FillValue", "fillvalue", NAN},
-             {"missing_value", "missingvalue", NAN},
-             {"missing_value", "codemissingvalue", NAN}};
-enum { MARKS = sizeof marks / sizeof *marks, EXACT_MARKS = MARKS - 1 };
+};
 
-/* Add an attribute of this meaning to a list, unless it has no effect. */
-static void list_mark(hid_t dataset, const char *name, double plain, char *text, size_t size)
-{
-    double value;
-    const char *comma = text[0] ? ", " : "";
-    if (!read_number(dataset, name, &value))
-        h5_append(text, size, "%s%s (not one number)", comma, name);
-    else if (value != plain && !(isnan(value) && isnan(plain)))
-        h5_append(text, size, "%s%s = %.*g", comma, name, fabs(value - plain) < 1e-8 ? 17 : 9,
-                  value);
-}
+static const struct mark marks[] = {
+    {"scale_factor", 1}, {"add_offset", 0}, {"_FillValue", NAN}, {"missing_value", NAN}, {NULL, 0}};
 
-/* List the attribute if its name is one of these in another spelling, such as ScaleFactor. */
-static herr_t list_similar(hid_t dataset, const char *name, const H5A_info_t *ignored,
-                           void *context)
+/* Other spellings, which are only noted.  They are looked up one by one, since a walk over all
+ * attributes of a damaged header can crash the library. */
+static const struct mark similar[] = {{"ScaleFactor", 1},        {"Scale_Factor", 1},
+                                      {"SCALE_FACTOR", 1},       {"AddOffset", 0},
+                                      {"Add_Offset", 0},         {"ADD_OFFSET", 0},
+                                      {"FillValue", NAN},        {"Fill_Value", NAN},
+                                      {"fill_value", NAN},       {"MissingValue", NAN},
+                                      {"Missing_Value", NAN},    {"_MissingValue", NAN},
+                                      {"CodeMissingValue", NAN}, {NULL, 0}};
+
+/* List those that the dataset has, unless they have no effect. */
+static void list_marks(hid_t dataset, const struct mark *mark, char *text, size_t size)
 {
-    (void)ignored;
-    char letters[24] = "";
-    struct matrix_info *info = context;
-    for (const char *c = name; *c; c++)
-        if (*c != '_')
-            h5_append(letters, sizeof letters, "%c", tolower((unsigned char)*c));
-    for (int i = 0; i < MARKS; i++)
-        if (strcmp(name, marks[i].name) == 0)
-            return 0;
-    for (int i = 0; i < MARKS; i++)
-        if (strcmp(letters, marks[i].letters) == 0)
-            list_mark(dataset, name, marks[i].plain, info->similar, sizeof info->similar);
-    return 0;
+    text[0] = '\0';
+    for (double value; mark->name; mark++) {
+        const char *comma = text[0] ? ", " : "";
+        if (H5Aexists(dataset, mark->name) == 0)
+            continue;
+        if (!read_number(dataset, mark->name, &value))
+            h5_append(text, size, "%s%s (not one number)", comma, mark->name);
+        else if (value != mark->plain && !(isnan(value) && isnan(mark->plain)))
+            h5_append(text, size, "%s%s = %.*g", comma, mark->name,
+                      fabs(value - mark->plain) < 1e-8 ? 17 : 9, value);
+    }
 }
 
 void h5_netcdf(hid_t dataset, struct matrix_info *info)
 {
     struct matfile_value sign = {.name = "_Unsigned"};
     char *text = info->netcdf;
-    text[0] = info->similar[0] = '\0';
-    for (int i = 0; i < EXACT_MARKS; i++)
-        if (H5Aexists(dataset, marks[i].name) != 0)
-            list_mark(dataset, marks[i].name, marks[i].plain, text, sizeof info->netcdf);
+    list_marks(dataset, marks, text, sizeof info->netcdf);
+    list_marks(dataset, similar, info->similar, sizeof info->similar);
     if (has_contrary_sign(dataset, &sign))
         h5_append(text, sizeof info->netcdf, "%s_Unsigned = %s", text[0] ? ", " : "", sign.text);
-    H5Aiterate2(dataset, H5_INDEX_NAME, H5_ITER_INC, NULL, list_similar, info);
     double fill[2];
     info->missing_by[0] = '\0';
     if (has_default_fill(dataset, info, fill)) {

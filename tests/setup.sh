@@ -39,8 +39,9 @@ for goal; do
         ;;
     esac
 done
-words() { tr -s ' \n' '\n\n' | sort -u; }
-wanted=$(echo "$wanted" | words) optional=$(echo "$optional" | words)
+once() { printf '%s\n' "$@" | sort -u; }
+# shellcheck disable=SC2086 # lists of words
+wanted=$(once $wanted) optional=$(once $optional)
 # shellcheck disable=SC2086 # lists of words
 set -- $wanted $optional
 if [ -n "$list" ]; then
@@ -60,6 +61,7 @@ if [ -z "$missing$optional" ]; then
     exit 0
 fi
 if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    # shellcheck disable=SC2086 # a list of words
     echo "setup: only root can install, and there is no sudo.  Ask for: apt-get install$missing" $optional >&2
     exit 1
 fi

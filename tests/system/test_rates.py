@@ -88,7 +88,7 @@ def test_a_saved_sum_of_parts_is_not_gone_on_with_by_another(tmp_path):
     assert done.returncode == 1, done.stderr
     for other in [[], ["--split-k", "off"], ["--split-k", 4]]:
         done = run("dgemm_ooc", source, *other)
-        assert done.returncode == 3 and "of --split-k 2; give that, or --restart never" in done.stderr
+        assert done.returncode == 3 and "made with --split-k 2; give that, or --restart never" in done.stderr
     assert run("dgemm_ooc", source, "--split-k", "auto").returncode == 0
 
 
