@@ -367,7 +367,7 @@ test-cluster: all $(FAULTY) test-mpich check-clang
 
 # The README's commands on empty machines: HEAD, not what is built here.  Roots are kept in /var/tmp/dgemm_ooc-roots.
 test-fresh:
-	@PYTHONPATH=tests/system $(PYTEST) $(SPREAD:loadfile=loadgroup) -m fresh tests/fresh
+	@$(PYTEST) $(SPREAD:loadfile=loadgroup) -m fresh tests/fresh
 
 # Each has its own build.  MPICH_TESTS=tests/system: all tests.
 MPICH       ?= mpicc.mpich
