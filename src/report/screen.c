@@ -73,6 +73,8 @@ static void write_scalar(FILE *out, double real, double imaginary)
 {
     if (imaginary != 0)
         fprintf(out, "(%g%+gi) ", real, imaginary);
+    else if (real == -1)
+        fputc('-', out);
     else if (real != 1)
         fprintf(out, "%g ", real);
 }
@@ -100,8 +102,9 @@ static void write_product(FILE *out, const struct account *a)
     fputc(' ', out);
     write_factor(out, p, OPERAND_B);
     if (problem_reads_c(p)) {
-        fputs(" + ", out);
-        write_scalar(out, p->beta, p->beta_i);
+        const bool minus = p->beta < 0 && p->beta_i == 0;
+        fputs(minus ? " - " : " + ", out);
+        write_scalar(out, minus ? -p->beta : p->beta, p->beta_i);
         fputc('C', out);
     }
     write_standard(out, &p->standard);

@@ -72,6 +72,7 @@ def screen(source, *options, code=0, **how):
 @pytest.mark.parametrize("options, ranks, product", [
     ([], 0, "C = A B; double; C 97x101, k 211"),
     (["--alpha", 2, "--beta", 0.5], 0, "C = 2 A B + 0.5 C; double; C 97x101, k 211"),
+    (["--alpha=-1", "--beta=-1"], 0, "C = -A B - C; double; C 97x101, k 211"),
     (["--transa", "T", "-a", "B", "-b", "A", "--transb", "T"], 0, "C = A^T B^T; double; C 101x97, k 211"),
     (["--type", "s"], 3, "C = A B; float; C 97x101, k 211"),
     (["--split-k", 3], 3, "C = A B; double; C 97x101, k 211"),
