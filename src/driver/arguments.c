@@ -67,7 +67,7 @@ static const struct argp_option option_table[] = {
      "plan for this machine (a file, or the name of a machine that is installed with the program)",
      0},
     {"grid", KEY(grid_rows), "PxQ", 0, "use this grid of ranks, over the rows and columns of C", 0},
-    {"tile", KEY(tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this slab of k", 0},
+    {"tile", KEY(tile_rows), "MxNxK", 0, "use this tile of C (MxN) and this step along k", 0},
     {"symmetric", KEY(symmetric), "auto|on|off|lower", 0,
      "compute only half of A A^T, A^T A, A A^H, A^H A, and mirror it (default auto: where faster, "
      "complex ones always); lower: C is 0 above the diagonal",

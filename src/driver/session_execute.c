@@ -399,7 +399,8 @@ int session_execute(struct session *s)
         return session_check_operands(s);
     record->ticker =
         (struct ticker){.flops = problem_reads_ab(p) ? 2 * problem_products(p) * (double)p->k : 0,
-                        .tail_s = attempt_save_seconds(&s->attempt, &s->hardware.machine)};
+                        .tail_s = attempt_save_seconds(&s->attempt, &s->hardware.machine),
+                        .gpu = s->hardware.machine.gpu};
     s->safe_s = clock_now();
     s->durable = s->progress.left;
     while (s->progress.left.count > 0 && attempt_piece(s) == 0)

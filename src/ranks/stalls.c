@@ -66,7 +66,7 @@ static void say_what(const struct waits *r, char *text, size_t size)
     int used = 0;
     switch ((enum wait)r->what) {
     case WAIT_FOR_PANEL:
-        used = snprintf(text, size, "%c, slab %lld",
+        used = snprintf(text, size, "%c, step %lld",
                         r->operand == OPERAND_C ? 'C' : 'A' + r->operand, (long long)r->slab);
         if (r->from >= 0)
             snprintf(text + used, size - (size_t)used, ", from rank %d", r->from);

@@ -50,7 +50,7 @@ static void compose(struct ticker *t)
         if (t->busy_s[i] > t->busy_s[limit])
             limit = (enum stage)i;
     snprintf(t->details, sizeof t->details, "  %s %.0f%%  read %s  write %s  tile %.0f/%" PRIu64,
-             stage_titles[limit], fmin(100, 100 * t->busy_s[limit] / t->seconds),
+             stage_title(limit, t->gpu), fmin(100, 100 * t->busy_s[limit] / t->seconds),
              quantity_rate(t->amount[STAGE_READ] / t->seconds),
              quantity_rate(t->amount[STAGE_WRITE] / t->seconds), t->before.tiles, t->tiles);
 }

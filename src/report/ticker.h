@@ -2,6 +2,7 @@
  * which stage is the busiest. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tally.h"
@@ -11,6 +12,7 @@ enum { TICKER_BYTES = 128 };
 struct ticker {
     double flops;  /* of the whole product */
     double tail_s; /* that C is expected to take when all is multiplied */
+    bool gpu;      /* which names the stages */
     /* Of the piece at work: */
     double done;         /* flops before it */
     uint64_t tiles;      /* that it has */

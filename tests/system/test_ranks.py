@@ -139,7 +139,7 @@ def test_an_error_ends_all_ranks(tmp_path, node):
 @pytest.mark.parametrize("node, victim, says", [
     (4, 2, r"has waited .*; on its node:\n(  rank . .*\n)*  rank 2 .* has been stopped for"),
     (2, 0, r"has waited .*; on its node:\n  rank 0 .* has been stopped for"),
-    (1, 3, r"rank [0-2] .*has waited . s for (., slab .*, from rank 3|rank 3 to (take|send)|other ranks)")],
+    (1, 3, r"rank [0-2] .*has waited . s for (., step .*, from rank 3|rank 3 to (take|send)|other ranks)")],
     ids=["one node", "two", "four"])
 def test_who_waits_for_whom_is_said(tmp_path, node, victim, says):
     """A rank is suspended and reported as the cause of the stall; when it continues, so does the run, until it

@@ -25,9 +25,9 @@ static void test_words(void **state)
     struct error err = {0};
     succeed(stalls_open(&comm, 0, &err), &err);
     wait_begin_panel(&transfer, 5);
-    assert_said(" s for B, slab 7, from rank 5\n");
+    assert_said(" s for B, step 7, from rank 5\n");
     wait_begin_panel(&transfer, -1);
-    assert_said("for B, slab 7\n");
+    assert_said("for B, step 7\n");
     wait_begin_rank(2);
     assert_said("for rank 2 to get as far\n");
     wait_begin(WAIT_FOR_RANKS);
@@ -46,7 +46,7 @@ static void test_words(void **state)
     assert_said(" s for rank 1 to send a panel\n");
     wait_end_message();
     wait_begin_panel(&transfer, -1);
-    assert_said("for B, slab 7\n");
+    assert_said("for B, step 7\n");
     stalls_close();
 }
 
