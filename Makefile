@@ -420,6 +420,9 @@ bench: all $(FAULTY) $(BENCHES) $(BUILD)/tests/bench/bench_gemm_cpu $(BUILD)/tes
 
 include jobs/packages/packages.mk
 
+# What is no compilation waits, too, for the answer to whether all is there.
+$(PAGE) $(PAGES) $(MODULE) $(SCRIPTS): | $(filter needs,$(CHANGED))
+
 clean:
 	rm -rf $(BUILD)
 

@@ -6,7 +6,8 @@ docdir         ?= $(datadir)/doc/dgemm_ooc
 completionsdir ?= $(datadir)/bash-completion/completions
 jobsdir        := $(datadir)/dgemm_ooc/jobs
 modulesdir     := $(datadir)/dgemm_ooc/modulefiles
-PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/%,$(wildcard jobs/packages/man/*.1))
+# With build/ on PATH, man finds them there.
+PAGES          := $(patsubst jobs/packages/man/%,$(BUILD)/man/man1/%,$(wildcard jobs/packages/man/*.1))
 MODULE         := $(BUILD)/$(VERSION).lua
 SOURCED        := jobs/common.sh
 SCRIPTS        := $(patsubst %,$(BUILD)/%,$(filter-out $(SOURCED),$(wildcard jobs/*.sh)))
@@ -46,7 +47,7 @@ all: $(PAGES)
 # These are regenerated each time, since the folders may have changed.
 FILL = @rm -f $@; sed -e 's|@VERSION@|$(VERSION)|' -e 's|@BINDIR@|$(bindir)|' -e 's|@MANDIR@|$(mandir)|' \
             -e 's|@JOBSDIR@|$(jobsdir)|' -e 's|@DOCDIR@|$(docdir)|' $< >$@
-$(PAGES): $(BUILD)/%: jobs/packages/man/% FORCE
+$(PAGES): $(BUILD)/man/man1/%: jobs/packages/man/% FORCE
 	@mkdir -p $(@D)
 	$(FILL)
 $(MODULE): jobs/packages/modulefile.lua FORCE

@@ -46,7 +46,7 @@ static void add_operand(json_t *product, const char *letter, const struct matrix
         {"rows", json_integer(info->rows)},
         {"columns", json_integer(matfile_cols(info))},
         {"file's size", json_integer((json_int_t)info->file_bytes)},
-        {"file's time of change",
+        {"file's modification time",
          json_sprintf("%lld.%09ld", (long long)file->changed.tv_sec, file->changed.tv_nsec)},
         {"file's content", hex(file->content)},
     };

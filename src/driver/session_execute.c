@@ -105,10 +105,9 @@ static void when_stopping(void *context, double stop_s)
             s->attempt.plan.layers > 1 ? "this" : "the checkpoint",
             stop_s < 1 ? "less than " : "about ", stop_s < 1 ? "a second" : quantity_time(stop_s));
     if (stop_can_be_urged())
-        fprintf(
-            stderr,
-            ". Signal again, 2 seconds after the first, to quit at once; that loses the last %s",
-            quantity_time(clock_now() - s->safe_s));
+        fprintf(stderr,
+                ". Signal again after 2 seconds to quit without saving; that loses the last %s",
+                quantity_time(clock_now() - s->safe_s));
     fputc('\n', stderr);
 }
 

@@ -38,9 +38,10 @@ static void warn(const struct session *s)
     const struct statistics *found = &s->statistics;
     const bool variables = standard_lines_are_variables(&s->problem);
     if (found->missing > 0 && !s->options.quiet)
-        printf("Note        %" PRId64 " element%s of A %s NaN, taken for %s\n", found->missing,
+        printf("Note        %" PRId64 " element%s of A %s NaN, replaced by %s%s\n", found->missing,
                found->missing == 1 ? "" : "s", found->missing == 1 ? "is" : "are",
-               standard->missing == MISSING_MEAN ? "the mean" : "0");
+               standard->missing == MISSING_MEAN ? "the mean of the " : "0",
+               standard->missing == MISSING_MEAN ? name_of(standard) : "");
     if (standard->scales)
         warn_of(s, &found->constant, "does not vary", "do not vary",
                 variables ? ": the deviation is 0, and C is NaN there; remove such variables from "

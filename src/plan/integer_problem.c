@@ -104,7 +104,9 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
             "A and B are integers, which --algo auto multiplies exactly; leave --algo out, or "
             "give --type d to multiply doubles");
     else if (changes_a(o))
-        error_add(err, EXIT_INPUT, "A is %s, but centring or scaling makes it real; give --type d",
+        error_add(err, EXIT_INPUT,
+                  "A is %s, but centring or scaling makes it real; give --type d, with which codes "
+                  "for missing elements, such as -9, count as numbers",
                   scalar_name(a->integers));
     else if (end > OPERAND_C && !holds_integers(&p->matrix[OPERAND_C]))
         error_add(err, EXIT_INPUT,

@@ -12,10 +12,11 @@
 
 static const char *const operand_names[] = {"A", "B", "C"};
 
-static const char *element_name(enum element_class elements)
+static const char *element_name(const struct matrix_info *info)
 {
     static const char *const names[] = {"float", "double", "other floating-point", "integer"};
-    return names[elements];
+    const bool known = info->elements == ELEMENT_INTEGER && info->integers != SCALAR_DOUBLE;
+    return known ? scalar_name(info->integers) : names[info->elements];
 }
 
 static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *err)
@@ -93,7 +94,7 @@ static void check_types(struct problem *p, const struct options *options, enum o
         p->type = options->type;
         return;
     }
-    enum element_class first = p->matrix[0].elements;
+    const struct matrix_info *a = &p->matrix[OPERAND_A];
     for (enum operand i = 0; i < end; i++) {
         const struct matrix_info *info = &p->matrix[i];
         if (info->netcdf[0]) /* refused; of another type when decoded */
@@ -101,13 +102,13 @@ static void check_types(struct problem *p, const struct options *options, enum o
         if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
             error_add(err, EXIT_INPUT,
                       "%s:%s holds %s elements; give --type %s to convert them while reading",
-                      info->file, info->dataset, element_name(info->elements), types);
-        else if (first <= ELEMENT_DOUBLE && info->elements != first)
+                      info->file, info->dataset, element_name(info), types);
+        else if (a->elements <= ELEMENT_DOUBLE && info->elements != a->elements)
             error_add(err, EXIT_INPUT,
                       "%s is %s but A is %s; give --type %s to convert while reading",
-                      operand_names[i], element_name(info->elements), element_name(first), types);
+                      operand_names[i], element_name(info), element_name(a), types);
     }
-    p->type = first == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+    p->type = a->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */

@@ -189,10 +189,12 @@ static void write_plan(FILE *out, const struct account *a)
         fprintf(out, ", %s of GPU and", quantity_bytes((double)m->device_memory));
     else
         fputc(',', out);
-    fprintf(out, " %s of %smemory%s: predicted %s, limited by %s",
-            quantity_bytes((double)m->host_memory), m->gpu ? "host " : "",
-            m->ranks > 1 ? " each" : "", quantity_time(s->wall_s),
-            stage_words(resource_stage(s->limit), m->gpu));
+    fprintf(out, " %s of %smemory%s: predicted %s", quantity_bytes((double)m->host_memory),
+            m->gpu ? "host " : "", m->ranks > 1 ? " each" : "",
+            quantity_time(s->wall_s - s->before_s));
+    if (s->before_s > 0)
+        fprintf(out, " after %s of a first pass", quantity_time(s->before_s));
+    fprintf(out, ", limited by %s", stage_words(resource_stage(s->limit), m->gpu));
 }
 
 void screen_begin(const struct account *account)

@@ -312,7 +312,7 @@ def test_the_predicted_time_has_that_of_the_largest_elements(tmp_path, matrices,
 @pytest.mark.parametrize("matrices, options, code, words", [
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1")}, ["--alpha", 0.5], 2,
      "--alpha 0.5 is not an integer below 2^53 in magnitude, as an int64 C needs; give --type d"),
-    ({"A": np.ones((4, 5), "i8"), "B": np.ones((5, 3), "i8")}, [], 3, "holds integer elements; give --type d"),
+    ({"A": np.ones((4, 5), "i8"), "B": np.ones((5, 3), "i8")}, [], 3, "holds int64 elements; give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "f8")}, [], 3, "give --type d"),
     ({"A": np.ones((4, 5), "i1"), "B": np.ones((5, 3), "i1"), "C": np.ones((4, 3))}, ["--beta", 1], 3,
      "A and B are integers, but C, which is added, is neither int64"),

@@ -161,7 +161,7 @@ def test_what_was_saved_before_is_for_the_operands_as_they_were(source):
     assert_given_up(process, CHANGES[overwrite])
     assert part_of(source).exists() and not output_of(source).exists()
     done = run("dgemm_ooc", source)
-    assert done.returncode == INPUT and "B's file's time of change" in done.stderr
+    assert done.returncode == INPUT and "B's file's modification time" in done.stderr
     b_of(source).write_bytes(kept)
     os.utime(b_of(source), ns=(status.st_atime_ns, status.st_mtime_ns))
     done = run("dgemm_ooc", source)

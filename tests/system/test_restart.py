@@ -73,7 +73,7 @@ def assert_whole(source, expected):
 def test_stop_and_go_on(source, reference, number):
     code, _, err = stop(source, "--progress", "always", number=number)
     assert code == 75 and f"stopped by {number.name}" in err
-    urged = "" if number == signal.SIGUSR2 else r"\. Signal again, .* to quit at once; that loses .*"
+    urged = "" if number == signal.SIGUSR2 else r"\. Signal again after 2 seconds to quit without saving; that loses .*"
     says = rf"^dgemm_ooc: stopping \({number.name}\): the checkpoint takes (less than a second|about [\d.]+ s){urged}$"
     lines = re.split(r"\n(?:\x1b\[K)?", err)  # the progress line has been cleared; \r is read as \n
     assert sum(bool(re.search(says, line)) for line in lines) == 1, err
@@ -380,7 +380,7 @@ def test_what_is_saved_of_another_product_stays(source, reference):
 
 @pytest.mark.parametrize("change, says", [
     (["--alpha", "2"], "alpha was 1.5 and is 2.0 now"), (["--beta", "0"], "another product"),
-    (["--type", "s"], 'type was "double" and is "float" now'), ("touch", "A's file's time of change")])
+    (["--type", "s"], 'type was "double" and is "float" now'), ("touch", "A's file's modification time")])
 def test_another_product_is_refused(source, reference, change, says):
     assert stop(source)[0] == 75
     before = snapshot(source.parent)
