@@ -97,7 +97,7 @@ def test_more_files_than_may_be_open(tmp_path):
         file["B"] = b[:, :30]
     few = run("dgemm_ooc", source, wrapper=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
     assert few.returncode == 4 and "Too many open files; raise their number (ulimit -n)" in few.stderr
-    assert "90 files, but 64 may be open here" in few.stderr and not output_of(source).exists()
+    assert "90 files, but only 64 may be open here" in few.stderr and not output_of(source).exists()
     same = run("h5mat", "diff", f"{source}:/A", f"{source}:/A", wrapper=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
     assert same.returncode == 4 and "ulimit -n" in same.stderr
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 200:  # the program raises its own
