@@ -134,7 +134,7 @@ static void advise_memory(const struct advice *a, FILE *out)
                 host ? " and " : "");
     if (host)
         fprintf(out, "--host-memory of %s", quantity_bytes((double)m->host_memory));
-    fprintf(out, ": this takes about %s; with ", quantity_time(a->predicted->wall_s));
+    fprintf(out, ": this takes\n            about %s; with ", quantity_time(a->predicted->wall_s));
     if (device)
         fprintf(out, "%s%s", quantity_bytes((double)whole.device_memory), host ? " and " : "");
     if (host)
