@@ -237,10 +237,12 @@ $(PAGE).o: $(PAGE) $(BUILD)/flags
 	@echo "  CC      $<"
 	$(Q)$(MPICC) $(FLAGS) -c $< -o $@
 
+# A file takes nvcc up to a minute, in which nothing else may be said.
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC    $<"
-	$(Q)$(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)(while sleep 8 >/dev/null; do echo "  NVCC    $< ..."; done) & waits=$$!; \
+	  $(CUDA_HOME)/bin/nvcc $(INCLUDES) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@; status=$$?; kill $$waits; exit $$status
 
 # setmaxnreg and wgmma need sm_90a: sm_90 with architecture-specific instructions that later GPUs lack.
 $(addprefix $(BUILD)/kernels/,gemm_tma.cu.o ozaki_wgmma.cu.o): NVFLAGS := $(subst _90,_90a,$(NVFLAGS))
