@@ -12,6 +12,7 @@ import pytest
 CACHE = Path(os.environ.get("DGEMM_OOC_TEST_ROOTS", "/var/tmp/dgemm_ooc-roots"))
 PATIENCE = 1200
 USER = "sci"
+HOMES = {"root": "root", USER: f"home/{USER}"}
 OPEN_MPI_5_LEAVES = "ompi.fresh.0"  # an empty folder in TMPDIR
 # What a session must not say.  Debian's packages ask for an apt-utils, which is no error.
 ERRORS = re.compile(r"^E: .*|.*\b[Ee]rror: .*|.*\*\*\*.*|.*\bwarning: .*|.*Traceback.*|.*: not found$|.*No such file.*", re.M)
@@ -106,8 +107,8 @@ class Root:
         return self.folder / "upper" / str(name).lstrip("/")
 
     def put(self, source, name, user):
-        """A copy of a folder or file in the root, which belongs to the user."""
-        target = self.path(name)
+        """A copy of a folder or file in the root, or in the user's home there, which belongs to the user."""
+        target = self.path(name if name.startswith("/") else f"{HOMES[user]}/{name}")
         target.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-r", source, target], check=True)
         owner = 1000 if user == USER else 0
@@ -120,7 +121,7 @@ class Root:
 
     def files(self):
         """What lies in the folders in which runs and builds might leave something."""
-        return {str(path.relative_to(self.folder / "upper")) for place in ("tmp", "var/tmp", "root", "home/sci")
+        return {str(path.relative_to(self.folder / "upper")) for place in ("tmp", "var/tmp", *HOMES.values())
                 for path in self.path(place).glob("*") if path.name != OPEN_MPI_5_LEAVES}
 
 

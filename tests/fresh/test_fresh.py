@@ -100,7 +100,7 @@ def test_root_with_a_virtual_environment(machine, repository, tmp_path):
     release = next(block for block in blocks(show("jobs/README.md")) if "tar xzf" in block)
     subprocess.run(["git", "-C", SOURCE, "archive", f"--prefix={tarball.removesuffix('.tar.gz')}/", "-o", tmp_path / tarball, "HEAD"],
                    check=True)
-    there.put(tmp_path / tarball, f"/root/{tarball}", "root")
+    there.put(tmp_path / tarball, tarball, "root")
     install, _, *product = first_hour(show("README.md"))
     said = there.run(VENV + typed([install, release, "make demo\nrm input*.h5\n", *product])).check()
     assert "demo: PASSED" in said and len(passed(said)) >= 3
@@ -108,7 +108,7 @@ def test_root_with_a_virtual_environment(machine, repository, tmp_path):
     said = there.run(URL + '. venv/bin/activate; git clone -q "$URL"; cd dgemm_ooc; make setup deb; git status --short').check()
     package, = there.path("root/dgemm_ooc/build/deb").glob("dgemm-ooc_*.deb")
     another = machine("trixie")
-    another.put(package, f"/root/{package.name}", "root")
+    another.put(package, package.name, "root")
     said = another.run(f"apt-get update -qq; apt-get install -y -qq python3-h5py ./{package.name} >/dev/null\n" + typed(product)).check()
     another.run("rm input*.h5; apt-get purge -y -qq dgemm-ooc >/dev/null").check()
     assert len(passed(said)) >= 2 and another.files() == {f"root/{package.name}"}

@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 
+from browser import CHROMIUM, Browser
 from launch import AS_BUILT, BUILD, FAULTY, SANITIZED, built, make
 from scripts import made
 
@@ -19,6 +20,15 @@ def tmp_path(request, tmp_path):
     yield tmp_path
     if not request.node.fails:
         shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not CHROMIUM:
+        pytest.skip("no chromium here: make setup")
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

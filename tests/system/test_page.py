@@ -9,7 +9,6 @@ import time
 import numpy as np
 import pytest
 
-from browser import CHROMIUM, Browser
 from launch import PATIENCE, run, start
 from matrices import multiply, operands, part_of, wait_until, write
 
@@ -24,15 +23,6 @@ RUNS = {
     "not checked": (6, "f8", ["--verify", "off", "--tile", "16x32x64"], {}),
     "groups of ranks": (33, "f4", ["--tile", "16x16x190", "--grid", "3x11"], {}),
 }
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not CHROMIUM:
-        pytest.skip("no chromium here: make setup")
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import signal
 import numpy as np
 import pytest
 
-from browser import CHROMIUM, Browser
 from launch import BUILD, PATIENCE, ROOT, built, run, start
 from matrices import operands, part_of, random, wait_until, write
 
@@ -134,15 +133,6 @@ CROWDED = """(() => {
 UNITS = {"%": 0.01, "µs": 1e-6, "ms": 1e-3, "s": 1, "B": 1}
 UNITS |= {f"{prefix}iB": 1024.0 ** (i + 1) for i, prefix in enumerate("KMGTPE")}
 UNITS |= {prefix + unit: 1000.0 ** i for i, prefix in enumerate(["", *"kMGTPEZ"]) for unit in ("B/s", "FLOP/s", "FLOP")}
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not CHROMIUM:
-        pytest.skip("no chromium here: make setup")
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    yield browser
-    browser.close()
 
 
 def stored(options, name):
