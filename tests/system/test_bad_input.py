@@ -39,8 +39,9 @@ def assert_refused(folder, *args, code=INPUT, says=(), complaints=1, **how):
     assert len(spoken) == complaints, done.stderr
     if not how.get("ranks"):  # mpirun adds its own text
         assert done.stderr.splitlines() == spoken
+    without_folder = done.stderr.replace(str(folder), "")  # it bears the test's name, whose words prove nothing
     for words in says:
-        assert words in done.stderr
+        assert words in (done.stderr if str(folder) in words else without_folder)
     return done.stderr
 
 
@@ -138,7 +139,7 @@ BAD_MATRICES = {
     "null": (null, ["null"]),
     "no rows": (content(np.zeros((0, 30))), ["C would be 0x10", "nothing to compute"]),
     "no columns": (content(whole((20, 30)), np.zeros((30, 0))), ["20x0", "nothing to compute"]),
-    "integer": (content(whole((20, 30), "i4")), ["input.h5:A", "integer", "--type d"]),
+    "integer": (content(whole((20, 30), "i4")), ["input.h5:A", "int32 elements", "--type d"]),
     "half": (content(whole((20, 30), "f2")), ["--type"]),
     "mixed": (content(whole((20, 30)), whole((30, 10), "f4")),
               ["B is float but A is double", "--type d"]),
@@ -507,7 +508,7 @@ def test_shapes_types_and_output_at_once(tmp_path):
     source = write(tmp_path / "input.h5", A=whole((4, 5), "i4"), B=whole((6, 7)), C=whole((2, 2)))
     output_of(source).touch()
     assert_refused(tmp_path, source, "--beta", 1, complaints=4, says=[
-        "integer", "the inner dimensions 5 and 6", "is 2x2", "exists"])
+        "int32 elements", "the inner dimensions 5 and 6", "is 2x2", "exists"])
 
 
 @pytest.mark.parametrize("options, words", [

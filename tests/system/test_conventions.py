@@ -79,7 +79,7 @@ def test_a_boolean_of_every_two_datasets(tmp_path):
     source = write(tmp_path / "input.h5", A=TRUTH)
     multiply(source, "--product", "gram")
     np.testing.assert_array_equal(read(output_of(source)), TRUTH.astype("i8") @ TRUTH.T)
-    assert_refused(tmp_path, write(source, B=B), "-o", tmp_path / "other.h5", says=["integer", "--type d"])
+    assert_refused(tmp_path, write(source, B=B), "-o", tmp_path / "other.h5", says=["int8 elements", "--type d"])
 
 
 @pytest.mark.parametrize("kind", [enumeration(TRUE=1, FALSE=0), enumeration(false=0, true=1),
