@@ -114,6 +114,7 @@ self_test()
         "$@" "$PROGRAM" "$made/input.h5" --check-only
     status=$?
     rm -r "$made"
+    "$PROGRAM" --version | grep -q "no CUDA" && echo "This build cannot use GPUs: it ran on CPUs."
     [ "$status" = 0 ] && echo "SELF-TEST: PASSED" || echo "SELF-TEST: FAILED, status $status"
     exit "$status"
 }

@@ -9,20 +9,22 @@
 #flux: --output=dgemm_ooc-{{id}}.log
 set -u
 
+# Edit these.
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
+INPUT=/scratch/me/input.h5
+OUTPUT=/scratch/me/input-C.h5
+RANKS=(-N 2 -n 8 -c 16 -g 1)           # nodes, ranks, CPUs and GPUs of a rank
+SCRIPT=flux.sh                         # this file
+# module load openmpi hdf5 cuda
+
 . "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
     { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
 needs FLUX_URI "submit this script by flux batch flux.sh"
-
-INPUT=/scratch/me/input.h5
-OUTPUT=/scratch/me/input-C.h5
 MAX_TIME=$(($(flux job timeleft) - 60))s
 # Flux must not bind: the program binds the threads of each rank near its GPU.
-LAUNCHER=(flux run -N 2 -n 8 -c 16 -g 1 -o cpu-affinity=off -o gpu-affinity=off
+LAUNCHER=(flux run "${RANKS[@]}" -o cpu-affinity=off -o gpu-affinity=off
           -t "$MAX_TIME" --signal=SIGUSR2@300)
-SCRIPT=flux.sh                         # this file
-# module load openmpi hdf5 cuda
 
 # shellcheck disable=SC2317 # it is called by a trap
 ask_to_stop()

@@ -9,16 +9,17 @@
 #PBS -j oe
 set -u
 
+# Edit these.
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
-    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
-needs PBS_JOBID "submit this script by qsub pbs-alps-selftest.sh"
-cd "$PBS_O_WORKDIR" || exit
-
 FOLDER=/scratch/me                     # visible to all nodes
 # -n: all ranks; -N: ranks per node; -d: cores per rank
 LAUNCHER=(aprun -n 2 -N 1 -d 16 -cc depth)
 # module load cudatoolkit cray-hdf5
+
+. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
+    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
+needs PBS_JOBID "submit this script by qsub pbs-alps-selftest.sh"
+cd "$PBS_O_WORKDIR" || exit
 
 self_test "${LAUNCHER[@]}"

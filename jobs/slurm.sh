@@ -19,26 +19,27 @@
 #SBATCH --output=dgemm_ooc-%j.log
 set -u
 
+# Edit these.
 DGEMM_OOC=$HOME/dgemm_ooc              # a clone; make install fills in its folders
 PROGRAM=$DGEMM_OOC/build/dgemm_ooc     # or dgemm_ooc, of PATH
-. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
-    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
-needs SLURM_JOB_ID "submit this script by sbatch slurm.sh"
-needs SLURM_CPUS_PER_TASK "give --cpus-per-task"
-
 # In a job array each task has its own files: input-7.h5, input-7-C.h5.
 TASK=${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
 INPUT=/scratch/me/input$TASK.h5
 OUTPUT=/scratch/me/input$TASK-C.h5
+MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
+# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
+# module load openmpi hdf5 cuda
+
+. "$DGEMM_OOC/jobs/common.sh" 2>/dev/null ||
+    { echo "$0: set DGEMM_OOC to the folder of a clone: there is no $DGEMM_OOC/jobs/common.sh" >&2; exit 2; }
+needs SLURM_JOB_ID "submit this script by sbatch slurm.sh"
+needs SLURM_CPUS_PER_TASK "give --cpus-per-task"
 JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
 MAX_TIME=$(squeue -h -j "$JOB" -o %L)  # the rest of --time
-MPI=pmix                               # Open MPI; pmi2: MPICH, Intel MPI; cray_shasta: Cray's
 # srun must not bind: the program binds the threads of each rank near its GPU.
 LAUNCHER=(srun --mpi="$MPI" --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"
           --cpu-bind=none --gpu-bind=none)
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
-# export MPICH_OFI_NIC_POLICY=NUMA     # Cray's MPI, several NICs per node
-# module load openmpi hdf5 cuda
 
 advise_stripes
 attempt "${LAUNCHER[@]}" "$PROGRAM" "$INPUT" -o "$OUTPUT"

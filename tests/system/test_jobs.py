@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import standin
-from launch import BUILD, FAULTY, MPI, ROOT, SANITIZED, STOP, environment
+from launch import BUILD, FAULTY, MPI, ROOT, SANITIZED, STOP, environment, run
 from matrices import output_of, read, wait_until
 from scripts import are_at_work, edited, slowed
 
@@ -172,6 +172,8 @@ def test_workstation_self_test(tmp_path):
     done = subprocess.run([script], env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "SELF-TEST: PASSED"
+    without = "no CUDA" in run("dgemm_ooc", "--version").stdout
+    assert ("This build cannot use GPUs: it ran on CPUs." in done.stdout) == without
 
 
 def test_self_test_with_another_h5mat(tmp_path):
