@@ -33,40 +33,17 @@ static double left_behind(const struct names *names)
     return bytes;
 }
 
-/* `p`: the problem whose C needs space there; null: it needs none. */
-static void check_directory(const struct names *names, const struct problem *p, struct error *err)
+void output_check_room(const struct names *names, const struct problem *p, struct error *err)
 {
     char copy[PATH_MAX];
     struct statvfs fs;
-    struct stat status;
     snprintf(copy, sizeof copy, "%s", names->output);
     const char *directory = dirname(copy);
-    if (stat(directory, &status) == 0 && !S_ISDIR(status.st_mode))
-        errno = ENOTDIR;
-    else if (access(directory, W_OK | X_OK) == 0 && statvfs(directory, &fs) == 0)
-        errno = 0;
-    if (errno) {
-        const char *end = strrchr(directory, '.');
-        const bool means_file = errno == ENOENT && end && strcmp(end, ".h5") == 0;
-        if (errno == ENOTDIR || means_file)
-            error_add(err, EXIT_INPUT,
-                      "--output %s: for a dataset of a file write %s:%s; %s is no directory",
-                      names->output, directory, strrchr(names->output, '/'), directory);
-        else if (errno == ENOENT)
-            error_add(err, EXIT_INPUT,
-                      "the output's directory %s does not exist; make it, or choose another "
-                      "with --output",
-                      directory);
-        else
-            error_add(err, EXIT_INPUT,
-                      "cannot write to the directory %s: %s; choose another with --output",
-                      directory, strerror(errno));
+    if (statvfs(directory, &fs))
         return;
-    }
-    double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
-    double needed = p ? (double)p->m * (double)p->n * (double)problem_element(p, OPERAND_C) +
-                            2 * (double)standard_lines(p) * sizeof(double)
-                      : 0;
+    const double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize + left_behind(names);
+    const double needed = (double)p->m * (double)p->n * (double)problem_element(p, OPERAND_C) +
+                          2 * (double)standard_lines(p) * sizeof(double);
     if ((double)rlimits_file_bytes() < needed)
         error_add(err, EXIT_RESOURCES,
                   "C needs %s, but a file may have only %s here; raise the limit (ulimit -f)",
@@ -76,6 +53,33 @@ static void check_directory(const struct names *names, const struct problem *p, 
                   "C needs %s, but %s are free in %s; make room there, or choose another directory "
                   "with --output",
                   quantity_bytes(needed), quantity_bytes(free_bytes), directory);
+}
+
+/* Whether files can be made in the output's directory; complains where they cannot. */
+static bool check_directory(const struct names *names, struct error *err)
+{
+    char copy[PATH_MAX];
+    struct stat status;
+    snprintf(copy, sizeof copy, "%s", names->output);
+    const char *directory = dirname(copy), *end = strrchr(directory, '.');
+    if (stat(directory, &status) == 0 && !S_ISDIR(status.st_mode))
+        errno = ENOTDIR;
+    else if (access(directory, W_OK | X_OK) == 0)
+        return true;
+    if (errno == ENOTDIR || (errno == ENOENT && end && strcmp(end, ".h5") == 0))
+        error_add(err, EXIT_INPUT,
+                  "--output %s: for a dataset of a file write %s:%s; %s is no directory",
+                  names->output, directory, strrchr(names->output, '/'), directory);
+    else if (errno == ENOENT)
+        error_add(err, EXIT_INPUT,
+                  "the output's directory %s does not exist; make it, or choose another "
+                  "with --output",
+                  directory);
+    else
+        error_add(err, EXIT_INPUT,
+                  "cannot write to the directory %s: %s; choose another with --output", directory,
+                  strerror(errno));
+    return false;
 }
 
 /* What must not be replaced: the inputs, the output, and the files of the run. */
@@ -363,7 +367,8 @@ int output_check(const struct names *names, const struct options *options, const
     if (p)
         output_check_dataset(options, p, err);
     if (p || options->given.output) /* else it is that of INPUT.h5, of which it is said */
-        check_directory(names, left == LEFT_NOTHING ? p : NULL, err);
+        if (check_directory(names, err) && p && left == LEFT_NOTHING)
+            output_check_room(names, p, err);
     check_part(&g, names->part, err);
     for (int i = 1; i < NAMES_BESIDE; i++)
         check_name(&g, names->beside[i], err);

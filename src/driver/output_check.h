@@ -19,6 +19,9 @@ enum left_part { LEFT_NOTHING, LEFT_PART, LEFT_MISPLACED };
 int output_check(const struct names *names, const struct options *options, const struct problem *p,
                  enum left_part left, struct error *err);
 
+/* Complain (EXIT_RESOURCES) where the directory of C has too little space for it. */
+void output_check_room(const struct names *names, const struct problem *p, struct error *err);
+
 /* Complain unless C's name has room for those of means and deviations, where there are some. */
 int output_check_dataset(const struct options *options, const struct problem *p, struct error *err);
 

@@ -122,6 +122,8 @@ int session_dry_run(struct session *s)
         error_add(&refused, EXIT_RESOURCES, "a run with this limit would be refused");
     else if (here)
         session_warn_of_memory(&s->attempt.plan, local);
+    if (here)
+        output_check_room(names, &s->problem, &refused);
     error_print(&refused, "dgemm_ooc");
     return s->err.code;
 }

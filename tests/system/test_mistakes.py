@@ -279,9 +279,10 @@ def test_disk_without_room(source, small_disk):
         while True:
             file.write(bytes(1 << 20))
             file.flush()
-    done = run("dgemm_ooc", source.name, "-o", small_disk / "C.h5", cwd=source.parent)
-    assert done.returncode == RESOURCES and [path.name for path in small_disk.iterdir()] == ["filled"]
-    assert_one_sentence(done.stderr, "C needs 1.56 KiB, but ", "are free in ", "make room there")
+    for extra, status in ([], RESOURCES), (["--dry-run"], 0):
+        done = run("dgemm_ooc", source.name, "-o", small_disk / "C.h5", *extra, cwd=source.parent)
+        assert done.returncode == status and [path.name for path in small_disk.iterdir()] == ["filled"]
+        assert_one_sentence(done.stderr, "C needs 1.56 KiB, but ", "are free in ", "make room there")
 
 
 @pytest.mark.parametrize("words, status, says", [
