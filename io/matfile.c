@@ -8,6 +8,7 @@
 #include "error.h"
 #include "matfile_impl.h"
 #include "quantity.h"
+#include "text.h"
 
 enum {
     CACHE_MIN = 1 << 20, /* bytes of a dataset's chunk cache */
@@ -332,24 +333,16 @@ int matfile_sync(struct matfile *file, struct error *err)
     return rc;
 }
 
-static const char *make_version(char *text, size_t size)
+const char *matfile_version(void)
 {
     unsigned major, minor, release;
-    H5get_libversion(&major, &minor, &release);
 #ifdef H5_HAVE_PARALLEL
     const char *parallel = ", parallel";
 #else
     const char *parallel = "";
 #endif
-    snprintf(text, size, "HDF5 %u.%u.%u%s", major, minor, release, parallel);
-    return text;
-}
-
-const char *matfile_version(void)
-{
-    static char text[64];
     h5_enter();
-    const char *version = make_version(text, sizeof text);
+    H5get_libversion(&major, &minor, &release);
     h5_leave();
-    return version;
+    return text_make("HDF5 %u.%u.%u%s", major, minor, release, parallel);
 }

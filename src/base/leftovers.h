@@ -15,11 +15,5 @@ void leftovers_forget(const char *name);
  * handler. */
 void leftovers_remove(void);
 
-/* From now on, where a library ends this process, as libgomp does when no thread can be started, or
- * aborts it, remove them, too, and say so; where it does not abort, exit with EXIT_RESOURCES.
- * leftovers_unguard: who ends the process now knows what remains; from any thread. */
-void leftovers_guard(void);
-void leftovers_unguard(void);
-
 /* Forget the registered files: another run can resume from them now. */
 void leftovers_keep(void);

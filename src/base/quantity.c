@@ -3,9 +3,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "text.h"
 
 bool quantity_parse_bytes(const char *text, uint64_t *bytes)
 {
@@ -105,14 +106,6 @@ bool quantity_parse_time(const char *text, double *seconds)
     return (is_clock ? parse_clock(text, seconds) : parse_units(text, seconds)) && *seconds < 1e10;
 }
 
-static char *next_text(void)
-{
-    static _Thread_local char texts[5][32];
-    static _Thread_local int next;
-    next = (next + 1) % 5;
-    return texts[next];
-}
-
 static const char *scaled(double value, double step, const char *const *units, int count)
 {
     int i = 0;
@@ -120,10 +113,8 @@ static const char *scaled(double value, double step, const char *const *units, i
         value /= step;
         i++;
     }
-    char *text = next_text();
     int decimals = value >= 99.95 || (i == 0 && step == 1024) ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text, sizeof(char[32]), "%.*f %s", decimals, value, units[i]);
-    return text;
+    return text_make("%.*f %s", decimals, value, units[i]);
 }
 
 const char *quantity_bytes(double bytes)
@@ -154,15 +145,12 @@ const char *quantity_work(double flops)
 
 const char *quantity_time(double seconds)
 {
-    char *text = next_text();
     if (seconds < 1)
-        snprintf(text, sizeof(char[32]), "%.1f ms", seconds * 1e3);
-    else if (seconds < 600)
-        snprintf(text, sizeof(char[32]), "%.2f s", seconds);
-    else if (!(seconds < 1e15))
-        snprintf(text, sizeof(char[32]), "%.3g s", seconds);
-    else
-        snprintf(text, sizeof(char[32]), "%lld:%02lld:%02lld", (long long)seconds / 3600,
-                 (long long)seconds / 60 % 60, (long long)seconds % 60);
-    return text;
+        return text_make("%.1f ms", seconds * 1e3);
+    if (seconds < 600)
+        return text_make("%.2f s", seconds);
+    if (!(seconds < 1e15))
+        return text_make("%.3g s", seconds);
+    return text_make("%lld:%02lld:%02lld", (long long)seconds / 3600, (long long)seconds / 60 % 60,
+                     (long long)seconds % 60);
 }

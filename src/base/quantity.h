@@ -15,7 +15,7 @@ bool quantity_parse_extents(const char *text, int count, int64_t *extents);
  * when it is none of them. */
 bool quantity_parse_time(const char *text, double *seconds);
 
-/* Text for a table or a sentence, valid until four more calls. */
+/* Text for a table or a sentence (text.h). */
 const char *quantity_bytes(double bytes);       /* 1.50 GiB */
 const char *quantity_rate(double bytes_per_s);  /* 2.41 GB/s */
 const char *quantity_flops(double flops_per_s); /* 51.3 TFLOP/s */

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "quantity.h"
+#include "text.h"
 
 static const double mostly = 0.5, nearly_all = 0.9; /* of the time */
 static const double worthwhile = 0.9;               /* of the bytes: a smaller gain hardly shows */
@@ -82,16 +83,12 @@ static void __attribute__((format(printf, 2, 3))) say(struct report *r, const ch
 /* "--host-memory 64M"; both limits where both were given. */
 static const char *options_of(const struct machine *m, const struct machine *more)
 {
-    static char text[80];
     const bool host = more->host_memory > m->host_memory;
     const bool device = more->device_memory > m->device_memory;
-    int length = 0;
-    if (host)
-        length = snprintf(text, sizeof text, "--host-memory %zuM", more->host_memory >> 20);
-    if (device)
-        snprintf(text + length, sizeof text - (size_t)length, "%s--gpu-memory %zuM",
-                 host ? " and " : "", more->device_memory >> 20);
-    return text;
+    const char *first = host ? text_make("--host-memory %zuM", more->host_memory >> 20) : "";
+    return device ? text_make("%s%s--gpu-memory %zuM", first, host ? " and " : "",
+                              more->device_memory >> 20)
+                  : first;
 }
 
 /* Bytes of what is read, each element once. */

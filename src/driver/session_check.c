@@ -62,8 +62,8 @@ int session_check_output(struct session *s)
         describe(s, &recall);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    comm_share(&recall, sizeof recall, 0);
-    comm_share(&s->problem, sizeof s->problem, 0);
+    comm_share(&s->comm, &recall, sizeof recall, 0);
+    comm_share(&s->comm, &s->problem, sizeof s->problem, 0);
     *full = (struct verify){.seed = s->options.check_seed,
                             .statistics = &s->statistics,
                             .has_expected = recall.has_checksum,

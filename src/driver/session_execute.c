@@ -12,6 +12,7 @@
 #include "save.h"
 #include "schedule.h"
 #include "session.h"
+#include "text.h"
 #include "triangle.h"
 
 /* The progress of the product when so much of the attempt is done.  False when what is left would
@@ -184,7 +185,7 @@ static bool hash_parts(struct session *s, struct piece *parts, int count, const 
         parts[i].hashed = true;
         total += parts[i].sum;
     }
-    return comm_min(!cannot.code) && (!whole->hashed || total == whole->sum);
+    return comm_min(&s->comm, !cannot.code) && (!whole->hashed || total == whole->sum);
 }
 
 /* Collective.  Likewise, of the pieces of a triangle that was halved: the square that was saved
@@ -209,7 +210,7 @@ static int hash_halves(struct session *s)
         if (!block_equal(&mirror, &piece->block))
             total += hash_block(s, piece->place, &mirror, &cannot);
     }
-    bool whole = !any || (comm_min(!cannot.code) && (!hashed || total == saved));
+    bool whole = !any || (comm_min(&s->comm, !cannot.code) && (!hashed || total == saved));
     for (int i = 0; i < left->count; i++) {
         struct piece *piece = &left->pieces[i];
         piece->k = piece->halved && !whole ? 0 : piece->k;
@@ -280,26 +281,24 @@ static void requeue(struct session *s, const struct block *tile)
         now->bands.sums[band] -= bands.sums[band];
 }
 
-/* A clause.  Valid until the next call. */
+/* A clause. */
 static const char *how_wrong(double ratio)
 {
-    static char text[64];
     if (isinf(ratio)) /* wrong residues, or NaN where there can be none */
         return "cannot be right";
-    snprintf(text, sizeof text, "differs by %.3g times the bound of rounding errors", ratio);
-    return text;
+    return text_make("differs by %.3g times the bound of rounding errors", ratio);
 }
 
 /* Collective.  Leave the tiles of the attempt that failed their check to be done once more. */
 static int requeue_failed(struct session *s)
 {
     const struct check *check = &s->attempt.run.check;
-    bool any = comm_sum((uint64_t)check->failures) > 0;
+    bool any = comm_sum(&s->comm, (uint64_t)check->failures) > 0;
     for (int rank = 0; rank < s->comm.size && any; rank++) {
         struct failures f = {.count = check->failures, .ratio = check->failed_ratio};
         memcpy(f.tiles, check->failed, sizeof f.tiles);
         snprintf(f.device, sizeof f.device, "%s", s->hardware.device->info.name);
-        comm_share(&f, sizeof f, rank);
+        comm_share(&s->comm, &f, sizeof f, rank);
         for (int i = 0; i < f.count; i++) {
             const struct problem *p = &s->attempt.problem;
             const struct block all = {p->row, p->col, p->m, p->n};
@@ -341,9 +340,9 @@ static void finish_attempt(struct session *s)
     const struct attempt *a = &s->attempt;
     struct saved all = {.supers = schedule_supers(&a->plan), .findings = a->run.check.findings};
     for (int i = 0; i < BANDS; i++)
-        all.bands.sums[i] = comm_sum(a->run.c.written[i]);
-    findings_gather(&all.findings);
-    if (problem_is_triangle(&a->problem) && comm_sum((uint64_t)a->run.check.failures) > 0)
+        all.bands.sums[i] = comm_sum(&s->comm, a->run.c.written[i]);
+    findings_gather(&s->comm, &all.findings);
+    if (problem_is_triangle(&a->problem) && comm_sum(&s->comm, (uint64_t)a->run.check.failures) > 0)
         all.findings = (struct findings){0}; /* all of it is multiplied again */
     advance(a, &all, &s->progress);
     if (s->progress.left.count == 0)
@@ -392,8 +391,10 @@ int session_execute(struct session *s)
     struct record *record = &s->record;
     const bool spans = s->options.trace[0];
     struct timeline *timeline = s->options.html[0] ? &record->page.timeline : NULL;
-    if (spans || timeline)
+    if (spans || timeline) {
+        comm_barrier(&s->comm); /* the times of all ranks begin together */
         trace_open(&record->trace, s->hardware.device, spans, timeline, &s->err);
+    }
     if (comm_agree(&s->comm, &s->err))
         return session_check_operands(s);
     record->ticker =

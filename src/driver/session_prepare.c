@@ -27,8 +27,8 @@ void session_warn_of_cpu(void)
 /* The lowest rank without a GPU warns, where other ranks have one or its computer has. */
 static void warn_without_gpu(const struct comm *comm, bool have)
 {
-    int without = (int)comm_min((uint64_t)(have ? comm->size : comm->rank));
-    int with = (int)comm_min((uint64_t)(have ? comm->rank : comm->size));
+    int without = (int)comm_min(comm, (uint64_t)(have ? comm->size : comm->rank));
+    int with = (int)comm_min(comm, (uint64_t)(have ? comm->rank : comm->size));
     phase_hide();
     if (comm->rank == without && with < comm->size)
         fprintf(stderr,
@@ -47,7 +47,7 @@ static int choose_gpu(const struct options *o, const struct comm *comm, struct e
     bool must = o->device == CHOOSE_GPU || (wanted && !wanted->on_cpu);
     bool may = must || (o->device == CHOOSE_AUTO && (!wanted || wanted->on_gpu));
     int gpus = may ? device_gpu_count() : 0;
-    bool all_have = comm_min((uint64_t)gpus) > 0;
+    bool all_have = comm_min(comm, (uint64_t)gpus) > 0;
     if (must && gpus == 0)
         error_add(err, EXIT_RESOURCES, "no GPU can be used here: %s; give --device cpu to use none",
                   device_gpu_absence());
@@ -70,11 +70,11 @@ static int count_sharing(const struct comm *comm, const struct device_info *info
 }
 
 /* Collective.  The slowest rank's link counts for all. */
-static void agree_on_link(struct machine *m)
+static void agree_on_link(const struct comm *comm, struct machine *m)
 {
     const double own = m->in_bytes_per_s;
-    m->in_bytes_per_s = (double)comm_min((uint64_t)own);
-    m->out_bytes_per_s = (double)comm_min((uint64_t)m->out_bytes_per_s);
+    m->in_bytes_per_s = (double)comm_min(comm, (uint64_t)own);
+    m->out_bytes_per_s = (double)comm_min(comm, (uint64_t)m->out_bytes_per_s);
     if (m->in_bytes_per_s < floor(own))
         machine_measured(m, &m->in_bytes_per_s);
 }
@@ -99,13 +99,13 @@ static void describe_machine(struct hardware *h, const struct options *o, const 
     }
     machine_check_memory(o, comm->local_size, known, sharing, m, err);
     m->ranks_per_node = comm->node_size;
-    m->device_memory = comm_min(m->device_memory); /* one plan for all ranks */
-    m->host_memory = comm_min(m->host_memory);
-    m->threads = (int)comm_min((uint64_t)m->threads);
+    m->device_memory = comm_min(comm, m->device_memory); /* one plan for all ranks */
+    m->host_memory = comm_min(comm, m->host_memory);
+    m->threads = (int)comm_min(comm, (uint64_t)m->threads);
     /* As rank 0 has them, which makes C's file: on other ranks its folder may not be there. */
-    comm_share(&m->output_in_memory, sizeof m->output_in_memory, 0);
-    comm_share(&m->disk_write_bytes_per_s, sizeof m->disk_write_bytes_per_s, 0);
-    agree_on_link(m);
+    comm_share(comm, &m->output_in_memory, sizeof m->output_in_memory, 0);
+    comm_share(comm, &m->disk_write_bytes_per_s, sizeof m->disk_write_bytes_per_s, 0);
+    agree_on_link(comm, m);
 }
 
 int session_check_operands(struct session *s)
@@ -126,14 +126,14 @@ int session_check_operands(struct session *s)
 static void probe_disk(struct machine *m, const struct problem *p, const struct comm *comm)
 {
     const struct prober prober = {comm->local_rank, comm->local_size};
-    comm_barrier();
+    comm_barrier(comm);
     double mine = machine_probe_disk(p, &prober, m), all = 0;
     double *rates = comm_local_gather(comm, &mine, sizeof mine);
     for (int i = 0; i < comm->local_size; i++)
         all += rates[i];
     free(rates);
-    m->files_in_memory = comm_min(m->files_in_memory);
-    machine_see_disk((double)comm_min((uint64_t)all) * comm->computers, m);
+    m->files_in_memory = comm_min(comm, m->files_in_memory);
+    machine_see_disk((double)comm_min(comm, (uint64_t)all) * comm->computers, m);
 }
 
 /* Rank 0: what earlier runs have left of this product. */
@@ -211,15 +211,15 @@ int session_prepare(struct session *s)
             error_add(&s->err, EXIT_USAGE,
                       "--io mapped works on one node only; leave --io at auto");
     }
-    comm_share(&s->described, sizeof s->described, 0);
-    comm_share(&s->problem, sizeof s->problem, 0);
-    comm_share(&s->progress, sizeof s->progress, 0);
-    comm_share(&s->complete, sizeof s->complete, 0);
+    comm_share(&s->comm, &s->described, sizeof s->described, 0);
+    comm_share(&s->comm, &s->problem, sizeof s->problem, 0);
+    comm_share(&s->comm, &s->progress, sizeof s->progress, 0);
+    comm_share(&s->comm, &s->complete, sizeof s->complete, 0);
     session_end_startup(s, STARTUP_OPERANDS);
     phase_begin("measuring the disk", 0);
     if (s->described && !s->options.machine[0])
         probe_disk(&h->machine, &s->problem, &s->comm);
-    comm_share(&h->machine, sizeof h->machine, 0);
+    comm_share(&s->comm, &h->machine, sizeof h->machine, 0);
     session_end_startup(s, STARTUP_PROBE);
     phase_begin("planning", 0);
     if (s->described && !s->complete) {

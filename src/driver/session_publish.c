@@ -53,7 +53,7 @@ static bool reads_back(const struct session *s)
     struct error why = {0};
     if (s->options.verify != VERIFY_ONLINE || !s->resumed || s->options.restart == RESTART_TRUST)
         return s->options.verify == VERIFY_FULL;
-    bool fits = comm_sum(verify_fits(&s->problem, &s->hardware.machine, &why) != 0) == 0;
+    bool fits = comm_sum(&s->comm, verify_fits(&s->problem, &s->hardware.machine, &why) != 0) == 0;
     phase_hide();
     if (speaks && !fits)
         fprintf(stderr,

@@ -128,7 +128,7 @@ static int open_output(struct session *s)
     }
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    comm_share(&s->output.info, sizeof s->output.info, 0);
+    comm_share(&s->comm, &s->output.info, sizeof s->output.info, 0);
     if (s->resumed)
         compare_part(s);
     return comm_agree(&s->comm, &s->err);
@@ -178,7 +178,7 @@ static int open_all(struct session *s)
         output_sign(&s->output, &s->err);
     if (comm_agree(&s->comm, &s->err))
         return s->err.code;
-    comm_share(&s->output.info, sizeof s->output.info, 0);
+    comm_share(&s->comm, &s->output.info, sizeof s->output.info, 0);
     session_end_startup(s, STARTUP_OUTPUT);
     return 0;
 }
@@ -202,17 +202,17 @@ static void draw_check_seed(struct options *o)
 static void compare_options(struct session *s)
 {
     uint64_t bytes = strlen(s->record.command) + 1;
-    comm_share(&bytes, sizeof bytes, 0);
+    comm_share(&s->comm, &bytes, sizeof bytes, 0);
     struct options *first = malloc(sizeof *first);
     char *command = malloc(bytes);
     if (!first || !command)
-        comm_no_memory("the options of rank 0");
+        comm_no_memory(&s->comm, "the options of rank 0");
     if (s->comm.rank == 0) {
         *first = s->options;
         memcpy(command, s->record.command, bytes);
     }
-    comm_share(first, sizeof *first, 0);
-    comm_share(command, bytes, 0);
+    comm_share(&s->comm, first, sizeof *first, 0);
+    comm_share(&s->comm, command, bytes, 0);
     if (memcmp(first, &s->options, sizeof *first) != 0)
         error_add(&s->err, EXIT_USAGE,
                   "this rank has another command line, or other DGEMM_OOC_ variables, than rank 0: "
@@ -233,7 +233,7 @@ static void share_folder(const struct options *o, const struct comm *comm, struc
     bool relative = false;
     if (comm->rank == 0 && !getcwd(folder, sizeof folder))
         folder[0] = '\0';
-    comm_share(folder, sizeof folder, 0);
+    comm_share(comm, folder, sizeof folder, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         relative |= names[i][0] && names[i][0] != '/';
     if (comm->rank == 0 || stat(".", &mine) || chdir(folder) || stat(".", &first))
@@ -256,17 +256,12 @@ static void show_phases(const struct options *o)
 
 int session_run(struct session *s)
 {
-    if (comm_open(&s->comm, &s->err))
-        return s->err.code;
     if (s->comm.rank == 0)
         show_phases(&s->options);
-    if (nodes_form(&s->comm, &s->err))
-        return s->err.code;
-    watch_begin(&s->comm);
     compare_options(s);
     share_folder(&s->options, &s->comm, &s->err);
     draw_check_seed(&s->options);
-    comm_share(&s->options, sizeof s->options, 0);
+    comm_share(&s->comm, &s->options, sizeof s->options, 0);
     s->record.report.check_seed = s->options.check_seed;
     names_make(&s->output.names, s->options.output.file, &s->err);
     if (comm_agree(&s->comm, &s->err))

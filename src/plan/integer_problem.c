@@ -4,10 +4,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "error.h"
 #include "options.h"
+#include "text.h"
 
 static const double most_of_double = 0x1p53; /* up to which all integers are doubles */
 
@@ -15,14 +15,11 @@ typedef unsigned __int128 wide;
 
 const char *problem_exact_text(const struct problem *p)
 {
-    static char text[64];
-    text[0] = '\0';
-    if (p->exact)
-        snprintf(text, sizeof text, "exact integers: %s x %s -> %s",
-                 scalar_name(p->matrix[OPERAND_A].integers),
-                 scalar_name(p->matrix[OPERAND_B].integers),
-                 scalar_name(problem_held(p, OPERAND_C)));
-    return text;
+    return p->exact ? text_make("exact integers: %s x %s -> %s",
+                                scalar_name(p->matrix[OPERAND_A].integers),
+                                scalar_name(p->matrix[OPERAND_B].integers),
+                                scalar_name(problem_held(p, OPERAND_C)))
+                    : "";
 }
 
 static bool holds_integers(const struct matrix_info *info)

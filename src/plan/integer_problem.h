@@ -14,6 +14,5 @@ bool integers_choose(const struct options *options, struct problem *p, enum oper
  * and B have at most such magnitudes. */
 int integers_check(const struct problem *p, const uint64_t largest[2], struct error *err);
 
-/* "exact integers: int8 x uint8 -> int64"; empty where sums are rounded.  Valid until the next
- * call. */
+/* "exact integers: int8 x uint8 -> int64"; empty where sums are rounded (text.h). */
 const char *problem_exact_text(const struct problem *p);

@@ -1,8 +1,7 @@
 #include "problem.h"
 
-#include <stdio.h>
-
 #include "options.h"
+#include "text.h"
 
 bool problem_by_offset(const struct problem *p, enum operand operand)
 {
@@ -33,18 +32,14 @@ bool problem_is_of_one_matrix(const struct problem *p)
 
 const char *problem_kernels(const struct problem *p, const struct options *options)
 {
-    static char text[KERNELS_TEXT];
     const struct algorithm_info *algorithm = options->algorithm == ALGORITHM_AUTO
                                                  ? NULL
                                                  : algorithm_of((enum algorithm)options->algorithm);
     if (p->exact)
-        snprintf(text, sizeof text, "integers");
-    else if (p->moduli > 0)
-        snprintf(text, sizeof text, "%s:%d", algorithm->name, p->moduli);
-    else
-        snprintf(text, sizeof text, "%s",
-                 !algorithm || algorithm->same_bits ? "own" : algorithm->name);
-    return text;
+        return "integers";
+    if (p->moduli > 0)
+        return text_make("%s:%d", algorithm->name, p->moduli);
+    return !algorithm || algorithm->same_bits ? "own" : algorithm->name;
 }
 
 double problem_proven(const struct problem *p)

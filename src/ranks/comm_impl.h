@@ -1,17 +1,36 @@
-/* For the other users of MPI: nodes, and the exchange between them. */
+/* For the other users of MPI: who opens the ranks' communicators, nodes, and the exchange. */
 #pragma once
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-struct comm;
+#include "comm.h"
 
-/* All ranks, in the program's order; what is sent between them. */
-MPI_Comm comm_world(void);
-enum { TAG_RAISE = 1, TAG_DATA };
+enum { TAG_RAISE = 1, TAG_DATA }; /* of what is sent between ranks */
 
-/* The same ranks; for panels alone, whose tags are numbers. */
-MPI_Comm comm_panels(void);
+/* End all ranks at once.  From any thread. */
+typedef void (*comm_ending)(int code) __attribute__((noreturn));
+
+/* What only users of MPI see of a `struct comm`. */
+struct comm_links {
+    MPI_Comm all, computer,
+        node;        /* in the program's order: all ranks, those of a computer, of a node */
+    MPI_Comm votes;  /* apart, since a rank that raises takes no part in them */
+    MPI_Comm panels; /* whose tags are numbers */
+    struct {
+        MPI_Request request;
+        uint64_t numbers[VOTE_MAX]; /* or doubles; one that was given up may still write here */
+    } vote;                         /* the newest one */
+    atomic_bool has_failed;         /* comm_fail */
+    comm_ending end;                /* comm_abort */
+};
+
+/* Collective over `ranks`, which stay the caller's.  Number the ranks computer by computer; each is
+ * a node of its own at first (nodes.h).  MPI has started, with MPI_THREAD_SERIALIZED where there
+ * are several nodes.  Without memory it calls `end`, as comm_abort does. */
+void comm_open(struct comm *comm, MPI_Comm ranks, comm_ending end);
 
 /* Around MPI_Init_thread, for comm_bound_by_default.  To be asked for its parameters Open MPI loads
  * all of its components, which takes a quarter of a second where one of them measures the CPU's

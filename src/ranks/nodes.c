@@ -34,7 +34,7 @@ static int common_size(const struct comm *comm)
     bool last = comm->rank - comm->local_rank + comm->local_size == comm->size;
     int size = last ? 0 : comm->local_size;
     MPI_Op_create(divide, 1, &op);
-    MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, op, comm_world());
+    MPI_Allreduce(MPI_IN_PLACE, &size, 1, MPI_INT, op, comm->links->all);
     MPI_Op_free(&op);
     return size;
 }
@@ -53,7 +53,7 @@ static bool can_share(const struct comm *comm)
         memcpy(&found, window.memory, sizeof found);
     mine = mine && found == word;
     window_close(&window);
-    MPI_Allreduce(&mine, &everyone, 1, MPI_INT, MPI_MIN, comm_world());
+    MPI_Allreduce(&mine, &everyone, 1, MPI_INT, MPI_MIN, comm->links->all);
     return everyone;
 }
 

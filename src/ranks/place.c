@@ -48,7 +48,7 @@ int place_choose_gpu(const struct comm *comm, int gpus, bool binds)
         return chosen;
     struct claim *mine = calloc((size_t)gpus, sizeof *mine);
     if (!mine)
-        comm_no_memory("the choice of a GPU");
+        comm_no_memory(comm, "the choice of a GPU");
     bool known = placing_open(&placing), by_default = comm_bound_by_default();
     for (int i = 0; known && i < gpus; i++)
         placing_claim(&placing, view.addresses[i], NULL, binds, by_default, &mine[i]);
@@ -83,7 +83,7 @@ void place_bind(const struct comm *comm, const char *gpu, bool wanted, struct pl
 struct place *place_gather(const struct comm *comm, const struct place *mine)
 {
     if (comm->rank > 0) {
-        comm_send(mine, sizeof *mine, 0);
+        comm_send(comm, mine, sizeof *mine, 0);
         return NULL;
     }
     struct place *places = malloc((size_t)comm->size * sizeof *places), dropped;
@@ -91,7 +91,7 @@ struct place *place_gather(const struct comm *comm, const struct place *mine)
         struct place *place = places ? &places[rank] : &dropped;
         *place = *mine;
         if (rank > 0)
-            comm_receive(place, sizeof *place, rank);
+            comm_receive(comm, place, sizeof *place, rank);
     }
     return places;
 }

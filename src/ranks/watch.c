@@ -28,6 +28,7 @@ struct process {
 };
 
 static struct {
+    const struct comm *comm;
     struct process *processes; /* of the computer's ranks */
     int count, mine, first;    /* the number of the first of them */
     bool watching, ending;
@@ -64,7 +65,7 @@ static void leave(int dead)
                 watch.first + dead, (int)watch.processes[dead].number);
     leftovers_remove();
     lock_abandon();
-    comm_abort(EXIT_RUNTIME);
+    comm_abort(watch.comm, EXIT_RUNTIME);
 }
 
 static void *look(void *ignored)
@@ -92,8 +93,9 @@ void watch_begin(const struct comm *comm)
     struct error err = {0};
     if (stalls_open(comm, STALL_SECONDS, &err)) {
         fprintf(stderr, "dgemm_ooc: rank %d: %s\n", comm->rank, err.text);
-        comm_abort(err.code);
+        comm_abort(comm, err.code);
     }
+    watch.comm = comm;
     watch.processes = comm_local_gather(comm, &mine, sizeof mine);
     watch.count = comm->local_size;
     watch.mine = comm->local_rank;

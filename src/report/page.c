@@ -32,10 +32,10 @@ struct course {
 
 /* Make the bins of all ranks equally wide, so that they reach to the end of the run.  That end, in
  * seconds. */
-static double align(struct timeline *t, double end)
+static double align(const struct comm *comm, struct timeline *t, double end)
 {
     double most[] = {end - t->start, t->width};
-    comm_most_vector(most, 2);
+    comm_most_vector(comm, most, 2);
     timeline_widen(t, most[1]);
     while (most[0] >= TIMELINE_BINS * t->width)
         timeline_widen(t, 2 * t->width);
@@ -43,15 +43,15 @@ static double align(struct timeline *t, double end)
 }
 
 /* The tiles of each cell may be several ranks'. */
-static void gather_cells(struct tiles *tiles)
+static void gather_cells(const struct comm *comm, struct tiles *tiles)
 {
     double ratios[CELLS_MAX], not_finite[CELLS_MAX];
     for (int i = 0; i < tiles->count; i++) {
         ratios[i] = tiles->cells[i].ratio;
         not_finite[i] = tiles->cells[i].not_finite;
     }
-    comm_most_vector(ratios, tiles->count);
-    comm_sum_vector(not_finite, tiles->count);
+    comm_most_vector(comm, ratios, tiles->count);
+    comm_sum_vector(comm, not_finite, tiles->count);
     for (int i = 0; i < tiles->count; i++) {
         tiles->cells[i].ratio = ratios[i];
         tiles->cells[i].not_finite = not_finite[i];
@@ -64,8 +64,8 @@ static void gather_bins(const struct timeline *t, const struct comm *comm, struc
     int64_t row = (int64_t)comm->rank * c->rows / comm->size;
     memcpy(c->busy_s + row * LANES, t->busy_s, sizeof t->busy_s);
     memcpy(c->amount, t->amount, sizeof t->amount);
-    comm_sum_vector(c->busy_s, (int64_t)c->rows * LANES);
-    comm_sum_vector(c->amount, LANES);
+    comm_sum_vector(comm, c->busy_s, (int64_t)c->rows * LANES);
+    comm_sum_vector(comm, c->amount, LANES);
 }
 
 static const double *lane_of(const struct course *c, int row, int stage)
@@ -225,11 +225,11 @@ int page_write(struct page *page, const struct account *account, struct comm *co
     if (!bins)
         error_add(err, EXIT_RESOURCES, "no host memory for the page; C is complete");
     if (comm_agree(comm, err) == 0) {
-        double end = align(t, page->end);
+        double end = align(comm, t, page->end);
         course.amount = bins;
         course.busy_s = bins + LANES;
         gather_bins(t, comm, &course);
-        gather_cells(&page->tiles);
+        gather_cells(comm, &page->tiles);
         course.width_s = t->width;
         int last = (int)(end / t->width);
         course.first = first_bin(&course, last);

@@ -97,8 +97,8 @@ void report_gather(const struct run *run, struct report *report)
     sum[HOST_BYTES] = peak_memory(run->comm);
     sum[DEVICE_BYTES] = (double)run->plan->device_bytes;
     memcpy(most, sum, sizeof most);
-    comm_sum_vector(sum, VALUES);
-    comm_most_vector(most, VALUES);
+    comm_sum_vector(run->comm, sum, VALUES);
+    comm_most_vector(run->comm, most, VALUES);
     for (int i = 0; i < STAGE_COUNT; i++) {
         struct stage_report *stage = &report->stages[i];
         stage->busy_s[0] += sum[WORKS] > 0 ? -most[MINUS_BUSY + i] : 0;
@@ -111,7 +111,7 @@ void report_gather(const struct run *run, struct report *report)
     report->host_bytes = fmax(report->host_bytes, most[HOST_BYTES]);
     report->device_bytes = fmax(report->device_bytes, most[DEVICE_BYTES]);
     struct findings findings = run->check.findings;
-    findings_gather(&findings);
+    findings_gather(run->comm, &findings);
     findings_merge(&report->findings, &findings);
     report->saves += run->saver.saves;
     report->saves_s += run->saver.saves_s;

@@ -126,13 +126,13 @@ void report_print_ranks(const struct run *run)
     struct tally tally;
     run_tally(run, &tally);
     if (run->comm->rank > 0) {
-        comm_send(&tally, sizeof tally, 0);
+        comm_send(run->comm, &tally, sizeof tally, 0);
         return;
     }
     printf("Ranks, busy    read   cache network copy in    gemm   check     out   write\n");
     for (int rank = 0; rank < run->comm->size; rank++) {
         if (rank > 0)
-            comm_receive(&tally, sizeof tally, rank);
+            comm_receive(run->comm, &tally, sizeof tally, rank);
         printf("  %8d", rank);
         for (int i = 0; i < STAGE_COUNT; i++)
             print_seconds(tally.busy_s[i]);

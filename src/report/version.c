@@ -1,9 +1,8 @@
 #include "version.h"
 
-#include <stdio.h>
-
 #include "comm.h"
 #include "matfile.h"
+#include "text.h"
 
 #ifndef DGEMM_OOC_GIT /* not built in a git repository, but maybe from a tarball of one */
 #define DGEMM_OOC_GIT (archived[0] == '$' ? "no git" : archived)
@@ -12,16 +11,14 @@ static const char archived[] = "$Format:git %h$"; /* filled in by git archive: .
 
 const char *version_text(void)
 {
-    static char text[512];
     char mpi[128];
     comm_version(mpi, sizeof mpi);
-    snprintf(text, sizeof text, "%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_VERSION,
-             DGEMM_OOC_GIT, __VERSION__, mpi, matfile_version(),
+    return text_make("%s (%s)\nbuilt with gcc %s, %s, %s, %s", DGEMM_OOC_VERSION, DGEMM_OOC_GIT,
+                     __VERSION__, mpi, matfile_version(),
 #ifdef HAVE_CUDA
-             "CUDA for " DGEMM_OOC_ARCHES
+                     "CUDA for " DGEMM_OOC_ARCHES
 #else
-             "no CUDA: runs on the CPU only"
+                     "no CUDA: runs on the CPU only"
 #endif
     );
-    return text;
 }

@@ -95,7 +95,7 @@ int bands_read(const struct reading *what, const struct comm *comm, struct bands
     checksum_close(&r.table);
     free(r.memory);
     for (int i = 0; i < BANDS; i++)
-        bands->sums[i] = comm_sum(r.sums[i]);
+        bands->sums[i] = comm_sum(comm, r.sums[i]);
     if (mine.code)
         *err = mine;
     return err->code;

@@ -104,10 +104,10 @@ static void post(struct exchange *x, struct passage *p, int lane)
     char *piece = (char *)intake_memory(x->in, p->number) + begin;
     MPI_Request *request = request_of(x, p, lane);
     if (p->state == COMING) {
-        MPI_Irecv(piece, bytes, MPI_BYTE, p->from, p->tag_from, comm_panels(), request);
+        MPI_Irecv(piece, bytes, MPI_BYTE, p->from, p->tag_from, x->comm->links->panels, request);
         return;
     }
-    MPI_Isend(piece, bytes, MPI_BYTE, p->to, p->tag_to, comm_panels(), request);
+    MPI_Isend(piece, bytes, MPI_BYTE, p->to, p->tag_to, x->comm->links->panels, request);
     x->peers[p->to].sent++;
 }
 
@@ -135,7 +135,7 @@ static void receive(struct exchange *x, struct passage *p)
     MPI_Request request;
     comm_lock();
     post_first(x, p, COMING, piece_bytes(x));
-    MPI_Isend(&p->piece, 1, MPI_INT, p->from, TAGS + p->tag_from, comm_panels(), &request);
+    MPI_Isend(&p->piece, 1, MPI_INT, p->from, TAGS + p->tag_from, x->comm->links->panels, &request);
     MPI_Request_free(&request);
     p->begin = meter_begin(&x->meter);
     comm_unlock();
@@ -145,7 +145,7 @@ static void receive(struct exchange *x, struct passage *p)
 static void expect_asking(struct exchange *x, struct passage *p)
 {
     comm_lock();
-    MPI_Irecv(&p->wanted, 1, MPI_INT, p->to, TAGS + p->tag_to, comm_panels(),
+    MPI_Irecv(&p->wanted, 1, MPI_INT, p->to, TAGS + p->tag_to, x->comm->links->panels,
               request_of(x, p, ASKED));
     comm_unlock();
 }
@@ -376,13 +376,14 @@ static bool drop(struct exchange *x)
 {
     int waits;
     MPI_Message message;
-    MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_panels(), &waits, &message, MPI_STATUS_IGNORE);
+    MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, x->comm->links->panels, &waits, &message,
+                MPI_STATUS_IGNORE);
     if (!waits)
         return false;
     size_t bytes = x->in->mover.slot_bytes;
     void *scratch = malloc(bytes);
     if (!scratch)
-        comm_no_memory("an unwanted panel");
+        comm_no_memory(x->comm, "an unwanted panel");
     MPI_Mrecv(scratch, (int)bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     free(scratch);
     x->came++;
@@ -394,10 +395,10 @@ static int64_t count_sent(struct exchange *x)
 {
     int64_t *sent = calloc((size_t)x->comm->size, sizeof *sent), to_me;
     if (!sent || !x->passages || !x->requests || !x->done || !x->peers)
-        comm_no_memory("the exchange of panels");
+        comm_no_memory(x->comm, "the exchange of panels");
     for (int rank = 0; rank < x->comm->size; rank++)
         sent[rank] = x->peers[rank].sent;
-    MPI_Reduce_scatter_block(sent, &to_me, 1, MPI_INT64_T, MPI_SUM, comm_world());
+    MPI_Reduce_scatter_block(sent, &to_me, 1, MPI_INT64_T, MPI_SUM, x->comm->links->all);
     free(sent);
     return to_me;
 }
@@ -424,7 +425,7 @@ static void clear_messages(struct exchange *x)
         MPI_Cancel(request);
         MPI_Wait(request, MPI_STATUS_IGNORE);
     }
-    MPI_Barrier(comm_world());
+    MPI_Barrier(x->comm->links->all);
 }
 
 void exchange_close(struct exchange *x)

@@ -1,10 +1,10 @@
 #include "findings.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "comm.h"
 #include "freivalds.h"
+#include "text.h"
 
 /* The size of an error, where one of every `count` elements that were taken for typical may contain
  * such an error itself. */
@@ -176,18 +176,18 @@ static struct findings unpack(const struct packed *p)
                              .not_judged = p->sums[4]};
 }
 
-void findings_gather(struct findings *f)
+void findings_gather(const struct comm *comm, struct findings *f)
 {
     struct packed all = pack(f);
-    comm_sum_vector(all.sums, 5);
-    comm_most_vector(all.largest, 4);
+    comm_sum_vector(comm, all.sums, 5);
+    comm_most_vector(comm, all.largest, 4);
     *f = unpack(&all);
 }
 
 bool findings_vote(const struct comm *comm, struct findings *f)
 {
     struct packed all = pack(f);
-    comm_vote_begin(all.sums, 5);
+    comm_vote_begin(comm, all.sums, 5);
     if (!comm_vote_end(comm, all.sums, 5) || !comm_vote_most(comm, all.largest, 4))
         return false;
     *f = unpack(&all);
@@ -219,43 +219,35 @@ const char *findings_verdict(const struct findings *f)
 
 const char *findings_summary(const struct findings *f, bool exact)
 {
-    static char text[96];
     const double size = findings_detectable(f);
     if (!findings_any(f))
-        snprintf(text, sizeof text, "without a product to check");
-    else if (f->not_judged > 0)
-        snprintf(text, sizeof text, "except %.0f elements", f->not_judged);
-    else if (exact)
-        snprintf(text, sizeof text, "to an error of 1");
-    else if (size > 1)
-        snprintf(text, sizeof text, "only to %.2g times a typical element", size);
-    else if (size > 0)
-        snprintf(text, sizeof text, "to %.2g of a typical element", size);
-    else
-        snprintf(text, sizeof text, "(every sum is %s)", f->rows > 0 ? "0" : "NaN or Inf");
-    return text;
+        return "without a product to check";
+    if (f->not_judged > 0)
+        return text_make("except %.0f elements", f->not_judged);
+    if (exact)
+        return "to an error of 1";
+    if (size > 1)
+        return text_make("only to %.2g times a typical element", size);
+    if (size > 0)
+        return text_make("to %.2g of a typical element", size);
+    return f->rows > 0 ? "(every sum is 0)" : "(every sum is NaN or Inf)";
 }
 
 const char *findings_sentence(const struct findings *f, bool exact)
 {
-    static char text[192];
     const double size = findings_detectable(f);
     if (!findings_any(f))
-        snprintf(text, sizeof text, "without a product to check");
-    else if (f->not_judged > 0)
-        snprintf(text, sizeof text,
-                 "%.0f elements could not be checked: they, or their squares, overflow",
-                 f->not_judged);
-    else if (exact)
-        snprintf(text, sizeof text, "an error of 1 would have been found: sums are exact integers");
-    else if (size > 1)
-        snprintf(text, sizeof text,
-                 "only an error of %.2g times a typical element would have been found", size);
-    else if (size > 0)
-        snprintf(text, sizeof text, "an error of %.2g of a typical element would have been found",
-                 size);
-    else
-        snprintf(text, sizeof text, "every sum of products is %s, as it has to be",
-                 f->rows > 0 ? "0" : "NaN or Inf");
-    return text;
+        return "without a product to check";
+    if (f->not_judged > 0)
+        return text_make("%.0f elements could not be checked: they, or their squares, overflow",
+                         f->not_judged);
+    if (exact)
+        return "an error of 1 would have been found: sums are exact integers";
+    if (size > 1)
+        return text_make("only an error of %.2g times a typical element would have been found",
+                         size);
+    if (size > 0)
+        return text_make("an error of %.2g of a typical element would have been found", size);
+    return f->rows > 0 ? "every sum of products is 0, as it has to be"
+                       : "every sum of products is NaN or Inf, as it has to be";
 }

@@ -53,7 +53,7 @@ void findings_merge(struct findings *to, const struct findings *other);
 
 /* Collective.  Merge the findings of all ranks.  findings_vote may be called while the exchange
  * between nodes runs; it returns false when a rank has raised an error. */
-void findings_gather(struct findings *f);
+void findings_gather(const struct comm *comm, struct findings *f);
 bool findings_vote(const struct comm *comm, struct findings *f);
 
 /* The largest error of an element that may have gone undetected, in typical elements. */
@@ -68,10 +68,9 @@ bool findings_pass(const struct findings *f);
 /* "PASSED" or "NOT CHECKED"; null when there was nothing to check. */
 const char *findings_verdict(const struct findings *f);
 
-/* The verdict with its reason in a few words, for the last line of a run.  `exact`: these are sums
- * of integers, of which any error in one element is found (freivalds.h). */
+/* The verdict with its reason in a few words, for the last line of a run (text.h).  `exact`: these
+ * are sums of integers, of which any error in one element is found (freivalds.h). */
 const char *findings_summary(const struct findings *f, bool exact);
 
-/* One sentence: what size of error would have been found, or why C counts as not checked.  The next
- * call overwrites the text. */
+/* One sentence: what size of error would have been found, or why C counts as not checked. */
 const char *findings_sentence(const struct findings *f, bool exact);

@@ -68,7 +68,7 @@ static void fail(struct intake *in, const struct error *err)
         in->error = *err;
     pthread_mutex_unlock(&in->lock);
     intake_stop(in);
-    comm_fail();
+    comm_fail(in->comm);
 }
 
 /* Claim the next transfer of the node's sequence.  False at the end. */

@@ -42,7 +42,7 @@ static void send_matrix(struct run *run, const struct matrix *matrix, int to,
             take_out(run, matrix, &part, slots[(i + 1) % 2], err);
         if (!err->code)
             run->device->sync(run->device, slot->done, err);
-        comm_send(slot->memory, bytes, to);
+        comm_send(run->comm, slot->memory, bytes, to);
     }
 }
 
@@ -80,7 +80,7 @@ static void receive_part(struct run *run, const struct matrix *matrix, const str
                         .operand = OPERAND_C,
                         .amount = matrix->memory == run->acc.memory ? (double)bytes : 0};
     double since, begin = meter_begin(meter);
-    comm_receive(slot->memory, bytes, from);
+    comm_receive(run->comm, slot->memory, bytes, from);
     double end = meter_end(meter, span.amount, &since);
     phase_count((double)bytes);
     trace_host(run->trace, span, begin, end, since);
@@ -159,12 +159,12 @@ int layers_add(struct run *run, struct error *err)
         outlet_take(&run->out, &slots[i], err);
     if (err->code > 0)
         comm_raise(run->comm); /* others may be at their last steps */
-    if (comm_sum(err->code != 0) > 0)
+    if (comm_sum(run->comm, err->code != 0) > 0)
         return err->code = err->code ? err->code : ERROR_ELSEWHERE;
     bool works = !block_empty(&run->drain.tile.block);
     if (works)
         check_now(&run->check, run->acc.memory, err);
-    bool left_out = comm_sum(works && check_left_out(&run->check)) > 0;
+    bool left_out = comm_sum(run->comm, works && check_left_out(&run->check)) > 0;
     if (works)
         add_tile(run, slots, err);
     for (int i = 0; i < 2; i++)

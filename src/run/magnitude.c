@@ -47,8 +47,8 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
                    struct magnitude *to, struct error *err)
 {
     const double begin = clock_now();
-    const size_t memory = comm_min(machine->host_memory); /* all ranks cut in the same way */
-    const int threads = (int)comm_min((uint64_t)machine->threads);
+    const size_t memory = comm_min(comm, machine->host_memory); /* all ranks cut in the same way */
+    const int threads = (int)comm_min(comm, (uint64_t)machine->threads);
     const int matrices = problem_is_of_one_matrix(p) ? 1 : 2;
     *to = (struct magnitude){0};
     for (int i = 0; i < matrices && !err->code; i++) {
@@ -65,8 +65,8 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
         pass_open(&pass, memory > fixed ? memory - fixed : 0, err);
         pass_read(&pass, &(struct block){0, 0, info->rows, info->cols}, err);
         pass_close(&pass);
-        to->largest[i] = UINT32_MAX - comm_min(UINT32_MAX - search.largest);
-        to->bytes += (double)comm_sum(pass.bytes);
+        to->largest[i] = UINT32_MAX - comm_min(comm, UINT32_MAX - search.largest);
+        to->bytes += (double)comm_sum(comm, pass.bytes);
     }
     if (matrices == 1)
         to->largest[OPERAND_B] = to->largest[OPERAND_A];

@@ -102,7 +102,7 @@ static void *work(void *argument)
             set_written(o, slot);
     if (err.code) {
         fail(o, &err);
-        comm_fail();
+        comm_fail(o->mover.comm);
     }
     return NULL;
 }

@@ -137,7 +137,8 @@ static double populated_bytes(const struct run *run)
 static int open_staging(struct run *run, struct error *err)
 {
     const struct plan *plan = run->plan;
-    struct mover in = {.device = run->device,
+    struct mover in = {.comm = run->comm,
+                       .device = run->device,
                        .trace = run->trace,
                        .slot_bytes = plan->slot_bytes,
                        .problem = run->problem,

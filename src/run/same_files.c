@@ -101,13 +101,13 @@ static int look_again(const struct problem *p, struct operand_state *mine, struc
 static void compare(const struct operand_state *mine, const struct comm *comm, struct error *err)
 {
     int count = mine->count;
-    comm_share(&count, sizeof count, 0);
+    comm_share(comm, &count, sizeof count, 0);
     struct file_view *views = calloc((size_t)count + 1, sizeof *views);
     if (!views)
-        comm_no_memory("what rank 0 sees of the files");
+        comm_no_memory(comm, "what rank 0 sees of the files");
     for (int i = 0; comm->rank == 0 && i < count; i++)
         views[i] = view_of(&mine->files[i]);
-    comm_share(views, (size_t)count * sizeof *views, 0);
+    comm_share(comm, views, (size_t)count * sizeof *views, 0);
     if (!err->code)
         check_read(mine, err);
     if (comm->rank > 0 && mine->count > 0 && !err->code)

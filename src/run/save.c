@@ -350,7 +350,7 @@ static void vote_begin(struct run *run)
     s->vote = (struct vote){.stop = level == STOP_END, .save = level == STOP_SAVE, .late = late};
     run_tally(run, &s->vote.tally);
     s->voting = true;
-    comm_vote_begin((double *)&s->vote, VOTE_NUMBERS);
+    comm_vote_begin(run->comm, (double *)&s->vote, VOTE_NUMBERS);
 }
 
 /* False when another rank has failed. */
@@ -467,7 +467,7 @@ int save_load(struct run *run, bool *whole, struct error *err)
     load_tile(run, &sum, &cannot, err);
     if (comm_agree(run->comm, err))
         return err->code;
-    sum = comm_sum(sum);
-    *whole = comm_min(!cannot.code) && (!run->piece->hashed || sum == run->piece->sum);
+    sum = comm_sum(run->comm, sum);
+    *whole = comm_min(run->comm, !cannot.code) && (!run->piece->hashed || sum == run->piece->sum);
     return 0;
 }

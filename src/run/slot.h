@@ -10,6 +10,7 @@
 #include "schedule.h"
 #include "trace.h"
 
+struct comm;
 struct device;
 struct event;
 
@@ -33,6 +34,7 @@ void slot_close(struct slot *slot, struct device *device);
 
 /* What moves the bytes of a ring, and how many it has moved. */
 struct mover {
+    const struct comm *comm; /* which hears of a failure */
     struct device *device;
     struct trace *trace;
     const struct problem *problem; /* of whose elements the slots are */

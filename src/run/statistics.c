@@ -154,11 +154,11 @@ static void add_ranks(struct census *s, struct moments *m, int64_t lines)
         largest[i] = m[i].largest;
         missing[i] = (double)m[i].missing;
     }
-    comm_most_vector(span, MOMENT_SPAN + lines);
+    comm_most_vector(s->comm, span, MOMENT_SPAN + lines);
     int64_t each = 0;
     for (int64_t i = 0; i < lines; i++)
         each = moments_to_parts(&m[i], span, parts + i * each);
-    comm_sum_vector(missing, (1 + each) * lines);
+    comm_sum_vector(s->comm, missing, (1 + each) * lines);
     for (int64_t i = 0; i < lines; i++) {
         moments_from_parts(&m[i], span, parts + i * each);
         m[i].largest = largest[i];
@@ -227,7 +227,7 @@ static int finish_group(struct census *s, struct statistics *to, struct error *e
     int64_t first = by_rows(s) ? s->group.row : s->group.col;
     int64_t lines = by_rows(s) ? s->group.rows : s->group.cols;
     struct error found = {0};
-    s->nan = comm_min(s->nan);
+    s->nan = comm_min(s->comm, s->nan);
     if (s->nan < INT64_MAX)
         complain_nan(s, &found);
     for (int64_t i = 0; i < lines && s->comm->size > 1 && !found.code; i += LINES_ADDED)
@@ -266,7 +266,7 @@ static int allocate(struct census *s, size_t memory, int64_t *lines, struct erro
  * of a part are few beside its elements.  A disk is read in whole rows. */
 static int64_t narrow(const struct census *s, const struct machine *machine, int64_t lines)
 {
-    const bool in_memory = comm_min(machine->files_in_memory);
+    const bool in_memory = comm_min(s->comm, machine->files_in_memory);
     if (by_rows(s) || s->info->chunk_rows > 0 || !in_memory)
         return lines;
     return min_i64(lines, MEMORY_RUN / (int64_t)scalar_size(s->problem->type));
@@ -291,7 +291,8 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
 {
     double begin = clock_now();
     int64_t lines = 0;
-    size_t memory = comm_min(machine->host_memory); /* all ranks cut the matrix in the same way */
+    size_t memory =
+        comm_min(comm, machine->host_memory); /* all ranks cut the matrix in the same way */
     struct census s = {.problem = p,
                        .info = &p->matrix[OPERAND_A],
                        .comm = comm,
@@ -299,7 +300,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
                                 .type = p->type,
                                 .way = p->io,
                                 .comm = comm,
-                                .threads = (int)comm_min((uint64_t)machine->threads),
+                                .threads = (int)comm_min(comm, (uint64_t)machine->threads),
                                 .context = &s,
                                 .add = add_part,
                                 .add_round = add_round},
@@ -315,7 +316,7 @@ int statistics_read(const struct problem *p, const struct machine *machine, stru
     }
     if (comm_agree(comm, err) == 0)
         read_all(&s, narrow(&s, machine, lines), to, err);
-    to->bytes = (double)comm_sum(s.pass.bytes);
+    to->bytes = (double)comm_sum(comm, s.pass.bytes);
     to->seconds = clock_now() - begin;
     pass_close(&s.pass);
     free(s.moments);

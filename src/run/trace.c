@@ -73,7 +73,6 @@ int trace_open(struct trace *t, struct device *device, bool spans, struct timeli
         error_no_memory(err, "the trace");
     for (int i = 0; i < 2 && !err->code; i++)
         device->event_create(device, &t->anchors[i].event, err);
-    comm_barrier();
     set_anchor(device, NULL, &t->anchors[0], err);
     t->start = t->anchors[0].time;
     if (timeline)
@@ -170,8 +169,8 @@ static void print_ranks(struct trace *t, const struct comm *comm, FILE *file)
     print_rank(file, 0, t->spans, t->count);
     for (int rank = 1; rank < comm->size; rank++) {
         int64_t count;
-        comm_receive(&count, sizeof count, rank);
-        comm_receive(t->spans, (size_t)min_i64(count, TRACE_SPANS) * sizeof *t->spans, rank);
+        comm_receive(comm, &count, sizeof count, rank);
+        comm_receive(comm, t->spans, (size_t)min_i64(count, TRACE_SPANS) * sizeof *t->spans, rank);
         print_rank(file, rank, t->spans, count);
     }
     fprintf(file, "\n]}\n");
@@ -183,8 +182,8 @@ int trace_write(struct trace *t, struct comm *comm, const char *path, struct err
     if (comm_agree(comm, err))
         return err->code;
     if (comm->rank > 0) {
-        comm_send(&t->count, sizeof t->count, 0);
-        comm_send(t->spans, (size_t)min_i64(t->count, TRACE_SPANS) * sizeof *t->spans, 0);
+        comm_send(comm, &t->count, sizeof t->count, 0);
+        comm_send(comm, t->spans, (size_t)min_i64(t->count, TRACE_SPANS) * sizeof *t->spans, 0);
         return 0;
     }
     print_ranks(t, comm, file);

@@ -45,7 +45,7 @@ struct trace {
     pthread_mutex_t lock;
 };
 
-/* Collective.  Begin now, on all ranks, with spans or a timeline or both.  After a failure
+/* Begin now, on all ranks at the same time, with spans or a timeline or both.  After a failure
  * trace_close is still due. */
 int trace_open(struct trace *trace, struct device *device, bool spans, struct timeline *timeline,
                struct error *err);

@@ -234,7 +234,7 @@ static bool leave_columns_out(struct full_check *f)
     bool any = false;
     for (int64_t j = 0; j < f->problem->n; j++)
         scratch[j] = f->left_out[j] == LEFT_OUT_NOT_FINITE ? not_finite : f->left_out[j];
-    comm_sum_vector(scratch, f->problem->n);
+    comm_sum_vector(f->comm, scratch, f->problem->n);
     for (int64_t j = 0; j < f->problem->n; j++)
         if (scratch[j] > 0) {
             f->left_out[j] = scratch[j] >= not_finite ? LEFT_OUT_NOT_FINITE : LEFT_OUT_LARGE;
@@ -260,9 +260,9 @@ static int multiply_b(struct full_check *f, struct error *err)
         f->found = 0;
         if (sweep_matrix(f, &p->matrix[OPERAND_B], OPERAND_B, &sweep, err))
             return err->code;
-        again = comm_sum((uint64_t)f->found) > 0 && leave_columns_out(f);
+        again = comm_sum(f->comm, (uint64_t)f->found) > 0 && leave_columns_out(f);
     } while (again);
-    comm_sum_vector(f->t, 2 * numbers);
+    comm_sum_vector(f->comm, f->t, 2 * numbers);
     return 0;
 }
 
@@ -281,9 +281,9 @@ static int multiply_a(struct full_check *f, struct error *err)
         .reach = {.trans = p->trans[0], .absolute = true, .x = f->t_squares, .y = f->reach}};
     if (sweep_matrix(f, &p->matrix[OPERAND_A], OPERAND_A, &sweep, err))
         return err->code;
-    comm_sum_vector(f->y, p->m * f->classes);
-    comm_sum_vector(f->row_squares, p->m);
-    comm_sum_vector(f->reach, p->m * f->classes);
+    comm_sum_vector(f->comm, f->y, p->m * f->classes);
+    comm_sum_vector(f->comm, f->row_squares, p->m);
+    comm_sum_vector(f->comm, f->reach, p->m * f->classes);
     for (int64_t i = 0; i < p->m * f->classes; i++)
         f->y[i] *= alpha;
     return 0;
@@ -300,8 +300,8 @@ static int add_c0(struct full_check *f, struct error *err)
     sweep.lower = p->lower;
     if (sweep_matrix(f, &p->matrix[OPERAND_C], OPERAND_C, &sweep, err))
         return err->code;
-    comm_sum_vector(f->z, numbers);
-    comm_sum_vector(f->before, 2 * numbers);
+    comm_sum_vector(f->comm, f->z, numbers);
+    comm_sum_vector(f->comm, f->before, 2 * numbers);
     for (int64_t i = 0; i < numbers; i++) {
         f->y[i] += beta * f->z[i];
         f->before[i] =
@@ -318,7 +318,7 @@ static int read_c(struct full_check *f, const struct matrix_info *c, struct erro
     sweep.lower = f->problem->lower;
     if (sweep_matrix(f, c, OPERAND_C, &sweep, err))
         return err->code;
-    comm_sum_vector(f->z, 3 * f->problem->m * f->classes);
+    comm_sum_vector(f->comm, f->z, 3 * f->problem->m * f->classes);
     return 0;
 }
 
@@ -387,8 +387,8 @@ static int check_all(struct full_check *f, const struct matrix_info *c, struct v
         return err->code;
     if ((problem_reads_c(p) && add_c0(f, err)) || read_c(f, c, err))
         return err->code;
-    v->checksum = comm_sum(f->summed);
-    v->bytes = (double)comm_sum(f->bytes);
+    v->checksum = comm_sum(f->comm, f->summed);
+    v->bytes = (double)comm_sum(f->comm, f->bytes);
     int64_t wrong = judge_rows(f, v);
     v->judged = true;
     if (v->has_expected && v->checksum != v->expected)

@@ -1,24 +1,19 @@
 /* Agreement between ranks, on a single rank. */
 #include "scratch.h"
 
-#include <mpi.h>
-
-#include "comm.h"
-#include "comm_impl.h"
-
-static struct comm comm;
+#include "comm_fixture.h"
 
 static int begin(void **state)
 {
-    struct error err = {0};
     (void)state;
-    return comm_open(&comm, &err);
+    open_comm();
+    return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    comm_close();
+    close_comm();
     return 0;
 }
 
@@ -26,8 +21,8 @@ static int end(void **state)
 static void test_least(void **state)
 {
     (void)state;
-    assert_true(comm_min(7) == 7);
-    assert_true(comm_min(UINT64_MAX) == INT64_MAX);
+    assert_true(comm_min(&comm, 7) == 7);
+    assert_true(comm_min(&comm, UINT64_MAX) == INT64_MAX);
 }
 
 /* Otherwise, if many ranks failed at once, each would notify all others. */
@@ -37,12 +32,12 @@ static void test_a_raise_after_anothers_is_silent(void **state)
     MPI_Request request;
     (void)state;
     assert_false(comm_raised(&comm));
-    MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm_world(), &request);
+    MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm.links->all, &request);
     while (!comm_raised(&comm))
         continue;
     comm_raise(&comm);
     assert_false(comm.raised);
-    MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm_world(), MPI_STATUS_IGNORE);
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG_RAISE, comm.links->all, MPI_STATUS_IGNORE);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     comm_raise(&comm);
     assert_true(comm.raised);

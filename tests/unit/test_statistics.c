@@ -2,9 +2,10 @@
  * threads there are; and a NaN that is refused is found. */
 #include "store_fixture.h"
 
+#include "comm_fixture.h"
+
 #include <math.h>
 
-#include "comm.h"
 #include "machine.h"
 #include "moments.h"
 #include "phase.h"
@@ -13,7 +14,6 @@
 
 enum { ROWS = 301, COLS = 1003 };
 
-static struct comm comm;
 static double data[ROWS][COLS];
 
 static struct problem make_problem(const struct matfile_layout *layout, enum axis axis)
@@ -113,13 +113,13 @@ static void test_a_nan_is_refused(void **state)
 
 static int enter(void **state)
 {
-    struct error err = {0};
-    return enter_scratch(state) || comm_open(&comm, &err);
+    open_comm();
+    return enter_scratch(state);
 }
 
 static int leave(void **state)
 {
-    comm_close();
+    close_comm();
     return remove_scratch(state);
 }
 

@@ -1,6 +1,8 @@
 /* The full check as a function: correct files pass, and every flipped bit of C is found. */
 #include "store_fixture.h"
 
+#include "comm_fixture.h"
+
 #include <math.h>
 
 #include "checksum.h"
@@ -8,7 +10,6 @@
 
 enum { M = 19, N = 23, K = 29, FLIPS = 1000 };
 
-static struct comm comm;
 static const struct machine machine = {.threads = 2, .host_memory = 64 << 20};
 
 static struct matrix_info make_matrix(const char *file, const double *data, int64_t rows,
@@ -163,13 +164,13 @@ static void test_memory_for_chunks_of_integers(void **state)
 
 static int enter(void **state)
 {
-    struct error err = {0};
-    return enter_scratch(state) || comm_open(&comm, &err);
+    open_comm();
+    return enter_scratch(state);
 }
 
 static int leave(void **state)
 {
-    comm_close();
+    close_comm();
     return remove_scratch(state);
 }
 
