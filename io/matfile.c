@@ -35,10 +35,11 @@ enum {
 struct matfile {
     hid_t file, dataset;
     struct matrix_info info;
-    bool gaps, nothing;    /* gaps: parts may have no storage; nothing: all of it has none */
-    bool fill_marked;      /* the fill value is too large for a float */
-    double fill_double[2]; /* the fill value of both parts that is read there, */
-    float fill_float[2];   /* as each type, converted by HDF5 */
+    bool gaps, nothing; /* gaps: parts may have no storage; nothing: all of it has none */
+    struct fill {       /* what is read there, by type: converted by HDF5, of both parts */
+        double numbers[2];
+        bool marked; /* it is too large for the type */
+    } fills[SCALAR_COUNT];
 };
 
 static uint64_t chunks_per_row(const struct matrix_info *info)
@@ -133,6 +134,20 @@ static hid_t dataset_access(const struct matrix_info *info, bool write)
     return access;
 }
 
+/* The value of elements that were never written, as `type`. */
+static void find_fill(hid_t plist, const struct matrix_info *info, enum scalar type,
+                      struct fill *fill)
+{
+    double doubles[2];
+    h5_fill_value(plist, info, SCALAR_DOUBLE, doubles);
+    h5_fill_value(plist, info, type, fill->numbers);
+    for (int64_t i = 0; i < 2; i++)
+        if (isinf(scalar_get(type, fill->numbers, i)) && !isinf(doubles[i])) {
+            h5_put_mark(type, (char *)fill->numbers + (size_t)i * scalar_size(type));
+            fill->marked = true;
+        }
+}
+
 /* Find out whether parts have no storage: there the library may leave the buffer of a read
  * unset. */
 static void find_gaps(struct matfile *m)
@@ -142,13 +157,9 @@ static void find_gaps(struct matfile *m)
     H5D_layout_t layout = H5Pget_layout(plist);
     H5Pfill_value_defined(plist, &defined);
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
-    h5_fill_value(plist, &m->info, SCALAR_DOUBLE, m->fill_double);
-    h5_fill_value(plist, &m->info, SCALAR_FLOAT, m->fill_float);
-    for (int i = 0; i < 2; i++)
-        if (isinf(m->fill_float[i]) && !isinf(m->fill_double[i])) {
-            h5_put_mark(SCALAR_FLOAT, &m->fill_float[i]);
-            m->fill_marked = true;
-        }
+    for (enum scalar type = 0; type < SCALAR_COUNT; type++)
+        if (scalar_is_real(type))
+            find_fill(plist, &m->info, type, &m->fills[type]);
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;
     h5_close(plist);
@@ -156,13 +167,13 @@ static void find_gaps(struct matfile *m)
 
 static void fill(const struct matfile *m, enum scalar type, void *to, int64_t elements)
 {
+    const size_t size = scalar_size(type);
     for (int64_t i = 0; i < elements; i++)
         if (scalar_is_integer(type))
             scalar_put_integer(type, m->info.fill_integer, to, i);
-        else if (type == SCALAR_DOUBLE)
-            ((double *)to)[i] = m->fill_double[i % 2];
         else
-            ((float *)to)[i] = m->fill_float[i % 2];
+            memcpy((char *)to + (size_t)i * size,
+                   (const char *)m->fills[type].numbers + (size_t)(i % 2) * size, size);
 }
 
 /* The sources that a read of a virtual dataset needs are there, for this process too: from now on a
@@ -314,9 +325,7 @@ int matfile_read(struct matfile *file, enum scalar type, const struct block *blo
         fill(file, type, to, block->rows * block->cols);
     if (!file->nothing && transfer_all(file, type, block, to, NULL, err))
         return err->code;
-    return file->fill_marked && type == SCALAR_FLOAT
-               ? h5_check_marks(&file->info, type, block, to, err)
-               : 0;
+    return file->fills[type].marked ? h5_check_marks(&file->info, type, block, to, err) : 0;
 }
 
 int matfile_write(struct matfile *file, enum scalar type, const struct block *block,

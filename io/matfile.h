@@ -23,8 +23,6 @@ struct error;
 
 enum { MATFILE_NAME_MAX = 512, MATFILE_PART_MAX = 12 };
 
-enum element_class { ELEMENT_FLOAT, ELEMENT_DOUBLE, ELEMENT_OTHER_REAL, ELEMENT_INTEGER };
-
 /* A random text that one run has written somewhere into a file.  Who is about to write to a file of
  * this name reads it back first, since another node may have another file there. */
 enum { SIGN_TEXT = 17 }; /* 16 digits, and the end */
@@ -50,8 +48,8 @@ struct matrix_info {
     char dataset[MATFILE_NAME_MAX];
     uint64_t object[3];              /* device, file and address of the dataset; all 0: unknown */
     int64_t rows, cols;              /* row-major extents, as h5py shows them */
-    enum element_class elements;     /* FLOAT and DOUBLE in either byte order */
-    enum scalar integers;            /* of INTEGER: in either byte order; DOUBLE: another type */
+    enum scalar elements;            /* in either byte order; OTHER: of another type */
+    bool integers;                   /* of whatever type */
     bool complex;                    /* pairs of these; */
     char parts[2][MATFILE_PART_MAX]; /* ... what the file calls their members */
     uint64_t element_bytes;          /* of one element in the file */
@@ -81,18 +79,14 @@ struct matrix_info {
 /* Whether its elements are of this type, in either byte order. */
 static inline bool matrix_holds(const struct matrix_info *info, enum scalar type)
 {
-    if (scalar_is_integer(type))
-        return info->elements == ELEMENT_INTEGER && info->integers == type;
-    return info->elements == (type == SCALAR_FLOAT ? ELEMENT_FLOAT : ELEMENT_DOUBLE);
+    return info->elements == type;
 }
 
 /* Let its elements be of this type. */
 static inline void matrix_set_type(struct matrix_info *info, enum scalar type)
 {
-    info->elements = scalar_is_integer(type) ? ELEMENT_INTEGER
-                     : type == SCALAR_FLOAT  ? ELEMENT_FLOAT
-                                             : ELEMENT_DOUBLE;
-    info->integers = type;
+    info->elements = type;
+    info->integers = scalar_is_integer(type);
 }
 
 /* Describe the dataset `dataset` of `file`.  Complains (EXIT_INPUT) about anything but a

@@ -213,9 +213,7 @@ static bool has_plain_edges(hid_t plist, const struct matrix_info *info)
 const char *h5_why_not_by_chunks(hid_t plist, const struct matrix_info *info)
 {
     enum { COUNT_MAX = 4 << 20 };
-    bool integers = info->elements == ELEMENT_INTEGER && scalar_is_integer(info->integers);
-    if (info->elements != ELEMENT_FLOAT && info->elements != ELEMENT_DOUBLE &&
-        (!integers || info->swapped))
+    if (info->elements == SCALAR_OTHER || (info->integers && info->swapped))
         return "converted";
     if (has_plain_edges(plist, info))
         return "edges not filtered";

@@ -87,9 +87,7 @@ static int make_dataset(hid_t file, const struct matrix_info *info,
         return err->code;
     int rc = 0;
     hsize_t extents[2] = {(hsize_t)info->rows, (hsize_t)matfile_cols(info)};
-    hid_t type = h5_memory_type(info, info->elements == ELEMENT_INTEGER ? info->integers
-                                      : info->elements == ELEMENT_FLOAT ? SCALAR_FLOAT
-                                                                        : SCALAR_DOUBLE);
+    hid_t type = h5_memory_type(info, info->elements);
     hid_t space = H5Screate_simple(2, extents, NULL), links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
     hid_t dataset = H5Dcreate2(file, info->dataset, type, space, links, plist, H5P_DEFAULT);

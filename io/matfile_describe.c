@@ -97,9 +97,9 @@ int h5_type(hid_t dataset, struct matrix_info *info, char text[H5_TYPE_TEXT], st
     info->complex = info->parts[0][0] != '\0';
     info->element_bytes = H5Tget_size(type);
     info->swapped = H5Tget_order(type) != H5Tget_order(H5T_NATIVE_DOUBLE);
-    bool real = h5_type_class(type, &info->elements);
-    info->integers = real ? h5_scalar(type) : SCALAR_DOUBLE;
-    if (!real)
+    info->elements = h5_scalar(type);
+    info->integers = H5Tget_class(type) == H5T_INTEGER;
+    if (!h5_is_number(type))
         rc = refuse_type(whole, text, info, err);
     else if (info->element_bytes == 0)
         rc = refuse(info, err, "has elements of no size: is it damaged?");
@@ -171,7 +171,7 @@ static int64_t fill_integer(hid_t plist, const struct matrix_info *info)
     int64_t value = 0;
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     H5Pfill_value_defined(plist, &defined);
-    if (info->elements == ELEMENT_INTEGER && defined != H5D_FILL_VALUE_UNDEFINED)
+    if (info->integers && defined != H5D_FILL_VALUE_UNDEFINED)
         H5Pget_fill_value(plist, H5T_NATIVE_INT64, &value);
     return value;
 }
@@ -285,10 +285,7 @@ static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info, st
 {
     char parts[2][MATFILE_PART_MAX];
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
-    bool native =
-        (info->elements == ELEMENT_DOUBLE && H5Tequal(type, H5T_NATIVE_DOUBLE) > 0) ||
-        (info->elements == ELEMENT_FLOAT && H5Tequal(type, H5T_NATIVE_FLOAT) > 0) ||
-        (info->elements == ELEMENT_INTEGER && H5Tequal(type, h5_native(info->integers)) > 0);
+    bool native = info->elements != SCALAR_OTHER && H5Tequal(type, h5_native(info->elements)) > 0;
     h5_close(type);
     h5_close(whole);
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;

@@ -97,8 +97,8 @@ int h5_sync(hid_t file, const char *name, struct error *err);
 enum { H5_TYPE_TEXT = 48 };
 void h5_type_text(hid_t type, char text[H5_TYPE_TEXT]);
 
-/* Classify an element type; false if it is not a real number type. */
-bool h5_type_class(hid_t type, enum element_class *elements);
+/* Whether it is a type of real numbers. */
+bool h5_is_number(hid_t type);
 
 /* List the names of the members of an enumeration or compound, at most the first few. */
 void h5_members_text(hid_t type, char *text, size_t size);
@@ -185,6 +185,6 @@ void h5_append(char *text, size_t size, const char *format, ...)
 /* The HDF5 type of real numbers in memory.  Not to be closed. */
 hid_t h5_native(enum scalar type);
 
-/* The type of memory that holds exactly the numbers of a type of a file, in either byte order;
- * SCALAR_DOUBLE where there is none. */
+/* The type whose numbers a type of a file has, in either byte order; SCALAR_OTHER where there is
+ * none. */
 enum scalar h5_scalar(hid_t type);

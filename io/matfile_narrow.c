@@ -8,22 +8,21 @@
 #include "matfile_impl.h"
 
 /* A NaN that is no result of anything. */
-static const uint32_t float_mark = 0x7fc0d9e3;
-static const uint64_t double_mark = 0x7ff8d9e3d9e3d9e3;
+static const union {
+    uint32_t of_float;
+    uint64_t of_double;
+} marks[] = {
+    [SCALAR_FLOAT] = {.of_float = 0x7fc0d9e3}, [SCALAR_DOUBLE] = {.of_double = 0x7ff8d9e3d9e3d9e3}};
 
 void h5_put_mark(enum scalar type, void *to)
 {
-    if (type == SCALAR_FLOAT)
-        memcpy(to, &float_mark, sizeof float_mark);
-    else
-        memcpy(to, &double_mark, sizeof double_mark);
+    memcpy(to, &marks[type], scalar_size(type));
 }
 
 static bool has_mark(enum scalar type, const void *matrix, int64_t index)
 {
-    return type == SCALAR_FLOAT
-               ? memcmp((const float *)matrix + index, &float_mark, sizeof float_mark) == 0
-               : memcmp((const double *)matrix + index, &double_mark, sizeof double_mark) == 0;
+    const size_t size = scalar_size(type);
+    return memcmp((const char *)matrix + (size_t)index * size, &marks[type], size) == 0;
 }
 
 /* Of types that the processor has the library says the same of infinite elements. */
@@ -58,8 +57,8 @@ static H5T_conv_ret_t mark_too_large(H5T_conv_except_t what, hid_t from, hid_t t
 hid_t h5_watch_narrowing(const struct matrix_info *info, struct h5_narrowing *n)
 {
     hid_t plist = H5Pcreate(H5P_DATASET_XFER);
-    if (info->elements == ELEMENT_OTHER_REAL ||
-        (info->elements == ELEMENT_DOUBLE && n->type == SCALAR_FLOAT))
+    if (!info->integers && (info->elements == SCALAR_OTHER ||
+                            scalar_largest(info->elements) > scalar_largest(n->type)))
         H5Pset_type_conv_cb(plist, mark_too_large, n);
     return plist;
 }

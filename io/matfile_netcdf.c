@@ -13,9 +13,8 @@ static bool read_number(hid_t dataset, const char *name, double *value)
 {
     hid_t id = H5Aopen(dataset, name, H5P_DEFAULT);
     hid_t type = id < 0 ? -1 : H5Aget_type(id), space = id < 0 ? -1 : H5Aget_space(id);
-    enum element_class ignored;
     bool read = type >= 0 && space >= 0 && H5Sget_simple_extent_npoints(space) == 1 &&
-                h5_type_class(type, &ignored) && H5Tget_size(type) <= H5_ELEMENT_MAX &&
+                h5_is_number(type) && H5Tget_size(type) <= H5_ELEMENT_MAX &&
                 H5Aread(id, H5T_NATIVE_DOUBLE, value) >= 0;
     h5_close(space);
     h5_close(type);

@@ -21,14 +21,24 @@ hid_t h5_native(enum scalar type)
     }
 }
 
+/* The type in the byte order of the processor; of integers the one that has all of them. */
+static hid_t in_native_order(hid_t type)
+{
+    if (H5Tget_class(type) == H5T_INTEGER)
+        return H5Tget_native_type(type, H5T_DIR_ASCEND);
+    hid_t native = H5Tcopy(type);
+    if (H5Tget_class(type) == H5T_FLOAT)
+        H5Tset_order(native, H5Tget_order(H5T_NATIVE_DOUBLE));
+    return native;
+}
+
 enum scalar h5_scalar(hid_t type)
 {
-    hid_t native = H5Tget_native_type(type, H5T_DIR_ASCEND);
-    enum scalar found = SCALAR_DOUBLE;
-    for (enum scalar i = SCALAR_FLOAT; i < SCALAR_COUNT; i++)
-        if (native >= 0 && H5Tget_precision(type) == H5Tget_precision(native) &&
-            H5Tequal(native, h5_native(i)) > 0)
-            found = i;
+    hid_t native = in_native_order(type);
+    enum scalar found = 0;
+    while (found < SCALAR_COUNT && (H5Tget_precision(type) != 8 * scalar_size(found) ||
+                                    H5Tequal(native, h5_native(found)) <= 0))
+        found++;
     h5_close(native);
     return found;
 }
@@ -164,18 +174,9 @@ void h5_type_text(hid_t type, char text[H5_TYPE_TEXT])
     h5_append(text, H5_TYPE_TEXT, "%s", real);
 }
 
-bool h5_type_class(hid_t type, enum element_class *elements)
+bool h5_is_number(hid_t type)
 {
-    H5T_class_t class = H5Tget_class(type);
-    if (class == H5T_INTEGER)
-        *elements = ELEMENT_INTEGER;
-    else if (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0)
-        *elements = ELEMENT_FLOAT;
-    else if (H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0)
-        *elements = ELEMENT_DOUBLE;
-    else
-        *elements = ELEMENT_OTHER_REAL;
-    return class == H5T_INTEGER || class == H5T_FLOAT;
+    return H5Tget_class(type) == H5T_INTEGER || H5Tget_class(type) == H5T_FLOAT;
 }
 
 void h5_members_text(hid_t type, char *text, size_t size)

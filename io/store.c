@@ -12,7 +12,7 @@
 /* Between floats and doubles, in either byte order; integers are only moved. */
 static bool chunks_convert(const struct matrix_info *info, enum scalar type)
 {
-    if (info->elements == ELEMENT_INTEGER || scalar_is_integer(type))
+    if (info->integers || scalar_is_integer(type))
         return matrix_holds(info, type);
     return true;
 }

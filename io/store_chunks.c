@@ -8,7 +8,6 @@
  * An entry is only added when all others are in use, so that there are never more entries than
  * reading threads. */
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <math.h>
@@ -173,31 +172,21 @@ static int read_rows(const struct store *s, const struct chunk_piece *p, struct 
 
 static double load(const struct matrix_info *info, const unsigned char *from)
 {
-    if (info->elements == ELEMENT_DOUBLE) {
-        uint64_t bits;
-        double value;
-        memcpy(&bits, from, sizeof bits);
-        bits = info->swapped ? __builtin_bswap64(bits) : bits;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    uint32_t bits;
-    float value;
-    memcpy(&bits, from, sizeof bits);
-    bits = info->swapped ? __builtin_bswap32(bits) : bits;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    if (!info->swapped)
+        return scalar_get(info->elements, from, 0);
+    uint64_t bits = 0; /* of an element, at the end of its bytes */
+    const size_t size = scalar_size(info->elements);
+    memcpy((char *)&bits + sizeof bits - size, from, size);
+    bits = __builtin_bswap64(bits);
+    return scalar_get(info->elements, &bits, 0);
 }
 
-/* Whether the type has the value, rounded.  What is beyond FLT_MAX counts as too large, as in HDF5,
- * even if it would be rounded to it. */
+/* Whether the type has the value, rounded.  What is beyond its largest number counts as too large,
+ * as in HDF5, even if it would be rounded to it. */
 static bool put(enum scalar type, double value, void *to, int64_t index)
 {
-    if (type == SCALAR_DOUBLE)
-        ((double *)to)[index] = value;
-    else
-        ((float *)to)[index] = (float)value;
-    return type == SCALAR_DOUBLE || !(fabs(value) > FLT_MAX) || isinf(value);
+    scalar_put(type, value, to, index);
+    return !(fabs(value) > scalar_largest(type)) || isinf(value);
 }
 
 static int too_large(const struct store *s, const struct chunk_piece *p, int64_t row, int64_t col,

@@ -1,47 +1,114 @@
-/* The element types of a matrix. */
+/* The element types of a matrix: one table of all that is known of them.  A new type is a line of
+ * that table. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum scalar {
     SCALAR_FLOAT,
     SCALAR_DOUBLE,
-    SCALAR_INT8, /* integers from here on: signed and unsigned ones take turns */
+    SCALAR_INT8,
     SCALAR_UINT8,
     SCALAR_INT16,
     SCALAR_UINT16,
     SCALAR_INT32,
     SCALAR_UINT32,
     SCALAR_INT64,
-    SCALAR_COUNT
+    SCALAR_COUNT,
+    SCALAR_OTHER = SCALAR_COUNT /* a type of a file that is not in the table */
 };
+
+struct scalar_info {
+    const char *name;
+    unsigned char bytes;
+    unsigned char exponent; /* bits of an IEEE 754 number's exponent; 0: an integer */
+    bool is_signed;
+    double roundoff; /* the largest relative error of rounding to it; 0: an integer */
+    double largest;  /* the largest magnitude */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const struct scalar_info scalar_table[SCALAR_COUNT];
+#ifdef __cplusplus
+}
+#endif
 
 static inline size_t scalar_size(enum scalar type)
 {
-    static const unsigned char sizes[SCALAR_COUNT] = {4, 8, 1, 1, 2, 2, 4, 4, 8};
-    return sizes[type];
+    return scalar_table[type].bytes;
 }
 
 static inline const char *scalar_name(enum scalar type)
 {
-    static const char *const names[SCALAR_COUNT] = {
-        "float", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
-    };
-    return names[type];
+    return scalar_table[type].name;
 }
 
 static inline bool scalar_is_integer(enum scalar type)
 {
-    return type >= SCALAR_INT8;
+    return type < SCALAR_COUNT && scalar_table[type].exponent == 0;
 }
 
-/* Of an integer. */
+static inline bool scalar_is_real(enum scalar type)
+{
+    return type < SCALAR_COUNT && scalar_table[type].exponent > 0;
+}
+
 static inline bool scalar_is_signed(enum scalar type)
 {
-    return type == SCALAR_INT8 || type == SCALAR_INT16 || type == SCALAR_INT32 ||
-           type == SCALAR_INT64;
+    return scalar_table[type].is_signed;
+}
+
+static inline double scalar_roundoff(enum scalar type)
+{
+    return scalar_table[type].roundoff;
+}
+
+static inline double scalar_largest(enum scalar type)
+{
+    return scalar_table[type].largest;
+}
+
+/* Up to this power of two it has all integers. */
+static inline int scalar_whole_bits(enum scalar type)
+{
+    const struct scalar_info *info = &scalar_table[type];
+    return 8 * info->bytes - (info->exponent ? info->exponent : info->is_signed);
+}
+
+static inline double scalar_get_float(const void *matrix, int64_t index)
+{
+    float value;
+    memcpy(&value, (const char *)matrix + (size_t)index * sizeof value, sizeof value);
+    return (double)value;
+}
+
+static inline double scalar_get_double(const void *matrix, int64_t index)
+{
+    double value;
+    memcpy(&value, (const char *)matrix + (size_t)index * sizeof value, sizeof value);
+    return value;
+}
+
+/* Element `index` of a matrix as a double, to which integers of 64 bits are rounded.  The memory
+ * may be of any declared type, but for integers. */
+static inline double scalar_get(enum scalar type, const void *matrix, int64_t index)
+{
+    switch (type) {
+    case SCALAR_FLOAT: return scalar_get_float(matrix, index);
+    case SCALAR_DOUBLE: return scalar_get_double(matrix, index);
+    case SCALAR_INT8: return ((const int8_t *)matrix)[index];
+    case SCALAR_UINT8: return ((const uint8_t *)matrix)[index];
+    case SCALAR_INT16: return ((const int16_t *)matrix)[index];
+    case SCALAR_UINT16: return ((const uint16_t *)matrix)[index];
+    case SCALAR_INT32: return ((const int32_t *)matrix)[index];
+    case SCALAR_UINT32: return ((const uint32_t *)matrix)[index];
+    default: return (double)((const int64_t *)matrix)[index];
+    }
 }
 
 /* Store an integer that the type has as element `index` of a matrix of integers. */
@@ -55,9 +122,20 @@ static inline void scalar_put_integer(enum scalar type, int64_t value, void *mat
     }
 }
 
-/* The largest magnitude of an integer of the type. */
-static inline double scalar_largest(enum scalar type)
+/* A number as a float or double. */
+static inline double scalar_rounded(enum scalar type, double value)
 {
-    static const double largest[] = {128, 255, 32768, 65535, 0x1p31, 0x1p32 - 1, 0x1p63};
-    return largest[type - SCALAR_INT8];
+    return type == SCALAR_FLOAT ? (double)(float)value : value;
+}
+
+/* Store a number as element `index` of a matrix, of floats or doubles rounded. */
+static inline void scalar_put(enum scalar type, double value, void *matrix, int64_t index)
+{
+    const float rounded = (float)value;
+    if (scalar_is_integer(type))
+        scalar_put_integer(type, (int64_t)value, matrix, index);
+    else if (type == SCALAR_FLOAT)
+        memcpy((char *)matrix + (size_t)index * sizeof rounded, &rounded, sizeof rounded);
+    else
+        memcpy((char *)matrix + (size_t)index * sizeof value, &value, sizeof value);
 }

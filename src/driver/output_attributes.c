@@ -301,21 +301,20 @@ static int recall_operands(const struct matrix_info *c, struct options *o, struc
 /* Take the type of C as the product's; that of integers follows from those of A and B. */
 static void recall_type(struct options *options, const struct matrix_info *c, struct error *err)
 {
-    enum scalar type = c->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
     if (matrix_holds(c, SCALAR_INT64)) {
         if (options->convert)
             error_add(err, EXIT_INPUT, "C is int64, but --type %c is given",
                       options->type == SCALAR_DOUBLE ? 'd' : 's');
         return;
     }
-    if (c->elements != ELEMENT_FLOAT && c->elements != ELEMENT_DOUBLE)
+    if (!scalar_is_real(c->elements))
         error_add(err, EXIT_INPUT, "%s:%s (%s) does not hold floats, doubles or int64", c->file,
                   c->dataset, c->layout);
-    else if (options->convert && (options->type != type || options->complex != c->complex))
+    else if (options->convert && (options->type != c->elements || options->complex != c->complex))
         error_add(err, EXIT_INPUT, "C is %s%s, but --type %c is given",
-                  c->complex ? "complex " : "", scalar_name(type),
+                  c->complex ? "complex " : "", scalar_name(c->elements),
                   "sdcz"[2 * options->complex + (options->type == SCALAR_DOUBLE)]);
-    options->type = type;
+    options->type = scalar_is_real(c->elements) ? c->elements : SCALAR_DOUBLE;
     options->complex = c->complex;
     options->convert = true;
 }

@@ -16,15 +16,15 @@ typedef unsigned __int128 wide;
 const char *problem_exact_text(const struct problem *p)
 {
     return p->exact ? text_make("exact integers: %s x %s -> %s",
-                                scalar_name(p->matrix[OPERAND_A].integers),
-                                scalar_name(p->matrix[OPERAND_B].integers),
+                                scalar_name(p->matrix[OPERAND_A].elements),
+                                scalar_name(p->matrix[OPERAND_B].elements),
                                 scalar_name(problem_held(p, OPERAND_C)))
                     : "";
 }
 
 static bool holds_integers(const struct matrix_info *info)
 {
-    return info->elements == ELEMENT_INTEGER && scalar_is_integer(info->integers);
+    return scalar_is_integer(info->elements);
 }
 
 /* The largest sum of k products of elements of such magnitudes. */
@@ -35,8 +35,8 @@ static wide largest_sum(const struct problem *p, const uint64_t largest[2])
 
 static wide largest_of_types(const struct problem *p)
 {
-    const uint64_t largest[] = {(uint64_t)scalar_largest(p->matrix[OPERAND_A].integers),
-                                (uint64_t)scalar_largest(p->matrix[OPERAND_B].integers)};
+    const uint64_t largest[] = {(uint64_t)scalar_largest(p->matrix[OPERAND_A].elements),
+                                (uint64_t)scalar_largest(p->matrix[OPERAND_B].elements)};
     return largest_sum(p, largest);
 }
 
@@ -45,8 +45,8 @@ static wide largest_of_types(const struct problem *p)
 static bool fits(const struct problem *p, wide sum)
 {
     const struct matrix_info *c = &p->matrix[OPERAND_C];
-    const bool adds = p->beta != 0 && c->integers != SCALAR_INT64;
-    const wide other = adds ? (wide)fabs(p->beta) * (wide)scalar_largest(c->integers) : 0;
+    const bool adds = p->beta != 0 && c->elements != SCALAR_INT64;
+    const wide other = adds ? (wide)fabs(p->beta) * (wide)scalar_largest(c->elements) : 0;
     return sum <= INT64_MAX && (wide)fabs(p->alpha) * sum + other <= INT64_MAX;
 }
 
@@ -104,7 +104,7 @@ static bool refuse(const struct problem *p, const struct options *o, enum operan
         error_add(err, EXIT_INPUT,
                   "A is %s, but centring or scaling makes it real; give --type d, with which codes "
                   "for missing elements, such as -9, count as numbers",
-                  scalar_name(a->integers));
+                  scalar_name(a->elements));
     else if (end > OPERAND_C && !holds_integers(&p->matrix[OPERAND_C]))
         error_add(err, EXIT_INPUT,
                   "A and B are integers, but C, which is added, is neither int64 nor a smaller "
@@ -118,16 +118,16 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
                      struct error *err)
 {
     const struct matrix_info *a = &p->matrix[OPERAND_A], *b = &p->matrix[OPERAND_B];
-    if (!holds_integers(a) || !holds_integers(b) || a->integers == SCALAR_INT64 ||
-        b->integers == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
+    if (!holds_integers(a) || !holds_integers(b) || a->elements == SCALAR_INT64 ||
+        b->elements == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
         return false;
     p->type = SCALAR_DOUBLE;
     const wide sum = largest_of_types(p);
     const bool rounds = names_kernels(o) || changes_a(o) || sum > (wide)most_of_double;
     if (o->convert ? rounds : refuse(p, o, end, err))
         return !o->convert;
-    p->held[OPERAND_A] = a->integers;
-    p->held[OPERAND_B] = b->integers;
+    p->held[OPERAND_A] = a->elements;
+    p->held[OPERAND_B] = b->elements;
     p->held[OPERAND_C] = o->convert ? SCALAR_DOUBLE : SCALAR_INT64;
     p->exact = true;
     p->measures = !o->convert && check_scalars(p, err) && !fits(p, sum);

@@ -14,9 +14,9 @@ static const char *const operand_names[] = {"A", "B", "C"};
 
 static const char *element_name(const struct matrix_info *info)
 {
-    static const char *const names[] = {"float", "double", "other floating-point", "integer"};
-    const bool known = info->elements == ELEMENT_INTEGER && info->integers != SCALAR_DOUBLE;
-    return known ? scalar_name(info->integers) : names[info->elements];
+    if (info->elements == SCALAR_OTHER)
+        return info->integers ? "integer" : "other floating-point";
+    return scalar_name(info->elements);
 }
 
 static void check_shapes(const struct problem *p, int64_t k_of_b, struct error *err)
@@ -99,16 +99,16 @@ static void check_types(struct problem *p, const struct options *options, enum o
         const struct matrix_info *info = &p->matrix[i];
         if (info->netcdf[0]) /* refused; of another type when decoded */
             continue;
-        if (info->elements != ELEMENT_DOUBLE && info->elements != ELEMENT_FLOAT)
+        if (!scalar_is_real(info->elements))
             error_add(err, EXIT_INPUT,
                       "%s:%s holds %s elements; give --type %s to convert them while reading",
                       info->file, info->dataset, element_name(info), types);
-        else if (a->elements <= ELEMENT_DOUBLE && info->elements != a->elements)
+        else if (scalar_is_real(a->elements) && info->elements != a->elements)
             error_add(err, EXIT_INPUT,
                       "%s is %s but A is %s; give --type %s to convert while reading",
                       operand_names[i], element_name(info), element_name(a), types);
     }
-    p->type = a->elements == ELEMENT_FLOAT ? SCALAR_FLOAT : SCALAR_DOUBLE;
+    p->type = scalar_is_real(a->elements) ? a->elements : SCALAR_DOUBLE;
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */

@@ -99,17 +99,8 @@ static void take_element(struct difference *d, const long double a[2], const lon
 
 static long double get_number(enum scalar type, const void *from, int64_t n)
 {
-    switch (type) {
-    case SCALAR_FLOAT: return ((const float *)from)[n];
-    case SCALAR_INT8: return ((const int8_t *)from)[n];
-    case SCALAR_UINT8: return ((const uint8_t *)from)[n];
-    case SCALAR_INT16: return ((const int16_t *)from)[n];
-    case SCALAR_UINT16: return ((const uint16_t *)from)[n];
-    case SCALAR_INT32: return ((const int32_t *)from)[n];
-    case SCALAR_UINT32: return ((const uint32_t *)from)[n];
-    case SCALAR_INT64: return (long double)((const int64_t *)from)[n];
-    default: return ((const double *)from)[n];
-    }
+    return type == SCALAR_INT64 ? (long double)((const int64_t *)from)[n]
+                                : scalar_get(type, from, n);
 }
 
 static void compare(const struct diff *d, const struct block *block, const void *a, const void *b,
@@ -182,15 +173,12 @@ static char *full_name(const struct matrix_info *info)
 /* The type that has all of its elements, or else double. */
 static enum scalar type_of(const struct matrix_info *info)
 {
-    return info->elements == ELEMENT_FLOAT     ? SCALAR_FLOAT
-           : info->elements == ELEMENT_INTEGER ? info->integers
-                                               : SCALAR_DOUBLE;
+    return info->elements == SCALAR_OTHER ? SCALAR_DOUBLE : info->elements;
 }
 
 static bool is_rounded(const struct matrix_info *info)
 {
-    return type_of(info) == SCALAR_DOUBLE && info->elements != ELEMENT_DOUBLE &&
-           info->element_bytes >= sizeof(double);
+    return info->elements == SCALAR_OTHER && info->element_bytes >= sizeof(double);
 }
 
 static int open_both(struct diff *d, struct error *err)

@@ -316,7 +316,7 @@ int h5mat_gen(int argc, char **argv, struct error *err)
         .children = standard_options};
     struct gen g = {
         .pattern = {.type = SCALAR_DOUBLE, .seed = 1, .frequency = PATTERN_OWN_FREQUENCY},
-        .info = {.rows = -1, .cols = -1, .elements = ELEMENT_DOUBLE},
+        .info = {.rows = -1, .cols = -1, .elements = SCALAR_DOUBLE},
     };
     argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g);
 

@@ -24,8 +24,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* By enum element_class. */
-static const char *const type_words[] = {"float", "double", "other real", "integer"};
+static const char *type_word(const struct matrix_info *info)
+{
+    return info->integers                   ? "integer"
+           : info->elements == SCALAR_OTHER ? "other real"
+                                            : scalar_name(info->elements);
+}
 
 static const char *plain_name(const struct matrix_info *info, char name[MATFILE_NAME_MAX])
 {
@@ -41,12 +45,10 @@ static void print_matrix(const struct matrix_info *info)
     const char *how = strstr(info->layout, ": read ");
     int length = how ? (int)(how - info->layout) : (int)strlen(info->layout);
     printf("%s: %" PRId64 " x %" PRId64 " %s%s, %" PRIu64 " bytes\n", plain_name(info, name),
-           info->rows, matfile_cols(info), info->complex ? "complex " : "",
-           type_words[info->elements], bytes);
+           info->rows, matfile_cols(info), info->complex ? "complex " : "", type_word(info), bytes);
     printf("  layout: %.*s", length, info->layout);
-    const bool integers = info->elements == ELEMENT_INTEGER;
-    const bool typed = info->elements == ELEMENT_OTHER_REAL ||
-                       (integers && (info->complex || info->element_bytes > 4));
+    const bool typed = (info->elements == SCALAR_OTHER && !info->integers) ||
+                       (info->integers && (info->complex || info->element_bytes > 4));
     const char *types = !typed          ? ""
                         : info->complex ? ", with --type z or c"
                                         : ", with --type d or s";

@@ -45,16 +45,6 @@ static inline double value_of(enum pattern_kind kind, enum scalar type, uint64_t
     return 0;
 }
 
-static inline void set(enum scalar type, void *to, int64_t at, double value)
-{
-    if (scalar_is_integer(type))
-        scalar_put_integer(type, (int64_t)value, to, at);
-    else if (type == SCALAR_DOUBLE)
-        ((double *)to)[at] = value;
-    else
-        ((float *)to)[at] = (float)value;
-}
-
 /* `index` is that of the row's first element, whose place in `to` is `at`. */
 static void fill_row(const struct pattern *p, uint64_t index, int64_t cols, void *to, int64_t at)
 {
@@ -62,7 +52,7 @@ static void fill_row(const struct pattern *p, uint64_t index, int64_t cols, void
     for (int64_t j = 0; j < cols; j++) {
         uint64_t bits = mix_number(start, index + (uint64_t)j);
         bool none = p->complex && p->kind == PATTERN_ONES && (index + (uint64_t)j) % 2;
-        set(p->type, to, at + j, none ? 0 : value_of(p->kind, p->type, bits));
+        scalar_put(p->type, none ? 0 : value_of(p->kind, p->type, bits), to, at + j);
     }
 }
 
@@ -89,7 +79,7 @@ static void draw_genotypes(const struct pattern *p, const uint64_t *limits, uint
         if (p->missing > 0 &&
             (double)(mix_number(gaps, index + (uint64_t)j) >> 11) * 0x1p-53 < p->missing)
             value = NAN;
-        set(p->type, to, at + j, value);
+        scalar_put(p->type, value, to, at + j);
     }
 }
 
@@ -119,6 +109,6 @@ void pattern_fill(const struct pattern *p, int64_t cols, const struct block *blo
         fill_row(p, (uint64_t)row * (uint64_t)cols + (uint64_t)block->col, block->cols, to, at);
         int64_t diagonal = (p->complex ? 2 : 1) * row - block->col;
         if (p->kind == PATTERN_IDENTITY && diagonal >= 0 && diagonal < block->cols)
-            set(p->type, to, at + diagonal, 1);
+            scalar_put(p->type, 1, to, at + diagonal);
     }
 }

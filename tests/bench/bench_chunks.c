@@ -46,7 +46,7 @@ static struct matrix_info make(const char *file, int64_t size, const struct matf
     struct error err = {0};
     struct store *store;
     struct matfile *out;
-    struct matrix_info info = {.rows = size, .cols = size, .elements = ELEMENT_DOUBLE};
+    struct matrix_info info = {.rows = size, .cols = size, .elements = SCALAR_DOUBLE};
     struct block whole = {0, 0, size, size};
     double *data = malloc((size_t)(size * size) * sizeof *data);
     uint64_t state = 1;

@@ -24,7 +24,7 @@
 enum { ROW_BYTES = 1 << 20, SLOT_BYTES = 16 << 20, BLOCK_RUNS = 512, ALIGNMENT = 4096 };
 enum { THREADS_MAX = 64, COLS = ROW_BYTES / sizeof(double) };
 
-static struct matrix_info info = {.cols = COLS, .elements = ELEMENT_DOUBLE};
+static struct matrix_info info = {.cols = COLS, .elements = SCALAR_DOUBLE};
 static double seconds_each = 0.5;
 static char *slots[THREADS_MAX];
 

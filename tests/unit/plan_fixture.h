@@ -9,7 +9,7 @@ static inline void compress(struct matrix_info *info, int64_t chunk_rows, int64_
 {
     info->by_offset = false;
     info->by_chunks = true;
-    info->element_bytes = info->elements == ELEMENT_DOUBLE ? 8 : 4;
+    info->element_bytes = scalar_size(info->elements);
     info->chunk_rows = chunk_rows;
     info->chunk_cols = chunk_cols;
     info->chunk_bytes = (uint64_t)(chunk_rows * chunk_cols) * info->element_bytes;
@@ -45,7 +45,7 @@ static inline struct problem make_problem(int64_t m, int64_t n, int64_t k, int f
     for (int i = 0; i < OPERAND_COUNT; i++) {
         p.matrix[i].rows = rows[i];
         p.matrix[i].cols = cols[i];
-        p.matrix[i].elements = p.type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+        p.matrix[i].elements = p.type;
         p.matrix[i].by_offset = true;
         if (flags & 32 && i != OPERAND_B)
             compress(&p.matrix[i], 7, 32);

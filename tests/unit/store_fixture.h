@@ -45,7 +45,7 @@ static inline struct matrix_info matrix(const char *file, int64_t rows, int64_t 
                                         enum scalar type)
 {
     struct matrix_info info = {.rows = rows, .cols = cols};
-    info.elements = type == SCALAR_DOUBLE ? ELEMENT_DOUBLE : ELEMENT_FLOAT;
+    info.elements = type;
     snprintf(info.file, sizeof info.file, "%s", file);
     snprintf(info.dataset, sizeof info.dataset, "/g/A");
     return info;

@@ -122,7 +122,7 @@ static void test_too_little_memory(void **state)
     (void)state;
     struct problem p = {.type = SCALAR_DOUBLE, .m = 1 << 20, .n = 1, .k = 1, .alpha = 1};
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
-        p.matrix[operand] = (struct matrix_info){.elements = ELEMENT_DOUBLE, .by_offset = true};
+        p.matrix[operand] = (struct matrix_info){.elements = SCALAR_DOUBLE, .by_offset = true};
     struct machine small = {.threads = 4, .host_memory = 64 << 20};
     struct error err = {0};
     assert_int_equal(verify_fits(&p, &small, &err), EXIT_RESOURCES);
@@ -138,8 +138,8 @@ static void test_memory_for_chunks_of_integers(void **state)
     (void)state;
     const struct matrix_info info = {.rows = 8192,
                                      .cols = 8192,
-                                     .elements = ELEMENT_INTEGER,
-                                     .integers = SCALAR_INT8,
+                                     .elements = SCALAR_INT8,
+                                     .integers = true,
                                      .element_bytes = 1,
                                      .by_chunks = true,
                                      .chunk_rows = 4096,
