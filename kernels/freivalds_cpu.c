@@ -17,8 +17,7 @@ static double element_at(const struct sketch *s, int64_t row, int64_t col)
     int64_t at = row * s->ld + col;
     if (scalar_is_integer(s->type)) /* whatever it is, it is finite and not large */
         return 0;
-    return s->type == SCALAR_FLOAT ? (double)((const float *)s->matrix)[at]
-                                   : ((const double *)s->matrix)[at];
+    return scalar_get(s->type, s->matrix, at);
 }
 
 /* Leave out the column of a factor's element that is too large or not finite. */
@@ -173,8 +172,7 @@ static void retire_row(const struct retire *r, int64_t i)
 {
     for (int64_t j = 0; j < r->cols; j++) {
         int64_t at = i * r->ld + j;
-        double acc = r->type == SCALAR_FLOAT ? (double)((const float *)r->acc)[at]
-                                             : ((const double *)r->acc)[at];
+        double acc = scalar_get(r->type, r->acc, at);
         if (r->left_out[j] && r->weights[j] != 0)
             r->y[i * r->classes + freivalds_class(j, r->deal, r->classes)] -=
                 r->weights[j] * (fabs(acc) <= DBL_MAX ? acc : acc - acc);

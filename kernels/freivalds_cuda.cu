@@ -218,13 +218,12 @@ cudaError_t sketch_cuda(const struct sketch *s, cudaStream_t stream)
     }
     if ((s->trans ? s->cols : s->rows) == 0)
         return cudaSuccess;
-    if (s->type == SCALAR_DOUBLE)
-        return s->trans ? sketch_launch<double, true, 1>(s, stream)
-                        : sketch_launch<double, false, 1>(s, stream);
-    if (s->trans)
-        return sketch_launch<float, true, 1>(s, stream);
-    return has_runs_of_four(s) ? sketch_launch<float, false, 4>(s, stream)
-                               : sketch_launch<float, false, 1>(s, stream);
+    if (s->type == SCALAR_FLOAT && !s->trans && has_runs_of_four(s))
+        return sketch_launch<float, false, 4>(s, stream);
+    return for_real(s->type, [&](auto x) {
+        return s->trans ? sketch_launch<decltype(x), true, 1>(s, stream)
+                        : sketch_launch<decltype(x), false, 1>(s, stream);
+    });
 }
 
 constexpr int THREADS = 128;
@@ -259,9 +258,11 @@ static unsigned blocks_for(int64_t threads)
 
 cudaError_t retire_cuda(const struct retire *r, cudaStream_t stream)
 {
-    auto rows = r->type == SCALAR_FLOAT ? retire_rows_kernel<float> : retire_rows_kernel<double>;
     if (r->acc && r->rows > 0) {
-        cudaError_t status = start_kernel(rows, blocks_for(r->rows), THREADS, 0, stream, *r);
+        cudaError_t status = for_real(r->type, [&](auto x) {
+            return start_kernel(retire_rows_kernel<decltype(x)>, blocks_for(r->rows), THREADS, 0,
+                                stream, *r);
+        });
         if (status != cudaSuccess)
             return status;
     }

@@ -256,9 +256,8 @@ cudaError_t project_cuda(const struct project *p, cudaStream_t stream)
         const exact_lines lines = exact_project(p);
         return exact_lines_cuda(&lines, stream);
     }
-    if (p->type == SCALAR_FLOAT)
-        return p->trans ? project_classes<float, true>(p, stream)
-                        : project_classes<float, false>(p, stream);
-    return p->trans ? project_classes<double, true>(p, stream)
-                    : project_classes<double, false>(p, stream);
+    return for_real(p->type, [&](auto x) {
+        return p->trans ? project_classes<decltype(x), true>(p, stream)
+                        : project_classes<decltype(x), false>(p, stream);
+    });
 }

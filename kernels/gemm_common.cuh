@@ -294,8 +294,8 @@ cudaError_t launch_typed(const struct gemm *gemm, cudaStream_t stream)
 template <class KERNEL>
 cudaError_t launch(const struct gemm *gemm, cudaStream_t stream)
 {
-    return gemm->type == SCALAR_FLOAT ? launch_typed<KERNEL, float>(gemm, stream)
-                                      : launch_typed<KERNEL, double>(gemm, stream);
+    return for_real(gemm->type,
+                    [&](auto x) { return launch_typed<KERNEL, decltype(x)>(gemm, stream); });
 }
 
 /* Launch in the shape that `gemm` selects: FAMILY<I> is the family for shape I of ALGORITHM. */

@@ -185,11 +185,6 @@ static void product_add(const struct cpu_product *g, double beta, char *sums)
         }
 }
 
-static double rounded(enum scalar type, double x)
-{
-    return type == SCALAR_FLOAT ? (double)(float)x : x;
-}
-
 static int threads_for(const struct gemm *g, int threads)
 {
     double repaid = 1 + (double)g->m * (double)g->n * (double)g->k / THREAD_WORK;
@@ -198,7 +193,7 @@ static int threads_for(const struct gemm *g, int threads)
 
 void gemm_cpu(const struct gemm *g, int threads, void *workspace)
 {
-    double alpha = rounded(g->type, g->alpha), beta = rounded(g->type, g->beta);
+    double alpha = scalar_rounded(g->type, g->alpha), beta = scalar_rounded(g->type, g->beta);
     int64_t size = (int64_t)scalar_size(g->type);
     struct cpu_product product = {
         .kernel = &cpu_kernels(0)[g->type],

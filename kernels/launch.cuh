@@ -9,6 +9,17 @@
 /* A kernel needs cudaFuncSetAttribute for more dynamic shared memory than this. */
 enum { SHARED_BYTES_PLAIN = 48 << 10 };
 
+/* Call `start` with a number of the type, for which kernels are made. */
+template <class START>
+static cudaError_t for_real(enum scalar type, const START &start)
+{
+    switch (type) {
+    case SCALAR_FLOAT: return start(float());
+    case SCALAR_DOUBLE: return start(double());
+    default: return cudaErrorInvalidValue;
+    }
+}
+
 /* Enqueue a kernel with `shared_bytes` of dynamic shared memory.  Returns at once. */
 template <typename... PARAMETERS, typename... ARGUMENTS>
 cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, size_t shared_bytes,

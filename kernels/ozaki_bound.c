@@ -25,7 +25,7 @@ double ozaki_error(const struct residues *residues)
 
 double ozaki_proven(const struct residues *residues, enum scalar type, int64_t k)
 {
-    const double unit = type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    const double unit = scalar_roundoff(type);
     const double blocks = ceil((double)k / OZAKI_BLOCK);
     return ozaki_error(residues) / unit + 1.5 * blocks * (1 + 2 * blocks * unit);
 }

@@ -28,8 +28,7 @@ struct rows {
 static double element(const struct rows *from, int64_t row, int64_t step)
 {
     const int64_t at = row * from->across + step * from->along;
-    return from->type == SCALAR_FLOAT ? (double)((const float *)from->memory)[at]
-                                      : ((const double *)from->memory)[at];
+    return scalar_get(from->type, from->memory, at);
 }
 
 int ozaki_row_shift(const struct residues *residues, const double *elements, int64_t count,
@@ -106,16 +105,13 @@ static double running_sum(const struct rows *a, int64_t i, const struct rows *b,
 static double get(const struct gemm *g, int64_t i, int64_t j)
 {
     const int64_t at = i + j * g->ldc;
-    return g->type == SCALAR_FLOAT ? (double)((const float *)g->c)[at] : ((const double *)g->c)[at];
+    return scalar_get(g->type, g->c, at);
 }
 
 static void put(const struct gemm *g, int64_t i, int64_t j, double value)
 {
     const int64_t at = i + j * g->ldc;
-    if (g->type == SCALAR_FLOAT)
-        ((float *)g->c)[at] = (float)value;
-    else
-        ((double *)g->c)[at] = value;
+    scalar_put(g->type, value, g->c, at);
 }
 
 struct tile {

@@ -340,6 +340,6 @@ cudaError_t ozaki_cuda(const struct gemm *gemm, const struct ozaki *ozaki, cudaS
         zeros.ld_acc = gemm->ldc;
         return combine_cuda(&zeros, stream);
     }
-    return gemm->type == SCALAR_FLOAT ? multiply_numbers<float>(gemm, *ozaki, stream)
-                                      : multiply_numbers<double>(gemm, *ozaki, stream);
+    return for_real(gemm->type,
+                    [&](auto x) { return multiply_numbers<decltype(x)>(gemm, *ozaki, stream); });
 }

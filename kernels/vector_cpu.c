@@ -10,7 +10,7 @@
 
 static bool is_zero(enum scalar type, double x)
 {
-    return type == SCALAR_FLOAT ? (float)x == 0 : x == 0;
+    return scalar_rounded(type, x) == 0;
 }
 
 static void combine_whole(const struct combine *c, int64_t i)
@@ -81,26 +81,13 @@ static void transpose_double(int64_t rows, int64_t cols, const double *from, int
             to[j * ld_to + i] = from[i * ld_from + j];
 }
 
-static void mirror_pair_float(const float *from, float *to, bool conjugate)
-{
-    to[0] = from[0];
-    to[1] = conjugate ? 0 - from[1] : from[1];
-}
-
-static void mirror_pair_double(const double *from, double *to, bool conjugate)
-{
-    to[0] = from[0];
-    to[1] = conjugate ? 0 - from[1] : from[1];
-}
-
 /* A pair becomes another one or, with `conjugate`, its conjugate; they are counted in numbers. */
 static void mirror_pair(enum scalar type, const void *from, int64_t from_at, void *to,
                         int64_t to_at, bool conjugate)
 {
-    if (type == SCALAR_FLOAT)
-        mirror_pair_float((const float *)from + from_at, (float *)to + to_at, conjugate);
-    else
-        mirror_pair_double((const double *)from + from_at, (double *)to + to_at, conjugate);
+    const double imaginary = scalar_get(type, from, from_at + 1);
+    scalar_put(type, scalar_get(type, from, from_at), to, to_at);
+    scalar_put(type, conjugate ? 0 - imaginary : imaginary, to, to_at + 1);
 }
 
 static void transpose_pairs(const struct mirror *m, int64_t i, int64_t rows, int64_t first,
@@ -153,12 +140,8 @@ void mirror_cpu(const struct mirror *m, int threads)
 
 static void clear_imaginary(const struct reflect *r, int64_t at)
 {
-    float *floats = r->matrix;
-    double *doubles = r->matrix;
-    if (r->type == SCALAR_FLOAT && isfinite(floats[at + 1]))
-        floats[at + 1] = (float)r->zero;
-    else if (r->type == SCALAR_DOUBLE && isfinite(doubles[at + 1]))
-        doubles[at + 1] = r->zero;
+    if (isfinite(scalar_get(r->type, r->matrix, at + 1)))
+        scalar_put(r->type, r->zero, r->matrix, at + 1);
 }
 
 void reflect_cpu(const struct reflect *r, int threads)
@@ -188,18 +171,14 @@ void standardize_cpu(const struct standardize *s, int threads)
     }
 }
 
-/* An element's numbers, exactly, in double. */
 static inline double number(const struct embed *e, int64_t at)
 {
-    return e->type == SCALAR_FLOAT ? ((const float *)e->from)[at] : ((const double *)e->from)[at];
+    return scalar_get(e->type, e->from, at);
 }
 
 static inline void set_number(const struct embed *e, int64_t at, double value)
 {
-    if (e->type == SCALAR_FLOAT)
-        ((float *)e->to)[at] = (float)value;
-    else
-        ((double *)e->to)[at] = value;
+    scalar_put(e->type, value, e->to, at);
 }
 
 void embed_cpu(const struct embed *e, int threads)

@@ -59,9 +59,9 @@ static cudaError_t with_result(const PARAMETERS &p, const START &start)
 {
     if (p.type == SCALAR_INT64)
         return p.whole ? start(whole_result<false>()) : start(whole_result<true>());
-    if (p.type == SCALAR_FLOAT)
-        return start(real_result<float, float>());
-    return p.whole ? start(real_result<int64_t, double>()) : start(real_result<double, double>());
+    if (p.whole)
+        return start(real_result<int64_t, double>());
+    return for_real(p.type, [&](auto x) { return start(real_result<decltype(x), decltype(x)>()); });
 }
 
 constexpr int COMBINE_X = 64, COMBINE_Y = 4, GRID_Y_MAX = 65535;
@@ -150,10 +150,11 @@ static cudaError_t start_over(void (*kernel)(PARAMETERS), const PARAMETERS &p, i
 
 cudaError_t combine_cuda(const struct combine *combine, cudaStream_t stream)
 {
-    const bool floats = combine->type == SCALAR_FLOAT;
     if (combine_is_complex(combine))
-        return start_over(floats ? combine_pairs_kernel<float> : combine_pairs_kernel<double>,
-                          *combine, combine->rows, combine->cols / 2, stream);
+        return for_real(combine->type, [&](auto x) {
+            return start_over(combine_pairs_kernel<decltype(x)>, *combine, combine->rows,
+                              combine->cols / 2, stream);
+        });
     return with_result(*combine, [&](auto result) {
         return start_over(combine_kernel<decltype(result)>, *combine, combine->rows, combine->cols,
                           stream);
@@ -239,11 +240,10 @@ cudaError_t mirror_cuda(const struct mirror *mirror, cudaStream_t stream)
         return cudaSuccess;
     dim3 block(MIRROR_SIDE, MIRROR_ROWS);
     dim3 grid = blocks_over(mirror->rows, MIRROR_SIDE, mirror->cols, MIRROR_SIDE);
-    if (mirror->pairs) {
-        auto kernel =
-            mirror->type == SCALAR_FLOAT ? mirror_pairs_kernel<float> : mirror_pairs_kernel<double>;
-        return start_kernel(kernel, grid, block, 0, stream, *mirror);
-    }
+    if (mirror->pairs)
+        return for_real(mirror->type, [&](auto x) {
+            return start_kernel(mirror_pairs_kernel<decltype(x)>, grid, block, 0, stream, *mirror);
+        });
     return with_result(*mirror, [&](auto result) {
         return start_kernel(mirror_kernel<decltype(result)>, grid, block, 0, stream, *mirror);
     });
@@ -269,8 +269,9 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) reflect_kernel(const str
 
 cudaError_t reflect_cuda(const struct reflect *r, cudaStream_t stream)
 {
-    auto kernel = r->type == SCALAR_FLOAT ? reflect_kernel<float> : reflect_kernel<double>;
-    return start_over(kernel, *r, r->side, r->side, stream);
+    return for_real(r->type, [&](auto x) {
+        return start_over(reflect_kernel<decltype(x)>, *r, r->side, r->side, stream);
+    });
 }
 
 /* One element per thread, as in combine_kernel; the division needs more than 32 registers, which
@@ -291,8 +292,9 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y, 6)
 
 cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
 {
-    auto kernel = s->type == SCALAR_FLOAT ? standardize_kernel<float> : standardize_kernel<double>;
-    return start_over(kernel, *s, s->rows, s->cols, stream);
+    return for_real(s->type, [&](auto x) {
+        return start_over(standardize_kernel<decltype(x)>, *s, s->rows, s->cols, stream);
+    });
 }
 
 /* One element of `from` per thread, likewise. */
@@ -320,6 +322,7 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struc
 
 cudaError_t embed_cuda(const struct embed *e, cudaStream_t stream)
 {
-    auto kernel = e->type == SCALAR_FLOAT ? embed_kernel<float> : embed_kernel<double>;
-    return start_over(kernel, *e, e->rows, e->cols, stream);
+    return for_real(e->type, [&](auto x) {
+        return start_over(embed_kernel<decltype(x)>, *e, e->rows, e->cols, stream);
+    });
 }

@@ -130,10 +130,10 @@ static void check_netcdf(const struct matrix_info *info, struct error *err)
 /* Kernels take alpha and beta as numbers of the product's type. */
 static void check_scalar(const struct problem *p, const char *name, double value, struct error *err)
 {
-    float rounded = (float)value;
-    if (p->type == SCALAR_FLOAT && (isinf(rounded) || (rounded == 0 && value != 0)))
-        error_add(err, EXIT_USAGE, "--%s %g is out of the range of float; give --type d", name,
-                  value);
+    const double rounded = scalar_rounded(p->type, value);
+    if (isinf(rounded) || (rounded == 0 && value != 0))
+        error_add(err, EXIT_USAGE, "--%s %g is out of the range of %s; give --type d", name, value,
+                  scalar_name(p->type));
 }
 
 /* Where the user asks for a grid, tiles or parts of k, these are of the general product.  To be

@@ -70,8 +70,7 @@ static int read_group(const struct problem *p, enum operand operand, struct stor
     for (int64_t i = 0; i < count; i++)
         for (int64_t h = 0; h < to->steps; h++) {
             const int64_t at = by_rows ? i * to->steps + h : h * count + i;
-            to->numbers[to->vectors + i][h] =
-                p->type == SCALAR_FLOAT ? (double)((const float *)numbers)[at] : numbers[at];
+            to->numbers[to->vectors + i][h] = scalar_get(p->type, numbers, at);
         }
     to->vectors += count;
     return 0;
@@ -133,7 +132,7 @@ static double largest_error(const struct samples *s)
  * more. */
 static void add_units(const struct problem *p, struct samples *s, double units[RESIDUES_MOST + 1])
 {
-    const double unit = p->type == SCALAR_FLOAT ? 0x1p-24 : 0x1p-53;
+    const double unit = scalar_roundoff(p->type);
     const int64_t block = min_i64(p->k, OZAKI_BLOCK);
     for (int moduli = p->moduli; moduli <= RESIDUES_MOST; moduli++) {
         struct residues residues;

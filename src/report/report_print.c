@@ -75,7 +75,7 @@ static void print_diagonal(const struct problem *p)
     bool correlates = p->standard.centers && p->standard.scales && p->alpha == 1 / (k - 1);
     if (correlates && p->type == SCALAR_FLOAT && p->moduli == 0)
         printf("Diagonal    within %.2g of 1, for rounding in floats (--type d: within %.2g)\n",
-               (k + 8) * 0x1p-24, (k + 8) * 0x1p-53);
+               (k + 8) * scalar_roundoff(p->type), (k + 8) * scalar_roundoff(SCALAR_DOUBLE));
 }
 
 /* Products in residues of what is NaN or Inf are made step by step. */

@@ -1,6 +1,5 @@
 #include "statistics.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,8 +46,7 @@ static const char *address(const struct census *s, const void *memory, int64_t a
 
 static double element(const struct census *s, const void *memory, int64_t at)
 {
-    return s->problem->type == SCALAR_FLOAT ? (double)((const float *)memory)[at]
-                                            : ((const double *)memory)[at];
+    return scalar_get(s->problem->type, memory, at);
 }
 
 /* Add the elements of a line: by the sums of all or, where these would be rounded, one by one. */
@@ -185,8 +183,7 @@ static void complain_nan(const struct census *s, struct error *err)
 /* What is half of the largest number at most has differences that are numbers, too. */
 static bool is_too_large(const struct problem *p, const struct moments *m)
 {
-    return m->largest > (p->type == SCALAR_FLOAT ? (double)FLT_MAX : DBL_MAX) / 2 &&
-           isfinite(m->largest);
+    return m->largest > scalar_largest(p->type) / 2 && isfinite(m->largest);
 }
 
 /* Rank 0: a line whose elements are so large that their differences may not be numbers. */

@@ -193,7 +193,7 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
 /* alpha and beta as kernels use them. */
 static double rounded(const struct problem *p, double scalar)
 {
-    return p->type == SCALAR_FLOAT ? (float)scalar : scalar;
+    return scalar_rounded(p->type, scalar);
 }
 
 /* C x is alpha op(A) op(B) x, or op(A) op(B) x' where alpha is complex: x' has what multiplies real

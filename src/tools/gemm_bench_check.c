@@ -1,5 +1,4 @@
 /* The independent product of gemm_bench: long double sums on the host, for some or all columns. */
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,12 +14,6 @@ enum {
 };
 
 static const double work_full = 0x1p27, work_sampled = 0x1p32; /* multiply-adds */
-
-static double element(enum scalar type, const void *matrix, int64_t at)
-{
-    return type == SCALAR_FLOAT ? (double)((const float *)matrix)[at]
-                                : ((const double *)matrix)[at];
-}
 
 static int64_t columns_of(const struct gemm *g, bool all)
 {
@@ -40,13 +33,13 @@ static void sum_band(const struct bench_operands *o, int64_t j, int64_t i0, int6
     const int64_t across = g->trans_a ? g->lda : 1, along = g->trans_a ? 1 : g->lda;
     long double sums[BAND], sizes[BAND];
     for (int64_t i = 0; i < rows; i++) {
-        sums[i] = element(g->type, o->c0, i0 + i + j * g->ldc);
+        sums[i] = scalar_get(g->type, o->c0, i0 + i + j * g->ldc);
         sizes[i] = fabsl(sums[i]);
     }
     for (int64_t p = 0; p < g->k; p++) {
-        const double b = element(g->type, o->b, g->trans_b ? j + p * g->ldb : p + j * g->ldb);
+        const double b = scalar_get(g->type, o->b, g->trans_b ? j + p * g->ldb : p + j * g->ldb);
         for (int64_t i = 0; i < rows; i++) {
-            double a = element(g->type, o->a, (i0 + i) * across + p * along);
+            double a = scalar_get(g->type, o->a, (i0 + i) * across + p * along);
             long double term = (long double)a * b;
             sums[i] += term;
             sizes[i] += fabsl(term);
@@ -63,7 +56,7 @@ static double norm_of(const struct gemm *g, const void *matrix, int64_t first, i
 {
     double squares = 0;
     for (int64_t p = 0; p < g->k; p++) {
-        const double x = element(g->type, matrix, first + p * along);
+        const double x = scalar_get(g->type, matrix, first + p * along);
         squares += x * x;
     }
     return sqrt(squares);
@@ -136,13 +129,13 @@ void bench_oracle_compare(const struct bench_oracle *oracle, const struct bench_
                           int moduli, struct bench_errors *errors)
 {
     const struct gemm *g = &o->gemm;
-    const double unit = (g->type == SCALAR_FLOAT ? FLT_EPSILON : DBL_EPSILON) / 2;
+    const double unit = scalar_roundoff(g->type);
     const double sums = 4 * sqrt((double)g->k + 1), residues = proven(g, moduli);
     double squares = 0;
     *errors = (struct bench_errors){.compared = oracle->cols * g->m};
     for (int64_t s = 0; s < oracle->cols; s++)
         for (int64_t i = 0; i < g->m; i++) {
-            double got = element(g->type, o->c, i + oracle->index[s] * g->ldc);
+            double got = scalar_get(g->type, o->c, i + oracle->index[s] * g->ldc);
             double error = fabs(got - oracle->product[s * g->m + i]);
             double size = unit * oracle->magnitude[s * g->m + i];
             double bound = unit * oracle->norms_a[i] * oracle->norms_b[s];

@@ -56,10 +56,7 @@ static void fill_random(enum scalar type, void *memory, size_t bytes, uint64_t s
 #pragma omp parallel for
     for (int64_t at = 0; at < count; at++) {
         const double x = number_at(seed, (uint64_t)at, phi);
-        if (type == SCALAR_FLOAT)
-            ((float *)memory)[at] = (float)x;
-        else
-            ((double *)memory)[at] = x;
+        scalar_put(type, x, memory, at);
     }
 }
 
@@ -112,10 +109,7 @@ static int expand_a(struct bench *b)
             char *re = (char *)o->a + (size_t)(i * across + h * along) * element;
             char *im = re + (size_t)across * element, *minus_im = re + (size_t)along * element;
             memcpy(minus_im + (size_t)across * element, re, element);
-            if (g->type == SCALAR_FLOAT)
-                *(float *)(void *)minus_im = -*(const float *)(const void *)im;
-            else
-                *(double *)(void *)minus_im = -*(const double *)(const void *)im;
+            scalar_put(g->type, -scalar_get(g->type, im, 0), minus_im, 0);
         }
     return upload(b, (void *)g->a, o->a, o->bytes[0]);
 }
