@@ -72,7 +72,7 @@ void journal_describe(struct journal *journal, const struct names *names,
             add_operand(product, letters[i], &p->matrix[i],
                         operand_state_file(operands, &p->matrix[i]),
                         operand_state_others(operands, (enum operand)i, &p->matrix[i]));
-    json_object_set_new(product, "type", json_string(scalar_name(problem_held(p, OPERAND_C))));
+    json_object_set_new(product, "type", json_string(scalar_name(p->held[OPERAND_C])));
     json_object_set_new(product, "alpha", json_real(p->alpha));
     json_object_set_new(product, "beta", json_real(p->beta));
     if (p->complex) {

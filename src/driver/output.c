@@ -95,7 +95,7 @@ static int create_part(struct output *output, const struct options *options,
     struct matfile_layout layout = {0};
     struct matrix_info *info = &output->info;
     *info = (struct matrix_info){.rows = p->m, .cols = p->n, .complex = p->complex};
-    matrix_set_type(info, problem_held(p, OPERAND_C));
+    matrix_set_type(info, p->held[OPERAND_C]);
     if (p->complex)
         name_parts(p, info);
     snprintf(info->file, sizeof info->file, "%s", output->names.part);
@@ -141,7 +141,7 @@ static int find_part(struct output *output, const struct options *options, const
         return err->code;
     if (!there || file_why_foreign(part, &status) || strcmp(info->file, part) != 0 ||
         info->rows != p->m || info->cols != p->n || info->complex != p->complex ||
-        !info->by_offset || !matrix_holds(info, problem_held(p, OPERAND_C)) ||
+        !info->by_offset || !matrix_holds(info, p->held[OPERAND_C]) ||
         !output_attributes_match(info, attributes))
         return error_add(err, EXIT_INPUT,
                          "%s is damaged, or differs from its journal; give --restart never to "

@@ -26,9 +26,9 @@ static int describe(struct session *s, struct recall *recall)
     if (!s->described || operand_state_take(&s->operands, p, &s->err) ||
         output_check_beside(names, &s->options, p, &s->err))
         return s->err.code;
-    if (!matrix_holds(c, problem_held(p, OPERAND_C)))
+    if (!matrix_holds(c, p->held[OPERAND_C]))
         error_add(&s->err, EXIT_INPUT, "%s:%s (%s) is not %s, as the product of A and B is",
-                  c->file, c->dataset, c->layout, scalar_name(problem_held(p, OPERAND_C)));
+                  c->file, c->dataset, c->layout, scalar_name(p->held[OPERAND_C]));
     if (!s->err.code)
         output_compare_attributes(recall, &s->options, p, &s->err);
     if (c->rows != p->m || c->cols != p->n)

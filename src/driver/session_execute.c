@@ -164,7 +164,7 @@ static uint64_t hash_block(struct session *s, int place, const struct block *blo
                            struct error *cannot)
 {
     const struct matrix_info info = save_matrix(&s->output.info, s->output.names.sums[place]);
-    const struct reading part = {&info, problem_held(&s->problem, OPERAND_C), block, 1, 1, false};
+    const struct reading part = {&info, s->problem.held[OPERAND_C], block, 1, 1, false};
     struct bands bands;
     phase_begin("checking saved sums", (double)(block->rows * block->cols) *
                                            (double)problem_element(&s->problem, OPERAND_C));
@@ -269,7 +269,7 @@ static void requeue(struct session *s, const struct block *tile)
     const struct block blocks[] = {*tile, triangle_mirror(tile, problem_width(&s->problem))};
     const int count = problem_mirrors(&s->problem) && !block_equal(&blocks[0], &blocks[1]) ? 2 : 1;
     const struct reading what = {
-        &s->output.info, problem_held(&s->problem, OPERAND_C), blocks, count, 1, false};
+        &s->output.info, s->problem.held[OPERAND_C], blocks, count, 1, false};
     struct progress *now = &s->progress;
     struct bands bands;
     struct error why = {0};

@@ -215,7 +215,7 @@ double attempt_save_seconds(const struct attempt *attempt, const struct machine 
     const struct plan *plan = &attempt->plan;
     double tiles = (double)plan->grid_rows * plan->grid_cols * plan->layers;
     return tiles * (double)(plan->tile_rows * plan->tile_cols) *
-           (double)scalar_size(problem_sums(&attempt->problem)) / machine->disk_write_bytes_per_s;
+           (double)scalar_size(attempt->problem.sums) / machine->disk_write_bytes_per_s;
 }
 
 double attempt_stop_seconds(const struct attempt *attempt, const struct machine *machine)

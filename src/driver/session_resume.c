@@ -124,7 +124,7 @@ int session_compare(struct session *s)
     /* Within the memory that the run may have, 1 MiB a thread. */
     const int threads = (int)max_i64(min_i64(m->threads, (int64_t)(m->host_memory >> 22)), 1);
     struct block blocks[BLOCKS_MAX];
-    struct reading what = {c, problem_held(&s->problem, OPERAND_C), blocks, 0, threads, true};
+    struct reading what = {c, s->problem.held[OPERAND_C], blocks, 0, threads, true};
     if (s->options.verify == VERIFY_OFF || s->options.restart == RESTART_TRUST) {
         s->progress.trusted = s->record.report.trusted = true;
         phase_end();

@@ -18,7 +18,7 @@ const char *problem_exact_text(const struct problem *p)
     return p->exact ? text_make("exact integers: %s x %s -> %s",
                                 scalar_name(p->matrix[OPERAND_A].elements),
                                 scalar_name(p->matrix[OPERAND_B].elements),
-                                scalar_name(problem_held(p, OPERAND_C)))
+                                scalar_name(p->held[OPERAND_C]))
                     : "";
 }
 
@@ -121,11 +121,12 @@ bool integers_choose(const struct options *o, struct problem *p, enum operand en
     if (!holds_integers(a) || !holds_integers(b) || a->elements == SCALAR_INT64 ||
         b->elements == SCALAR_INT64 || (o->convert && o->type == SCALAR_FLOAT))
         return false;
-    p->type = SCALAR_DOUBLE;
+    problem_set_type(p, SCALAR_DOUBLE);
     const wide sum = largest_of_types(p);
     const bool rounds = names_kernels(o) || changes_a(o) || sum > (wide)most_of_double;
     if (o->convert ? rounds : refuse(p, o, end, err))
         return !o->convert;
+    p->sums = SCALAR_INT64;
     p->held[OPERAND_A] = a->elements;
     p->held[OPERAND_B] = b->elements;
     p->held[OPERAND_C] = o->convert ? SCALAR_DOUBLE : SCALAR_INT64;

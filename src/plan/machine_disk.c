@@ -192,7 +192,7 @@ double machine_probe_disk(const struct problem *p, const struct prober *prober, 
     if (operand == OPERAND_COUNT || problem_bytes(p, operand) < worth_bytes)
         return 0;
     const struct matrix_info *info = &p->matrix[operand];
-    if (store_open(info, problem_held(p, operand), STORE_READ, p->io, &store, &ignored))
+    if (store_open(info, p->held[operand], STORE_READ, p->io, &store, &ignored))
         return 0;
     const size_t element = problem_element(p, operand);
     double rate = m->files_in_memory ? 0 : disk_rate(store, info, element, m, prober);

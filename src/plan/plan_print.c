@@ -94,7 +94,7 @@ static void print_problem(const struct problem *p)
         printf("C");
     }
     printf(", %s%s, C %" PRId64 "x%" PRId64 ", k %" PRId64 "\n", p->complex ? "complex " : "",
-           scalar_name(problem_held(p, OPERAND_C)), p->m, p->n / width, p->k / width);
+           scalar_name(p->held[OPERAND_C]), p->m, p->n / width, p->k / width);
     if (p->exact)
         printf("            %s\n", problem_exact_text(p));
     if (p->symmetric)

@@ -98,8 +98,7 @@ static void set_lds(const struct problem *p, struct plan *plan)
 
 int64_t plan_tile_ld(const struct problem *p, const struct plan *plan, const struct block *tile)
 {
-    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(problem_sums(p)))
-                                  : plan->ld[OPERAND_C];
+    return problem_is_triangle(p) ? pad_ld(tile->cols, scalar_size(p->sums)) : plan->ld[OPERAND_C];
 }
 
 /* Of the largest tile. */
@@ -110,7 +109,7 @@ static size_t triangle_bytes(const struct problem *p, const struct plan *plan)
         struct block tile = schedule_triangle(p, plan, rank);
         most = max_i64(most, tile.rows * plan_tile_ld(p, plan, &tile));
     }
-    return plan_buffer_bytes((size_t)most * scalar_size(problem_sums(p)));
+    return plan_buffer_bytes((size_t)most * scalar_size(p->sums));
 }
 
 size_t plan_panel_bytes(const struct problem *p, const struct plan *plan, enum operand operand)
@@ -153,7 +152,7 @@ size_t plan_line_bytes(const struct problem *p)
 /* What products of integers work in, likewise. */
 static size_t integers_bytes(const struct query *q, const struct plan *plan, size_t most)
 {
-    const enum scalar a = problem_held(q->p, OPERAND_A), b = problem_held(q->p, OPERAND_B);
+    const enum scalar a = q->p->held[OPERAND_A], b = q->p->held[OPERAND_B];
     if (!q->machine->gpu)
         return plan_buffer_bytes(integers_cpu_workspace(b, a, most));
     struct integers_part part =
@@ -205,15 +204,15 @@ static size_t reading_bytes(const struct problem *p, int readers)
     size_t bytes = 0;
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand))
-            bytes += store_overhead_bytes(&p->matrix[operand], problem_held(p, operand), STORE_READ,
-                                          p->io, readers);
+            bytes += store_overhead_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io,
+                                          readers);
     return bytes;
 }
 
 static struct matrix_info output_info(const struct problem *p)
 {
     struct matrix_info info = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&info, problem_held(p, OPERAND_C));
+    matrix_set_type(&info, p->held[OPERAND_C]);
     return info;
 }
 
@@ -222,13 +221,13 @@ static struct matrix_info output_info(const struct problem *p)
 static size_t writing_bytes(const struct problem *p, int writers)
 {
     const struct matrix_info output = output_info(p);
-    const enum scalar c = problem_held(p, OPERAND_C);
+    const enum scalar c = p->held[OPERAND_C];
     size_t mapped = store_overhead_bytes(&output, c, STORE_WRITE, p->io, writers);
     size_t shared = store_shared_bytes(&output, c, STORE_WRITE, p->io), read = 0;
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            size_t bytes = store_shared_bytes(&p->matrix[operand], problem_held(p, operand),
-                                              STORE_READ, p->io);
+            size_t bytes =
+                store_shared_bytes(&p->matrix[operand], p->held[operand], STORE_READ, p->io);
             read = bytes > read ? bytes : read;
         }
     return mapped + read > shared ? mapped + read : shared;
@@ -239,9 +238,8 @@ static size_t window_bytes(const struct query *q)
 {
     const struct matrix_info output = output_info(q->p);
     const size_t part = q->machine->host_memory / WINDOW_PART;
-    bool maps =
-        q->machine->output_in_memory &&
-        store_overhead_bytes(&output, problem_held(q->p, OPERAND_C), STORE_WRITE, q->p->io, 1) > 0;
+    bool maps = q->machine->output_in_memory &&
+                store_overhead_bytes(&output, q->p->held[OPERAND_C], STORE_WRITE, q->p->io, 1) > 0;
     return !maps ? 0 : part < WINDOW_MOST ? part : WINDOW_MOST;
 }
 

@@ -146,8 +146,7 @@ static double residues_moved(const struct problem *p, const struct plan *plan,
 
 int plan_plane_products(const struct problem *p)
 {
-    return integers_planes(problem_held(p, OPERAND_A)) *
-           integers_planes(problem_held(p, OPERAND_B));
+    return integers_planes(p->held[OPERAND_A]) * integers_planes(p->held[OPERAND_B]);
 }
 
 /* Bytes that a GPU moves to make planes of panels, unless they are such as they are, and to add

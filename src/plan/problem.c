@@ -5,12 +5,12 @@
 
 bool problem_by_offset(const struct problem *p, enum operand operand)
 {
-    return store_by_offset(&p->matrix[operand], problem_held(p, operand), p->io);
+    return store_by_offset(&p->matrix[operand], p->held[operand], p->io);
 }
 
 bool problem_through_hdf5(const struct problem *p, enum operand operand)
 {
-    return store_through_hdf5(&p->matrix[operand], problem_held(p, operand), p->io);
+    return store_through_hdf5(&p->matrix[operand], p->held[operand], p->io);
 }
 
 double problem_products(const struct problem *p)

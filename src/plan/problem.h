@@ -29,12 +29,14 @@ enum operand { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_COUNT };
 
 /* Plain data: rank 0 makes it, all ranks get a copy. */
 struct problem {
-    enum scalar type;                /* of its sums, unless they are exact */
-    enum scalar held[OPERAND_COUNT]; /* integers: as panels and C hold them; else they are `type` */
-    bool exact;                      /* A and B are integers, and so are the sums: of 64 bits */
-    bool measures;                   /* of which only A's and B's elements say whether they fit */
-    bool complex;                    /* n and k count real and imaginary parts */
-    int64_t m, n, k;                 /* C is m x n, op(A) m x k, op(B) k x n */
+    enum scalar
+        held[OPERAND_COUNT]; /* of A and B as slots and panels hold them, of C in its file */
+    enum scalar sums;        /* of accumulators */
+    enum scalar type;        /* of alpha and beta: that of the sums, or double if exact */
+    bool exact;              /* A and B are integers, and so are the sums: of 64 bits */
+    bool measures;           /* of which only A's and B's elements say whether they fit */
+    bool complex;            /* n and k count real and imaginary parts */
+    int64_t m, n, k;         /* C is m x n, op(A) m x k, op(B) k x n */
     /* Of a part of the product, a piece that is left (work.h) or that of a layer (layers.h): */
     int64_t row, col, k_first; /* where it begins in C, and in k */
     int64_t n_whole, k_whole;  /* n and k of the whole product */
@@ -50,28 +52,24 @@ struct problem {
     enum store_way io;
 };
 
-/* The elements of panels of A and B, and of C, in slots and in C's file. */
-static inline enum scalar problem_held(const struct problem *p, enum operand operand)
+/* All of it is of one type. */
+static inline void problem_set_type(struct problem *p, enum scalar type)
 {
-    return scalar_is_integer(p->held[operand]) ? p->held[operand] : p->type;
+    p->type = p->sums = type;
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        p->held[operand] = type;
 }
 
-/* The elements of accumulators. */
-static inline enum scalar problem_sums(const struct problem *p)
-{
-    return p->exact ? SCALAR_INT64 : p->type;
-}
-
-/* Whether these are not yet those of C if alpha is 1 and beta 0. */
+/* Whether sums are not yet elements of C if alpha is 1 and beta 0. */
 static inline bool problem_rounds(const struct problem *p)
 {
-    return problem_sums(p) != problem_held(p, OPERAND_C);
+    return p->sums != p->held[OPERAND_C];
 }
 
 /* Bytes of such an element. */
 static inline size_t problem_element(const struct problem *p, enum operand operand)
 {
-    return scalar_size(problem_held(p, operand));
+    return scalar_size(p->held[operand]);
 }
 
 /* Bytes of the matrix, as such elements. */

@@ -7,7 +7,7 @@
 static int whole_bits(const struct problem *p, enum operand operand)
 {
     const struct matrix_info *info = &p->matrix[operand];
-    const enum scalar held = problem_held(p, operand);
+    const enum scalar held = p->held[operand];
     const int bits = scalar_whole_bits(held);
     const bool converted = info->integers && !scalar_is_integer(held);
     return converted && 8 * info->element_bytes > (size_t)bits ? bits : 0;

@@ -91,7 +91,7 @@ static void check_types(struct problem *p, const struct options *options, enum o
 {
     const char *types = p->complex ? "z (or c)" : "d (or s)";
     if (options->convert) {
-        p->type = options->type;
+        problem_set_type(p, options->type);
         return;
     }
     const struct matrix_info *a = &p->matrix[OPERAND_A];
@@ -108,7 +108,7 @@ static void check_types(struct problem *p, const struct options *options, enum o
                       "%s is %s but A is %s; give --type %s to convert while reading",
                       operand_names[i], element_name(info), element_name(a), types);
     }
-    p->type = scalar_is_real(a->elements) ? a->elements : SCALAR_DOUBLE;
+    problem_set_type(p, scalar_is_real(a->elements) ? a->elements : SCALAR_DOUBLE);
 }
 
 /* What is packed would be multiplied as it is stored, and a missing element as a number. */

@@ -136,7 +136,7 @@ static json_t *problem_json(const struct problem *p)
     const int64_t width = problem_width(p);
     return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:b, s:b, "
                      "s:s, s:s, s:s, s:s}",
-                     "type", scalar_name(problem_held(p, OPERAND_C)), "complex", p->complex, "m",
+                     "type", scalar_name(p->held[OPERAND_C]), "complex", p->complex, "m",
                      (json_int_t)p->m, "n", (json_int_t)(p->n / width), "k",
                      (json_int_t)(p->k / width), "alpha", p->alpha, "beta", p->beta, "alpha_imag",
                      p->alpha_i, "beta_imag", p->beta_i, "trans_a", p->trans[0], "trans_b",

@@ -109,7 +109,7 @@ static void write_product(FILE *out, const struct account *a)
     }
     write_standard(out, &p->standard);
     fprintf(out, "; %s%s; C %" PRId64 "x%" PRId64 ", k %" PRId64, p->complex ? "complex " : "",
-            p->exact ? problem_exact_text(p) : scalar_name(problem_held(p, OPERAND_C)), p->m,
+            p->exact ? problem_exact_text(p) : scalar_name(p->held[OPERAND_C]), p->m,
             p->n / problem_width(p), p->k / problem_width(p));
 }
 

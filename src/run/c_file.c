@@ -21,9 +21,9 @@ int c_file_open(struct c_file *file, const struct problem *p, const struct plan 
     file->info = info;
     file->comm = comm;
     phase_begin("reserving space for C", 0);
-    if (store_open(info, problem_held(p, OPERAND_C), STORE_WRITE, p->io, &file->store, err) ||
+    if (store_open(info, p->held[OPERAND_C], STORE_WRITE, p->io, &file->store, err) ||
         (comm->rank == 0 && store_reserve(file->store, err)) ||
-        (checked && checksum_open(&file->checksum, problem_held(p, OPERAND_C), info->cols, err)))
+        (checked && checksum_open(&file->checksum, p->held[OPERAND_C], info->cols, err)))
         return err->code;
     store_widen(file->store, plan->window_bytes);
     return 0;

@@ -86,7 +86,7 @@ static int sketch_rows(struct check *c, int64_t skip, int64_t rows, const void *
                        double *sums, double *squares, struct error *err)
 {
     int64_t at = skip * c->classes;
-    struct sketch sketch = {.type = problem_sums(c->problem),
+    struct sketch sketch = {.type = c->problem->sums,
                             .exact = c->problem->exact,
                             .rows = rows,
                             .cols = columns_of(c, skip, rows),
@@ -162,7 +162,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     struct block b = schedule_factor(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
     bool trans = c->problem->trans[OPERAND_B];
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
-    const enum scalar type = problem_held(c->problem, OPERAND_B);
+    const enum scalar type = c->problem->held[OPERAND_B];
     struct sketch sketch = {.type = type,
                             .exact = c->problem->exact,
                             .trans = trans,
@@ -319,7 +319,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
         return 0;
     bool trans = c->problem->trans[OPERAND_A], exact = c->problem->exact;
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
-    struct project project = {.type = problem_held(c->problem, OPERAND_A),
+    struct project project = {.type = c->problem->held[OPERAND_A],
                               .exact = exact,
                               .trans = trans,
                               .begin = c->begins || product->first > 0,
@@ -369,7 +369,7 @@ static int fail(struct check *c, const struct block *tile, int64_t row, double r
     return error_add(err, EXIT_VERIFY,
                      "the product failed its check%s: row %" PRId64 " of the tile at (%" PRId64
                      ", %" PRId64 ") differs by %.3g times the bound of rounding errors; the "
-                                  "device (%s) or its memory may be faulty",
+                     "device (%s) or its memory may be faulty",
                      again, tile->row + row, tile->row, tile->col, ratio, c->device->info.name);
 }
 

@@ -45,7 +45,7 @@ bool drain_computes(const struct drain *d)
 static int load_c0(struct drain *d, const struct block *part, int buffer, struct error *err)
 {
     struct device *dev = d->device;
-    struct matrix c0 = {problem_held(d->problem, OPERAND_C), d->c0[buffer], part->cols, *part};
+    struct matrix c0 = {d->problem->held[OPERAND_C], d->c0[buffer], part->cols, *part};
     intake_interrupt(d->in);
     if (dev->wait(dev, STREAM_IN, d->c0_used[buffer], err) || intake_copy(d->in, &c0, NULL, err) ||
         dev->record(dev, d->c0_used[buffer], STREAM_IN, err))
@@ -57,7 +57,7 @@ struct combine drain_combine(const struct drain *d, const struct block *part)
 {
     const struct problem *p = d->problem;
     return (struct combine){
-        .type = problem_held(p, OPERAND_C),
+        .type = p->held[OPERAND_C],
         .rows = part->rows,
         .cols = part->cols,
         .alpha = d->plan->slabs ? p->alpha : 0,
@@ -97,8 +97,8 @@ struct mirrored {
 /* What becomes of C. */
 static struct mirrored as_c(const struct problem *p)
 {
-    return (struct mirrored){p->alpha, p->beta, p->alpha_i, p->beta_i, problem_held(p, OPERAND_C),
-                             p->exact};
+    return (struct mirrored){p->alpha,           p->beta, p->alpha_i, p->beta_i,
+                             p->held[OPERAND_C], p->exact};
 }
 
 static int mirror_part(struct drain *d, const struct matrix *acc, const struct block *part,
@@ -175,7 +175,7 @@ static bool find_mirror(const struct drain *d, const struct block *tile, int64_t
 
 int drain_sums_mirror(struct drain *d, const struct matrix *acc, int64_t index, struct error *err)
 {
-    const struct mirrored how = {.alpha = 1, .type = problem_sums(d->problem)};
+    const struct mirrored how = {.alpha = 1, .type = d->problem->sums};
     struct block part;
     for (int64_t i = 0; find_mirror(d, &acc->block, index, i, &part); i++)
         if (mirror_part(d, acc, &part, &how, err))

@@ -53,7 +53,7 @@ int magnitude_read(const struct problem *p, const struct machine *machine, struc
     *to = (struct magnitude){0};
     for (int i = 0; i < matrices && !err->code; i++) {
         const struct matrix_info *info = &p->matrix[i];
-        struct magnitude_search search = {.type = problem_held(p, (enum operand)i)};
+        struct magnitude_search search = {.type = p->held[i]};
         struct pass pass = {.info = info,
                             .type = search.type,
                             .way = p->io,

@@ -20,8 +20,8 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];
         feed->buffers = plan->buffers[operand];
-        feed->part.matrix = (struct matrix){.type = problem_held(problem, (enum operand)operand),
-                                            .ld = plan->ld_panel[operand]};
+        feed->part.matrix =
+            (struct matrix){.type = problem->held[operand], .ld = plan->ld_panel[operand]};
         feed->factor = (struct matrix){.type = problem->type, .ld = plan->ld[operand]};
         feed->current = &feed->part;
         if (feed->buffers == 0)

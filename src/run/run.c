@@ -22,8 +22,8 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
     const bool same = follows && !problem_is_triangle(p);
     const int64_t columns =
         problem_is_triangle(p) ? triangle_columns(p, tile, rows->row - 1) : tile->cols;
-    const struct integers integers = {.a = problem_held(p, OPERAND_B),
-                                      .b = problem_held(p, OPERAND_A),
+    const struct integers integers = {.a = p->held[OPERAND_B],
+                                      .b = p->held[OPERAND_A],
                                       .workspace = run->workspace,
                                       .bytes = run->plan->residues_bytes,
                                       .cols = run->plan->tile_rows,
@@ -152,7 +152,7 @@ int run_warm_up(struct run *run, struct error *err)
     struct event *combined = run->drain.drained[0];
     struct block corner = {0, 0, 1, problem_width(p)};
     struct combine combine = drain_combine(&run->drain, &corner);
-    const struct mirror mirror = {.type = problem_held(p, OPERAND_C),
+    const struct mirror mirror = {.type = p->held[OPERAND_C],
                                   .rows = 1,
                                   .cols = 1,
                                   .alpha = p->alpha,

@@ -27,7 +27,7 @@ static int open_inputs(struct run *run, struct error *err)
     const struct problem *p = run->problem;
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, (enum operand)operand))
-            store_open(&p->matrix[operand], problem_held(p, (enum operand)operand), STORE_READ,
+            store_open(&p->matrix[operand], p->held[operand], STORE_READ,
                        reading_way(run, (enum operand)operand), &run->stores[operand], err);
     return err->code;
 }
@@ -48,8 +48,8 @@ static void *carve_memory(struct run *run)
     enum algorithm algorithm = run->request->algorithm;
     for (int i = 0; i < plan->tiles; i++)
         run->accumulators[i] = carve(run, plan_panel_bytes(p, plan, OPERAND_C));
-    run->acc = (struct matrix){
-        .type = problem_sums(p), .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
+    run->acc =
+        (struct matrix){.type = p->sums, .memory = run->accumulators[0], .ld = plan->ld[OPERAND_C]};
     run->drain.tile = run->acc;
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         for (int64_t i = 0; i < plan->buffers[operand] && plan->slabs > 0; i++)

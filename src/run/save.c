@@ -89,7 +89,7 @@ static bool has_room(const struct run *run, int fd)
     const struct plan *plan = run->plan;
     struct statvfs fs;
     struct stat file, c;
-    double width = (double)plan->tile_cols * (double)scalar_size(problem_sums(run->problem));
+    double width = (double)plan->tile_cols * (double)scalar_size(run->problem->sums);
     double rows = (double)plan->grid_rows * plan->grid_cols * (double)plan->tile_rows;
     if (fstat(fd, &file) || fstatvfs(fd, &fs) || stat(run->output_info->file, &c))
         return false;
@@ -155,8 +155,8 @@ static int open_place(struct run *run, int64_t super, bool *there, struct error 
         return err->code = ERROR_ELSEWHERE;
     *there = missing == 0;
     if (*there && !*store &&
-        store_open(&info, problem_held(run->problem, OPERAND_C), STORE_WRITE, run->problem->io,
-                   store, &why))
+        store_open(&info, run->problem->held[OPERAND_C], STORE_WRITE, run->problem->io, store,
+                   &why))
         fail_save(s, &why);
     return 0;
 }
@@ -447,7 +447,7 @@ static int load_tile(struct run *run, uint64_t *sum, struct error *cannot, struc
         return 0;
     run->acc.block = tile;
     begin_sums(run, "loading what was saved");
-    store_open(&info, problem_held(p, OPERAND_C), STORE_READ, STORE_BUFFERED, &store, cannot);
+    store_open(&info, p->held[OPERAND_C], STORE_READ, STORE_BUFFERED, &store, cannot);
     for (int64_t i = 0; i < schedule_strips(run->plan, &tile); i++) {
         struct block strip = schedule_strip(p, run->plan, &tile, i);
         load_block(run, store, &strip, true, sum, cannot, err);

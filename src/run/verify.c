@@ -165,7 +165,7 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
-    const enum scalar held = problem_held(p, operand);
+    const enum scalar held = p->held[operand];
     s->check = f;
     s->operand = operand;
     s->share = share_of(info, f->comm);
@@ -434,7 +434,7 @@ static int allocate(struct full_check *f, const struct machine *machine, struct 
         *sums_of[i] = carve(&next, sums);
     f->norms = carve(&next, f->classes);
     f->verdicts = next;
-    return checksum_open(&f->table, problem_held(p, OPERAND_C), p->n, err);
+    return checksum_open(&f->table, p->held[OPERAND_C], p->n, err);
 }
 
 int verify_files(const struct problem *p, const struct matrix_info *c,

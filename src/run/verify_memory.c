@@ -43,12 +43,12 @@ int verify_rooms(const struct problem *p)
 size_t verify_fixed_bytes(const struct problem *p, int classes, int threads)
 {
     struct matrix_info c = {.rows = p->m, .cols = p->n, .by_offset = true};
-    matrix_set_type(&c, problem_held(p, OPERAND_C));
-    size_t most = pass_overhead(&c, problem_held(p, OPERAND_C), verify_way(p, true), threads);
+    matrix_set_type(&c, p->held[OPERAND_C]);
+    size_t most = pass_overhead(&c, p->held[OPERAND_C], verify_way(p, true), threads);
     for (enum operand operand = 0; operand < OPERAND_COUNT; operand++)
         if (problem_reads(p, operand)) {
-            const size_t bytes = pass_overhead(&p->matrix[operand], problem_held(p, operand),
-                                               verify_way(p, false), threads);
+            const size_t bytes =
+                pass_overhead(&p->matrix[operand], p->held[operand], verify_way(p, false), threads);
             most = bytes > most ? bytes : most;
         }
     return vector_bytes(p, classes) + most;

@@ -206,6 +206,8 @@ static inline struct bench open_bench(enum scalar type, int64_t m, int64_t n, in
                       .device = target->device,
                       .kind = kind,
                       .problem = {.type = type,
+                                  .sums = type,
+                                  .held = {type, type, type},
                                   .m = m,
                                   .n = n,
                                   .k = k,

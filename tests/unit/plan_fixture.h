@@ -33,13 +33,13 @@ static inline void make_complex(struct problem *p, bool a_too)
 /* Bits of `flags`: double; trans of A, of B; alpha 0; beta 2; A and C chunked; complex; but A. */
 static inline struct problem make_problem(int64_t m, int64_t n, int64_t k, int flags)
 {
-    struct problem p = {.type = flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT,
-                        .m = m,
+    struct problem p = {.m = m,
                         .n = n,
                         .k = k,
                         .trans = {flags & 2, flags & 4},
                         .alpha = flags & 8 ? 0 : 1,
                         .beta = flags & 16 ? 2 : 0};
+    problem_set_type(&p, flags & 1 ? SCALAR_DOUBLE : SCALAR_FLOAT);
     int64_t rows[] = {p.trans[0] ? k : m, p.trans[1] ? n : k, m};
     int64_t cols[] = {p.trans[0] ? m : k, p.trans[1] ? k : n, n};
     for (int i = 0; i < OPERAND_COUNT; i++) {

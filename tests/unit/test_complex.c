@@ -161,7 +161,8 @@ static void reflections_are_as_documented(void **state)
 
 static struct problem make_problem(int trans, int conjugate, bool a_complex, bool b_complex)
 {
-    struct problem p = {.type = SCALAR_DOUBLE, .complex = true};
+    struct problem p = {.complex = true};
+    problem_set_type(&p, SCALAR_DOUBLE);
     for (int i = 0; i < 2; i++) {
         p.trans[i] = trans >> i & 1;
         p.conjugate[i] = conjugate >> i & 1;

@@ -21,8 +21,8 @@ static struct problem make_problem(const struct matfile_layout *layout, enum axi
     struct error err = {0};
     struct matfile *file;
     struct block all = {.rows = ROWS, .cols = COLS};
-    struct problem p = {.type = SCALAR_DOUBLE,
-                        .standard = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
+    struct problem p = {.standard = {.axis = axis, .centers = true, .missing = MISSING_MEAN}};
+    problem_set_type(&p, SCALAR_DOUBLE);
     p.matrix[OPERAND_A] = matrix("a.h5", ROWS, COLS, SCALAR_DOUBLE);
     unlink("a.h5");
     succeed(matfile_create(&p.matrix[OPERAND_A], true, layout, NULL, &err), &err);

@@ -55,7 +55,8 @@ static void make_product(struct problem *p, struct matrix_info *c, uint64_t *sum
             for (int l = 0; l < K; l++)
                 product[i][j] += a[i][l] * b[l][j];
         }
-    *p = (struct problem){.type = SCALAR_DOUBLE, .m = M, .n = N, .k = K, .alpha = 1};
+    *p = (struct problem){.m = M, .n = N, .k = K, .alpha = 1};
+    problem_set_type(p, SCALAR_DOUBLE);
     p->matrix[OPERAND_A] = make_matrix("a.h5", &a[0][0], M, K);
     p->matrix[OPERAND_B] = make_matrix("b.h5", &b[0][0], K, N);
     *c = make_matrix("c.h5", &product[0][0], M, N);
@@ -120,7 +121,8 @@ static void test_residual_alone(void **state)
 static void test_too_little_memory(void **state)
 {
     (void)state;
-    struct problem p = {.type = SCALAR_DOUBLE, .m = 1 << 20, .n = 1, .k = 1, .alpha = 1};
+    struct problem p = {.m = 1 << 20, .n = 1, .k = 1, .alpha = 1};
+    problem_set_type(&p, SCALAR_DOUBLE);
     for (int operand = OPERAND_A; operand <= OPERAND_B; operand++)
         p.matrix[operand] = (struct matrix_info){.elements = SCALAR_DOUBLE, .by_offset = true};
     struct machine small = {.threads = 4, .host_memory = 64 << 20};
@@ -147,6 +149,7 @@ static void test_memory_for_chunks_of_integers(void **state)
                                      .chunk_bytes = 16 << 20,
                                      .pipeline.count = 1};
     struct problem p = {.type = SCALAR_DOUBLE,
+                        .sums = SCALAR_INT64,
                         .exact = true,
                         .m = 8192,
                         .n = 8192,
