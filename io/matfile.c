@@ -158,7 +158,7 @@ static void find_gaps(struct matfile *m)
     H5Pfill_value_defined(plist, &defined);
     m->gaps = layout == H5D_CHUNKED || layout == H5D_VIRTUAL;
     for (enum scalar type = 0; type < SCALAR_COUNT; type++)
-        if (scalar_is_real(type))
+        if (scalar_is_real(type) && (scalar_factor(type) == type || matrix_holds(&m->info, type)))
             find_fill(plist, &m->info, type, &m->fills[type]);
     if (layout == H5D_CONTIGUOUS || (layout == H5D_CHUNKED && defined == H5D_FILL_VALUE_UNDEFINED))
         m->nothing = H5Pget_external_count(plist) == 0 && H5Dget_storage_size(m->dataset) == 0;

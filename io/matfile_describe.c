@@ -285,7 +285,7 @@ static const char *why_not_by_offset(hid_t dataset, struct matrix_info *info, st
 {
     char parts[2][MATFILE_PART_MAX];
     hid_t whole = H5Dget_type(dataset), type = h5_part_type(whole, parts);
-    bool native = info->elements != SCALAR_OTHER && H5Tequal(type, h5_native(info->elements)) > 0;
+    bool native = h5_is_native(type, info->elements);
     h5_close(type);
     h5_close(whole);
     uint64_t bytes = (uint64_t)info->rows * (uint64_t)info->cols * info->element_bytes;

@@ -182,8 +182,9 @@ int h5_check_marks(const struct matrix_info *info, enum scalar type, const struc
 void h5_append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The HDF5 type of real numbers in memory.  Not to be closed. */
+/* The HDF5 type of real numbers in memory, as the table of types says.  To be closed. */
 hid_t h5_native(enum scalar type);
+bool h5_is_native(hid_t type, enum scalar scalar);
 
 /* The type whose numbers a type of a file has, in either byte order; SCALAR_OTHER where there is
  * none. */

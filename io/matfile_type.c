@@ -8,17 +8,25 @@ enum { MEMBERS_LISTED = 5 };
 
 hid_t h5_native(enum scalar type)
 {
-    switch (type) {
-    case SCALAR_FLOAT: return H5T_NATIVE_FLOAT;
-    case SCALAR_INT8: return H5T_NATIVE_INT8;
-    case SCALAR_UINT8: return H5T_NATIVE_UINT8;
-    case SCALAR_INT16: return H5T_NATIVE_INT16;
-    case SCALAR_UINT16: return H5T_NATIVE_UINT16;
-    case SCALAR_INT32: return H5T_NATIVE_INT32;
-    case SCALAR_UINT32: return H5T_NATIVE_UINT32;
-    case SCALAR_INT64: return H5T_NATIVE_INT64;
-    default: return H5T_NATIVE_DOUBLE;
+    const size_t bytes = scalar_size(type), exponent = scalar_table[type].exponent;
+    const size_t fraction = 8 * bytes - 1 - exponent;
+    hid_t made = H5Tcopy(exponent ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64);
+    if (exponent) {
+        H5Tset_fields(made, 8 * bytes - 1, fraction, exponent, 0, fraction);
+        H5Tset_ebias(made, ((size_t)1 << (exponent - 1)) - 1);
+    } else {
+        H5Tset_sign(made, scalar_is_signed(type) ? H5T_SGN_2 : H5T_SGN_NONE);
     }
+    H5Tset_size(made, bytes);
+    return made;
+}
+
+bool h5_is_native(hid_t type, enum scalar scalar)
+{
+    hid_t native = scalar == SCALAR_OTHER ? -1 : h5_native(scalar);
+    bool same = native >= 0 && H5Tequal(type, native) > 0;
+    h5_close(native);
+    return same;
 }
 
 /* The type in the byte order of the processor; of integers the one that has all of them. */
@@ -36,8 +44,8 @@ enum scalar h5_scalar(hid_t type)
 {
     hid_t native = in_native_order(type);
     enum scalar found = 0;
-    while (found < SCALAR_COUNT && (H5Tget_precision(type) != 8 * scalar_size(found) ||
-                                    H5Tequal(native, h5_native(found)) <= 0))
+    while (found < SCALAR_COUNT &&
+           (H5Tget_precision(type) != 8 * scalar_size(found) || !h5_is_native(native, found)))
         found++;
     h5_close(native);
     return found;
@@ -46,11 +54,13 @@ enum scalar h5_scalar(hid_t type)
 hid_t h5_memory_type(const struct matrix_info *info, enum scalar type)
 {
     size_t size = scalar_size(type);
+    hid_t native = h5_native(type);
     if (!info->complex)
-        return H5Tcopy(h5_native(type));
+        return native;
     hid_t pair = H5Tcreate(H5T_COMPOUND, 2 * size);
-    H5Tinsert(pair, info->parts[0], 0, h5_native(type));
-    H5Tinsert(pair, info->parts[1], size, h5_native(type));
+    H5Tinsert(pair, info->parts[0], 0, native);
+    H5Tinsert(pair, info->parts[1], size, native);
+    h5_close(native);
     return pair;
 }
 

@@ -59,7 +59,7 @@ struct chunk_piece {
 /* Whether elements need no conversion. */
 static bool is_native(const struct matrix_info *info, enum scalar type)
 {
-    return !info->swapped && info->element_bytes == scalar_size(type);
+    return !info->swapped && matrix_holds(info, type);
 }
 
 static size_t chunks_overhead(const struct matrix_info *info, enum scalar type,

@@ -20,6 +20,13 @@ static cudaError_t for_real(enum scalar type, const START &start)
     }
 }
 
+/* Likewise, with an element as it is stored, and what it becomes before it is multiplied. */
+template <class START>
+static cudaError_t for_stored(enum scalar stored, const START &start)
+{
+    return for_real(stored, [&](auto x) { return start(x, x); });
+}
+
 /* Enqueue a kernel with `shared_bytes` of dynamic shared memory.  Returns at once. */
 template <typename... PARAMETERS, typename... ARGUMENTS>
 cudaError_t start_kernel(void (*kernel)(PARAMETERS...), dim3 grid, dim3 block, size_t shared_bytes,

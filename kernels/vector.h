@@ -83,13 +83,15 @@ struct standardize {
     enum missing missing;
 };
 
-/* The real matrix that stands for a complex one in a product.  Each element r + si of `from`, or
+/* What is multiplied in place of what a file has: numbers of another type, or the real matrix that
+ * stands for a complex one.  Each element r + si of `from`, or
  * with `conjugate` r - si, becomes so many numbers of `to`:
  *     wide:  r s      high:  r      both:   r s
  *                            s             -s r
  * Where `from` is real, s is 0. */
 struct embed {
-    enum scalar type;
+    enum scalar type;   /* of `to` */
+    enum scalar stored; /* of `from`: this, or one that becomes it (scalar.h) */
     int64_t rows, cols; /* of `from`, in elements: pairs of numbers, if it is complex */
     const void *from;
     void *to;

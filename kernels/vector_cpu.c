@@ -173,7 +173,7 @@ void standardize_cpu(const struct standardize *s, int threads)
 
 static inline double number(const struct embed *e, int64_t at)
 {
-    return scalar_get(e->type, e->from, at);
+    return scalar_get(e->stored, e->from, at);
 }
 
 static inline void set_number(const struct embed *e, int64_t at, double value)

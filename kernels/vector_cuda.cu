@@ -298,7 +298,7 @@ cudaError_t standardize_cuda(const struct standardize *s, cudaStream_t stream)
 }
 
 /* One element of `from` per thread, likewise. */
-template <typename T>
+template <typename FROM, typename T>
 __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struct embed p)
 {
     const int64_t j = (int64_t)blockIdx.x * COMBINE_X + threadIdx.x;
@@ -307,9 +307,9 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struc
         return;
     for (int64_t i = (int64_t)blockIdx.y * COMBINE_Y + threadIdx.y; i < p.rows;
          i += (int64_t)gridDim.y * COMBINE_Y) {
-        const T *from = static_cast<const T *>(p.from) + i * p.ld_from + j * width;
+        const FROM *from = static_cast<const FROM *>(p.from) + i * p.ld_from + j * width;
         T *to = static_cast<T *>(p.to) + i * high * p.ld_to + j * wide;
-        const T r = from[0], s = p.complex ? from[1] : T(0), si = p.conjugate ? -s : s;
+        const T r = from[0], s = p.complex ? T(from[1]) : T(0), si = p.conjugate ? -s : s;
         to[0] = r;
         if (p.wide)
             to[1] = si;
@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(COMBINE_X *COMBINE_Y) embed_kernel(const struc
 
 cudaError_t embed_cuda(const struct embed *e, cudaStream_t stream)
 {
-    return for_real(e->type, [&](auto x) {
-        return start_over(embed_kernel<decltype(x)>, *e, e->rows, e->cols, stream);
+    return for_stored(e->stored, [&](auto from, auto to) {
+        return start_over(embed_kernel<decltype(from), decltype(to)>, *e, e->rows, e->cols, stream);
     });
 }

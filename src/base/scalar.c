@@ -3,13 +3,13 @@
 #include <float.h>
 
 const struct scalar_info scalar_table[SCALAR_COUNT] = {
-    [SCALAR_FLOAT] = {"float", 4, 8, true, 0x1p-24, FLT_MAX},
-    [SCALAR_DOUBLE] = {"double", 8, 11, true, 0x1p-53, DBL_MAX},
-    [SCALAR_INT8] = {"int8", 1, 0, true, 0, 0x1p7},
-    [SCALAR_UINT8] = {"uint8", 1, 0, false, 0, 0x1p8 - 1},
-    [SCALAR_INT16] = {"int16", 2, 0, true, 0, 0x1p15},
-    [SCALAR_UINT16] = {"uint16", 2, 0, false, 0, 0x1p16 - 1},
-    [SCALAR_INT32] = {"int32", 4, 0, true, 0, 0x1p31},
-    [SCALAR_UINT32] = {"uint32", 4, 0, false, 0, 0x1p32 - 1},
-    [SCALAR_INT64] = {"int64", 8, 0, true, 0, 0x1p63},
+    [SCALAR_FLOAT] = {"float", 4, 8, true, SCALAR_FLOAT, 0x1p-24, FLT_MAX},
+    [SCALAR_DOUBLE] = {"double", 8, 11, true, SCALAR_DOUBLE, 0x1p-53, DBL_MAX},
+    [SCALAR_INT8] = {"int8", 1, 0, true, SCALAR_INT8, 0, 0x1p7},
+    [SCALAR_UINT8] = {"uint8", 1, 0, false, SCALAR_UINT8, 0, 0x1p8 - 1},
+    [SCALAR_INT16] = {"int16", 2, 0, true, SCALAR_INT16, 0, 0x1p15},
+    [SCALAR_UINT16] = {"uint16", 2, 0, false, SCALAR_UINT16, 0, 0x1p16 - 1},
+    [SCALAR_INT32] = {"int32", 4, 0, true, SCALAR_INT32, 0, 0x1p31},
+    [SCALAR_UINT32] = {"uint32", 4, 0, false, SCALAR_UINT32, 0, 0x1p32 - 1},
+    [SCALAR_INT64] = {"int64", 8, 0, true, SCALAR_INT64, 0, 0x1p63},
 };

@@ -26,8 +26,10 @@ struct scalar_info {
     unsigned char bytes;
     unsigned char exponent; /* bits of an IEEE 754 number's exponent; 0: an integer */
     bool is_signed;
-    double roundoff; /* the largest relative error of rounding to it; 0: an integer */
-    double largest;  /* the largest magnitude */
+    enum scalar factor; /* what it becomes on the device before it is multiplied: itself, or a type
+                           that has all of its numbers */
+    double roundoff;    /* the largest relative error of rounding to it; 0: an integer */
+    double largest;     /* the largest magnitude */
 };
 
 #ifdef __cplusplus
@@ -61,6 +63,11 @@ static inline bool scalar_is_real(enum scalar type)
 static inline bool scalar_is_signed(enum scalar type)
 {
     return scalar_table[type].is_signed;
+}
+
+static inline enum scalar scalar_factor(enum scalar type)
+{
+    return scalar_table[type].factor;
 }
 
 static inline double scalar_roundoff(enum scalar type)

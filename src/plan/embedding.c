@@ -3,12 +3,12 @@
 /* Rows, columns of the real matrix for one of the complex one, as stored. */
 static int64_t high(const struct problem *p, enum operand operand)
 {
-    return operand == OPERAND_B || p->trans[OPERAND_A] ? 2 : 1;
+    return p->complex && (operand == OPERAND_B || p->trans[OPERAND_A]) ? 2 : 1;
 }
 
 static int64_t wide(const struct problem *p, enum operand operand)
 {
-    return operand == OPERAND_B || !p->trans[OPERAND_A] ? 2 : 1;
+    return p->complex && (operand == OPERAND_B || !p->trans[OPERAND_A]) ? 2 : 1;
 }
 
 /* Numbers of an element in the file. */
@@ -19,8 +19,8 @@ static int64_t width(const struct problem *p, enum operand operand)
 
 bool embedding_needed(const struct problem *p, enum operand operand)
 {
-    return p->complex && operand != OPERAND_C &&
-           (high(p, operand) != 1 || wide(p, operand) != width(p, operand));
+    return operand != OPERAND_C && (problem_factor(p, operand) != p->held[operand] ||
+                                    high(p, operand) != 1 || wide(p, operand) != width(p, operand));
 }
 
 double embedding_stored(const struct problem *p, enum operand operand)
@@ -53,7 +53,8 @@ struct embed embedding_make(const struct problem *p, enum operand operand,
                             const struct block *stored)
 {
     bool turns = operand == OPERAND_B && p->trans[OPERAND_B];
-    return (struct embed){.type = p->type,
+    return (struct embed){.type = problem_factor(p, operand),
+                          .stored = p->held[operand],
                           .rows = stored->rows,
                           .cols = stored->cols / width(p, operand),
                           .complex = p->matrix[operand].complex,

@@ -1,5 +1,5 @@
-/* What a complex operand's file has, and the real matrix that is multiplied instead of it
- * (problem.h).  Pure.
+/* What the file has of an operand, and what is multiplied instead of it: of complex numbers the
+ * real matrix that stands for them (problem.h), of small types a larger one (scalar.h).  Pure.
  *
  * Blocks of op(A) and op(B) are transposed here as their files are.  Those of the file count real
  * numbers, as struct matrix_info does. */

@@ -85,7 +85,7 @@ static void set_lds(const struct problem *p, struct plan *plan)
         int64_t rows, cols;
         plan_panel_extents(p, plan, operand, &rows, &cols);
         plan->ld[operand] =
-            pad_ld(largest_factor(p, plan, operand).cols, problem_element(p, operand));
+            pad_ld(largest_factor(p, plan, operand).cols, scalar_size(problem_factor(p, operand)));
         if (operand != OPERAND_C)
             plan->ld_panel[operand] = pad_ld(cols, problem_element(p, operand));
     }
@@ -127,7 +127,7 @@ size_t plan_embedded_bytes(const struct problem *p, const struct plan *plan, enu
     if (!embedding_needed(p, operand))
         return 0;
     int64_t numbers = largest_factor(p, plan, operand).rows * plan->ld[operand];
-    return plan_buffer_bytes((size_t)numbers * scalar_size(p->type));
+    return plan_buffer_bytes((size_t)numbers * scalar_size(problem_factor(p, operand)));
 }
 
 size_t plan_check_bytes(const struct problem *p, const struct plan *plan, enum algorithm algorithm)

@@ -66,7 +66,13 @@ static inline bool problem_rounds(const struct problem *p)
     return p->sums != p->held[OPERAND_C];
 }
 
-/* Bytes of such an element. */
+/* What op(A) and op(B) are multiplied as. */
+static inline enum scalar problem_factor(const struct problem *p, enum operand operand)
+{
+    return scalar_factor(p->held[operand]);
+}
+
+/* Bytes of an element in a slot or panel, or of C. */
 static inline size_t problem_element(const struct problem *p, enum operand operand)
 {
     return scalar_size(p->held[operand]);

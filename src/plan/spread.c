@@ -45,6 +45,7 @@ static int read_factor(const struct problem *p, enum operand operand, struct sto
         return err->code;
     struct embed embed = embedding_make(p, operand, &stored);
     embed.from = s->slot;
+    embed.stored = p->type;
     embed.ld_from = stored.cols;
     embed.to = s->factor;
     embed.ld_to = block->cols;

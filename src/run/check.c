@@ -162,7 +162,7 @@ static int sketch_columns(struct check *c, int64_t skip, int64_t first, int64_t 
     struct block b = schedule_factor(c->problem, c->plan, OPERAND_B, &c->tile, c->slab);
     bool trans = c->problem->trans[OPERAND_B];
     int64_t at = first * (trans ? c->plan->ld[OPERAND_B] : 1);
-    const enum scalar type = c->problem->held[OPERAND_B];
+    const enum scalar type = problem_factor(c->problem, OPERAND_B);
     struct sketch sketch = {.type = type,
                             .exact = c->problem->exact,
                             .trans = trans,
@@ -319,7 +319,7 @@ int check_rows(struct check *c, const struct check_product *product, struct erro
         return 0;
     bool trans = c->problem->trans[OPERAND_A], exact = c->problem->exact;
     int64_t skip = product->rows.row - c->tile.row, rows = product->rows.rows, k = product->k;
-    struct project project = {.type = c->problem->held[OPERAND_A],
+    struct project project = {.type = problem_factor(c->problem, OPERAND_A),
                               .exact = exact,
                               .trans = trans,
                               .begin = c->begins || product->first > 0,

@@ -22,7 +22,8 @@ int panels_open(struct panels *p, const struct problem *problem, const struct pl
         feed->buffers = plan->buffers[operand];
         feed->part.matrix =
             (struct matrix){.type = problem->held[operand], .ld = plan->ld_panel[operand]};
-        feed->factor = (struct matrix){.type = problem->type, .ld = plan->ld[operand]};
+        feed->factor = (struct matrix){.type = problem_factor(problem, (enum operand)operand),
+                                       .ld = plan->ld[operand]};
         feed->current = &feed->part;
         if (feed->buffers == 0)
             continue;
@@ -239,8 +240,8 @@ int panels_warm_up(struct panels *p, const struct block *tile, int64_t slab, str
         panel->block = schedule_panel(p->problem, p->plan, i, tile, slab);
         feed->factor.block = schedule_factor(p->problem, p->plan, i, tile, slab);
         struct block element = {panel->block.row, panel->block.col, 1, problem_width(p->problem)};
-        if ((i == OPERAND_B && panels_standardize(p, panel, &element, err)) ||
-            embed(p, i, &element, err))
+        if (embed(p, i, &element, err) ||
+            (i == OPERAND_B && panels_standardize(p, panels_factor(p, i), &element, err)))
             return err->code;
     }
     return 0;
@@ -273,7 +274,8 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
         return 0; /* it is a part of B's */
     while (panel->prepared < comes->parts) {
         struct block part = next_part(panel, comes, &cut);
-        if (panels_standardize(p, &panel->matrix, &part, err) || embed(p, operand, &part, err))
+        if (embed(p, operand, &part, err) ||
+            panels_standardize(p, panels_factor(p, operand), &part, err)) /* of real matrices */
             return err->code;
     }
     return 0;

@@ -86,6 +86,7 @@ static void *embed_part(const struct full_check *f, const struct sweep *s, const
         return memory;
     struct embed embed = embedding_make(f->problem, s->operand, part);
     embed.from = memory;
+    embed.stored = s->pass.type;
     embed.ld_from = part->cols;
     embed.to = memory + s->pass.part_bytes;
     embed.ld_to = embedding_of_file(f->problem, s->operand, part).cols;
@@ -165,12 +166,12 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                         struct sweep *s, struct error *err)
 {
     const struct problem *p = f->problem;
-    const enum scalar held = p->held[operand];
+    const enum scalar type = problem_factor(p, operand);
     s->check = f;
     s->operand = operand;
     s->share = share_of(info, f->comm);
     s->pass = (struct pass){.info = info,
-                            .type = held,
+                            .type = type,
                             .way = verify_way(p, s->is_c),
                             .comm = f->comm,
                             .threads = f->threads,
@@ -179,7 +180,7 @@ static int sweep_matrix(struct full_check *f, const struct matrix_info *info, en
                             .context = s,
                             .add = sweep_add,
                             .add_round = sweep_add_round};
-    s->project.type = s->reach.type = s->sketch.type = held == SCALAR_INT64 ? SCALAR_DOUBLE : held;
+    s->project.type = s->reach.type = s->sketch.type = type == SCALAR_INT64 ? SCALAR_DOUBLE : type;
     s->project.classes = s->reach.classes = s->sketch.classes = f->classes;
     s->sketch.deal = (int)problem_width(p);
     if (pass_open(&s->pass, f->part_memory, err) == 0 && s->is_c)

@@ -203,6 +203,7 @@ static void try_embed(enum scalar type, int64_t rows, int64_t cols, unsigned how
     upload(&from);
     upload(&to);
     struct embed e = {.type = type,
+                      .stored = type,
                       .rows = rows,
                       .cols = cols,
                       .from = device_at(&from, 0, 0),
