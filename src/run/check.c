@@ -136,7 +136,7 @@ struct peaks check_peaks(const struct check *c, const struct block *rows, int64_
         return peaks;
     peaks.norms = c->peaks + (rows->row - c->tile.row);
     peaks.ld = c->plan->tile_rows;
-    peaks.grow = first == 0 ? !c->begins : first % check_part(c, c->slab_steps) > 0;
+    peaks.grow = !c->begins && first == 0;
     return peaks;
 }
 

@@ -136,11 +136,6 @@ static bool comes_by_rows(const struct panels *p, enum operand operand)
                                 : plan_comes_by_rows(p->problem, p->plan);
 }
 
-bool panels_come_by_steps(const struct panels *p)
-{
-    return p->problem->trans[OPERAND_A] && !p->plan->triangle;
-}
-
 /* The first row of C for which a part of the panel is. */
 static int64_t first_row(const struct panels *p, enum operand operand, const struct block *part)
 {
@@ -148,46 +143,25 @@ static int64_t first_row(const struct panels *p, enum operand operand, const str
     return by_cols ? part->col / schedule_file_lines(p->problem, 1) : part->row;
 }
 
-/* The first step of the slab for which a part of A's panel is, which comes by steps. */
-static int64_t first_step(const struct panels *p, const struct block *whole,
-                          const struct block *part)
-{
-    return embedding_of_file(p->problem, OPERAND_A, part).row -
-           embedding_of_file(p->problem, OPERAND_A, whole).row;
-}
-
-/* How much is to come of a step's panels: rows of C, and steps of the slab. */
-struct reach {
-    int64_t step, end_row, steps;
-};
-
-static struct reach reach_all(int64_t step)
-{
-    return (struct reach){.step = step, .end_row = INT64_MAX, .steps = INT64_MAX};
-}
-
-/* Whether the part that comes is of this step's panel, and all that is left of that is for rows or
- * steps beyond these. */
-static bool is_beyond(const struct panels *p, const struct transfer *comes,
-                      const struct reach *reach)
+/* Whether the part that comes is of this step's panel, and all that is left of that is for rows
+ * from `end_row` on. */
+static bool is_beyond(const struct panels *p, const struct transfer *comes, int64_t step,
+                      int64_t end_row)
 {
     const struct block_cut cut = schedule_cut(p->problem, p->plan, comes->operand);
-    const bool by_rows = comes_by_rows(p, comes->operand);
-    const bool by_steps = comes->operand == OPERAND_A && panels_come_by_steps(p);
-    if (!(by_rows || by_steps) || schedule_step(p->plan, comes->super, comes->slab) != reach->step)
+    if (!comes_by_rows(p, comes->operand) ||
+        schedule_step(p->plan, comes->super, comes->slab) != step)
         return false;
     const struct block rest = block_cut_rest(&comes->whole, &cut, comes->part);
-    return by_rows ? first_row(p, comes->operand, &rest) >= reach->end_row
-                   : first_step(p, &comes->whole, &rest) >= reach->steps;
+    return first_row(p, comes->operand, &rest) >= end_row;
 }
 
 /* Bring all that comes up to a step to the device, but what is_beyond. */
-static int bring(struct panels *p, const struct reach *reach, struct error *err)
+static int bring(struct panels *p, int64_t step, int64_t end_row, struct error *err)
 {
     const struct transfer *comes;
-    while ((comes = intake_next(p->in)) && comes->operand != OPERAND_C &&
-           comes->step <= reach->step)
-        if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, reach) ||
+    while ((comes = intake_next(p->in)) && comes->operand != OPERAND_C && comes->step <= step)
+        if (feed_begin(p, comes->operand, comes, err) || is_beyond(p, comes, step, end_row) ||
             p->between(p->context, err) || copy_next(p, comes, err))
             break;
     if (!err->code && mark_full(p, OPERAND_B, err) == 0)
@@ -283,16 +257,7 @@ int panels_prepare(struct panels *p, enum operand operand, struct error *err)
 
 int panels_fill(struct panels *p, int64_t rows, struct error *err)
 {
-    struct reach reach = reach_all(p->step);
-    reach.end_row = p->tile.row + rows;
-    return bring(p, &reach, err);
-}
-
-int panels_fill_steps(struct panels *p, int64_t steps, struct error *err)
-{
-    struct reach reach = reach_all(p->step);
-    reach.steps = steps;
-    return bring(p, &reach, err);
+    return bring(p, p->step, p->tile.row + rows, err);
 }
 
 /* The newest panel of an operand for a slab of a tile: one that was brought for an earlier tile
@@ -317,11 +282,9 @@ void panels_want(struct panels *p, int64_t super, int64_t slab)
 int panels_prefetch(struct panels *p, int64_t super, struct error *err)
 {
     const struct block tile = own_tile(p, super);
-    struct reach reach = reach_all(schedule_step(p->plan, super, 0));
-    reach.end_row = tile.row + tile.rows;
     if (super >= schedule_supers(p->plan) || plan_depth(p->plan) < DEEP)
         return 0;
-    return bring(p, &reach, err);
+    return bring(p, schedule_step(p->plan, super, 0), tile.row + tile.rows, err);
 }
 
 /* The panel of op(A) in a triangle: what that of op(B) has of the file for the tile's rows. */
@@ -340,10 +303,8 @@ int panels_load(struct panels *p, int64_t super, int64_t slab, bool all, struct 
     const struct block tile = own_tile(p, super);
     p->step = schedule_step(p->plan, super, slab);
     p->wanted = -1;
-    struct reach reach = reach_all(p->step);
-    reach.end_row = tile.row + (all ? tile.rows : 0);
-    reach.steps = all ? INT64_MAX : 0;
-    if (p->plan->slabs == 0 || bring(p, &reach, err) || block_empty(&tile))
+    if (p->plan->slabs == 0 || bring(p, p->step, tile.row + (all ? tile.rows : 0), err) ||
+        block_empty(&tile))
         return err->code;
     for (enum operand operand = OPERAND_A; operand <= OPERAND_B; operand++) {
         struct feed *feed = &p->feeds[operand];

@@ -62,26 +62,19 @@ static inline struct panel *panels_current(const struct panels *panels, enum ope
 }
 const struct matrix *panels_factor(const struct panels *panels, enum operand operand);
 
-/* Whether A's panels come in the order of the steps of k: where it is transposed and has panels of
- * its own. */
-bool panels_come_by_steps(const struct panels *panels);
-
 /* Make the panels of B and A for one slab of the rank's tile in a super-block the current ones.  Of
  * what comes in the order of C's rows, which is op(A) unless it is transposed and a triangle's
  * panel (plan_comes_by_rows), it brings what comes before the end of the tile's rows or, if not
- * `all`, before the first of them and nothing of what comes by steps.  A rank without a tile there
- * takes what comes for its later ones, as all ranks must in every step.  Super-blocks and
- * slabs come in ascending order.  Blocks until slots are full and buffers are free. */
+ * `all`, before the first of them.  A rank without a tile there takes what comes for its later
+ * ones, as all ranks must in every step.  Super-blocks and slabs come in ascending order.  Blocks
+ * until slots are full and buffers are free. */
 int panels_load(struct panels *panels, int64_t super, int64_t slab, bool all, struct error *err);
 
 /* Copy what the first `rows` rows of the tile need of these panels to the device, as far as it is
  * not there; of a triangle's all for the rows of the triangle.  Blocks until slots are full. */
 int panels_fill(struct panels *panels, int64_t rows, struct error *err);
 
-/* The same of what the first steps of the slab need, where A's panels come by steps. */
-int panels_fill_steps(struct panels *panels, int64_t steps, struct error *err);
-
-/* Before the last products of a tile are enqueued: bring the first slab of the next super-block,
+/* Before the last slab of a tile is multiplied: bring the first slab of the next super-block,
  * which panels_load then finds on the device.  Does nothing where there are too few buffers.
  * Blocks as panels_load does. */
 int panels_prefetch(struct panels *panels, int64_t super, struct error *err);

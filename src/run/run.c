@@ -3,7 +3,6 @@
 #include "run.h"
 
 #include "error.h"
-#include "gemm.h"
 #include "layers.h"
 #include "phase.h"
 #include "quantity.h"
@@ -43,16 +42,9 @@ static int multiply(struct run *run, const struct gemm *gemm, const struct block
                           : run->device->gemm(run->device, gemm, err);
 }
 
-static int64_t depth_of_slab(const struct run *run)
-{
-    const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
-    return run->problem->trans[0] ? a->rows : a->cols;
-}
-
 /* acc (+)= op(A) op(B) for `rows` of the tile and `k` steps of the slab from `first` on, of the
  * current panels.  Row-major C = op(A) op(B) is column-major C' = op(B)' op(A)': here, and nowhere
- * else, rows turn into the columns of BLAS.  The check follows the last product of each of its
- * parts of the slab. */
+ * else, rows turn into the columns of BLAS. */
 static int steps_multiply(struct run *run, const struct block *rows, int64_t slab, int64_t first,
                           int64_t k, struct error *err)
 {
@@ -60,8 +52,7 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
     const struct matrix *a = panels_factor(&run->panels, OPERAND_A);
     const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
     struct device *dev = run->device;
-    int64_t skip = rows->row - run->acc.block.row, end = first + k, depth = depth_of_slab(run);
-    int64_t part = check_part(&run->check, depth), begin = first - first % part;
+    int64_t skip = rows->row - run->acc.block.row;
     struct gemm gemm = {
         .type = p->type,
         .trans_a = p->trans[1],
@@ -81,65 +72,30 @@ static int steps_multiply(struct run *run, const struct block *rows, int64_t sla
         .leaves_room = drain_computes(&run->drain) &&
                        (!block_empty(&run->drain.tile.block) || slab + 1 == run->plan->slabs),
     };
-    struct check_product product = {
-        *rows, begin, end - begin,
-        matrix_at(a, p->trans[0] ? begin : skip, p->trans[0] ? skip : begin), gemm.c};
+    struct check_product product = {*rows, first, k, gemm.b, gemm.c};
     double flops = 2 * schedule_products(p, rows) * (double)k;
     struct step *step;
     if (steps_begin(&run->steps, flops, &step, err) || multiply(run, &gemm, rows, err) ||
         dev->record(dev, step->points[STEP_MULTIPLIED], STREAM_COMPUTE, err) ||
-        ((end == depth || end % part == 0) && check_rows(&run->check, &product, err)))
+        check_rows(&run->check, &product, err))
         return err->code;
     return dev->record(dev, step->points[STEP_CHECKED], STREAM_COMPUTE, err);
 }
 
-/* Steps `first` to `end` of the slab, cut where the check compares. */
-static int rows_multiply(struct run *run, const struct block *rows, int64_t slab, int64_t first,
-                         int64_t end, struct error *err)
+static int64_t depth_of_slab(const struct run *run)
 {
-    const int64_t part = check_part(&run->check, depth_of_slab(run));
-    for (int64_t k = 0; first < end; first += k) {
-        k = min_i64(part - first % part, end - first);
-        if (steps_multiply(run, rows, slab, first, k, err))
+    const struct block *a = &panels_factor(&run->panels, OPERAND_A)->block;
+    return run->problem->trans[0] ? a->rows : a->cols;
+}
+
+/* All steps of the slab, cut where the check compares. */
+static int rows_multiply(struct run *run, const struct block *rows, int64_t slab, struct error *err)
+{
+    int64_t k = depth_of_slab(run), part = check_part(&run->check, k);
+    for (int64_t first = 0; first < k; first += part)
+        if (steps_multiply(run, rows, slab, first, min_i64(part, k - first), err))
             return err->code;
-    }
     return 0;
-}
-
-/* Whether products need not wait for a whole slab: nothing hides the first super-block's, op(A)
- * comes by steps, and it does not matter into how many sums k is cut. */
-static bool comes_early(const struct run *run, int64_t super)
-{
-    return super == 0 && panels_come_by_steps(&run->panels) &&
-           algorithm_is_running_sum(run->request->algorithm);
-}
-
-enum {
-    EARLY_PRODUCTS = 8,  /* at most, of a slab, while more of it comes */
-    EARLY_STEPS = 1024,  /* of k, which each of them has at least */
-    EARLY_MULTIPLE = 64, /* which keeps panels aligned, and a kernel's blocks of k whole */
-};
-
-/* While a slab comes and the device has not two products to do, there is one more, of all rows, for
- * the steps that have come.  `done` of these are multiplied then, not all of the slab. */
-static int steps_as_they_come(struct run *run, int64_t slab, int64_t *done, struct error *err)
-{
-    const int64_t depth = depth_of_slab(run);
-    const int64_t most =
-        max_i64(EARLY_STEPS, round_up(ceil_div(depth, EARLY_PRODUCTS), EARLY_MULTIPLE));
-    for (int64_t come = most; come < depth; come += most) {
-        if (comm_raised(run->comm))
-            return err->code = ERROR_ELSEWHERE;
-        if (panels_fill_steps(&run->panels, come, err))
-            return err->code;
-        if (steps_pending(&run->steps, err) > 1)
-            continue;
-        if (panels_prepare(&run->panels, OPERAND_A, err) ||
-            rows_multiply(run, &run->acc.block, slab, *done, come, err))
-            return err->code;
-        *done = come;
-    }
-    return err->code;
 }
 
 /* Launch the kernels of the run once, on one element of C and whatever is in memory, and wait for
@@ -177,8 +133,7 @@ int run_warm_up(struct run *run, struct error *err)
          check_slab(&run->check, last, panel_b, run->acc.memory, err)))
         return err->code;
     run->check.judged_before = false; /* no verdict is in memory, to be read as one */
-    if (check_columns(&run->check, &corner, err) ||
-        rows_multiply(run, &corner, 0, 0, depth_of_slab(run), err))
+    if (check_columns(&run->check, &corner, err) || rows_multiply(run, &corner, 0, err))
         return err->code;
     struct event *done = run->steps.ring[0].points[STEP_CHECKED];
     if (dev->record(dev, done, STREAM_COMPUTE, err) || dev->sync(dev, done, err))
@@ -226,10 +181,8 @@ static int leave_early(struct run *run, struct error *err)
 
 /* A tile's first slab, and in a triangle each, follows the rows as they come; the first one also,
  * where they share accumulators, the tile before, strip by strip; and the last one goes strip by
- * strip, so that the first strips are drained while the others are multiplied.  Steps before
- * `first` are done. */
-static int slab_by_strips(struct run *run, int64_t super, int64_t slab, int64_t first,
-                          struct error *err)
+ * strip, so that the first strips are drained while the others are multiplied. */
+static int slab_by_strips(struct run *run, int64_t super, int64_t slab, struct error *err)
 {
     const struct block *tile = &run->acc.block;
     struct drain *drain = &run->drain;
@@ -251,8 +204,7 @@ static int slab_by_strips(struct run *run, int64_t super, int64_t slab, int64_t 
         if (fill(run, &strip, err) || leave_early(run, err) ||
             panels_prepare(&run->panels, OPERAND_B, err) ||
             panels_prepare(&run->panels, OPERAND_A, err) ||
-            check_columns(&run->check, &strip, err) ||
-            rows_multiply(run, &strip, slab, first, depth_of_slab(run), err))
+            check_columns(&run->check, &strip, err) || rows_multiply(run, &strip, slab, err))
             return err->code;
         if (slab + 1 == run->plan->slabs && drain_multiplied(drain, i, err))
             return err->code;
@@ -264,24 +216,13 @@ static int slab_multiply(struct run *run, int64_t super, int64_t slab, struct er
 {
     const struct matrix *b = panels_factor(&run->panels, OPERAND_B);
     bool by_strips = slab == 0 || slab + 1 == run->plan->slabs || problem_is_triangle(run->problem);
-    int64_t done = 0;
     if (panels_prepare(&run->panels, OPERAND_B, err) ||
+        (!by_strips && panels_prepare(&run->panels, OPERAND_A, err)) ||
         check_slab(&run->check, slab, b->memory, run->acc.memory, err) ||
-        (comes_early(run, super) && steps_as_they_come(run, slab, &done, err)) ||
-        (slab + 1 == run->plan->slabs && panels_prefetch(&run->panels, super + 1, err)))
-        return err->code;
-    if (by_strips ? slab_by_strips(run, super, slab, done, err)
-                  : panels_fill(&run->panels, run->problem->m, err) ||
-                        panels_prepare(&run->panels, OPERAND_A, err) ||
-                        rows_multiply(run, &run->acc.block, slab, done, depth_of_slab(run), err))
+        (by_strips ? slab_by_strips(run, super, slab, err)
+                   : rows_multiply(run, &run->acc.block, slab, err)))
         return err->code;
     return panels_release(&run->panels, err);
-}
-
-/* Whether products of a slab begin before all of it has come. */
-static bool comes_apart(const struct run *run, int64_t super)
-{
-    return comes_early(run, super) || plan_comes_by_rows(run->problem, run->plan);
 }
 
 /* All slabs of the tile, the first of which is on its way; and then the first one of the next tile,
@@ -289,20 +230,22 @@ static bool comes_apart(const struct run *run, int64_t super)
 static int tile_multiply(struct run *run, int64_t super, struct error *err)
 {
     const struct block *tile = &run->acc.block;
-    int64_t slabs = run->plan->slabs;
+    const int64_t slabs = run->plan->slabs;
+    const bool by_rows = plan_comes_by_rows(run->problem, run->plan);
     intake_interrupt(&run->in);
     if (check_begin(&run->check, tile, err) ||
         (run->problem->continues && check_resume(&run->check, run->acc.memory, err)))
         return err->code;
     for (int64_t slab = 0; slab < slabs && !comm_raised(run->comm); slab++) {
         bool last = slab + 1 == slabs;
-        if (outlet_check(&run->out, err) || slab_multiply(run, super, slab, err) ||
-            drain_some(&run->drain, err))
+        if (outlet_check(&run->out, err) ||
+            (last && panels_prefetch(&run->panels, super + 1, err)) ||
+            slab_multiply(run, super, slab, err) || drain_some(&run->drain, err))
             return err->code;
         if (!last && save_step(run, super, slab + 1, err))
             return err->code;
         if (last ? panels_load(&run->panels, super + 1, 0, true, err)
-                 : panels_load(&run->panels, super, slab + 1, !comes_apart(run, super), err))
+                 : panels_load(&run->panels, super, slab + 1, !by_rows, err))
             return err->code;
     }
     return 0;
