@@ -15,10 +15,8 @@ enum {
     HELD_MAX = 1024,     /* slabs whose panels of A or B the device keeps */
     LEFT_OUT = 8,        /* at most one rank of so many is left out of the grid */
     LINES_MAX = 8,       /* short side of a grid that leaves ranks out */
-    SLAB_PIECES = 3,     /* of a slab, at most, where the last row of tiles is lower */
 };
 static const double clearly = 0.95; /* of the cost without */
-static const double worth = 0.98;   /* of the cost with equal rows, for another height */
 
 /* The widest tile that fits beside `tile_rows` rows; 0 when none does. */
 static int64_t widest_tile(const struct query *q, struct plan *plan)
@@ -36,16 +34,12 @@ static int64_t widest_tile(const struct query *q, struct plan *plan)
     return low - low % problem_width(q->p);
 }
 
-/* A piece of `extent` of at least that size, a multiple of the granule where it can be. */
-static int64_t whole_granules(int64_t extent, int64_t size)
-{
-    return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
-}
-
-/* Cut `extent` into at most `pieces` pieces of equal size. */
+/* Cut `extent` into at most `pieces` pieces of equal size, a multiple of the granule where it can
+ * be. */
 static int64_t piece(int64_t extent, int64_t pieces)
 {
-    return whole_granules(extent, ceil_div(extent, pieces));
+    const int64_t size = ceil_div(extent, pieces);
+    return min_i64(extent, size > GRANULE ? round_up(size, GRANULE) : size);
 }
 
 /* Rates are known to a quarter at best: others use the links too. */
@@ -195,41 +189,12 @@ static void set_nodes(const struct query *q, struct plan *plan)
     }
 }
 
-/* Tiles like those of the best plan so far, but so high that the last row of them is lower: what
- * leaves when all is multiplied takes less time, which must be more than what the roofline cannot
- * tell apart.  Less has to leave beside the last slab then, so slabs may be shorter, and products
- * wait less for the first one.  In a grid of several rows some ranks would have nothing of that
- * row. */
-static void search_last_row(const struct query *q, struct plan *best)
-{
-    static const double parts[] = {0.25, 1.0 / 3, 0.5}; /* of a tile, that the last row has */
-    const struct plan found = *best;
-    struct plan lower = {0};
-    if (found.grid_rows > 1 || q->request->whole || problem_is_triangle(q->p))
-        return;
-    for (int64_t above = found.supers_down - 1; above <= found.supers_down; above++)
-        for (size_t i = 0; above > 0 && i < sizeof parts / sizeof *parts; i++) {
-            const double rows = (double)q->p->m / ((double)above + parts[i]);
-            struct plan plan = found;
-            plan.tile_rows = whole_granules(q->p->m, (int64_t)ceil(rows));
-            for (int64_t pieces = 1; pieces <= SLAB_PIECES; pieces++) {
-                plan.slab = whole_chunks(q->p, whole_slab(q->p, ceil_div(found.slab, pieces)));
-                plan_set_counts(q, &plan);
-                compare(q, &plan, &lower);
-            }
-        }
-    if (lower.roofline_s > 0 && lower.cost < worth * best->cost)
-        *best = lower;
-}
-
 static void search_grid(const struct query *q, struct plan *plan, struct plan *best)
 {
     const struct plan_request *request = q->request;
     set_nodes(q, plan);
     if (!request->tile_rows) {
         search_slabs(q, plan, best);
-        if (best->grid_rows == plan->grid_rows && best->grid_cols == plan->grid_cols)
-            search_last_row(q, best);
         return;
     }
     plan->tile_rows = request->tile_rows;

@@ -167,17 +167,16 @@ struct work_needs {
 /* What each of a kind of super-blocks needs. */
 struct super_needs {
     double count;
-    bool first;                     /* it is the first one of all */
-    double height;                  /* of the busiest rank's tile, in parts of a whole one */
-    double read, network;           /* seconds: from the files, between nodes */
-    double again, in;               /* from what the hosts keep; to the device */
-    double part[OPERAND_COUNT];     /* of each operand, that comes from the files */
-    struct work_needs work, before; /* its own, and that of the super-block before */
+    bool first;                 /* it is the first one of all */
+    double read, network;       /* seconds: from the files, between nodes */
+    double again, in;           /* from what the hosts keep; to the device */
+    double part[OPERAND_COUNT]; /* of each operand, that comes from the files */
+    struct work_needs work;
 };
 
-enum { NEEDS_MOST = 6 };
+enum { NEEDS_MOST = 4 };
 
-/* What the kinds of a plan's super-blocks need, the last row's last.  Returns their number. */
+/* What the kinds of a plan's super-blocks need.  Returns their number. */
 int plan_needs(const struct query *q, const struct plan *plan,
                struct super_needs kinds[NEEDS_MOST]);
 

@@ -1,6 +1,6 @@
 /* What super-blocks need of every link, as the roofline ranks candidates by it.  They are of up to
- * six kinds: of the first row, of those between and of the last one, the first of its row and each
- * of those that follow. */
+ * four kinds: of the first row and of later ones, the first of its row and each of those that
+ * follow. */
 #include <math.h>
 
 #include "embedding.h"
@@ -33,27 +33,6 @@ static double triangle_in(const struct problem *p, const struct plan *plan, enum
     return elements * (double)problem_element(p, operand);
 }
 
-/* A row of super-blocks: so many rows of C, and the height of the busiest rank's tile, in parts of
- * a whole one; in the last row it may be lower. */
-struct super_row {
-    bool first;
-    double count, lines, height;
-};
-
-static struct super_row set_row(const struct problem *p, const struct plan *plan, int64_t count,
-                                bool first, bool last)
-{
-    const int64_t lines = plan->tile_rows * plan->grid_rows;
-    const int64_t left = p->m - (plan->supers_down - 1) * lines;
-    struct super_row row = {first, (double)count, (double)lines, 1};
-    if (plan->supers_down == 1)
-        row.lines = (double)p->m;
-    else if (last)
-        row = (struct super_row){first, (double)count, (double)left,
-                                 fmin(1, (double)left / (double)plan->tile_rows)};
-    return row;
-}
-
 /* Bytes of an operand a second: from the files, by the network to the node that receives most
  * (infinite where none does), and again from what the hosts keep. */
 struct feed_rates {
@@ -83,15 +62,15 @@ static struct feed_rates set_feed_rates(const struct query *q, const struct plan
  * row.  Those that the device holds are there already, A's in the rest of the row, B's where a new
  * row begins; those that the host keeps come again from there. */
 static void add_feed(const struct query *q, const struct plan *plan, const struct feed_rates *feed,
-                     bool first_col, const struct super_row *row, struct super_needs *s)
+                     bool first_col, bool first_row, struct super_needs *s)
 {
     const struct problem *p = q->p;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-    const double down = row->lines / m, across = 1 / (double)plan->supers_across;
+    const double down = 1 / (double)plan->supers_down, across = 1 / (double)plan->supers_across;
     const double parts[] = {down, across, down * across};
     const double elements[] = {m * k * down, k * n * across, problem_elements(p) * down * across};
     const double panels[] = {(double)plan->slabs, (double)(plan->slabs * plan->supers_across)};
-    const bool new[] = {first_col, row->first, true};
+    const bool new[] = {first_col, first_row, true};
     const bool held[] = {plan_holds(plan, OPERAND_A), plan_holds(plan, OPERAND_B) && first_col};
     /* So many ranks share what comes. */
     const double lines[] = {plan->grid_rows, plan->grid_cols,
@@ -114,7 +93,7 @@ static void add_feed(const struct query *q, const struct plan *plan, const struc
     }
 }
 
-/* What a super-block of whole tiles does with what has come. */
+/* What a super-block does with what has come. */
 static struct work_needs set_work(const struct query *q, const struct plan *plan)
 {
     const struct problem *p = q->p;
@@ -122,7 +101,7 @@ static struct work_needs set_work(const struct query *q, const struct plan *plan
     const struct tile_product product = plan_tile_product(p, plan);
     double element = (double)problem_element(p, OPERAND_C);
     double tile = plan_tile_written(p, plan) * element;
-    double bytes = fmin(problem_elements(p) * element, tile * plan->grid_rows * plan->grid_cols);
+    double bytes = problem_elements(p) * element / (double)schedule_supers(plan);
     struct work_needs work = {.out = tile / machine->out_bytes_per_s,
                               .write = plan_write_seconds(q, plan, bytes)};
     if (plan->slabs > 0) {
@@ -133,40 +112,22 @@ static struct work_needs set_work(const struct query *q, const struct plan *plan
     return work;
 }
 
-/* The same of a row of super-blocks. */
-static struct work_needs of_row(const struct work_needs *whole, const struct plan *plan,
-                                const struct super_row *row)
-{
-    const double lines = row->lines / (double)(plan->tile_rows * plan->grid_rows);
-    const double part = plan->supers_down == 1 ? 1 : lines;
-    return (struct work_needs){.gemm = whole->gemm * row->height,
-                               .slab = whole->slab * row->height,
-                               .out = whole->out * row->height,
-                               .write = whole->write * part,
-                               .lost = whole->lost * part};
-}
-
 int plan_needs(const struct query *q, const struct plan *plan, struct super_needs kinds[NEEDS_MOST])
 {
-    const struct work_needs whole = set_work(q, plan);
+    const struct work_needs work = set_work(q, plan);
     const struct feed_rates feed = set_feed_rates(q, plan);
-    const int64_t rows[] = {1, plan->supers_down - 2, 1}; /* the first, those between, the last */
+    const int64_t rows[] = {1, plan->supers_down - 1}; /* the first, all others */
+    const int64_t cols[] = {1, plan->supers_across - 1};
     int count = 0;
-    for (int i = 0; i < (plan->supers_down > 1 ? 3 : 1); i++) {
-        const struct super_row row = set_row(q->p, plan, rows[i], i == 0, i == 2);
-        const struct work_needs work = of_row(&whole, plan, &row);
-        for (int next = 0; next < 2; next++) {
-            double blocks = next ? row.count * (double)(plan->supers_across - 1) : row.count;
-            if (blocks == 0)
+    for (int row = 0; row < 2; row++)
+        for (int col = 0; col < 2; col++) {
+            if (rows[row] * cols[col] == 0)
                 continue;
             struct super_needs *kind = &kinds[count++];
-            *kind = (struct super_needs){.count = blocks,
-                                         .first = row.first && !next,
-                                         .work = work,
-                                         .before = next ? work : whole,
-                                         .height = row.height};
-            add_feed(q, plan, &feed, !next, &row, kind);
+            *kind = (struct super_needs){.count = (double)(rows[row] * cols[col]),
+                                         .first = row == 0 && col == 0,
+                                         .work = work};
+            add_feed(q, plan, &feed, col == 0, row == 0, kind);
         }
-    }
     return count;
 }

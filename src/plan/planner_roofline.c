@@ -6,18 +6,18 @@
 #include "planner_impl.h"
 #include "quantity.h"
 
-/* Seconds of the device for a super-block.  The tile before leaves it beside all of this one or,
- * where they share accumulators, beside its own last slab and this one's first one: into slots
- * where there are enough, at the pace of the disk otherwise.  On the CPU the cores that multiply
- * move every byte twice. */
+/* Seconds of the device for a super-block.  A tile leaves it beside all of the next one or, where
+ * they share accumulators, beside its last slab and the next one's first one: into slots where
+ * there are enough, at the pace of the disk otherwise.  On the CPU the cores that multiply move
+ * every byte twice. */
 static double device_seconds(const struct query *q, const struct plan *plan,
                              const struct super_needs *n)
 {
-    const struct work_needs *work = &n->work, *before = &n->before;
+    const struct work_needs *work = &n->work;
     const double slots = (double)plan->slots_out * (double)plan->slot_elements;
     const double beyond = fmax(0, 1 - slots / plan_tile_written(q->p, plan));
-    const double leave = fmax(before->out, before->write * beyond);
-    const double beside = plan->tiles > 1 ? work->gemm : before->slab + work->slab;
+    const double leave = fmax(work->out, work->write * beyond);
+    const double beside = plan->tiles > 1 ? work->gemm : 2 * work->slab;
     const double moving = q->machine->gpu ? 0 : 2 * (n->in + work->out) / q->machine->threads;
     return work->gemm + fmax(0, leave - beside) + moving;
 }
@@ -37,7 +37,7 @@ static double first_seconds(const struct query *q, const struct plan *plan, doub
 static double next_seconds(const struct query *q, const struct plan *plan,
                            const struct super_needs *n, double feed, double device)
 {
-    const double read = n->read + n->before.lost, write = n->before.write;
+    const double read = n->read + n->work.lost, write = n->work.write;
     double pace = fmax(feed, device);
     if (q->machine->files_in_memory && read > 0)
         pace += write * fmax(0, 1 - plan_pace_beside_writing(q->machine, plan) * pace / read);
@@ -60,15 +60,14 @@ void plan_roofline(const struct query *q, struct plan *plan)
             plan->link_s[stages[i]] += n->count * seconds[i];
         for (int i = 0; i < OPERAND_COUNT; i++)
             plan->passes[i] += n->count * n->part[i];
-        double read = n->read + (n->first ? 0 : n->before.lost);
+        double read = n->read + (n->first ? 0 : n->work.lost);
         double feed = fmax(fmax(read, n->network), fmax(n->again, n->in));
         double device = device_seconds(q, plan, n);
         plan->roofline_s += n->count * (n->first ? first_seconds(q, plan, feed, device)
                                                  : next_seconds(q, plan, n, feed, device));
     }
     const struct work_needs *last = &end[-1].work;
-    double rows = (double)plan->tile_rows * end[-1].height;
-    double strip = fmin(1, (double)plan->strip_rows / rows);
+    double strip = fmin(1, (double)plan->strip_rows / (double)plan->tile_rows);
     plan->link_s[STAGE_WRITE] = plan_write_seconds(
         q, plan, problem_elements(q->p) * (double)problem_element(q->p, OPERAND_C));
     plan->roofline_s += fmax(last->write * strip, last->write - last->slab * (1 - strip));

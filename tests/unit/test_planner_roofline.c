@@ -200,40 +200,6 @@ static struct machine in_memory(size_t device, double part)
     return m;
 }
 
-/* What two GPUs write when all is multiplied takes long: the last row of tiles is lower, which is
- * worth it.  The roofline counts a lower row as less work, beside which a whole tile leaves. */
-static void test_the_last_row_is_lower(void **state)
-{
-    (void)state;
-    struct problem p = make_problem(49152, 49152, 49152, 1);
-    struct machine m = in_memory((size_t)141e9, 1);
-    struct plan_request request = {.layers = 1, .algorithm = ALGORITHM_TMA};
-    m.ranks = m.ranks_per_node = 2;
-    m.disk_read_bytes_per_s = 60e9;
-    struct plan plan = planned(&p, &m, &request);
-    const int64_t left = p.m - (plan.supers_down - 1) * plan.tile_rows;
-    assert_true(plan.grid_rows == 1 && plan.tiles == 2 && plan.supers_down > 1);
-    assert_in_range(left, 1, plan.tile_rows * 2 / 3);
-    const double chosen = simulated(&p, &m, &request, &plan).wall_s;
-    request.grid_rows = plan.grid_rows;
-    request.grid_cols = plan.grid_cols;
-    request.tile_rows = ceil_div(p.m, plan.supers_down);
-    request.tile_cols = plan.tile_cols;
-    request.slab = plan.slab;
-    struct plan even = planned(&p, &m, &request);
-    assert_true(chosen < 0.99 * simulated(&p, &m, &request, &even).wall_s);
-    for (; request.tile_rows < p.m; request.tile_rows += 4096) {
-        struct plan other = planned(&p, &m, &request);
-        assert_near(other.roofline_s, simulated(&p, &m, &request, &other).wall_s, 0.1);
-    }
-    for (int pieces = 9; pieces <= 16; pieces++) /* of which a tile has four */
-        for (request.slab = 4096; request.slab <= 16384; request.slab *= 2) {
-            request.tile_rows = round_up(ceil_div(4 * p.m, pieces), 16);
-            struct plan other = planned(&p, &m, &request);
-            assert_true(chosen < 1.005 * simulated(&p, &m, &request, &other).wall_s);
-        }
-}
-
 /* Plans for rates that are off by a quarter take little longer at the true rates than the best
  * plan. */
 static void test_wrong_rates(void **state)
@@ -321,7 +287,6 @@ int main(void)
         cmocka_unit_test(test_chosen_grid),
         cmocka_unit_test(test_ranks_left_out),
         cmocka_unit_test(test_uneven_nodes),
-        cmocka_unit_test(test_the_last_row_is_lower),
         cmocka_unit_test(test_wrong_rates),
         cmocka_unit_test(test_measured_in_memory),
         cmocka_unit_test(test_reading_beside_copies),
