@@ -45,8 +45,7 @@ struct plan {
     int64_t node_lines[2];      /* the most rows, columns of the grid in which a node has ranks */
     double head_start;          /* of a triangle (triangle.h) */
     int64_t tile_rows, tile_cols,
-        slab;           /* the largest of each; slab is a multiple of GEMM_QUANTUM */
-    int64_t slab_short; /* steps of k by which the first slab is shorter than the others */
+        slab; /* the largest of each; slab is a multiple of GEMM_QUANTUM */
     int64_t supers_down, supers_across; /* super-blocks */
     int64_t slabs;                      /* pieces of k; 0 when A and B are not read */
     int64_t ld[OPERAND_COUNT]; /* elements between the rows of what is multiplied, of the tile */
@@ -90,12 +89,6 @@ static inline int64_t plan_slot_elements(const struct problem *problem, const st
 {
     return plan->slot_elements *
            (int64_t)(problem_element(problem, OPERAND_C) / problem_element(problem, operand));
-}
-
-/* The slabs of so many steps of k. */
-static inline int64_t plan_slabs_of(const struct plan *plan, int64_t k)
-{
-    return (k + plan->slab_short + plan->slab - 1) / plan->slab;
 }
 
 /* Whether the device has room for an operand's panels of all slabs, and for the next one. */

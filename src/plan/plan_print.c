@@ -157,9 +157,6 @@ static void print_shape(const struct problem *p, const struct machine *m, const 
            plan->supers_down, plan->supers_across,
            plan->supers_down * plan->supers_across == 1 ? "" : "s", plan->slabs,
            plan->slabs == 1 ? "" : "s");
-    if (plan->slab_short > 0)
-        printf("            the first step has %" PRId64 " of k, so that products begin early\n",
-               (plan->slab - plan->slab_short) / width);
     if (plan->layers > 1)
         printf("            k split: %d layers of %d rank%s, %" PRId64
                " of k each, added in %s%s\n",

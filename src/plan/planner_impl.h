@@ -117,21 +117,13 @@ double plan_hops_seconds(const struct problem *p, const struct machine *machine,
 double plan_first_wait(const struct problem *p, const struct plan *plan, const struct block *tile,
                        double feed, double device, double *last);
 
-/* The same of the first super-block, for the tile that waits longest, and for the slab that it
- * waits for longest; `feed` and `device` are those of all slabs, *last is of the last one. */
+/* The longest one of any tile of the first super-block.  *last: the largest. */
 double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
                          double device, double *last);
-
-/* The part of k that the first slab has, or a later one. */
-double plan_slab_share(const struct plan *plan, int64_t slab);
 
 /* What a rank could multiply, of an even part of a triangle, while its first slab's panel comes row
  * by row (triangle.h); 0 where it does not. */
 double plan_head_start(const struct query *q, const struct plan *plan);
-
-/* Steps of k for a shorter first slab of a triangle's plan that has one slab, so that products wait
- * less for their first rows; all of k where that would be no help. */
-int64_t plan_first_slab(const struct query *q, const struct plan *plan);
 
 /* What a device multiplies in some slabs of a tile: `k` is theirs together. */
 struct tile_product {

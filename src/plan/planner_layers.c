@@ -26,7 +26,7 @@ struct problem plan_layer_problem(const struct problem *p, const struct plan *pl
 struct plan plan_layer(const struct plan *plan, const struct problem *part)
 {
     struct plan own = *plan;
-    own.slabs = plan->slabs > 0 ? plan_slabs_of(plan, part->k) : 0;
+    own.slabs = plan->slabs > 0 ? ceil_div(part->k, plan->slab) : 0;
     return own;
 }
 

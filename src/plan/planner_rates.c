@@ -14,11 +14,10 @@ enum {
     GEMM_HALF_SLAB = 64,    /* a slab this long runs at half the rate: accumulators in and out */
     GEMM_BLOCK = 128,       /* of C, side: what a multiprocessor computes at a time, more or less */
 };
-static const double head_start_most = 0.5;       /* where more, all ranks wait for reading */
-static const double first_slab_least = 1.0 / 16; /* of k */
-static const double decode_bytes_per_s = 0.8e9;  /* a thread: libdeflate's inflate, roughly */
-static const double hdf5_bytes_per_s = 1e9;      /* H5Dread, roughly */
-static const double cache_bytes_per_s = 2e9;     /* a reader that copies what the host keeps */
+static const double head_start_most = 0.5;      /* where more, all ranks wait for reading */
+static const double decode_bytes_per_s = 0.8e9; /* a thread: libdeflate's inflate, roughly */
+static const double hdf5_bytes_per_s = 1e9;     /* H5Dread, roughly */
+static const double cache_bytes_per_s = 2e9;    /* a reader that copies what the host keeps */
 
 /* Rate of the disk with runs of this many bytes. */
 static double run_factor(const struct machine *machine, double run_bytes)
@@ -208,10 +207,10 @@ double plan_first_wait(const struct problem *p, const struct plan *plan, const s
     return wait;
 }
 
-/* The longest wait of any tile for one slab: in a triangle the lowest one waits longest for its
- * first rows, or the first one for all that come after its own. */
-static double longest_wait(const struct problem *p, const struct plan *plan, double feed,
-                           double device, double *last)
+/* In a triangle the lowest tile waits longest for its first rows, or the first one for all that
+ * come after its own. */
+double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
+                         double device, double *last)
 {
     struct block tile = {0}, lowest = {0};
     double of_lowest;
@@ -225,55 +224,16 @@ static double longest_wait(const struct problem *p, const struct plan *plan, dou
     return wait;
 }
 
-double plan_slab_share(const struct plan *plan, int64_t slab)
-{
-    const double one = (double)plan->slab, less = (double)plan->slab_short;
-    return plan->slabs < 2 ? 1 : (slab ? one : one - less) / (one * (double)plan->slabs - less);
-}
-
-double plan_longest_wait(const struct problem *p, const struct plan *plan, double feed,
-                         double device, double *last)
-{
-    const double first = plan_slab_share(plan, 0), next = plan_slab_share(plan, 1);
-    double of_next = longest_wait(p, plan, feed * next, device * next, last);
-    double of_first = of_next * first / next;
-    return plan->slabs < 2 ? of_first : fmax(of_first, first * (feed - device) + of_next);
-}
-
-/* Seconds in which a triangle's panels of all k come, and in which a rank multiplies an even
- * part. */
-struct pace {
-    double comes, product;
-};
-
-static struct pace triangle_pace(const struct query *q, const struct plan *plan)
-{
-    const struct problem *p = q->p;
-    const double ranks = (double)plan->grid_rows * plan->grid_cols, k = (double)p->k;
-    const double panel =
-        (double)p->n * k * embedding_stored(p, OPERAND_B) * (double)problem_element(p, OPERAND_B);
-    const double rate = plan_read_rate(p, q->machine, plan, OPERAND_B);
-    return (struct pace){panel / fmin(rate, q->machine->in_bytes_per_s),
-                         2 * problem_products(p) * k / ranks / plan->gemm_flops_per_s};
-}
-
 double plan_head_start(const struct query *q, const struct plan *plan)
 {
-    if (!plan_comes_by_rows(q->p, plan) || plan->slab == 0)
-        return 0;
-    const struct pace pace = triangle_pace(q, plan);
-    return fmin(head_start_most, pace.comes * plan_slab_share(plan, 0) / pace.product);
-}
-
-/* The rows of the second slab come to the rank that waits longest when it has multiplied the first
- * one: the wait of plan_longest_wait is the same for both. */
-int64_t plan_first_slab(const struct query *q, const struct plan *plan)
-{
     const struct problem *p = q->p;
-    const struct pace pace = triangle_pace(q, plan);
-    double last, wait = longest_wait(p, plan, pace.comes, pace.product, &last);
-    double share = wait / (2 * wait + pace.product - pace.comes);
-    share = fmax(first_slab_least, share);
-    int64_t slab = round_up((int64_t)(share * (double)p->k), problem_quantum(p));
-    return pace.comes < pace.product && slab <= p->k / 2 ? slab : p->k;
+    const double ranks = (double)plan->grid_rows * plan->grid_cols;
+    if (!plan_comes_by_rows(p, plan) || plan->slab == 0)
+        return 0;
+    double panel = (double)p->n * (double)plan->slab * embedding_stored(p, OPERAND_B) *
+                   (double)problem_element(p, OPERAND_B);
+    double comes =
+        panel / fmin(plan_read_rate(p, q->machine, plan, OPERAND_B), q->machine->in_bytes_per_s);
+    double product = 2 * problem_products(p) * (double)p->k / ranks / plan->gemm_flops_per_s;
+    return fmin(head_start_most, comes / product);
 }

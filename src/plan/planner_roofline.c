@@ -26,7 +26,8 @@ static double device_seconds(const struct query *q, const struct plan *plan,
 static double first_seconds(const struct query *q, const struct plan *plan, double feed,
                             double device)
 {
-    double last, wait = plan_longest_wait(q->p, plan, feed, device, &last);
+    double slabs = (double)max_i64(plan->slabs, 1), last;
+    double wait = plan_longest_wait(q->p, plan, feed / slabs, device / slabs, &last);
     double hops = fmax(plan_hops_seconds(q->p, q->machine, plan, OPERAND_A, feed),
                        plan_hops_seconds(q->p, q->machine, plan, OPERAND_B, feed));
     return fmax(feed + last, device + wait + hops);

@@ -85,8 +85,9 @@ struct block schedule_tile(const struct problem *p, const struct plan *plan, int
 struct block schedule_factor(const struct problem *p, const struct plan *plan, enum operand operand,
                              const struct block *tile, int64_t slab)
 {
-    int64_t before = schedule_k(p, plan, slab), k_start = p->k_first + before;
-    int64_t k_size = schedule_k(p, plan, slab + 1) - before;
+    int64_t k_start, k_size;
+    cut(p->k, plan->slab, slab, &k_start, &k_size);
+    k_start += p->k_first;
     struct block panel = operand == OPERAND_A
                              ? (struct block){tile->row, k_start, tile->rows, k_size}
                              : (struct block){k_start, tile->col, k_size, tile->cols};
@@ -351,7 +352,7 @@ struct block_cut schedule_cut(const struct problem *p, const struct plan *plan,
 
 int64_t schedule_k(const struct problem *p, const struct plan *plan, int64_t slabs)
 {
-    return slabs > 0 ? min_i64(slabs * plan->slab - plan->slab_short, p->k) : 0;
+    return min_i64(max_i64(slabs, 0) * plan->slab, p->k);
 }
 
 struct traffic schedule_traffic(const struct problem *p, const struct plan *plan, int rank)

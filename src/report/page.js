@@ -445,8 +445,7 @@ function machineRows() {
                 `${plan.grid.join(" × ")}` +
                 (plan.layers > 1 ? `, ${plan.layers} layers of k` : "") +
                 (plan.idle_ranks > 0 ? `, ${plan.idle_ranks} without a tile` : "")),
-            row("tile", `${plan.tile.join(" × ")}, ${countText(step)} of k in a step` +
-                (plan.first_slab < plan.slab ? `, ${plan.first_slab} in the first, ` : ", ") +
+            row("tile", `${plan.tile.join(" × ")}, ${countText(step)} of k in a step, ` +
                 `${plan.super_blocks.join(" × ")} rounds of a tile on each rank`));
     return found;
 }

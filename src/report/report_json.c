@@ -157,14 +157,13 @@ static json_t *plan_json(const struct problem *p, const struct plan *plan)
 {
     const int64_t width = problem_width(p);
     return json_pack(
-        "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, "
-        "s:I, s:i, s:f, s:f, s:f, s:f, s:f}",
+        "{s:i, s:[ii], s:i, s:[II], s:[II], s:I, s:I, s:[II], s:I, s:i, s:f, s:I, s:I, s:I, s:I, "
+        "s:i, s:f, s:f, s:f, s:f, s:f}",
         "layers", plan->layers, "grid", plan->grid_rows, plan->grid_cols, "idle_ranks",
         plan->idle_ranks, "node_lines", (json_int_t)plan->node_lines[0],
         (json_int_t)plan->node_lines[1], "tile", (json_int_t)plan->tile_rows,
         (json_int_t)(plan->tile_cols / width), "slab", (json_int_t)(plan->slab / width),
-        "first_slab", (json_int_t)((plan->slab - plan->slab_short) / width), "strip_rows",
-        (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
+        "strip_rows", (json_int_t)plan->strip_rows, "super_blocks", (json_int_t)plan->supers_down,
         (json_int_t)plan->supers_across, "slabs", (json_int_t)plan->slabs, "compute_threads",
         plan->compute_threads, "gemm_flops_per_s", plan->gemm_flops_per_s, "slot_bytes",
         (json_int_t)plan->slot_bytes, "cache_bytes", (json_int_t)plan->cache_bytes, "device_bytes",

@@ -54,7 +54,7 @@ void save_open(struct run *run)
     double steps = (double)schedule_supers(plan) * (double)(plan->slabs > 0 ? plan->slabs : 1);
     if (plan->layers > 1) { /* one super-block; the last layer has the least of k */
         int64_t whole = run->problem->k_whole; /* layers only where nothing of k is saved */
-        s->common = plan_slabs_of(plan, whole - (plan->layers - 1) * plan->layer_k);
+        s->common = ceil_div(whole - (plan->layers - 1) * plan->layer_k, plan->slab);
         steps = (double)s->common;
     }
     s->most_gap = (int64_t)fmax(1, fmin(vote_seconds * steps / plan->roofline_s, 1e9));

@@ -411,9 +411,8 @@ def assert_details(tab, report):
         grid, tile, rounds = (" × ".join(map(str, plan[key])) for key in ("grid", "tile", "super_blocks"))
         assert rows.pop("ranks").startswith(
             f"{machine['ranks']}, {machine['ranks_per_node']} on a node, in a grid of {grid}")
-        first = f"{plan['first_slab']} in the first, " if plan["first_slab"] < plan["slab"] else ""
         slab = min(plan["slab"], report["problem"]["k"]) if plan["slabs"] else 0
-        assert rows.pop("tile") == f"{tile}, {slab} of k in a step, {first}{rounds} rounds of a tile on each rank"
+        assert rows.pop("tile") == f"{tile}, {slab} of k in a step, {rounds} rounds of a tile on each rank"
     if full := report.get("full_check"):
         shown = matching(rf"{QUANTITY} in {QUANTITY}: ([A-Z ]+), (.*)", rows.pop("files read back"))
         assert_all_say(shown[:2], [full["bytes"], full["busy_s"]])

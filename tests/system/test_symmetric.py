@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from launch import BUILD, FAULTY, PATIENCE, ROOT, WAYS, run, start
+from launch import BUILD, FAULTY, PATIENCE, ROOT, WAYS, run
 from matrices import digest, multiply, output_of, part_of, read, snapshot, start_late, wait_until
 from matrices import random as normal
 from ranks import pids
@@ -93,11 +93,6 @@ SLOW_PRODUCT = {"name": "slow product", "disk_read_bytes_per_s": 1e8, "gemm_doub
 IN_MEMORY = SLOW_PRODUCT | {"name": "files in memory", "files_in_memory": True, "disk_run_bytes": 1}
 
 
-# Whose products would wait for the rows of all of k.
-SHORT_SLAB = {"name": "short slab", "files_in_memory": True, "disk_run_bytes": 1, "disk_read_bytes_per_s": 1e8,
-              "disk_write_bytes_per_s": 1e9, "gemm_double_flops_per_s": 1e9}
-
-
 def machine(folder, rates):
     path = folder / "machine.json"
     path.write_text(json.dumps(rates))
@@ -155,41 +150,6 @@ def test_columns_come_in_stripes(tmp_path, ranks):
     read = [span["args"]["bytes"] for span in spans if span["name"] == "read B"]
     stripe = 8 * K * report["plan"]["strip_rows"]
     assert sum(read) == 8 * n * K and len(read) > 2 and sum(bytes % stripe > 0 for bytes in read) <= 1
-
-
-def shorter_first_slab(plan):
-    return plan["slabs"] == 2 and 0 < plan["first_slab"] < plan["slab"]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("trans", "TN")
-@pytest.mark.parametrize("scalars", [[], SCALARS])
-@pytest.mark.parametrize("ranks", [0, 2, 3])
-def test_a_short_first_slab(tmp_path, gpu, trans, scalars, ranks):
-    """Where files are in memory and a GPU multiplies, and only for doubles."""
-    for dtype in "f8", "f4":
-        source = make(tmp_path / "input.h5", 333, 2000, dtype, trans)
-        report, _ = same(source, trans, *machine(tmp_path, SHORT_SLAB), scalars=scalars, ranks=ranks, device=gpu)
-        assert shorter_first_slab(report["plan"]) == (dtype == "f8")
-
-
-def test_stopped_after_a_short_first_slab(tmp_path, gpu):
-    source = make(tmp_path / "input.h5", 600, 4000)
-    line = [source, *SQUARE, *machine(tmp_path, SHORT_SLAB), "--force"]
-    reference, _ = general_result(source, *SQUARE)
-    for _ in range(5):  # the signal may come too late
-        with start("dgemm_ooc", *line, DGEMM_OOC_DEVICE=gpu) as process:
-            wait_until(lambda: part_of(source).exists(), process)
-            process.terminate()
-            out, err = process.communicate(timeout=PATIENCE)
-        if process.returncode:
-            break
-    assert process.returncode == 75, out + err
-    journal = source.with_name("input-C.h5.journal").read_text()
-    assert 0 < int(re.findall(r'"k":(\d+)', journal)[-1]) < 2000
-    done = run("dgemm_ooc", *line, DGEMM_OOC_DEVICE=gpu)
-    assert done.returncode == 0 and "damaged" not in done.stderr, done.stderr
-    assert read(output_of(source)).tobytes() == reference.tobytes()
 
 
 def names(folder):

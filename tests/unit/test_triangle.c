@@ -182,33 +182,6 @@ static void test_planned_head_start(void **state)
     }
 }
 
-/* From files in memory, where ranks would wait for the rows of all of k, the first slab is a short
- * one, and the triangle is cut for it. */
-static void test_short_slab(void **state)
-{
-    (void)state;
-    for (int in_memory = 0; in_memory < 2; in_memory++) {
-        struct problem p = make_symmetric(49152, 49152, 1), part;
-        struct machine m = make_machine(2, (size_t)140 << 30, (size_t)200 << 30, true);
-        struct work work;
-        struct plan plan;
-        m.ranks_per_node = 2;
-        m.disk_read_bytes_per_s = 4e10;
-        m.disk_write_bytes_per_s = 2.5e10;
-        m.disk_run_bytes = 3072;
-        m.gemm_flops_per_s[SCALAR_DOUBLE] = 5.5e13;
-        m.files_in_memory = m.output_in_memory = in_memory;
-        work_begin(&work, &p);
-        assert_true(plan_first(&p, &m, &work, &part, &plan));
-        assert_int_equal(plan.slabs, 1 + in_memory);
-        int64_t first = schedule_k(&part, &plan, 1);
-        assert_int_equal(first, in_memory ? plan.slab - plan.slab_short : p.k);
-        assert_true(!in_memory || (first >= p.k / 16 && first <= p.k / 4));
-        assert_int_equal(schedule_k(&part, &plan, plan.slabs), p.k);
-        assert_true(in_memory ? plan.head_start < 0.15 : plan.head_start > 0.3);
-    }
-}
-
 /* Where the mirror is not written, half of C is, and what the strips have above the diagonal. */
 static void test_lower_half(void **state)
 {
@@ -291,9 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_products),    cmocka_unit_test(test_balance),
         cmocka_unit_test(test_balance_of_columns), cmocka_unit_test(test_head_start),
-        cmocka_unit_test(test_planned_head_start), cmocka_unit_test(test_short_slab),
-        cmocka_unit_test(test_lower_half),         cmocka_unit_test(test_complete),
-        cmocka_unit_test(test_validity),
+        cmocka_unit_test(test_planned_head_start), cmocka_unit_test(test_lower_half),
+        cmocka_unit_test(test_complete),           cmocka_unit_test(test_validity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
